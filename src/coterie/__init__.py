@@ -1,0 +1,1 @@
+"""Coterie runs teams of AI agents."""

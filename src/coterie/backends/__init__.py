@@ -1,0 +1,1 @@
+"""Who thinks: one technology per module, all behind `base.Backend`."""

@@ -1,0 +1,141 @@
+"""The promise of a backend: someone who can be asked, watched, interrupted and steered.
+
+A backend starts one attempt per request and gives one result. That something failed is a result too: a `Failure` of a
+typed kind, never an exception; an exception that escapes means a defect and counts as `crashed`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from coterie.journal.records import NO_USAGE, Usage
+from coterie.planning.plan import AgentPlan
+
+FAILURES = frozenset(
+    {
+        "rate_limited",  # 429: tried again, with backoff
+        "transient",  # 5xx, connection: tried again, with backoff
+        "timeout",
+        "exit",  # a command ended with a status other than 0
+        "not_found",  # the command does not exist or may not be run
+        "invalid_output",  # a declared output is missing or does not fit
+        "crashed",  # an exception escaped from the backend or the agent's code
+        "auth",
+        "quota",
+        "refused",
+        "failed",  # a child run failed; any other failure
+        "interrupted",  # only with `Failure`: somebody called `interrupt`
+    }
+)
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One attempt of a turn, and all that a backend may know of it.
+
+    Attributes:
+        key: `run/turn`: the same in every attempt, for tools that must act once.
+        prompt: The whole question.
+        context: The same as data: `task`, `input`, `inputs` (each `agent`, `turn`, `text`, `outputs`), `wanted`.
+        interrupted: How often earlier attempts of this turn were cut off; above 0 the prompt says so too.
+        folder: The attempt's own folder, or None when the run keeps nothing on disk.
+        cwd: The run's working directory.
+        here: The folder of the topology's file.
+        epoch: Which owner of the run asks.
+    """
+
+    run: str
+    turn: str
+    attempt: int
+    agent: AgentPlan
+    prompt: str
+    key: str = ""
+    context: dict[str, Any] = {}
+    interrupted: int = 0
+    folder: Path | None = None
+    cwd: Path | None = None
+    here: Path | None = None
+    epoch: int = 1
+
+
+class Launched(Struct, frozen=True, kw_only=True, tag="launched", tag_field="event"):
+    """The attempt has a process of its own. *started* is its kernel start time, from `coterie.backends.processes`."""
+
+    pid: int
+    group: int
+    started: str = ""
+
+
+class Text(Struct, frozen=True, kw_only=True, tag="text", tag_field="event"):
+    """The agent said something; *channel* is `answer`, `thinking` or `log` (standard error)."""
+
+    text: str
+    channel: str = "answer"
+
+
+class Tool(Struct, frozen=True, kw_only=True, tag="tool", tag_field="event"):
+    """The agent used a tool; *state* is `started`, `finished` or `failed`."""
+
+    name: str
+    state: str = "started"
+    detail: str = ""
+
+
+class Used(Struct, frozen=True, kw_only=True, tag="usage", tag_field="event"):
+    """What the attempt has used so far, in total."""
+
+    usage: Usage
+
+
+class Emitted(Struct, frozen=True, kw_only=True, tag="emit", tag_field="event"):
+    """The agent emitted an event of the run, through its backend rather than the inbox."""
+
+    event: str
+    payload: str = ""
+
+
+Event = Launched | Text | Tool | Used | Emitted
+OnEvent = Callable[[Event], None]
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What the agent answered. *outputs* is None unless the backend has structured output."""
+
+    text: str = ""
+    outputs: dict[str, Any] | None = None
+    usage: Usage = NO_USAGE
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """The attempt failed: *kind* is one of `FAILURES`, *reason* one sentence with the facts."""
+
+    kind: str
+    reason: str
+    usage: Usage = NO_USAGE
+
+
+Result = Answer | Failure
+
+
+class Session(Protocol):
+    """One attempt under way."""
+
+    async def result(self) -> Result:
+        """Wait for the one result. Cancelling this wait ends the attempt and everything it started."""
+
+    async def interrupt(self) -> None:
+        """End the attempt now, with its children; `result` then gives a `Failure` of kind `interrupted`."""
+
+    async def steer(self, text: str) -> bool:
+        """Give the agent *text* while it works. False: this backend cannot."""
+
+
+class Backend(Protocol):
+    """Starts attempts of one kind."""
+
+    async def start(self, request: Request, on_event: OnEvent) -> Session:
+        """Start one attempt. *on_event* is called on the event loop, in order, until the result is there."""
+
+    async def close(self) -> None:
+        """End what still runs. Idempotent."""

@@ -1,0 +1,110 @@
+"""Time as an argument: the wall clock, and one that jumps.
+
+Nothing else in coterie reads the system time. Timers are the event loop's own (`call_later`, `asyncio.sleep`), so a
+`VirtualClock`, which brings its own loop, moves them too.
+"""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+_NS = 1_000_000_000
+
+
+class Clock(Protocol):
+    """Tells the time; never goes back further than the system's clock does."""
+
+    def now(self) -> float:
+        """The time in Unix seconds."""
+
+
+class SystemClock:
+    """The machine's wall clock."""
+
+    def now(self) -> float:
+        """The time in Unix seconds."""
+        return time.time()
+
+
+class VirtualClock:
+    """A clock that stands still while anything can run and jumps to the next timer when every task is blocked.
+
+    An hour of waiting takes no time, and the same program gives the same times on every machine. Time is counted in
+    whole nanoseconds from *start*, so timers set for one instant fire together. Nothing on its loop may wait for a
+    socket, a process or a thread.
+
+        clock = VirtualClock()
+        clock.run(main())        # asyncio.sleep(3600) inside returns at once; clock.now() says 3600.0
+
+    Args:
+        start: The reading at the beginning, in seconds.
+    """
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._ns = round(start * _NS)
+
+    def now(self) -> float:
+        """The virtual time, in seconds."""
+        return self._ns / _NS
+
+    def advance(self, seconds: float) -> None:
+        """Let *seconds* pass."""
+        self._ns += round(seconds * _NS)
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run *main* to its end on a loop that follows this clock.
+
+        Raises:
+            RuntimeError: If every task waits and no timer is set: on real time this would hang for ever.
+        """
+        loop = self.new_loop()
+        try:
+            return loop.run_until_complete(main)
+        finally:
+            _cancel_all(loop)
+            loop.close()
+
+    def new_loop(self) -> asyncio.AbstractEventLoop:
+        """An event loop that follows this clock, for callers that stop it half-way (a simulated crash)."""
+        return _VirtualLoop(self)
+
+
+class _JumpingSelector:
+    """Stands where a selector would: nothing to poll, so a wait is a jump."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+
+    def select(self, timeout: float | None) -> list[object]:
+        if timeout is None:
+            raise RuntimeError("every task waits and no timer is set: this would hang for ever")
+        self._clock.advance(max(timeout, 0.0))
+        return []
+
+
+class _VirtualLoop(asyncio.BaseEventLoop):
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._selector = _JumpingSelector(clock)
+        self._clock_resolution = 1 / _NS
+
+    def time(self) -> float:
+        return self._clock.now()
+
+    def _process_events(self, event_list: list[object]) -> None:
+        """Nothing was polled."""
+
+    def _write_to_self(self) -> None:
+        """No other thread wakes this loop."""
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.run_until_complete(loop.shutdown_asyncgens())

@@ -1,0 +1,121 @@
+"""What a reader or a check has to say about a file: a code, a place, a sentence, a hint and, where one exists, a fix.
+
+A diagnostic is data. Readers and checks return all they found at once; the command line prints them, the language
+server underlines them, `coterie.load` raises them together.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any
+
+
+class Severity(Enum):
+    """How bad it is. Only an error keeps a file from running."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A stretch of one line of a text.
+
+    Attributes:
+        line: Counted from 1.
+        column: In characters, counted from 1.
+        length: In characters; 0 points between two characters.
+        offset: In characters from the start of the text, counted from 0.
+    """
+
+    line: int
+    column: int
+    length: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change that removes the diagnostic: replace what stands at *span* (it may cross lines) by *text*."""
+
+    title: str
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One finding in a file.
+
+    Attributes:
+        code: Stable and lower-case, `unknown-agent`; tools and users may rely on it.
+        message: What was found, with the value; no full stop.
+        span: Where; None when it concerns the whole file.
+        hint: What to do, shown beside the caret.
+        file: The file as the user named it.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    span: Span | None = None
+    hint: str = ""
+    fix: Fix | None = None
+    file: str = ""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether this keeps the file from running."""
+        return self.severity is Severity.ERROR
+
+    def render(self, text: str = "") -> str:
+        """The diagnostic for people, with the line of *text* it points at and a caret below."""
+        place = f"{self.file}:" if self.file else ""
+        if self.span is not None:
+            place += f"{self.span.line}:{self.span.column}:"
+        head = f"{place}{' ' if place else ''}{self.severity.value}[{self.code}]: {self.message}\n"
+        lines = text.splitlines()
+        if self.span is None or not 1 <= self.span.line <= len(lines):
+            return head + (f"  {self.hint}\n" if self.hint else "")
+        line = lines[self.span.line - 1]
+        number = str(self.span.line)
+        lead = "".join("\t" if c == "\t" else " " for c in line[: self.span.column - 1])
+        room = max(1, len(line) - self.span.column + 1)
+        caret = "^" * max(1, min(self.span.length, room))
+        below = f"{lead}{caret} {self.hint}".rstrip()
+        return f"{head}  {number} | {line}\n  {' ' * len(number)} | {below}\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: `code, severity, message, line, column, length, hint`."""
+        return {
+            "code": self.code,
+            "severity": self.severity.value,
+            "message": self.message,
+            "line": self.span.line if self.span else None,
+            "column": self.span.column if self.span else None,
+            "length": self.span.length if self.span else None,
+            "hint": self.hint,
+        }
+
+
+def error(code: str, message: str, span: Span | None = None, hint: str = "", fix: Fix | None = None) -> Diagnostic:
+    """An error: the file cannot run."""
+    return Diagnostic(code=code, severity=Severity.ERROR, message=message, span=span, hint=hint, fix=fix)
+
+
+def warning(code: str, message: str, span: Span | None = None, hint: str = "", fix: Fix | None = None) -> Diagnostic:
+    """A warning: it runs, but perhaps not as meant."""
+    return Diagnostic(code=code, severity=Severity.WARNING, message=message, span=span, hint=hint, fix=fix)
+
+
+def note(code: str, message: str, span: Span | None = None, hint: str = "") -> Diagnostic:
+    """A note: something the reader should know, and need not change."""
+    return Diagnostic(code=code, severity=Severity.NOTE, message=message, span=span, hint=hint)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`did you mean 'reviewer'?`, or an empty text when nothing in *known* is close to *word*."""
+    close = get_close_matches(word, list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,1 @@
+"""Deciders: what happened, therefore what next."""

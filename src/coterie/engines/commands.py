@@ -1,0 +1,113 @@
+"""What an engine may want, what the world may say, and the promise of an engine.
+
+An engine is two deterministic functions over one state. `judge` says what the journal shall say of an input, without
+effect; `step` says what follows from a record, and is the only place where the state moves. No I/O, no clock (time is
+`record.at`), no randomness, no asyncio.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from msgspec import Struct
+
+from coterie.journal.records import NO_USAGE, Record, Usage
+
+
+class Ask(Struct, frozen=True, kw_only=True, gc=False):
+    """Start a turn.
+
+    Attributes:
+        turn: Its id, new in this run.
+        agent: Who is asked.
+        inputs: The turns whose results the prompt shows, in the source order of the arrows.
+        prompt: The whole question, for engines that write their own; None: it is rendered from *inputs*.
+        instead_of: The agent whose question this is, when *agent* is its fallback.
+    """
+
+    turn: str
+    agent: str
+    inputs: tuple[str, ...] = ()
+    prompt: str | None = None
+    instead_of: str = ""
+
+
+class Cancel(Struct, frozen=True, kw_only=True, gc=False):
+    """Call a turn off; nothing happens if it ended first."""
+
+    turn: str
+    reason: str = ""
+
+
+class Note(Struct, frozen=True, kw_only=True, gc=False):
+    """Write *record* (its seq, time and cause are filled in): a decision worth keeping."""
+
+    record: Record
+
+
+class Reload(Struct, frozen=True, kw_only=True, gc=False):
+    """Read the plan again; answered by `config.changed` or `config.rejected`."""
+
+
+class Stop(Struct, frozen=True, kw_only=True, gc=False):
+    """Let go of the run for *reason* (a limit); it can be resumed, and the engine decides again at `run.owned`."""
+
+    reason: str
+
+
+class Finish(Struct, frozen=True, kw_only=True, gc=False):
+    """End the run for good: *outcome* is `completed` or `failed`."""
+
+    outcome: str
+    result: Any = None
+    reason: str = ""
+
+
+Command = Ask | Cancel | Note | Reload | Stop | Finish
+
+
+class Reply(Struct, frozen=True, kw_only=True, gc=False):
+    """An attempt answered. *outputs* is None when the backend has no structured output: they are found in *text*."""
+
+    turn: str
+    attempt: int
+    text: str = ""
+    outputs: dict[str, Any] | None = None
+    usage: Usage = NO_USAGE
+    message: str = ""
+
+
+class Failed(Struct, frozen=True, kw_only=True, gc=False):
+    """An attempt failed; *kind* is one of `coterie.backends.base.FAILURES`."""
+
+    turn: str
+    attempt: int
+    kind: str
+    reason: str
+    usage: Usage = NO_USAGE
+
+
+class Emit(Struct, frozen=True, kw_only=True, gc=False):
+    """An attempt emitted an event."""
+
+    turn: str
+    attempt: int
+    event: str
+    payload: str = ""
+    message: str = ""
+
+
+class Engine(Protocol):
+    """Decides what happens next in one run."""
+
+    name: ClassVar[str]
+    version: ClassVar[int]
+
+    def judge(self, said: Reply | Emit) -> Record:
+        """What the journal shall say of *said*, which comes from the running attempt of a turn of this run.
+
+        A reply becomes `TurnFinished`, or `AttemptFailed` of kind `invalid_output`; an emit `EventEmitted` or
+        `EventInvalid`. The record's seq, time and source are filled in by the caller.
+        """
+
+    def step(self, record: Record) -> Sequence[Command]:
+        """What follows from *record*; called once for every record of the run, in order."""

@@ -1,0 +1,127 @@
+"""Every error coterie raises on purpose.
+
+* CoterieError
+  - TopologyError        the file is wrong, or cannot be run as asked; carries diagnostics
+  - NoSuchRun            nobody knows a run of that id
+  - RunIsOwned           a living process runs it
+  - RunIsFinished        it ended for good; it can be read, not continued
+  - NoSuchTurn           the run has no turn of that name
+  - JournalUnreadable    a journal is damaged, or written by a newer coterie
+  - JournalFailed        a journal could not be written; this owner is over
+    - Fenced             another owner took the run
+  - ReplayMismatch       today's engine decides otherwise than the journal says
+  - MissingExtra         an optional library is not installed
+  - UsageError           a command was called in a way that cannot work
+"""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from coterie.diagnostics import Diagnostic
+
+
+class CoterieError(Exception):
+    """Base of every error below, for callers that want one `except`."""
+
+
+class TopologyError(CoterieError):
+    """A topology is wrong, or cannot be run as asked: every finding at once."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic], text: str = "") -> None:
+        self.diagnostics = tuple(diagnostics)
+        self.text = text
+        super().__init__("".join(diagnostic.render(text) for diagnostic in self.diagnostics).rstrip("\n"))
+
+
+class NoSuchRun(CoterieError):
+    """Nobody knows a run of that id."""
+
+    def __init__(self, run: str, known: Iterable[str] = ()) -> None:
+        self.run = run
+        close = get_close_matches(run, list(known), n=1)
+        super().__init__(
+            f"there is no run {run!r}" + (f"; did you mean {close[0]!r}?" if close else "; `coterie runs` lists them")
+        )
+
+
+class RunIsOwned(CoterieError):
+    """A living process runs it."""
+
+    def __init__(self, run: str, place: str = "") -> None:
+        self.run = run
+        super().__init__(
+            f"run {run!r} is owned by a living process"
+            + (f" (it holds {place})" if place else "")
+            + "; wait for it, or stop it with Ctrl-C there, then resume"
+        )
+
+
+class RunIsFinished(CoterieError):
+    """A finished run is read, never continued."""
+
+    def __init__(self, run: str, outcome: str) -> None:
+        self.run, self.outcome = run, outcome
+        super().__init__(f"run {run!r} has {outcome}: `coterie inspect {run}` shows it; it cannot be continued")
+
+
+class NoSuchTurn(CoterieError):
+    """The run has no turn of that name."""
+
+    def __init__(self, run: str, turn: str, known: Iterable[str] = ()) -> None:
+        self.run, self.turn, self.known = run, turn, tuple(known)
+        close = get_close_matches(turn, self.known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(self.known) or 'none yet'}"
+        super().__init__(f"run {run!r} has no turn {turn!r}; {hint}")
+
+
+class JournalUnreadable(CoterieError):
+    """A journal is damaged, or written by a newer coterie; nothing was changed."""
+
+    def __init__(self, place: str, line: int, reason: str) -> None:
+        self.place, self.line, self.reason = place, line, reason
+        super().__init__(f"{place}:{line}: this journal cannot be read: {reason}; nothing was changed")
+
+
+class JournalFailed(CoterieError):
+    """A journal could not be written: this owner of the run is over, and what is on disk still reads."""
+
+    def __init__(self, run: str, reason: str) -> None:
+        self.run, self.reason = run, reason
+        super().__init__(
+            f"the journal of run {run!r} could not be written ({reason}); the run is stopped: "
+            f"mend that, then `coterie resume {run.split('/')[0]}`"
+        )
+
+
+class Fenced(JournalFailed):
+    """Another owner took the run."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run, "another process took it over")
+
+
+class ReplayMismatch(CoterieError):
+    """Today's engine decides otherwise than the journal says it did.
+
+    Attributes:
+        seq: The first record that disagrees; the one before is the last that agrees.
+    """
+
+    def __init__(self, run: str, seq: int, found: str, wanted: str) -> None:
+        self.run, self.seq, self.found, self.wanted = run, seq, found, wanted
+        super().__init__(
+            f"run {run!r}, record {seq}: the journal says {found}, today's engine wants {wanted}; "
+            f"the run was decided by another version, up to record {seq - 1} both agree"
+        )
+
+
+class MissingExtra(CoterieError):
+    """An optional library is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f"{what} needs an optional library: pip install 'coterie[{extra}]'")
+
+
+class UsageError(CoterieError):
+    """A command was called in a way that cannot work."""

@@ -1,0 +1,1 @@
+"""Text to topology and back."""

@@ -1,0 +1,1 @@
+"""What happened in a run: records, their codec, and the stores that keep them."""

@@ -1,0 +1,70 @@
+"""What a run needs from the place where its journal lies."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Protocol
+
+from coterie.journal.records import Record
+
+
+class Writer(Protocol):
+    """The one owner of a run's journal, from `claim` until `close`.
+
+    Order is given at once, durability later: `append` is synchronous and takes no time worth naming; what depends on
+    a record being safe awaits `durable`. Appends made while a sync is under way share the next one.
+    """
+
+    @property
+    def repaired(self) -> Record | None:
+        """A `JournalRepaired` to append first, when the claim had to cut off a torn line; else None."""
+
+    @property
+    def last(self) -> int:
+        """The seq of the last record, 0 in an empty journal."""
+
+    def append(self, records: Sequence[Record]) -> int:
+        """Put *records*, whose `seq` continues the journal's, behind it, and return the last seq.
+
+        Raises:
+            JournalFailed: If an earlier sync failed or the writer is closed; nothing was appended.
+        """
+
+    def is_durable(self, seq: int) -> bool:
+        """Whether everything up to *seq* would survive a power cut now."""
+
+    async def durable(self, seq: int) -> None:
+        """Return once everything up to *seq* would survive a power cut.
+
+        Raises:
+            JournalFailed: If it could not be written (a full disk). This owner is over: later calls raise too.
+            Fenced: If another owner took the run.
+        """
+
+    async def close(self) -> None:
+        """Make what was appended durable if possible, and give the run up. Idempotent; never raises."""
+
+
+class Store(Protocol):
+    """Keeps journals. A child run's journal is covered by its root's claim."""
+
+    def claim(self, run: str) -> Writer:
+        """Become the owner of *run*, whose journal may be empty. Claim a root before its children.
+
+        Raises:
+            RunIsOwned: If a living process owns it.
+            JournalUnreadable: If what is there cannot be read; nothing is changed.
+        """
+
+    def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
+        """The records of *run* from *from_seq* on, in order; texts are whole.
+
+        Raises:
+            NoSuchRun: If there is no such journal.
+            JournalUnreadable: If a line other than a torn last one cannot be read: says which, and why.
+        """
+
+    def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
+        """Like `read`, and then every record as it becomes durable; ends after `run.finished` or `run.stopped`
+        when nobody owns the run."""
+
+    def list(self) -> list[str]:
+        """The ids of the root runs here, oldest first."""

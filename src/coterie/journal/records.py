@@ -1,0 +1,287 @@
+"""What can happen in a run, one frozen class per topic.
+
+The journal is the truth and everything else a fold of it, so records are small and explain themselves. Fields are
+added with defaults; nothing is renamed. Journals of every release stay in `tests/histories/`.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.planning.plan import Limits
+
+SCHEMA = 1
+"""The version of the record format that this coterie writes."""
+
+Cause = tuple[int, int]
+"""The identity of a command: the seq of the record that caused it, and its index among what that record caused."""
+
+
+class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What a turn used.
+
+    Attributes:
+        cost: US dollars, when the backend knows.
+        seconds: Time the attempts ran.
+        turns: Turns of agents inside, when the turn was a child run.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+    turns: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost=self.cost + other.cost,
+            seconds=self.seconds + other.seconds,
+            turns=self.turns + other.turns,
+        )
+
+
+NO_USAGE = Usage()
+
+
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="topic", gc=False):
+    """One journal line.
+
+    Attributes:
+        seq: From 1 within a run; the writer gives it.
+        at: Unix seconds; never goes back within a run.
+        source: Who caused it: `harness`, `agent` or `operator`.
+        cause: The command that this record carries out.
+    """
+
+    seq: int = 0
+    at: float = 0.0
+    source: str = "harness"
+    cause: Cause | None = None
+
+
+class RunStarted(Record, frozen=True, kw_only=True, tag="run.started", gc=False):
+    """A run began.
+
+    Attributes:
+        engine: Which engine decides, and *engine_version* which of its versions.
+        plan: The plan as JSON; empty in a child run, whose plan is part of its parent's.
+        plan_hash: The plan's content hash.
+        input: What the run was asked: `prompt` and further named values.
+        parent: The run that asked, when this is a child.
+        cwd: The working directory it was started in.
+    """
+
+    run: str
+    engine: str
+    engine_version: int = 1
+    schema: int = SCHEMA
+    topology: str = ""
+    plan_hash: str = ""
+    plan: str = ""
+    input: dict[str, Any] = {}
+    parent: str = ""
+    cwd: str = ""
+
+
+class RunOwned(Record, frozen=True, kw_only=True, tag="run.owned", gc=False):
+    """A process took the run over; what earlier owners still say is stale."""
+
+    epoch: int
+    limits: Limits = Limits()
+
+
+class RunStopped(Record, frozen=True, kw_only=True, tag="run.stopped", gc=False):
+    """The owner let go; the run can be resumed. *reason*: `max_turns`, `max_cost`, `waiting`, `interrupted`, …"""
+
+    reason: str
+
+
+class RunFinished(Record, frozen=True, kw_only=True, tag="run.finished", gc=False):
+    """The run is over for good: *outcome* is `completed` or `failed` (then *reason* says why)."""
+
+    outcome: str
+    result: Any = None
+    reason: str = ""
+
+
+class TurnStarted(Record, frozen=True, kw_only=True, tag="turn.started", gc=False):
+    """An attempt of a turn is about to start: the intent, durable before the agent hears of it.
+
+    Attributes:
+        attempt: From 1.
+        inputs: The turns whose results marked it, in the source order of the arrows.
+        prompt: SHA-256 of what is asked, in hex; the text itself follows from the journal.
+    """
+
+    turn: str
+    agent: str
+    attempt: int = 1
+    inputs: tuple[str, ...] = ()
+    prompt: str = ""
+
+
+class AttemptLaunched(Record, frozen=True, kw_only=True, tag="attempt.launched", gc=False):
+    """The attempt has a process. *started* is the kernel's start time of *pid*: it tells namesakes apart."""
+
+    turn: str
+    attempt: int
+    pid: int
+    group: int
+    started: str = ""
+
+
+class AttemptFailed(Record, frozen=True, kw_only=True, tag="attempt.failed", gc=False):
+    """An attempt failed by itself. *kind* is one of `coterie.backends.base.FAILURES`."""
+
+    turn: str
+    attempt: int
+    kind: str
+    reason: str
+    usage: Usage = NO_USAGE
+
+
+class AttemptInterrupted(Record, frozen=True, kw_only=True, tag="attempt.interrupted", gc=False):
+    """An attempt was cut off: *reason* is `crash` (its owner died) or `interrupted` (Ctrl-C, `control interrupt`)."""
+
+    turn: str
+    attempt: int
+    reason: str
+
+
+class TurnFinished(Record, frozen=True, kw_only=True, tag="turn.finished", gc=False):
+    """A turn has its result; it is never run again. *message* is the inbox message that brought it, if one did."""
+
+    turn: str
+    attempt: int
+    text: str = ""
+    outputs: dict[str, Any] = {}
+    usage: Usage = NO_USAGE
+    message: str = ""
+
+
+class TurnFailed(Record, frozen=True, kw_only=True, tag="turn.failed", gc=False):
+    """A turn failed for good, after all its attempts."""
+
+    turn: str
+    kind: str
+    reason: str
+
+
+class TurnCancelled(Record, frozen=True, kw_only=True, tag="turn.cancelled", gc=False):
+    """A turn was called off; what it still says is too late."""
+
+    turn: str
+    reason: str = ""
+
+
+class EventEmitted(Record, frozen=True, kw_only=True, tag="event.emitted", gc=False):
+    """An agent emitted an event and it was allowed."""
+
+    turn: str
+    event: str
+    payload: str = ""
+    attempt: int = 0
+    message: str = ""
+
+
+class EventInvalid(Record, frozen=True, kw_only=True, tag="event.invalid", gc=False):
+    """An agent emitted an event that was not allowed at that point."""
+
+    turn: str
+    event: str
+    allowed: tuple[str, ...] = ()
+    reason: str = ""
+    attempt: int = 0
+    message: str = ""
+
+
+class MessageRefused(Record, frozen=True, kw_only=True, tag="message.refused", gc=False):
+    """A message to the run could not be used: its turn is over, unknown, or asks nobody."""
+
+    message: str
+    reason: str
+    turn: str = ""
+
+
+class LoopExhausted(Record, frozen=True, kw_only=True, tag="loop.exhausted", gc=False):
+    """Every group that would have fired was spent.
+
+    Attributes:
+        turn: The turn whose end was judged.
+        exhausted: The spent groups, as (source, targets).
+        forced: The forward group that fired instead, or None: the path ended.
+    """
+
+    turn: str
+    exhausted: tuple[tuple[str, tuple[str, ...]], ...]
+    forced: tuple[str, tuple[str, ...]] | None = None
+
+
+class PathEnded(Record, frozen=True, kw_only=True, tag="path.ended", gc=False):
+    """A turn ended, its node has arrows, and none fired. *reason*: `no_match`, `failed`, or what `on-max` decided."""
+
+    turn: str
+    reason: str = "no_match"
+
+
+class ConditionUnknown(Record, frozen=True, kw_only=True, tag="condition.unknown", gc=False):
+    """A condition read an output that was never produced; it counted as false."""
+
+    turn: str
+    agent: str
+    field: str
+
+
+class ConfigChanged(Record, frozen=True, kw_only=True, tag="config.changed", gc=False):
+    """The plan was read again. *plan* is the engine's new plan as JSON text; *keys* are what differs."""
+
+    plan: str
+    plan_hash: str = ""
+    keys: tuple[str, ...] = ()
+
+
+class ConfigRejected(Record, frozen=True, kw_only=True, tag="config.rejected", gc=False):
+    """The plan could not be read again; the last good one stays."""
+
+    reason: str
+
+
+class IterationStarted(Record, frozen=True, kw_only=True, tag="iteration.start", gc=False):
+    """A loop began its *n*-th iteration, from 1, for *role*."""
+
+    n: int
+    role: str = ""
+
+
+class JournalRepaired(Record, frozen=True, kw_only=True, tag="journal.repaired", gc=False):
+    """A torn last line was cut off and kept in *file*, *size* bytes."""
+
+    file: str
+    size: int
+
+
+AnyRecord = (
+    RunStarted
+    | RunOwned
+    | RunStopped
+    | RunFinished
+    | TurnStarted
+    | AttemptLaunched
+    | AttemptFailed
+    | AttemptInterrupted
+    | TurnFinished
+    | TurnFailed
+    | TurnCancelled
+    | EventEmitted
+    | EventInvalid
+    | MessageRefused
+    | LoopExhausted
+    | PathEnded
+    | ConditionUnknown
+    | ConfigChanged
+    | ConfigRejected
+    | IterationStarted
+    | JournalRepaired
+)

@@ -1,0 +1,154 @@
+"""A plan: a topology with every default and precedence resolved, ready to run and to be written down.
+
+Plans are values that travel (into a journal, to a worker), so they are `msgspec.Struct`s and hold plain data only.
+`coterie.planning.plan` makes them; engines and the core of a run read them and resolve nothing.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from coterie.topology.conditions import Scalar
+from coterie.topology.model import ArrowGroup
+
+MAX_DEPTH = 8
+"""How deep topologies may be nested."""
+
+
+class Wanted(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One output that an agent's reply should hold.
+
+    Attributes:
+        type: `enum`, `text`, `number`, `integer`, `boolean` or `any`.
+        values: The members of an enum; for an undeclared output the values that conditions compare it with.
+        declared: A declared output must be there and fit; an undeclared one is only asked for.
+    """
+
+    name: str
+    type: str = "any"
+    values: tuple[Scalar, ...] = ()
+    declared: bool = True
+
+
+class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who thinks at one node, and under which rules.
+
+    Attributes:
+        kind: `agent`, `action`, `gate`, `human` or `topology` (a child run of *child*).
+        backend: The name of the backend that is asked: `command`, `human`, `scripted`; empty until one is chosen.
+        model: The model's name, for the backend.
+        argv: The command and its arguments; may hold `{python}`, `{here}`, `{model}` and `{prompt_file}`.
+        steps: Commands run in order by an action or a gate; each an argv list.
+        prompt_via: `stdin` or `file`.
+        cwd: Where its process runs; empty is the run's working directory.
+        env: Further environment variables of its process.
+        prompt: The agent's own prompt, whole.
+        role: Its role text.
+        outputs: What its reply should hold.
+        reads: Agents or files whose content joins the prompt.
+        timeout: Seconds one attempt may take; None is without limit.
+        retry: Further attempts after a failure that is not transient.
+        on_fail: `halt`, `skip`, `continue` or `fallback`.
+        fallback: Who is asked instead, with `on_fail = "fallback"`.
+        on_interrupt: After a crash of the run: `retry`, `resume`, `adopt` (as the backend can) or `ask` a human.
+        options: Further settings for the backend, as the extension block writes them.
+        advisory: A gate whose failure is recorded and lets the flow through.
+        child: The plan of the topology that answers at this node.
+    """
+
+    name: str
+    kind: str = "agent"
+    description: str = ""
+    backend: str = ""
+    model: str = ""
+    argv: tuple[str, ...] = ()
+    steps: tuple[tuple[str, ...], ...] = ()
+    prompt_via: str = "stdin"
+    cwd: str = ""
+    env: dict[str, str] = {}
+    prompt: str = ""
+    role: str = ""
+    tools: tuple[str, ...] | None = None
+    outputs: tuple[Wanted, ...] = ()
+    reads: tuple[str, ...] = ()
+    timeout: float | None = None
+    retry: int = 0
+    on_fail: str = "halt"
+    fallback: str = ""
+    on_interrupt: str = "retry"
+    phase: float | None = None
+    options: dict[str, Any] = {}
+    advisory: bool = False
+    child: "Plan | None" = None
+
+
+class FlowPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="flow", tag_field="engine"):
+    """The flow to run, gates inserted as nodes on their arrows.
+
+    Attributes:
+        mentions: Every node of the flow, in order of first mention.
+        groups: In source order, without spans.
+    """
+
+    mentions: tuple[str, ...]
+    groups: tuple[ArrowGroup, ...]
+
+
+class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an owner allows a run, over all it has done and its children together. Given anew at every resume.
+
+    Attributes:
+        max_turns: Turns of agents that may start; None is without limit.
+        max_cost: US dollars; checked before each start.
+        max_parallel: Turns that may run at once; humans and child runs do not count.
+    """
+
+    max_turns: int | None = None
+    max_cost: float | None = None
+    max_parallel: int | None = 16
+
+
+class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything a run needs to know about its team.
+
+    Attributes:
+        agents: By node name, in declaration order; also those only a fallback names.
+        coordination: What decides who is asked next.
+        folder: The folder of the topology's file, for `{here}`; not part of the content hash.
+        notes: What the file says and coterie does not execute, one sentence each.
+    """
+
+    name: str
+    version: int = 1
+    agents: dict[str, AgentPlan] = {}
+    coordination: FlowPlan | None = None
+    folder: str = ""
+    notes: tuple[str, ...] = ()
+
+    def content_hash(self) -> str:
+        """A stable SHA-256 of what the plan says, in hex; where its file lies does not count."""
+        return hashlib.sha256(to_json(_without_folders(self))).hexdigest()
+
+
+def to_json(plan: Plan) -> bytes:
+    """*plan* as JSON with a fixed key order: equal plans give equal bytes."""
+    return msgspec.json.encode(plan, order="deterministic")
+
+
+def from_json(text: bytes | str) -> Plan:
+    """The plan that `to_json` wrote.
+
+    Raises:
+        msgspec.ValidationError: If *text* is not a plan.
+    """
+    return msgspec.json.decode(text, type=Plan)
+
+
+def _without_folders(plan: Plan) -> Plan:
+    agents = {
+        name: msgspec.structs.replace(agent, child=_without_folders(agent.child)) if agent.child else agent
+        for name, agent in plan.agents.items()
+    }
+    return msgspec.structs.replace(plan, folder="", agents=agents)

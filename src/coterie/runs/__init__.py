@@ -1,0 +1,1 @@
+"""One run: its core, its shell, and what starts and resumes it."""

@@ -1,0 +1,1 @@
+"""For users and their tests: scripted agents and the simulation."""

@@ -1,0 +1,86 @@
+"""Conditions on arrows: `reviewer.verdict == "revise"`, and what they mean.
+
+The rules are those of the flow notation (rule 5): a value that was never produced satisfies nothing, `!=` included.
+"""
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, assert_never
+
+Scalar = str | int | float | bool
+"""A value as a file can write it: a quoted text or a word, a number, true or false."""
+
+
+class Operator(Enum):
+    """How the two sides of a condition are compared."""
+
+    EQ = "=="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One comparison of an agent's latest output with a constant.
+
+    Attributes:
+        agent: Whose output is read.
+        field: The output's name.
+        op: The comparison.
+        value: The constant; a text when it was quoted or a bare word.
+    """
+
+    agent: str
+    field: str
+    op: Operator
+    value: Scalar
+
+    def __str__(self) -> str:
+        return f"{self.agent}.{self.field} {self.op.value} {json.dumps(self.value)}"
+
+    def holds(self, actual: Any) -> bool:
+        """Whether an output that was produced, *actual* (any JSON value), satisfies the condition.
+
+        `==` and `!=` compare numbers as numbers when both sides are numbers, else trimmed, case-sensitive text, other
+        JSON values by their JSON text. The ordered operators hold for two numbers only.
+        """
+        match self.op:
+            case Operator.EQ:
+                return equal(actual, self.value)
+            case Operator.NE:
+                return not equal(actual, self.value)
+            case Operator.LT:
+                return _numbers(actual, self.value) and actual < self.value
+            case Operator.LE:
+                return _numbers(actual, self.value) and actual <= self.value
+            case Operator.GT:
+                return _numbers(actual, self.value) and actual > self.value
+            case Operator.GE:
+                return _numbers(actual, self.value) and actual >= self.value
+            case _:
+                assert_never(self.op)
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Whether two JSON values are the same for a condition: numbers as numbers, all else as trimmed text."""
+    if _numbers(left, right):
+        return bool(left == right)
+    return as_text(left) == as_text(right)
+
+
+def as_text(value: Any) -> str:
+    """The text by which a JSON value is compared: a string trimmed, anything else as JSON."""
+    return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def is_number(value: Any) -> bool:
+    """Whether *value* is a JSON number; true and false are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _numbers(left: Any, right: Any) -> bool:
+    return is_number(left) and is_number(right)

@@ -1,0 +1,1 @@
+"""Folds of records: what a run looks like."""
