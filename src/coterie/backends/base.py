@@ -59,7 +59,7 @@ class Request(Struct, frozen=True, kw_only=True):
     epoch: int = 1
 
 
-class Launched(Struct, frozen=True, kw_only=True, tag="launched", tag_field="event"):
+class Launched(Struct, frozen=True, kw_only=True, tag="launched", tag_field="kind"):
     """The attempt has a process of its own. *started* is its kernel start time, from `coterie.backends.processes`."""
 
     pid: int
@@ -67,14 +67,14 @@ class Launched(Struct, frozen=True, kw_only=True, tag="launched", tag_field="eve
     started: str = ""
 
 
-class Text(Struct, frozen=True, kw_only=True, tag="text", tag_field="event"):
+class Text(Struct, frozen=True, kw_only=True, tag="text", tag_field="kind"):
     """The agent said something; *channel* is `answer`, `thinking` or `log` (standard error)."""
 
     text: str
     channel: str = "answer"
 
 
-class Tool(Struct, frozen=True, kw_only=True, tag="tool", tag_field="event"):
+class Tool(Struct, frozen=True, kw_only=True, tag="tool", tag_field="kind"):
     """The agent used a tool; *state* is `started`, `finished` or `failed`."""
 
     name: str
@@ -82,13 +82,13 @@ class Tool(Struct, frozen=True, kw_only=True, tag="tool", tag_field="event"):
     detail: str = ""
 
 
-class Used(Struct, frozen=True, kw_only=True, tag="usage", tag_field="event"):
+class Used(Struct, frozen=True, kw_only=True, tag="usage", tag_field="kind"):
     """What the attempt has used so far, in total."""
 
     usage: Usage
 
 
-class Emitted(Struct, frozen=True, kw_only=True, tag="emit", tag_field="event"):
+class Emitted(Struct, frozen=True, kw_only=True, tag="emit", tag_field="kind"):
     """The agent emitted an event of the run, through its backend rather than the inbox."""
 
     event: str
