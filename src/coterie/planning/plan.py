@@ -54,7 +54,7 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
         fallback: Who is asked instead, with `on_fail = "fallback"`.
         on_interrupt: After a crash of the run: `retry`, `resume`, `adopt` (as the backend can) or `ask` a human.
         options: Further settings for the backend, as the extension block writes them.
-        advisory: A gate whose failure is recorded and lets the flow through.
+        verdict: A gate whose exit status is its output `passed`; without it a status other than 0 fails the turn.
         child: The plan of the topology that answers at this node.
     """
 
@@ -80,7 +80,7 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_interrupt: str = "retry"
     phase: float | None = None
     options: dict[str, Any] = {}
-    advisory: bool = False
+    verdict: bool = False
     child: "Plan | None" = None
 
 
