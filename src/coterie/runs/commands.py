@@ -1,0 +1,121 @@
+"""What a core adds to an engine's commands, what its shell is to do, and which record carries out which command."""
+
+import msgspec
+from msgspec import Struct
+
+from coterie.engines.commands import Ask, Cancel, Command, Finish, Note, Reload, Stop
+from coterie.journal.records import (
+    AttemptFailed,
+    AttemptLaunched,
+    Cause,
+    ConfigChanged,
+    ConfigRejected,
+    Record,
+    RunFinished,
+    RunStopped,
+    TurnCancelled,
+    TurnFinished,
+    TurnStarted,
+)
+from coterie.runs.retries import Tally
+
+
+class Again(Struct, frozen=True, kw_only=True, gc=False):
+    """The core's own command: the next attempt of a turn, not before *due* (Unix seconds).
+
+    With *ask* a human decides first whether there is to be one.
+    """
+
+    turn: str
+    attempt: int
+    due: float
+    ask: bool = False
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    """An effect: start this attempt. *resumed*: its turn.started is from an earlier owner (a child run, a human)."""
+
+    ask: Ask
+    attempt: int
+    prompt: str
+    resumed: bool = False
+
+
+class Halt(Struct, frozen=True, kw_only=True):
+    """An effect: end the attempt that runs for this turn, which was cancelled."""
+
+    turn: str
+
+
+class Wait(Struct, frozen=True, kw_only=True):
+    """An effect: call `due(cause)` at the time *again* says."""
+
+    cause: Cause
+    again: Again
+
+
+class ReadPlan(Struct, frozen=True, kw_only=True):
+    """An effect: read the plan again and answer with `reloaded`."""
+
+    cause: Cause
+
+
+Effect = Start | Halt | Wait | ReadPlan
+
+
+class Turn(Struct, kw_only=True):
+    """A turn of this run.
+
+    Attributes:
+        status: `running`, `between` two attempts, or `ended`.
+        asked: When its current attempt was meant to start.
+        launched: The processes its attempts had.
+        result: What it answered, once finished.
+        failure: The last attempt's failure, for the next attempt's prompt.
+    """
+
+    ask: Ask
+    attempt: int = 0
+    status: str = "running"
+    asked: float = 0.0
+    tally: Tally = msgspec.field(default_factory=Tally)
+    launched: list[AttemptLaunched] = []
+    result: TurnFinished | None = None
+    failure: AttemptFailed | None = None
+    cancelled: bool = False
+
+
+def carries_out(record: Record, command: Command | Again) -> bool:
+    """Whether *record* is what *command* wanted written."""
+    match command:
+        case Ask():
+            return isinstance(record, TurnStarted) and (record.turn, record.agent, record.inputs, record.attempt) == (
+                command.turn,
+                command.agent,
+                command.inputs,
+                1,
+            )
+        case Again():
+            return isinstance(record, TurnStarted) and (record.turn, record.attempt) == (command.turn, command.attempt)
+        case Cancel():
+            return isinstance(record, TurnCancelled) and record.turn == command.turn
+        case Note():
+            wanted = command.record
+            return type(record) is type(wanted) and record == msgspec.structs.replace(
+                wanted, seq=record.seq, at=record.at, cause=record.cause, source=record.source
+            )
+        case Reload():
+            return isinstance(record, ConfigChanged | ConfigRejected)
+        case Stop():
+            return isinstance(record, RunStopped)
+        case Finish():
+            return isinstance(record, RunFinished) and record.outcome == command.outcome
+
+
+def describe(what: Record | Command | Again) -> str:
+    """*what* in a few words, for a mismatch."""
+    if isinstance(what, Note):
+        return describe(what.record)
+    name = type(what).__struct_config__.tag if isinstance(what, Record) else type(what).__name__
+    turn = getattr(what, "turn", "")
+    return f"{name} {turn}".strip()

@@ -1,0 +1,130 @@
+"""What an agent is asked: the prompt of a turn, rendered from the plan and the results so far.
+
+In this order: the agent's own prompt (whole), its role text, the task, the results of the turns that marked it and its
+own earlier one, what it `reads`, and how to answer when outputs are wanted. An attempt after a failure or an
+interruption is told so.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from coterie.journal.records import TurnFinished
+from coterie.planning.plan import AgentPlan, Wanted
+from coterie.runs.commands import Turn
+from coterie.runs.core import Core
+
+ReadFile = Callable[[str], str | None]
+"""Gives the text of a file that an agent `reads`, or None when there is none."""
+HowFar = Callable[[str, int], str]
+"""Gives what an earlier attempt of a turn had said when it was cut off: `how_far(turn, attempt)`."""
+
+
+def render(core: Core, turn: Turn, read: ReadFile = lambda name: None, how_far: HowFar = lambda turn, k: "") -> str:
+    """The whole question of *turn*'s current attempt.
+
+    A question that the engine wrote itself stands as it is; only the notes on earlier attempts join it.
+    """
+    ask = turn.ask
+    parts: list[str] = []
+    if ask.prompt is not None:
+        parts.append(ask.prompt)
+    else:
+        agent = core.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
+        parts += [text for text in (agent.prompt, agent.role) if text]
+        parts += _task(core.started.input if core.started else {})
+        parts += [_result(core, result) for result in inputs(core, turn)]
+        parts += [part for name in agent.reads if (part := _read(core, name, read))]
+        if agent.outputs:
+            parts.append(how_to_answer(agent.outputs))
+    if turn.tally.interrupted:
+        parts.append(_cut_off(turn, how_far))
+    elif turn.failure is not None:
+        parts.append(f"# Your last attempt did not count\n\n{turn.failure.reason}")
+    return "\n\n".join(parts)
+
+
+def context(core: Core, turn: Turn) -> dict[str, Any]:
+    """The same question as data, for programs: `task`, `input`, `inputs` and `wanted`."""
+    given = core.started.input if core.started else {}
+    agent = core.agents.get(turn.ask.instead_of or turn.ask.agent)
+    return {
+        "task": given.get("prompt", "") if turn.ask.prompt is None else turn.ask.prompt,
+        "input": given,
+        "inputs": [
+            {"agent": _author(core, result), "turn": result.turn, "text": result.text, "outputs": result.outputs}
+            for result in inputs(core, turn)
+        ],
+        "wanted": [{"name": w.name, "type": w.type, "values": list(w.values)} for w in agent.outputs] if agent else [],
+    }
+
+
+def inputs(core: Core, turn: Turn) -> list[TurnFinished]:
+    """The results that the question shows: of the turns that marked it, then its own earlier one."""
+    ask = turn.ask
+    found = [result for name in ask.inputs if (result := core.turns[name].result) is not None]
+    own = core.latest.get(ask.instead_of or ask.agent)
+    if own is not None and own not in found:
+        found.append(own)
+    return found
+
+
+def how_to_answer(wanted: tuple[Wanted, ...]) -> str:
+    """What a reply must hold, in words."""
+    lines = []
+    for output in wanted:
+        if output.type == "enum":
+            what = "one of " + ", ".join(json.dumps(value) for value in output.values)
+        elif output.values:
+            what = "for example " + ", ".join(json.dumps(value) for value in output.values)
+        else:
+            what = {"any": "a value"}.get(output.type, f"a {output.type}")
+        lines.append(f"- `{output.name}`: {what}")
+    return "# How to answer\n\nEnd your reply with one JSON object in a ```json block that holds:\n" + "\n".join(lines)
+
+
+def _task(given: dict[str, Any]) -> list[str]:
+    parts = []
+    if task := given.get("prompt"):
+        parts.append(f"# Task\n\n{task}")
+    named = {name: value for name, value in given.items() if name != "prompt"}
+    if named:
+        lines = [f"- {k}: {v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in named.items()]
+        parts.append("# Input\n\n" + "\n".join(lines))
+    return parts
+
+
+def _result(core: Core, result: TurnFinished) -> str:
+    agent = _author(core, result)
+    text = f"# Result of {agent} ({result.turn})\n\n{result.text}"
+    shown = result.outputs
+    if result.text and shown:
+        plan = core.agents.get(agent)
+        wanted = {output.name for output in plan.outputs} if plan else set()
+        shown = {name: value for name, value in shown.items() if name in wanted}
+    if shown:
+        text += f"\n\nOutputs: {json.dumps(shown, ensure_ascii=False)}"
+    return text
+
+
+def _author(core: Core, result: TurnFinished) -> str:
+    ask = core.turns[result.turn].ask
+    return ask.instead_of or ask.agent
+
+
+def _read(core: Core, name: str, read: ReadFile) -> str:
+    result = core.latest.get(name)
+    if result is not None:
+        return _result(core, result)
+    text = read(name)
+    return f"# {name}\n\n{text}" if text is not None else ""
+
+
+def _cut_off(turn: Turn, how_far: HowFar) -> str:
+    said = how_far(turn.ask.turn, turn.attempt - 1)
+    note = (
+        "# An earlier attempt was cut off\n\n"
+        f"This is attempt {turn.attempt} of this turn; {turn.tally.interrupted} earlier one(s) did not come to an end. "
+        "What they did outside may already be done: look before you do it again."
+    )
+    return f"{note}\n\nIt had said so far:\n\n{said}" if said else note

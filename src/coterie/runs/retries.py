@@ -1,0 +1,58 @@
+"""Whether a failed attempt is tried again, and when.
+
+Rule 9 of the flow notation, the same for every engine: transient failures at most 3 times with backoff (1 s, doubled,
+at most 30 s); an invalid reply is asked again at least once; other failures as often as the agent's `retry` says; an
+interruption never counts, but three crashes in a row do end the turn.
+"""
+
+from msgspec import Struct
+
+from coterie.journal.records import AttemptFailed, AttemptInterrupted
+
+TRANSIENT = frozenset({"rate_limited", "transient"})
+FINAL = frozenset({"auth", "quota", "not_found"})
+"""Kinds that trying again cannot mend: never counted against `retry`, never repeated."""
+MAX_TRANSIENT = 3
+MAX_CRASHES = 3
+BACKOFF_FIRST = 1.0
+BACKOFF_MOST = 30.0
+
+
+class Tally(Struct):
+    """What has gone wrong with one turn so far.
+
+    Attributes:
+        transient: Transient failures.
+        invalid: Replies that did not fit.
+        other: All other failures.
+        crashes: Times the owner died during an attempt, in a row.
+        interrupted: Times an attempt was cut off, for whatever reason.
+    """
+
+    transient: int = 0
+    invalid: int = 0
+    other: int = 0
+    crashes: int = 0
+    interrupted: int = 0
+
+    def after_failure(self, failed: AttemptFailed, retry: int) -> float | None:
+        """Count *failed* and return the seconds to wait before the next attempt; None: the turn has failed."""
+        self.crashes = 0
+        if failed.kind in TRANSIENT:
+            self.transient += 1
+            if self.transient > MAX_TRANSIENT:
+                return None
+            return min(BACKOFF_FIRST * (1 << (self.transient - 1)), BACKOFF_MOST)
+        if failed.kind in FINAL:
+            return None
+        if failed.kind == "invalid_output":
+            self.invalid += 1
+            return 0.0 if self.invalid <= max(1, retry) else None
+        self.other += 1
+        return 0.0 if self.other <= retry else None
+
+    def after_interruption(self, cut: AttemptInterrupted) -> float | None:
+        """Count *cut* and return the seconds to wait before the next attempt; None: too many crashes in a row."""
+        self.interrupted += 1
+        self.crashes = self.crashes + 1 if cut.reason == "crash" else 0
+        return 0.0 if self.crashes < MAX_CRASHES else None
