@@ -45,16 +45,14 @@ def render(core: Core, turn: Turn, read: ReadFile = lambda name: None, how_far: 
 
 
 def context(core: Core, turn: Turn) -> dict[str, Any]:
-    """The same question as data, for programs: `task`, `input`, `inputs` and `wanted`."""
+    """The same question as data, for programs: `task`, `input`, `inputs`, `reads` (results only) and `wanted`."""
     given = core.started.input if core.started else {}
     agent = core.agents.get(turn.ask.instead_of or turn.ask.agent)
     return {
         "task": given.get("prompt", "") if turn.ask.prompt is None else turn.ask.prompt,
         "input": given,
-        "inputs": [
-            {"agent": _author(core, result), "turn": result.turn, "text": result.text, "outputs": result.outputs}
-            for result in inputs(core, turn)
-        ],
+        "inputs": [_as_data(core, result) for result in inputs(core, turn)],
+        "reads": [_as_data(core, core.latest[name]) for name in agent.reads if name in core.latest] if agent else [],
         "wanted": [{"name": w.name, "type": w.type, "values": list(w.values)} for w in agent.outputs] if agent else [],
     }
 
@@ -105,6 +103,10 @@ def _result(core: Core, result: TurnFinished) -> str:
     if shown:
         text += f"\n\nOutputs: {json.dumps(shown, ensure_ascii=False)}"
     return text
+
+
+def _as_data(core: Core, result: TurnFinished) -> dict[str, Any]:
+    return {"agent": _author(core, result), "turn": result.turn, "text": result.text, "outputs": result.outputs}
 
 
 def _author(core: Core, result: TurnFinished) -> str:
