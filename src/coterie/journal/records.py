@@ -205,6 +205,14 @@ class MessageRefused(Record, frozen=True, kw_only=True, tag="message.refused", g
     turn: str = ""
 
 
+class OperatorSaid(Record, frozen=True, kw_only=True, tag="operator.said", gc=False):
+    """An operator's word to the run: *what* is `interrupt`, `retry` or `cancel`; an empty *turn* means all."""
+
+    message: str
+    what: str
+    turn: str = ""
+
+
 class LoopExhausted(Record, frozen=True, kw_only=True, tag="loop.exhausted", gc=False):
     """Every group that would have fired was spent.
 
@@ -277,6 +285,7 @@ AnyRecord = (
     | EventEmitted
     | EventInvalid
     | MessageRefused
+    | OperatorSaid
     | LoopExhausted
     | PathEnded
     | ConditionUnknown

@@ -154,12 +154,12 @@ class Core:
         del self._waiting[record.turn]
         if isinstance(command, Ask):
             self.turns[record.turn] = turn = Turn(ask=command)
-            if self._takes_place(command.agent):
+            if self.takes_place(command.agent):
                 self.spent += Usage(turns=1)
         else:
             turn = self.turns[record.turn]
         turn.attempt, turn.status, turn.asked = record.attempt, "running", record.at
-        self.busy += self._takes_a_slot(turn.ask.agent)
+        self.busy += self.takes_a_slot(turn.ask.agent)
 
     def _after_failure(self, record: AttemptFailed) -> Command | Again:
         turn = self._pause(record, record.turn)
@@ -182,7 +182,7 @@ class Core:
     def _pause(self, record: Record, name: str) -> Turn:
         turn = self._running(record, name)
         turn.status = "between"
-        self.busy -= self._takes_a_slot(turn.ask.agent)
+        self.busy -= self.takes_a_slot(turn.ask.agent)
         return turn
 
     def _end_turn(self, record: TurnFinished | TurnFailed | TurnCancelled) -> None:
@@ -193,7 +193,7 @@ class Core:
                 self.turns[record.turn] = Turn(ask=command, status="between")
         turn = self._known(record, record.turn)
         if turn.status == "running":
-            self.busy -= self._takes_a_slot(turn.ask.agent)
+            self.busy -= self.takes_a_slot(turn.ask.agent)
         turn.status = "ended"
         turn.cancelled = isinstance(record, TurnCancelled)
         if isinstance(record, TurnFinished):
@@ -342,6 +342,16 @@ class Core:
             self._asks.popleft()
         return bool(self._asks)
 
+    @property
+    def wants_stop(self) -> str:
+        """Why the engine wants to let go of the run, or an empty text."""
+        command = self.todo.get(self.stopping) if self.stopping is not None else None
+        return command.reason if isinstance(command, Stop) else ""
+
+    def is_human(self, agent: str) -> bool:
+        """Whether *agent* is a person."""
+        return self._kind(agent) == "human"
+
     def cancel(self, now: float, turn: str, reason: str) -> list[Effect]:
         """Call a turn off on somebody's word, not the engine's; nothing happens if it ended first."""
         known = self.turns.get(turn)
@@ -407,11 +417,12 @@ class Core:
         known = self.agents.get(agent)
         return known.kind if known is not None else "agent"
 
-    def _takes_place(self, agent: str) -> bool:
+    def takes_place(self, agent: str) -> bool:
         """Whether a turn of *agent* counts as a turn; a child run's own turns do instead."""
         return self._kind(agent) != "topology"
 
-    def _takes_a_slot(self, agent: str) -> bool:
+    def takes_a_slot(self, agent: str) -> bool:
+        """Whether a turn of *agent* counts against `max_parallel`."""
         return not self._goes_on(agent)
 
     def _agent(self, turn: Turn) -> AgentPlan:

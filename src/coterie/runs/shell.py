@@ -1,0 +1,569 @@
+"""What drives a run and its child runs: asyncio around `coterie.runs.core`.
+
+Everything that happens comes to one place, `_drain`, and is handled there one by one: judged, appended and stepped
+without an `await`. What follows leaves through a run's outbox, and an outbox is emptied only when all that was appended
+before is durable; one sync serves all that wait.
+
+A turn of a topology is a child run, driven here too under the same limits. Failures of the journal end this owner at
+once: every attempt is ended, nothing more leaves, and the run is resumed from what is on disk.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Session
+from coterie.clock import Clock
+from coterie.engines.commands import Emit, Engine, Failed, Reply
+from coterie.errors import CoterieError, RunIsFinished
+from coterie.ids import child_run_id
+from coterie.journal.base import Store, Writer
+from coterie.journal.records import (
+    NO_USAGE,
+    AttemptInterrupted,
+    AttemptLaunched,
+    Cause,
+    ConfigChanged,
+    ConfigRejected,
+    Record,
+    RunStarted,
+    Usage,
+)
+from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
+from coterie.runs.commands import Effect, Halt, ReadPlan, Start, Turn, Wait
+from coterie.runs.core import Core
+from coterie.runs.prompts import context, render
+from coterie.runs.turns import Turns, ask
+
+Observe = Callable[[str, Record], None]
+MakeEngine = Callable[[Plan], tuple[Engine, Mapping[str, AgentPlan]]]
+"""Gives the engine of a plan, and the agents it may ask."""
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """A question that waits for a human."""
+
+    run: str
+    turn: str
+    agent: str
+    prompt: str = ""
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """How an owner's time with a run ended.
+
+    Attributes:
+        status: `completed`, `failed` or `stopped` (it can be resumed).
+        waiting: The questions to humans that are open.
+    """
+
+    run: str
+    status: str
+    reason: str = ""
+    result: Any = None
+    usage: Usage = NO_USAGE
+    waiting: tuple[Waiting, ...] = ()
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """An effect of the shell's own: the run is over, and whoever asked may hear of it."""
+
+
+class Place:
+    """Where a run's files lie. This one keeps nothing; `coterie.runs.folder` has the one on disk."""
+
+    def folder(self, run: str) -> Path | None:
+        """The folder of *run*, or None."""
+        return None
+
+    def attempt_folder(self, run: str, turn: str, attempt: int) -> Path | None:
+        """The folder of an attempt, or None."""
+        return None
+
+    def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
+        """Keep what an attempt says, for watchers."""
+
+    def how_far(self, run: str, turn: str, attempt: int) -> str:
+        """What an attempt had said before it was cut off."""
+        return ""
+
+    def read_file(self, name: str) -> str | None:
+        """The text of a file that an agent reads, or None."""
+        return None
+
+
+class Live:
+    """One run of the tree while it is driven."""
+
+    def __init__(self, run: str, plan: Plan, core: Core, writer: Writer, parent: "tuple[Live, Start] | None") -> None:
+        self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
+        self.outbox: list[Effect | Told] = []
+        self.syncing = False
+        self.reap: list[AttemptLaunched] | None = None
+        self.attempts: dict[str, asyncio.Task[None]] = {}
+        self.sessions: dict[str, Session] = {}
+        self.children: dict[str, Live] = {}
+        self.held: dict[str, Cause] = {}
+        """Retries that a human must allow first, by turn."""
+
+    def humans(self) -> list[Turn]:
+        """The turns that wait for a human's answer."""
+        return [
+            turn
+            for turn in self.core.turns.values()
+            if (turn.status == "running" and self.core.is_human(turn.ask.agent)) or turn.ask.turn in self.held
+        ]
+
+
+class Shell:
+    """Drives one root run and its children to their end, or until it must let go.
+
+    Args:
+        store: Where the journals lie.
+        turns: Who starts attempts.
+        make_engine: The engine of a plan, and the agents it may ask.
+        clock: The source of time.
+        limits: What this owner allows the whole tree.
+        park: Let go of the run when nothing runs but humans and timers.
+        observe: Called with the run's id and each record as it is appended.
+        place: Where the runs' files lie.
+        reload: Reads a run's plan again, for engines that ask for it; raises `CoterieError` when it cannot.
+        cwd: The working directory of the agents.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        turns: Turns,
+        make_engine: MakeEngine,
+        clock: Clock,
+        limits: Limits | None = None,
+        park: bool = False,
+        observe: Observe | None = None,
+        place: Place | None = None,
+        reload: Callable[[str, Plan], ConfigChanged] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        self._store, self._turns, self._make_engine, self._clock = store, turns, make_engine, clock
+        self._limits, self._park, self._observe = limits or Limits(), park, observe
+        self._place, self._reload, self._cwd = place or Place(), reload, cwd
+        self._runs: dict[str, Live] = {}
+        self._events: list[tuple[int, Callable[[], None]]] = []
+        self._working = 0
+        self._timers = 0
+        self._starts = 0
+        self._closing = False
+        self._bell: asyncio.Future[None] | None = None
+
+    # -- from outside -----------------------------------------------------------------------------------------------
+
+    async def start(self, run: str, plan: Plan, given: dict[str, Any]) -> Ended:
+        """Start *run*, asking the topology of *plan* for *given*, and drive it.
+
+        Raises:
+            JournalFailed: If the journal could not be written; every attempt has been ended.
+        """
+        return await self._drive(lambda: self._open(run, plan, given, None))
+
+    async def resume(self, run: str, plan: Plan) -> Ended:
+        """Take over *run* and drive it on.
+
+        Raises:
+            RunIsOwned, RunIsFinished, JournalUnreadable, ReplayMismatch: If it cannot be taken over.
+            JournalFailed: If the journal could not be written; every attempt has been ended.
+        """
+        return await self._drive(lambda: self._open(run, plan, None, None))
+
+    def post(self, event: Callable[[], None]) -> None:
+        """Have *event* handled in its turn, in one piece, as everything else that happens to the run."""
+        self._happen(0, event)
+
+    @property
+    def runs(self) -> Mapping[str, Live]:
+        """The runs that are driven, by id, the root first."""
+        return self._runs
+
+    # -- one run after the other ------------------------------------------------------------------------------------
+
+    async def _drive(self, open_root: Callable[[], Live]) -> Ended:
+        root: Live | None = None
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                self._bell = asyncio.get_running_loop().create_future()
+                root = open_root()
+                self._drain()
+                while not self._over(root):
+                    await self._bell
+                    self._bell = asyncio.get_running_loop().create_future()
+                    self._drain()
+        except asyncio.CancelledError:
+            if root is not None:
+                await self._interrupt(root)
+            raise
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+        finally:
+            for live in reversed(self._runs.values()):
+                await live.writer.close()
+            await self._turns.close()
+        return self.ended(root)
+
+    def ended(self, root: Live) -> Ended:
+        """How it stands with *root*."""
+        finished = root.core.finished
+        waiting = tuple(
+            Waiting(run=live.run, turn=turn.ask.turn, agent=turn.ask.agent, prompt=render(live.core, turn))
+            for live in self._runs.values()
+            for turn in live.humans()
+        )
+        if finished is None:
+            return Ended(run=root.run, status="stopped", reason=root.core.stopped, usage=self._spent(), waiting=waiting)
+        return Ended(
+            run=root.run,
+            status="completed" if finished.outcome == "completed" else "failed",
+            reason=finished.reason,
+            result=finished.result,
+            usage=self._spent(),
+        )
+
+    def _over(self, root: Live) -> bool:
+        return bool(root.core.finished or root.core.stopped) and root.writer.is_durable(root.core.seq)
+
+    def _happen(self, order: int, event: Callable[[], None]) -> None:
+        self._events.append((order, event))
+        if self._bell is not None and not self._bell.done():
+            self._bell.set_result(None)
+
+    def _drain(self) -> None:
+        """Handle all that has happened. Attempts that ended together count in the order they were started."""
+        while self._events:
+            events, self._events = self._events, []
+            if len(events) > 1:
+                events.sort(key=lambda event: event[0])
+            for _, event in events:
+                event()
+            for live in list(self._runs.values()):
+                if live.core.queued:
+                    self._pump(live)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Flush what waits, and let go of the tree when nothing can happen any more without a human or other limits."""
+        for live in list(self._runs.values()):
+            self._flush(live)
+        root = next(iter(self._runs.values()))
+        if self._working or self._events or root.core.finished or root.core.stopped:
+            return
+        if any(live.outbox or live.syncing for live in self._runs.values()):
+            return
+        humans = any(live.humans() for live in self._runs.values())
+        if self._timers and not (humans and self._park):
+            return
+        if humans and not self._park:
+            return
+        reason = self._limit() or ("waiting" if humans else "stuck")
+        for live in reversed(self._runs.values()):
+            live.core.stop(self._clock.now(), reason)
+            self._flush(live)
+
+    def _limit(self) -> str:
+        spent = self._spent()
+        if any(live.core.queued for live in self._runs.values()):
+            if self._limits.max_turns is not None and spent.turns >= self._limits.max_turns:
+                return "max_turns"
+            if self._limits.max_cost is not None and spent.cost >= self._limits.max_cost:
+                return "max_cost"
+        return next((reason for live in self._runs.values() if (reason := live.core.wants_stop)), "")
+
+    def _spent(self) -> Usage:
+        return sum((live.core.spent for live in self._runs.values()), NO_USAGE)
+
+    def _room(self, live: Live, agent: str, again: bool) -> bool:
+        """Whether a turn of *agent* may start now, under the limits of the whole tree."""
+        if self._closing:
+            return False
+        limits = self._limits
+        if limits.max_parallel is not None and live.core.takes_a_slot(agent):
+            if sum(other.core.busy for other in self._runs.values()) >= limits.max_parallel:
+                return False
+        if limits.max_turns is None and limits.max_cost is None:
+            return True
+        spent = self._spent()
+        if limits.max_cost is not None and spent.cost >= limits.max_cost:
+            return False
+        return again or limits.max_turns is None or spent.turns < limits.max_turns or not live.core.takes_place(agent)
+
+    # -- a run --------------------------------------------------------------------------------------------------------
+
+    def _open(self, run: str, plan: Plan, given: dict[str, Any] | None, parent: tuple[Live, Start] | None) -> Live:
+        """Claim *run* and begin or continue it; *given* is its input, None if it must be there already."""
+        writer = self._store.claim(run)
+        engine, agents = self._make_engine(plan)
+
+        def append(record: Record) -> None:
+            writer.append((record,))
+            if self._observe is not None:
+                self._observe(run, record)
+
+        core = Core(run, engine, agents, append, self._render, _digest)
+        live = Live(run, plan, core, writer, parent)
+        now = self._clock.now()
+        if writer.last:
+            core.fold(self._store.read(run))
+            if core.finished is not None and parent is None:
+                raise RunIsFinished(run, core.finished.outcome)
+            self._runs[run] = live
+            if core.finished is None:
+                if writer.repaired is not None:
+                    core.write(now, writer.repaired)
+                live.reap = [one for turn in core.turns.values() if turn.result is None for one in turn.launched]
+                live.outbox += core.own(now, self._limits)
+        else:
+            self._runs[run] = live
+            core.begin(now, self._first_record(live, engine, given or {}), self._limits)
+        self._pump(live)
+        return live
+
+    def _first_record(self, live: Live, engine: Engine, given: dict[str, Any]) -> RunStarted:
+        child = live.parent is not None
+        return RunStarted(
+            run=live.run,
+            engine=engine.name,
+            engine_version=engine.version,
+            topology=live.plan.name,
+            plan_hash="" if child else live.plan.content_hash(),
+            plan="" if child else to_json(live.plan).decode(),
+            input=given,
+            parent=live.parent[0].run if live.parent else "",
+            cwd="" if child or self._cwd is None else str(self._cwd),
+        )
+
+    def _render(self, core: Core, turn: Turn) -> str:
+        return render(core, turn, self._place.read_file, lambda name, k: self._place.how_far(core.run, name, k))
+
+    def _pump(self, live: Live) -> None:
+        live.outbox += live.core.pump(self._clock.now(), lambda agent, again: self._room(live, agent, again))
+        if live.core.finished is not None and not any(isinstance(effect, Told) for effect in live.outbox):
+            live.outbox.append(Told())
+
+    def _flush(self, live: Live) -> None:
+        """Perform what waits in the outbox, now if all before it is durable, else after the next sync."""
+        if live.syncing or not (live.outbox or not live.writer.is_durable(live.core.seq)):
+            return
+        if live.reap is None and live.writer.is_durable(live.core.seq):
+            outbox, live.outbox = live.outbox, []
+            self._perform_all(live, outbox)
+        else:
+            live.syncing = True
+            self._group.create_task(self._sync(live))
+
+    async def _sync(self, live: Live) -> None:
+        if live.reap is not None:
+            launched, live.reap = live.reap, None
+            await self._turns.reap(live.run, launched)
+        while live.outbox or not live.writer.is_durable(live.core.seq):
+            outbox, live.outbox = live.outbox, []
+            await live.writer.durable(live.core.seq)
+            self._perform_all(live, outbox)
+        live.syncing = False
+        self._happen(0, lambda: None)
+
+    def _perform_all(self, live: Live, outbox: list[Effect | Told]) -> None:
+        for effect in outbox:
+            self._perform(live, effect)
+
+    def _perform(self, live: Live, effect: Effect | Told) -> None:
+        match effect:
+            case Start():
+                self._start(live, effect)
+            case Halt(turn=turn):
+                self._halt(live, turn)
+            case Wait(cause=cause, again=again):
+                self._wait(live, cause, again.turn, again.due, again.ask)
+            case ReadPlan(cause=cause):
+                self._happen(0, lambda: self._read_plan(live, cause))
+            case Told():
+                self._tell(live)
+
+    # -- effects ------------------------------------------------------------------------------------------------------
+
+    def _start(self, live: Live, start: Start) -> None:
+        name = start.ask.turn
+        if not live.core.hears(name, start.attempt):
+            return  # it was cancelled before its intent was durable
+        agent = live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
+        if agent.child is not None:
+            run = child_run_id(live.run, name, start.attempt)
+            given = {"prompt": start.prompt}
+            live.children[name] = self._open(run, agent.child, given, (live, start))
+            self._happen(0, lambda: None)
+            return
+        self._starts += 1
+        human = agent.kind == "human"
+        self._working += not human
+        live.attempts[name] = self._group.create_task(self._attempt(live, start, agent, self._starts))
+        if human and agent.timeout is not None:
+            due = live.core.turns[name].asked + agent.timeout
+            reason = f"nobody answered within {agent.timeout:g} s"
+            failed = Failed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
+            self._later(due, lambda: self._hear(live, failed))
+
+    async def _attempt(self, live: Live, start: Start, agent: AgentPlan, order: int) -> None:
+        name, attempt = start.ask.turn, start.attempt
+        turn = live.core.turns[name]
+        request = Request(
+            run=live.run,
+            turn=name,
+            attempt=attempt,
+            agent=agent,
+            prompt=start.prompt,
+            key=f"{live.run}/{name}",
+            context=context(live.core, turn),
+            interrupted=turn.tally.interrupted,
+            folder=self._place.attempt_folder(live.run, name, attempt),
+            cwd=self._cwd,
+            here=Path(live.plan.folder) if live.plan.folder else None,
+            epoch=live.core.epoch,
+        )
+        sessions: list[Session] = []
+        try:
+            result = await ask(self._turns, request, lambda event: self._event(live, name, attempt, event), sessions)
+        finally:
+            self._working -= agent.kind != "human"
+            self._happen(order, lambda: None)
+        match result:
+            case Answer(text=text, outputs=outputs, usage=usage):
+                said: Reply | Failed = Reply(turn=name, attempt=attempt, text=text, outputs=outputs, usage=usage)
+            case Failure(kind=kind, reason=reason, usage=usage):
+                said = Failed(turn=name, attempt=attempt, kind=kind, reason=reason, usage=usage)
+        self._happen(order, lambda: self._hear(live, said))
+
+    def _event(self, live: Live, name: str, attempt: int, event: Event) -> None:
+        match event:
+            case Launched(pid=pid, group=group, started=started):
+                launched = AttemptLaunched(turn=name, attempt=attempt, pid=pid, group=group, started=started)
+                self._happen(0, lambda: self._hear(live, launched))
+            case Emitted(event=topic, payload=payload):
+                emit = Emit(turn=name, attempt=attempt, event=topic, payload=payload)
+                self._happen(0, lambda: self._hear(live, emit))
+            case _:
+                self._place.stream(live.run, name, attempt, event)
+
+    def _hear(self, live: Live, said: Reply | Failed | Emit | AttemptLaunched) -> None:
+        if live.core.accept(self._clock.now(), said) is not None:
+            self._pump(live)
+
+    def _halt(self, live: Live, name: str) -> None:
+        task = live.attempts.pop(name, None)
+        if task is not None:
+            task.cancel()
+        child = live.children.pop(name, None)
+        if child is not None:
+            child.outbox += child.core.cancel_run(self._clock.now(), "its parent called the turn off")
+            self._pump(child)
+            self._happen(0, lambda: None)
+
+    def _wait(self, live: Live, cause: Cause, turn: str, due: float, held: bool) -> None:
+        if held:
+            live.held[turn] = cause
+            return
+        if due <= self._clock.now():
+            self._happen(0, lambda: self._due(live, cause))
+            return
+        self._timers += 1
+
+        def ring() -> None:
+            self._timers -= 1
+            self._due(live, cause)
+
+        self._later(due, ring)
+
+    def _due(self, live: Live, cause: Cause) -> None:
+        live.core.due(cause)
+        self._pump(live)
+
+    def _later(self, due: float, event: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(max(0.0, due - self._clock.now()), self._happen, 0, event)
+
+    def _read_plan(self, live: Live, cause: Cause) -> None:
+        answer: ConfigChanged | ConfigRejected
+        try:
+            if self._reload is None:
+                answer = ConfigRejected(reason="this run's plan does not change")
+            else:
+                answer = self._reload(live.run, live.plan)
+        except CoterieError as error:
+            answer = ConfigRejected(reason=str(error))
+        live.core.reloaded(self._clock.now(), cause, answer)
+        self._pump(live)
+
+    def _tell(self, live: Live) -> None:
+        """The run is over: its parent hears of it."""
+        finished = live.core.finished
+        if live.parent is None or finished is None:
+            return
+        parent, start = live.parent
+        name, usage = start.ask.turn, live.core.spent
+        said: Reply | Failed
+        if finished.outcome == "completed":
+            text, outputs = reply_of(finished.result)
+            said = Reply(turn=name, attempt=start.attempt, text=text, outputs=outputs, usage=usage)
+        else:
+            reason = finished.reason or f"child run {live.run} failed"
+            said = Failed(turn=name, attempt=start.attempt, kind="failed", reason=reason, usage=usage)
+
+        def hear() -> None:
+            parent.children.pop(name, None)
+            self._runs.pop(live.run, None)
+            self._group.create_task(live.writer.close())
+            self._hear(parent, said)
+
+        self._happen(self._starts, hear)
+
+    async def _interrupt(self, root: Live) -> None:
+        """Write down that everything was cut off, deepest first, and let go."""
+        self._closing = True
+        self._drain_events()
+        now = self._clock.now()
+        for live in reversed(self._runs.values()):
+            if live.core.finished is None and not live.core.stopped:
+                for name, turn in list(live.core.turns.items()):
+                    if turn.status == "running" and live.core.takes_a_slot(turn.ask.agent):
+                        cut = AttemptInterrupted(turn=name, attempt=turn.attempt, reason="interrupted")
+                        live.core.write(now, cut)
+                live.core.stop(now, "interrupted")
+            await live.writer.durable(live.core.seq)
+
+    def _drain_events(self) -> None:
+        """Keep what had already arrived; nothing new starts."""
+        events, self._events = self._events, []
+        for _, event in sorted(events, key=lambda event: event[0]):
+            event()
+
+
+def reply_of(result: Any) -> tuple[str, dict[str, Any]]:
+    """What a child run's result is as a reply: its text, and the outputs of its last nodes together."""
+    if isinstance(result, dict):
+        outputs: dict[str, Any] = {}
+        for values in (result.get("outputs") or {}).values():
+            if isinstance(values, dict):
+                outputs.update(values)
+        return str(result.get("text", "")), outputs
+    return ("" if result is None else str(result)), {}
+
+
+def _digest(prompt: str) -> str:
+    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first thing that went wrong; the rest of a group was only ended by it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
