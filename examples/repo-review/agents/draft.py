@@ -77,10 +77,15 @@ def _counts(findings: Sequence[Finding | Entry]) -> str:
 
 def _quote(code: str) -> str:
     """*code* as inline code, whatever backticks it holds."""
-    fence = "`" * (max(map(len, _TICKS.findall(code)), default=0) + 1)
+    if "`" not in code:
+        return f"`{code}`"
+    fence = "`" * (max(map(len, _TICKS.findall(code))) + 1)
     return f"{fence} {code} {fence}"
 
 
 def _unquote(text: str) -> str:
     fence = _TICKS.match(text)
-    return text[fence.end() + 1 : -fence.end() - 1] if fence else text
+    if fence is None:
+        return text
+    code = text[fence.end() : -fence.end()]
+    return code[1:-1] if fence.end() > 1 else code

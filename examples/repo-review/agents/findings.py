@@ -5,6 +5,7 @@ output: text for people, and one JSON object in a fence for whoever comes next. 
 reviews the working directory.
 """
 
+import io
 import json
 import os
 import re
@@ -83,7 +84,8 @@ class Turn:
     @classmethod
     def read(cls) -> "Turn":
         """The question that `COTERIE_TURN_FILE` holds."""
-        sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: it is how answers are read
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: it is how answers are read
         path = os.environ.get("COTERIE_TURN_FILE")
         if not path:
             return cls("", {}, ())

@@ -18,6 +18,7 @@ class Hit(NamedTuple):
 
 
 _LOADERS = frozenset({"pickle.load", "pickle.loads", "marshal.load", "marshal.loads", "shelve.open", "dill.load"})
+_UNSAFE = frozenset({"yaml.Loader", "yaml.UnsafeLoader", "yaml.CLoader"})
 _SPAWNERS = frozenset({"asyncio.create_task", "asyncio.ensure_future"})
 _NETWORK = frozenset({"urllib.request.urlopen"} | {f"requests.{verb}" for verb in ("get", "post", "put", "delete")})
 
@@ -55,7 +56,7 @@ def _has(call: ast.Call, *names: str) -> bool:
     return any(keyword.arg is None or keyword.arg in names for keyword in call.keywords)
 
 
-def code_from_text(call: ast.Call, name: str) -> Iterator[Hit]:
+def code_from_text(call: ast.Call, name: str, names: dict[str, str]) -> Iterator[Hit]:
     """`eval` and `exec`, and shells."""
     constant = bool(call.args) and isinstance(call.args[0], ast.Constant)
     if name in {"eval", "exec"} and not constant:
@@ -68,12 +69,11 @@ def code_from_text(call: ast.Call, name: str) -> Iterator[Hit]:
         yield Hit("shell", severity, claim, "Call `subprocess.run` with a list of arguments, without a shell.")
 
 
-def unsafe_loading(call: ast.Call, name: str) -> Iterator[Hit]:
+def unsafe_loading(call: ast.Call, name: str, names: dict[str, str]) -> Iterator[Hit]:
     """Loaders that can be made to run code or to write elsewhere."""
     if name in _LOADERS:
         yield Hit("pickle", "medium", f"`{name}` runs what its data says", "Use JSON unless nobody else writes it.")
-    safe = any(isinstance(a, ast.Name | ast.Attribute) and "Safe" in ast.unparse(a) for a in _arguments(call))
-    if name in {"yaml.load", "yaml.load_all"} and not safe:
+    if name in {"yaml.load", "yaml.load_all"} and _loader(call, names) in {"", *_UNSAFE}:
         yield Hit("yaml", "high", f"`{name}` without a safe loader runs what the file says", "Use `yaml.safe_load`.")
     if name.endswith(".extractall") and "tar" in name and not _has(call, "filter"):
         yield Hit("extract", "medium", "an archive may write outside its folder", 'Pass `filter="data"`.')
@@ -81,7 +81,7 @@ def unsafe_loading(call: ast.Call, name: str) -> Iterator[Hit]:
         yield Hit("mktemp", "medium", "another process can take the name first", "Use `tempfile.mkstemp`.")
 
 
-def careless_network(call: ast.Call, name: str) -> Iterator[Hit]:
+def careless_network(call: ast.Call, name: str, names: dict[str, str]) -> Iterator[Hit]:
     """Requests that trust everybody or wait for ever."""
     if _keyword(call, "verify") is False:
         yield Hit("verify", "high", "the certificate is not checked", "Leave `verify` on; name your own authority.")
@@ -89,11 +89,17 @@ def careless_network(call: ast.Call, name: str) -> Iterator[Hit]:
         yield Hit("timeout", "medium", f"`{name}` waits for ever if nobody answers", "Pass `timeout`.")
 
 
-def _arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(keyword.value for keyword in call.keywords)]
+def _loader(call: ast.Call, names: dict[str, str]) -> str:
+    """The YAML loader that *call* names; empty when it leaves the choice to the library."""
+    given = [*call.args[1:], *(keyword.value for keyword in call.keywords if keyword.arg in {None, "Loader"})]
+    return (_called(given[0], names) or "computed") if given else ""
 
 
-CALLS: tuple[Callable[[ast.Call, str], Iterator[Hit]], ...] = (code_from_text, unsafe_loading, careless_network)
+CALLS: tuple[Callable[[ast.Call, str, dict[str, str]], Iterator[Hit]], ...] = (
+    code_from_text,
+    unsafe_loading,
+    careless_network,
+)
 
 
 def vanishing_errors(node: ast.AST) -> Iterator[Hit]:
@@ -149,7 +155,7 @@ def find(modules: list[Module]) -> Iterator[Finding]:
         for node in ast.walk(module.tree):
             hits = [hit for rule in NODES for hit in rule(node)] + list(lost_tasks(node, names))
             if isinstance(node, ast.Call):
-                hits += [hit for rule in CALLS for hit in rule(node, _called(node.func, names))]
+                hits += [hit for rule in CALLS for hit in rule(node, _called(node.func, names), names)]
             for hit in hits:
                 yield _finding(module, getattr(node, "lineno", 1), hit)
 

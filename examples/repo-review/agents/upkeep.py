@@ -97,7 +97,7 @@ def find(modules: list[Module]) -> Iterator[Finding]:
 def _finding(module: Module, rule: str, line: int, claim: str, advice: str, score: float) -> Finding:
     return Finding(
         rule=f"upkeep.{rule}",
-        severity="low",
+        severity="medium" if rule == "untested" and score > 5 else "low",
         file=module.file,
         line=line,
         claim=claim,
