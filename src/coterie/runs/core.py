@@ -235,13 +235,12 @@ class Core:
     def hears(self, turn: str, attempt: int) -> bool:
         """Whether what *attempt* of *turn* says still counts."""
         known = self.turns.get(turn)
-        return (
-            known is not None
-            and known.status == "running"
-            and known.attempt == attempt
-            and self.finished is None
-            and not self.stopped
-        )
+        return known is not None and known.status == "running" and known.attempt == attempt and self.is_live
+
+    @property
+    def is_live(self) -> bool:
+        """Whether this owner may still write: the run neither ended nor was let go of."""
+        return self.finished is None and not self.stopped
 
     def accept(self, now: float, said: Reply | Failed | Emit | AttemptLaunched, source: str = "agent") -> Record | None:
         """Turn what an attempt says into a record. None: it is too late, and nothing was written."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Session
@@ -29,6 +30,7 @@ from coterie.journal.records import (
     Cause,
     ConfigChanged,
     ConfigRejected,
+    OperatorSaid,
     Record,
     RunStarted,
     Usage,
@@ -73,6 +75,12 @@ class Told(Struct, frozen=True, kw_only=True):
     """An effect of the shell's own: the run is over, and whoever asked may hear of it."""
 
 
+class Cut(Struct, frozen=True, kw_only=True):
+    """An effect of the shell's own: interrupt the attempt that runs for this turn."""
+
+    turn: str
+
+
 class Place:
     """Where a run's files lie. This one keeps nothing; `coterie.runs.folder` has the one on disk."""
 
@@ -101,7 +109,7 @@ class Live:
 
     def __init__(self, run: str, plan: Plan, core: Core, writer: Writer, parent: "tuple[Live, Start] | None") -> None:
         self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
-        self.outbox: list[Effect | Told] = []
+        self.outbox: list[Effect | Cut | Told] = []
         self.syncing = False
         self.reap: list[AttemptLaunched] | None = None
         self.attempts: dict[str, asyncio.Task[None]] = {}
@@ -153,11 +161,13 @@ class Shell:
         self._limits, self._park, self._observe = limits or Limits(), park, observe
         self._place, self._reload, self._cwd = place or Place(), reload, cwd
         self._runs: dict[str, Live] = {}
-        self._events: list[tuple[int, Callable[[], None]]] = []
+        self._events: list[tuple[int, Callable[[], object]]] = []
         self._working = 0
         self._timers = 0
         self._starts = 0
         self._closing = False
+        self.opened = asyncio.Event()
+        """Set once the root run is claimed and begun or continued."""
         self._bell: asyncio.Future[None] | None = None
 
     # -- from outside -----------------------------------------------------------------------------------------------
@@ -179,7 +189,7 @@ class Shell:
         """
         return await self._drive(lambda: self._open(run, plan, None, None))
 
-    def post(self, event: Callable[[], None]) -> None:
+    def post(self, event: Callable[[], object]) -> None:
         """Have *event* handled in its turn, in one piece, as everything else that happens to the run."""
         self._happen(0, event)
 
@@ -196,6 +206,7 @@ class Shell:
             async with asyncio.TaskGroup() as self._group:
                 self._bell = asyncio.get_running_loop().create_future()
                 root = open_root()
+                self.opened.set()
                 self._drain()
                 while not self._over(root):
                     await self._bell
@@ -208,6 +219,8 @@ class Shell:
         except BaseExceptionGroup as group:
             raise _first(group) from None
         finally:
+            self._closing = True
+            self._drain_events()
             for live in reversed(self._runs.values()):
                 await live.writer.close()
             await self._turns.close()
@@ -234,7 +247,10 @@ class Shell:
     def _over(self, root: Live) -> bool:
         return bool(root.core.finished or root.core.stopped) and root.writer.is_durable(root.core.seq)
 
-    def _happen(self, order: int, event: Callable[[], None]) -> None:
+    def _happen(self, order: int, event: Callable[[], object]) -> None:
+        if self._closing:
+            event()  # it finds that nobody may write any more
+            return
         self._events.append((order, event))
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
@@ -288,9 +304,12 @@ class Shell:
         if self._closing:
             return False
         limits = self._limits
-        if limits.max_parallel is not None and live.core.takes_a_slot(agent):
-            if sum(other.core.busy for other in self._runs.values()) >= limits.max_parallel:
-                return False
+        if (
+            limits.max_parallel is not None
+            and live.core.takes_a_slot(agent)
+            and sum(other.core.busy for other in self._runs.values()) >= limits.max_parallel
+        ):
+            return False
         if limits.max_turns is None and limits.max_cost is None:
             return True
         spent = self._spent()
@@ -373,11 +392,11 @@ class Shell:
         live.syncing = False
         self._happen(0, lambda: None)
 
-    def _perform_all(self, live: Live, outbox: list[Effect | Told]) -> None:
+    def _perform_all(self, live: Live, outbox: list[Effect | Cut | Told]) -> None:
         for effect in outbox:
             self._perform(live, effect)
 
-    def _perform(self, live: Live, effect: Effect | Told) -> None:
+    def _perform(self, live: Live, effect: Effect | Cut | Told) -> None:
         match effect:
             case Start():
                 self._start(live, effect)
@@ -387,6 +406,9 @@ class Shell:
                 self._wait(live, cause, again.turn, again.due, again.ask)
             case ReadPlan(cause=cause):
                 self._happen(0, lambda: self._read_plan(live, cause))
+            case Cut(turn=turn):
+                if (session := live.sessions.get(turn)) is not None:
+                    self._group.create_task(session.interrupt())
             case Told():
                 self._tell(live)
 
@@ -411,7 +433,7 @@ class Shell:
             due = live.core.turns[name].asked + agent.timeout
             reason = f"nobody answered within {agent.timeout:g} s"
             failed = Failed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
-            self._later(due, lambda: self._hear(live, failed))
+            self._later(due, lambda: self.hear(live, failed))
 
     async def _attempt(self, live: Live, start: Start, agent: AgentPlan, order: int) -> None:
         name, attempt = start.ask.turn, start.attempt
@@ -430,9 +452,13 @@ class Shell:
             here=Path(live.plan.folder) if live.plan.folder else None,
             epoch=live.core.epoch,
         )
-        sessions: list[Session] = []
         try:
-            result = await ask(self._turns, request, lambda event: self._event(live, name, attempt, event), sessions)
+            result = await ask(
+                self._turns,
+                request,
+                lambda event: self._event(live, name, attempt, event),
+                lambda session: live.sessions.__setitem__(name, session),
+            )
         finally:
             self._working -= agent.kind != "human"
             self._happen(order, lambda: None)
@@ -441,26 +467,61 @@ class Shell:
                 said: Reply | Failed = Reply(turn=name, attempt=attempt, text=text, outputs=outputs, usage=usage)
             case Failure(kind=kind, reason=reason, usage=usage):
                 said = Failed(turn=name, attempt=attempt, kind=kind, reason=reason, usage=usage)
-        self._happen(order, lambda: self._hear(live, said))
+        self._happen(order, lambda: self.hear(live, said))
 
     def _event(self, live: Live, name: str, attempt: int, event: Event) -> None:
         match event:
             case Launched(pid=pid, group=group, started=started):
                 launched = AttemptLaunched(turn=name, attempt=attempt, pid=pid, group=group, started=started)
-                self._happen(0, lambda: self._hear(live, launched))
+                self._happen(0, lambda: self.hear(live, launched))
             case Emitted(event=topic, payload=payload):
                 emit = Emit(turn=name, attempt=attempt, event=topic, payload=payload)
-                self._happen(0, lambda: self._hear(live, emit))
+                self._happen(0, lambda: self.hear(live, emit))
             case _:
                 self._place.stream(live.run, name, attempt, event)
 
-    def _hear(self, live: Live, said: Reply | Failed | Emit | AttemptLaunched) -> None:
-        if live.core.accept(self._clock.now(), said) is not None:
-            self._pump(live)
+    def hear(self, live: Live, said: Reply | Failed | Emit | AttemptLaunched, source: str = "agent") -> Record | None:
+        """Take what an attempt says; None if it came too late. Only while an event is handled (`post`)."""
+        record = live.core.accept(self._clock.now(), said, source)
+        if record is None:
+            return None
+        turn = live.core.turns[said.turn]
+        if turn.status != "running" and (task := live.attempts.pop(said.turn, None)) is not None:
+            live.sessions.pop(said.turn, None)
+            task.cancel()  # a human was answered from elsewhere; any other task has ended by itself
+        self._pump(live)
+        return record
+
+    def cut(self, live: Live, said: OperatorSaid) -> bool:
+        """Interrupt the attempt of one turn, or all attempts of *live* and below; False if there is none."""
+        names = [said.turn] if said.turn else list(live.attempts)
+        below = [child for name, child in live.children.items() if said.turn in ("", name)]
+        found = [name for name in names if name in live.sessions]
+        if not found and not below:
+            return False
+        live.core.write(self._clock.now(), said, source="operator")
+        live.outbox += [Cut(turn=name) for name in found]
+        for child in below:
+            self.cut(child, msgspec.structs.replace(said, turn=""))
+        return True
+
+    def decide(self, live: Live, turn: str, word: str, message: str) -> str:
+        """Take a human's word on a turn that a crash cut off; return why it cannot be used, if so."""
+        if word.strip() not in ("retry", "cancel"):
+            return f"{turn} was cut off by a crash: answer `retry` or `cancel`, not {word!r}"
+        cause = live.held.pop(turn)
+        said = OperatorSaid(message=message, what=word.strip(), turn=turn)
+        live.core.write(self._clock.now(), said, source="operator")
+        if said.what == "retry":
+            live.core.due(cause)
+        else:
+            live.outbox += live.core.cancel(self._clock.now(), turn, "an operator called it off")
+        self._pump(live)
+        return ""
 
     def _halt(self, live: Live, name: str) -> None:
-        task = live.attempts.pop(name, None)
-        if task is not None:
+        live.sessions.pop(name, None)
+        if (task := live.attempts.pop(name, None)) is not None:
             task.cancel()
         child = live.children.pop(name, None)
         if child is not None:
@@ -487,7 +548,7 @@ class Shell:
         live.core.due(cause)
         self._pump(live)
 
-    def _later(self, due: float, event: Callable[[], None]) -> None:
+    def _later(self, due: float, event: Callable[[], object]) -> None:
         loop = asyncio.get_running_loop()
         loop.call_later(max(0.0, due - self._clock.now()), self._happen, 0, event)
 
@@ -522,12 +583,12 @@ class Shell:
             parent.children.pop(name, None)
             self._runs.pop(live.run, None)
             self._group.create_task(live.writer.close())
-            self._hear(parent, said)
+            self.hear(parent, said)
 
         self._happen(self._starts, hear)
 
     async def _interrupt(self, root: Live) -> None:
-        """Write down that everything was cut off, deepest first, and let go."""
+        """Keep what had already arrived, write down that the rest was cut off, deepest first, and let go."""
         self._closing = True
         self._drain_events()
         now = self._clock.now()
@@ -541,7 +602,7 @@ class Shell:
             await live.writer.durable(live.core.seq)
 
     def _drain_events(self) -> None:
-        """Keep what had already arrived; nothing new starts."""
+        """Handle what had arrived when the owner let go; nothing new starts."""
         events, self._events = self._events, []
         for _, event in sorted(events, key=lambda event: event[0]):
             event()

@@ -4,10 +4,10 @@ A run knows nothing of processes, models or machines: it starts an attempt and g
 a backend in this process.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from coterie.backends.base import Answer, Backend, Failure, OnEvent, Request, Result, Session
+from coterie.backends.base import Answer, Backend, Failure, Launched, OnEvent, Request, Result, Session
 from coterie.errors import CoterieError
 from coterie.journal.records import AttemptLaunched
 
@@ -56,7 +56,7 @@ class LocalTurns:
         """End the processes that an earlier owner's attempts left alive."""
         from coterie.backends.processes import end_orphans
 
-        await end_orphans(run, launched)
+        await end_orphans(f"{run}/", [Launched(pid=one.pid, group=one.group, started=one.started) for one in launched])
 
     async def close(self) -> None:
         """Close every backend."""
@@ -82,11 +82,13 @@ class Settled:
         return False
 
 
-async def ask(turns: Turns, request: Request, on_event: OnEvent, started: "list[Session]") -> Answer | Failure:
-    """Run one attempt to its result; *started* gets its session. What escapes from a backend becomes `crashed`."""
+async def ask(
+    turns: Turns, request: Request, on_event: OnEvent, started: Callable[[Session], object]
+) -> Answer | Failure:
+    """Run one attempt to its result; *started* is given its session. What escapes from a backend becomes `crashed`."""
     try:
         session = await turns.start(request, on_event)
-        started.append(session)
+        started(session)
         return await session.result()
     except CoterieError as error:
         return Failure(kind="failed", reason=str(error))

@@ -1,0 +1,27 @@
+"""Which engine decides a plan."""
+
+from collections.abc import Mapping
+
+from coterie.diagnostics import error
+from coterie.engines.commands import Engine
+from coterie.engines.flow import Flow, human_agent
+from coterie.errors import TopologyError
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+
+
+def make_engine(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
+    """The engine of *plan*, fresh, and the agents it may ask.
+
+    Raises:
+        TopologyError: If nothing in the plan decides who is asked.
+    """
+    match plan.coordination:
+        case FlowPlan() as flow:
+            agents = dict(plan.agents)
+            for group in flow.groups:
+                if group.on_max == "human":
+                    asked = human_agent(f"on-max:{group.source}")
+                    agents[asked.name] = asked
+            return Flow(flow, agents), agents
+        case None:
+            raise TopologyError([error("no-flow", f"topology {plan.name!r} has no flow: nothing says who is asked")])

@@ -1,0 +1,95 @@
+"""Where the files of runs lie on disk, beside their journals.
+
+<state_dir>/runs/<run>/journal.jsonl            the truth
+                       lock  control.json       who owns it, and the socket of its doorbell
+                       inbox/<id>.json          messages to it
+                       turns/<turn>.<attempt>/  an attempt's stream.jsonl, and the journal of a child run
+"""
+
+import json
+from pathlib import Path
+
+import msgspec
+
+from coterie.backends.base import Event
+from coterie.ids import attempt_id, folder_name
+from coterie.journal.jsonl import JsonlStore
+from coterie.runs.shell import Place
+
+STATE_DIR = ".coterie"
+READ_MOST = 20_000
+"""Characters of a file that an agent `reads` which join its prompt."""
+HOW_FAR_MOST = 2_000
+"""Characters of what a cut-off attempt had said, from its end."""
+
+
+class DiskPlace(Place):
+    """The files of runs under one state directory.
+
+    Args:
+        store: Knows where each run's folder is.
+        cwd: What file names that agents `read` start from.
+    """
+
+    def __init__(self, store: JsonlStore, cwd: Path) -> None:
+        self._store, self._cwd = store, cwd
+
+    def folder(self, run: str) -> Path:
+        """The folder of *run*."""
+        return self._store.folder(run)
+
+    def attempt_folder(self, run: str, turn: str, attempt: int) -> Path:
+        """The folder of an attempt; made when it is first needed."""
+        folder = self._attempt(run, turn, attempt)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
+        """Append *event* to the attempt's `stream.jsonl`, unsynced: nothing is decided from it."""
+        path = self.attempt_folder(run, turn, attempt) / "stream.jsonl"
+        with path.open("ab") as file:
+            file.write(msgspec.json.encode(event) + b"\n")
+
+    def how_far(self, run: str, turn: str, attempt: int) -> str:
+        """The end of what an attempt had said."""
+        path = self._attempt(run, turn, attempt) / "stream.jsonl"
+        try:
+            with path.open("rb") as file:
+                file.seek(0, 2)
+                file.seek(max(0, file.tell() - 8 * HOW_FAR_MOST))
+                lines = file.read().splitlines()
+        except OSError:
+            return ""
+        said = ""
+        for line in lines:
+            try:
+                event = msgspec.json.decode(line)
+            except msgspec.DecodeError:
+                continue  # the line it was cut off in, or the one the window begins in
+            if event.get("kind") == "text" and event.get("channel", "answer") == "answer":
+                said += event.get("text", "")
+        return said[-HOW_FAR_MOST:].strip()
+
+    def read_file(self, name: str) -> str | None:
+        """The text of a file below the working directory, cut at a bound; None if there is none to show."""
+        path = (self._cwd / name).resolve()
+        if not path.is_relative_to(self._cwd.resolve()):
+            return None
+        try:
+            with path.open(encoding="utf-8") as file:
+                text = file.read(READ_MOST + 1)
+        except (OSError, UnicodeDecodeError):
+            return None
+        return text if len(text) <= READ_MOST else text[:READ_MOST] + f"\n… (cut at {READ_MOST} characters)"
+
+    def _attempt(self, run: str, turn: str, attempt: int) -> Path:
+        return self._store.folder(run) / "turns" / folder_name(attempt_id(turn, attempt))
+
+
+def control(folder: Path) -> dict[str, str]:
+    """What the owner of the run in *folder* published: the socket of its doorbell. Empty if there is nothing."""
+    try:
+        found = json.loads((folder / "control.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

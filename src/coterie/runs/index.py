@@ -1,0 +1,84 @@
+"""The per-user index of runs, wherever their folders lie: a convenience that can be lost, and nothing with it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from coterie.errors import NoSuchRun, UsageError
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One run. *started* is in Unix seconds."""
+
+    run: str
+    folder: str
+    topology: str = ""
+    started: float = 0.0
+
+
+def path() -> Path:
+    """The index file: `coterie/runs.jsonl` in the user's state directory (`XDG_STATE_HOME`)."""
+    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(home) / "coterie" / "runs.jsonl"
+
+
+def add(entry: Entry) -> None:
+    """Put a run into the index; a read-only home only means that it is not listed from elsewhere."""
+    try:
+        path().parent.mkdir(parents=True, exist_ok=True)
+        with path().open("ab") as file:
+            file.write(msgspec.json.encode(entry) + b"\n")
+    except OSError:
+        return
+
+
+def entries(state_dir: Path | None = None) -> list[Entry]:
+    """The runs that still exist, oldest first: those of *state_dir*, then those the index knows elsewhere."""
+    found = {entry.run: entry for entry in _local(state_dir)} if state_dir is not None else {}
+    for entry in _indexed():
+        known = found.get(entry.run)
+        if known is None or Path(known.folder).resolve() == Path(entry.folder).resolve():
+            found[entry.run] = entry
+    return sorted(found.values(), key=lambda entry: (entry.started, entry.run))
+
+
+def find(run: str, state_dir: Path) -> Path:
+    """The folder of *run*: an id, a beginning of one that only one run has, or `last`.
+
+    Raises:
+        NoSuchRun: If there is none.
+        UsageError: If several runs begin with *run*.
+    """
+    known = entries(state_dir)
+    local = [entry for entry in known if Path(entry.folder).parent.parent.resolve() == state_dir.resolve()]
+    if run == "last" and (local or known):
+        return Path((local or known)[-1].folder)
+    exact = [entry for entry in known if entry.run == run]
+    fitting = exact or [entry for entry in known if run and entry.run.startswith(run)]
+    if not fitting:
+        raise NoSuchRun(run, [entry.run for entry in known])
+    if len(fitting) > 1:
+        raise UsageError(f"{run!r} fits {', '.join(entry.run for entry in fitting)}; give more of the id")
+    return Path(fitting[0].folder)
+
+
+def _local(state_dir: Path) -> Iterator[Entry]:
+    for folder in sorted((state_dir / "runs").glob("*/journal.jsonl")):
+        yield Entry(run=folder.parent.name, folder=str(folder.parent), started=folder.parent.stat().st_ctime)
+
+
+def _indexed() -> Iterator[Entry]:
+    try:
+        lines = path().read_bytes().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            entry = msgspec.json.decode(line, type=Entry)
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            continue  # a torn line costs one listing
+        if (Path(entry.folder) / "journal.jsonl").exists():
+            yield entry

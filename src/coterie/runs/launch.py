@@ -1,0 +1,304 @@
+"""Start, resume and replay runs whose journals lie on disk: what the command line and programs call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.backends.base import Backend, Request
+from coterie.clock import Clock, SystemClock
+from coterie.diagnostics import error
+from coterie.errors import TopologyError
+from coterie.ids import new_run_id
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.records import NO_USAGE, Record, RunStarted, Usage
+from coterie.planning.plan import AgentPlan, Limits, Plan, from_json
+from coterie.runs import index
+from coterie.runs.commands import Again
+from coterie.runs.core import Core
+from coterie.runs.engines import make_engine
+from coterie.runs.folder import DiskPlace
+from coterie.runs.inbox import Inbox
+from coterie.runs.shell import Ended, Observe, Shell, Waiting
+from coterie.runs.turns import LocalTurns, Turns
+
+AskHuman = Callable[[Request], Awaitable[str]]
+
+EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
+_EXITS = {"waiting": EXIT_WAITING, "interrupted": EXIT_INTERRUPTED, "stuck": EXIT_FAILED}
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """How an owner's time with a run ended.
+
+    Attributes:
+        status: `completed`, `failed`, or `stopped` (it can be resumed).
+        reason: Why it failed or stopped.
+        exit: The exit status that says the same.
+        waiting: The questions to humans that are open.
+        overshoot: By how much a budget was exceeded by what was running when it was reached; empty if not.
+    """
+
+    run: str
+    status: str
+    reason: str = ""
+    result: Any = None
+    exit: int = EXIT_COMPLETED
+    usage: Usage = NO_USAGE
+    waiting: tuple[Waiting, ...] = ()
+    overshoot: str = ""
+
+
+class ReplayReport(Struct, frozen=True, kw_only=True):
+    """What a replay found: today's engine agrees with every record.
+
+    Attributes:
+        records: How many records were fed to the engine, those of child runs included.
+        left: What is left to do, one phrase each; nothing in a finished run.
+    """
+
+    run: str
+    records: int
+    left: tuple[str, ...] = ()
+
+
+async def start(
+    plan: Plan,
+    given: dict[str, Any],
+    *,
+    state_dir: Path,
+    limits: Limits | None = None,
+    park: bool = True,
+    observe: Observe | None = None,
+    human: AskHuman | None = None,
+    run_id: str | None = None,
+    turns: Turns | None = None,
+    cwd: Path | None = None,
+    clock: Clock | None = None,
+) -> Outcome:
+    """Run *plan* once, asked *given*, with its journal under *state_dir*.
+
+    Args:
+        given: The run's input: `prompt`, and further named values.
+        park: Stop with `waiting` when nothing runs but humans and timers.
+        observe: Called with the run's id and each record, as it is appended.
+        human: Asks a human at a terminal; without it humans answer through the inbox.
+        turns: Who starts attempts; by default the backends of this process.
+        cwd: The agents' working directory; by default the current one.
+
+    Raises:
+        TopologyError: If an agent has nobody who thinks, or nothing says who is asked.
+        JournalFailed: If the journal could not be written.
+
+    Cancelling the task interrupts the run: attempts are ended, the outcome is `stopped`, `interrupted`.
+    """
+    if turns is None:
+        require_backends(plan)
+    run, clock = run_id or new_run_id(), clock or SystemClock()
+    cwd = (cwd or Path.cwd()).resolve()
+    store = JsonlStore(state_dir)
+    shell = Shell(
+        store=store,
+        turns=turns or local_turns(human),
+        make_engine=make_engine,
+        clock=clock,
+        limits=limits,
+        park=park,
+        observe=observe,
+        place=DiskPlace(store, cwd),
+        cwd=cwd,
+    )
+    index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
+    return await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
+
+
+async def resume(
+    run: str,
+    *,
+    state_dir: Path,
+    limits: Limits | None = None,
+    park: bool = True,
+    observe: Observe | None = None,
+    human: AskHuman | None = None,
+    reload: Plan | None = None,
+    turns: Turns | None = None,
+    clock: Clock | None = None,
+) -> Outcome:
+    """Carry *run* on from its journal, under the recorded plan or *reload*.
+
+    What an earlier owner left alive is ended first; attempts that were cut off are asked again and told so.
+
+    Raises:
+        NoSuchRun, RunIsOwned, RunIsFinished, JournalUnreadable: If it cannot be taken over.
+        ReplayMismatch: If the plan or today's engine decides otherwise than the journal says.
+    """
+    store, clock = JsonlStore(state_dir), clock or SystemClock()
+    first = first_record(store, run)
+    plan = reload or from_json(first.plan)
+    cwd = Path(first.cwd) if first.cwd else Path.cwd()
+    shell = Shell(
+        store=store,
+        turns=turns or local_turns(human),
+        make_engine=make_engine,
+        clock=clock,
+        limits=limits,
+        park=park,
+        observe=observe,
+        place=DiskPlace(store, cwd),
+        cwd=cwd,
+    )
+    return await _drive(shell, store, run, shell.resume(run, plan), limits, clock)
+
+
+def replay(run: str, *, state_dir: Path) -> ReplayReport:
+    """Feed the journal of *run* and its child runs to today's engines; nothing is written and nobody is asked.
+
+    Raises:
+        ReplayMismatch: If an engine decides otherwise than its journal says.
+    """
+    store = JsonlStore(state_dir)
+    return _replay(store, run, from_json(first_record(store, run).plan))
+
+
+def first_record(store: JsonlStore, run: str) -> RunStarted:
+    """The record a run began with.
+
+    Raises:
+        NoSuchRun, JournalUnreadable: If there is none to read.
+    """
+    from coterie.errors import JournalUnreadable
+
+    first = next(store.read(run), None)
+    if not isinstance(first, RunStarted):
+        place = str(store.folder(run) / "journal.jsonl")
+        raise JournalUnreadable(place, 1, "it does not begin with run.started, so the run never began; start it anew")
+    return first
+
+
+def local_turns(human: AskHuman | None = None) -> LocalTurns:
+    """The backends of this process."""
+    from coterie.backends.command import CommandBackend
+    from coterie.backends.human import HumanBackend
+
+    backends: Mapping[str, Backend] = {"command": CommandBackend(), "human": HumanBackend(human)}
+    return LocalTurns(backends)
+
+
+def require_backends(plan: Plan) -> None:
+    """Refuse a plan in which somebody is asked who does not think.
+
+    Raises:
+        TopologyError: Naming every such agent.
+    """
+    silent = list(_silent(plan, ""))
+    if silent:
+        names = ", ".join(silent)
+        message = f"nobody thinks for {names}: no backend is chosen"
+        hint = (
+            "give the agent (or the whole file) an extensions { coterie { command: […] } } block, choose a backend "
+            "with --backend, or try it without a model: --rehearse"
+        )
+        raise TopologyError([error("no-backend", message, hint=hint)])
+
+
+def _silent(plan: Plan, path: str) -> list[str]:
+    """The agents that nobody thinks for, those of child topologies as `node/agent`."""
+    silent: list[str] = []
+    for agent in _asked(plan):
+        if agent.child is not None:
+            silent += _silent(agent.child, f"{path}{agent.name}/")
+        elif not agent.backend:
+            silent.append(path + agent.name)
+    return silent
+
+
+def _asked(plan: Plan) -> list[AgentPlan]:
+    """The agents that a run may ask: those of the flow, and their fallbacks."""
+    names = dict.fromkeys(plan.coordination.mentions if plan.coordination else ())
+    for name in list(names):
+        while (agent := plan.agents.get(name)) is not None and agent.fallback and agent.fallback not in names:
+            names[name := agent.fallback] = None
+    return [plan.agents[name] for name in names if name in plan.agents]
+
+
+async def _drive(shell: Shell, store: JsonlStore, run: str, main: Any, limits: Limits | None, clock: Clock) -> Outcome:
+    inbox = Inbox(store.folder(run), shell, clock.now)
+    opening: asyncio.Task[None] | None = None
+
+    async def serve() -> None:
+        await shell.opened.wait()
+        await inbox.open()
+
+    task = asyncio.ensure_future(main)
+    opening = asyncio.ensure_future(serve())
+    try:
+        ended = await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if task.cancelled():
+            raise
+        task.cancel()
+        try:
+            ended = await task
+        except asyncio.CancelledError:
+            ended = shell.ended(next(iter(shell.runs.values())))
+        current = asyncio.current_task()
+        if current is not None:
+            current.uncancel()
+    finally:
+        opening.cancel()
+        await inbox.close()
+    return _outcome(ended, limits or Limits())
+
+
+def _outcome(ended: Ended, limits: Limits) -> Outcome:
+    if ended.status == "stopped":
+        status = _EXITS.get(ended.reason, EXIT_LIMIT)
+    else:
+        status = EXIT_COMPLETED if ended.status == "completed" else EXIT_FAILED
+    return Outcome(
+        run=ended.run,
+        status=ended.status,
+        reason=ended.reason,
+        result=ended.result,
+        exit=status,
+        usage=ended.usage,
+        waiting=ended.waiting,
+        overshoot=_overshoot(ended, limits),
+    )
+
+
+def _overshoot(ended: Ended, limits: Limits) -> str:
+    if limits.max_cost is not None and ended.usage.cost > limits.max_cost:
+        over = ended.usage.cost - limits.max_cost
+        return f"${over:.4f} above --max-cost, by what was running when it was reached"
+    return ""
+
+
+def _replay(store: JsonlStore, run: str, plan: Plan) -> ReplayReport:
+    engine, agents = make_engine(plan)
+    core = Core(run, engine, agents, _never, lambda core, turn: "", lambda prompt: "")
+    left: list[str] = []
+    for record in store.read(run):
+        core.apply(record)
+    records = core.seq
+    left += [
+        f"{command.turn}: attempt {command.attempt}" if isinstance(command, Again) else str(command)
+        for command in core.todo.values()
+    ]
+    for name, turn in core.turns.items():
+        child = core.agents[turn.ask.agent].child if turn.ask.agent in core.agents else None
+        if child is None:
+            continue
+        for attempt in range(1, turn.attempt + 1):
+            below = f"{run}/{name}.{attempt}"
+            if (store.folder(below) / "journal.jsonl").exists():
+                report = _replay(store, below, child)
+                records += report.records
+                left += [f"{below}: {what}" for what in report.left] if turn.status != "ended" else []
+    return ReplayReport(run=run, records=records, left=tuple(left))
+
+
+def _never(record: Record) -> None:
+    raise AssertionError("a replay writes nothing")
