@@ -1,0 +1,217 @@
+"""Records as lines of JSON, and back.
+
+One line is one record, told apart by `topic`. A text above `LIMIT` bytes stands in a journal once, as a line of its
+own before the first record that holds it; in the record, and in every later one, stands a reference: `@text:` and the
+text's SHA-256. So a journal grows with what is new in it. Callers never see references: texts come back whole.
+
+A text that looks like a reference is written as a text line whatever its length, which is all the escaping there is.
+Values are JSON values; NaN and the infinities, which JSON does not know, become null.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+import msgspec
+from msgspec import Struct
+
+from coterie.errors import JournalUnreadable
+from coterie.journal.records import SCHEMA, AnyRecord, Record, RunStarted
+
+LIMIT = 1000
+"""The longest text, in bytes of UTF-8, that stands in the record itself."""
+
+_MARK = "@text:"
+_QUOTED_MARK = b'"@text:'
+
+
+class TextLine(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text", tag_field="topic", gc=False):
+    """A text that records refer to.
+
+    Attributes:
+        hash: SHA-256 of the text's UTF-8, in hex.
+        escaped: *text* is written with Python's escapes, since it holds half a surrogate pair, which UTF-8 cannot.
+    """
+
+    hash: str
+    text: str
+    escaped: bool = False
+
+
+_to_json = msgspec.json.Encoder().encode
+_to_lines = msgspec.json.Encoder().encode_lines
+_from_json = msgspec.json.Decoder(AnyRecord | TextLine).decode
+_TOPICS = frozenset(kind.__struct_config__.tag for kind in (*AnyRecord.__args__, TextLine))
+
+
+class NotJson(JournalUnreadable):
+    """A line is not JSON. At the very end of a journal that is what a crash leaves; elsewhere it is damage."""
+
+
+class Encoder:
+    """Writes the records of one journal.
+
+    Args:
+        written: The hashes of the texts that the journal holds already.
+    """
+
+    def __init__(self, written: Iterable[str] = ()) -> None:
+        self._written = set(written)
+
+    def encode(self, records: Sequence[Record]) -> bytes:
+        """The lines of *records*, each ended by a newline, with those of the new texts before them.
+
+        Raises:
+            ValueError: If a record holds something that JSON cannot carry; then none of *records* counts as written.
+        """
+        try:
+            data = _to_lines(records)
+            if len(data) <= LIMIT and _QUOTED_MARK not in data:
+                return data  # too short to hold a long text
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            pass  # the long way says which record it is, or can write it
+        lines: list[bytes] = []
+        fresh: set[str] = set()
+        for record in records:
+            try:
+                lines.append(self._line(record, lines, fresh))
+            except (TypeError, ValueError, OverflowError, RecursionError) as error:
+                raise ValueError(
+                    f"record {record.seq} ({_topic(record)}) cannot be written as JSON: {error}"
+                ) from error
+        self._written |= fresh
+        lines.append(b"")
+        return b"\n".join(lines)
+
+    def _line(self, record: Record, lines: list[bytes], fresh: set[str]) -> bytes:
+        """The line of *record*; those of its new texts are added to *lines*, and their hashes to *fresh*."""
+
+        def shorten(text: str) -> str:
+            escaped, size = _measure(text)
+            if size <= LIMIT and not escaped and not text.startswith(_MARK):
+                return text
+            digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            if digest not in self._written and digest not in fresh:
+                fresh.add(digest)
+                kept = text.encode("unicode_escape").decode("ascii") if escaped else text
+                lines.append(_to_json(TextLine(hash=digest, text=kept, escaped=escaped)))
+            return _MARK + digest
+
+        return _to_json(msgspec.structs.replace(record, **_map_fields(record, shorten)))
+
+
+class Decoder:
+    """Reads the lines of one journal, in order.
+
+    Attributes:
+        last: The seq of the last record read.
+        end: How many bytes have been read.
+        texts: The texts read so far, by hash.
+
+    Args:
+        place: The journal's name, for errors.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self.last = 0
+        self.end = 0
+        self.texts: dict[str, str] = {}
+        self._line = 0
+
+    def decode(self, line: bytes) -> Record | None:
+        """The record that *line* is; None for a text.
+
+        Raises:
+            NotJson: If it is not JSON; the line does not count as read.
+            JournalUnreadable: If it is no record of this or an earlier coterie, or not the one that comes next.
+        """
+        try:
+            record: AnyRecord | TextLine = _from_json(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self._refuse(line, error)
+        if isinstance(record, TextLine):
+            self.texts[record.hash] = _unescape(record.text) if record.escaped else record.text
+            self._count(line)
+            return None
+        if record.seq != self.last + 1:
+            self._fail(f"record {self.last + 1} should stand here, and record {record.seq} does")
+        if isinstance(record, RunStarted) and record.schema > SCHEMA:
+            self._fail(_newer(record.schema))
+        if _QUOTED_MARK in line:
+            record = msgspec.structs.replace(record, **_map_fields(record, self._whole))
+        self.last = record.seq
+        self._count(line)
+        return record
+
+    def _count(self, line: bytes) -> None:
+        self._line += 1
+        self.end += len(line)
+
+    def _whole(self, text: str) -> str:
+        if not text.startswith(_MARK):
+            return text
+        found = self.texts.get(text[len(_MARK) :])
+        if found is None:
+            self._fail(f"it refers to the text {text!r}, which no line before it holds")
+        return found
+
+    def _refuse(self, line: bytes, error: Exception) -> NoReturn:
+        """Say why *line* is no record; *error* is what the typed decoder said."""
+        try:
+            value = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
+            raise NotJson(self.place, self._line + 1, f"this line is not JSON ({why})") from why
+        self._fail(_explain(value, str(error)))
+
+    def _fail(self, reason: str) -> NoReturn:
+        raise JournalUnreadable(self.place, self._line + 1, reason)
+
+
+def _measure(text: str) -> tuple[bool, int]:
+    """Whether UTF-8 cannot carry *text*, and how many bytes it takes if it can."""
+    try:
+        return False, len(text.encode())
+    except UnicodeEncodeError:
+        return True, len(text)
+
+
+def _unescape(text: str) -> str:
+    return text.encode("ascii").decode("unicode_escape")
+
+
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """*value* with every text in it changed, but for the keys of dicts; itself where nothing changes."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _map_texts(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_map_texts(item, change) for item in value)
+    if isinstance(value, Struct):
+        return msgspec.structs.replace(value, **_map_fields(value, change))
+    return value
+
+
+def _map_fields(value: Struct, change: Callable[[str], str]) -> dict[str, Any]:
+    return {name: _map_texts(getattr(value, name), change) for name in value.__struct_fields__}
+
+
+def _topic(record: Record) -> str:
+    return str(record.__struct_config__.tag)
+
+
+def _newer(schema: int) -> str:
+    return f"it is written in record format {schema}, and this coterie reads formats up to {SCHEMA}; use a newer one"
+
+
+def _explain(value: Any, error: str) -> str:
+    """Why *value*, the JSON of a line, is no record."""
+    if not isinstance(value, dict):
+        return "this line is JSON, but not a record"
+    topic, schema = value.get("topic"), value.get("schema")
+    if topic == "run.started" and isinstance(schema, int) and schema > SCHEMA:
+        return _newer(schema)
+    if topic not in _TOPICS:
+        return f"its topic {topic!r} is not known here; perhaps a newer coterie wrote it"
+    return f"this is not a {topic} record: {error}"

@@ -1,0 +1,151 @@
+"""A store that keeps each run's journal as one file of JSON lines, in the run's own folder.
+
+    <root>/runs/<run>/journal.jsonl                         the run
+    <root>/runs/<run>/lock                                  held by its owner
+    <root>/runs/<run>/turns/<turn>.<attempt>/journal.jsonl  a child run; its own children lie below it likewise
+
+A run is copied, moved and deleted as one folder. What a writer does is in `coterie.journal.writer`.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+from coterie.errors import JournalFailed, JournalUnreadable, NoSuchRun
+from coterie.ids import folder_name
+from coterie.journal.codec import Decoder
+from coterie.journal.lines import make_folder, read_records
+from coterie.journal.lock import RunLock, is_held
+from coterie.journal.records import Record
+from coterie.journal.rules import at_rest, check_claim, root_of
+from coterie.journal.syncer import Syncer
+from coterie.journal.writer import JsonlWriter
+
+JOURNAL = "journal.jsonl"
+
+
+class JsonlStore:
+    """Keep journals under *root*, safe from crashes and power cuts.
+
+    A run has one owner at a time, on one machine: whoever holds its lock. What an owner killed half-way left is read
+    up to its last whole line. Reading takes no lock and disturbs nobody; a reader can see a record a moment before it
+    is durable, between its write and its sync.
+
+        store = JsonlStore(Path(".coterie"))
+        for record in store.read("20261121-154233-9f3a1c"): ...
+
+    Args:
+        root: The state directory; made at the first claim.
+        poll: Seconds between two looks of `follow` at the file.
+    """
+
+    def __init__(self, root: Path, poll: float = 0.05) -> None:
+        self.root = root
+        self._poll = poll
+        self._writers: dict[str, JsonlWriter] = {}
+        self._syncer = Syncer()
+
+    def folder(self, run: str) -> Path:
+        """Where everything of *run* lies, whether it exists or not; inside its root's folder when it is a child."""
+        root, *attempts = (_safe(part) for part in run.split("/"))
+        return self.root.joinpath("runs", root, *(step for attempt in attempts for step in ("turns", attempt)))
+
+    def claim(self, run: str) -> JsonlWriter:
+        """Become the owner of *run*; see `coterie.journal.base.Store`.
+
+        Raises:
+            JournalFailed: If its folder cannot be written, or lies where file locks do not work.
+        """
+        root = root_of(run)
+        check_claim(run, run in self._writers, root in self._writers)
+        folder = self.folder(run)
+        try:
+            make_folder(folder)
+            lock = self._writers[root].lock if root != run else RunLock(run, folder / "lock")
+            try:
+                writer = JsonlWriter(run, folder / JOURNAL, lock, self._syncer, self._release)
+            except BaseException:
+                if root == run:
+                    lock.release()
+                raise
+        except OSError as error:
+            raise JournalFailed(run, f"{folder}: {error.strerror or error}") from error
+        self._writers[run] = writer
+        return writer
+
+    def owned(self, run: str) -> bool:
+        """Whether a living process owns *run*, this one included."""
+        return root_of(run) in self._writers or is_held(self.folder(root_of(run)) / "lock")
+
+    def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
+        """The records of *run* from *from_seq* on; see `coterie.journal.base.Store`."""
+        path = self._existing(run)
+        return (record for record in _records(path) if record.seq >= from_seq)
+
+    async def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
+        """Every record of *run*, those to come included; see `coterie.journal.base.Store`."""
+        path = self._existing(run)
+        decoder = Decoder(str(path))
+        last: Record | None = None
+        while True:
+            rests = at_rest(last, owned=False) and at_rest(last, self.owned(run))
+            news = _news(path, decoder)
+            for last in news:
+                if last.seq >= from_seq:
+                    yield last
+            if rests and not news:
+                return
+            if not news:
+                await asyncio.sleep(self._poll)
+
+    def list(self) -> list[str]:
+        """The ids of the root runs, oldest first; those whose journal is damaged too."""
+        journals = ((_began(path), path) for path in self.root.glob(f"runs/*/{JOURNAL}"))
+        begun = [(at, unquote(path.parent.name)) for at, path in journals if at is not None]
+        return [run for _, run in sorted(begun)]
+
+    def _existing(self, run: str) -> Path:
+        path = self.folder(run) / JOURNAL
+        if not path.is_file():
+            raise NoSuchRun(run, self.list())
+        return path
+
+    def _release(self, run: str) -> None:
+        """Called by the writer of *run* when it closes: a root takes its children with it."""
+        writer = self._writers.pop(run)
+        for child in [other for name, other in self._writers.items() if name.startswith(f"{run}/")]:
+            child.give_up()
+        if root_of(run) == run:
+            writer.lock.release()
+        if not self._writers:
+            self._syncer.stop()
+
+
+def _safe(part: str) -> str:
+    """*part* of a run's id as a file name that leads nowhere else."""
+    name = folder_name(part)
+    return name.replace(".", "%2E") if name in (".", "..") else name
+
+
+def _records(path: Path) -> Iterator[Record]:
+    with path.open("rb") as file:
+        yield from read_records(file, Decoder(str(path)))
+
+
+def _news(path: Path, decoder: Decoder) -> list[Record]:
+    """What was appended since *decoder* last read; a line that is not whole yet waits for the next look."""
+    if os.stat(path).st_size <= decoder.end:
+        return []
+    with path.open("rb") as file:
+        file.seek(decoder.end)
+        return list(read_records(file, decoder))
+
+
+def _began(path: Path) -> float | None:
+    """When the run began, or if that cannot be read, when its journal last changed; None if nothing was written."""
+    try:
+        return next((record.at for record in _records(path)), None)
+    except JournalUnreadable:
+        return path.stat().st_mtime

@@ -1,0 +1,86 @@
+"""The file of a journal: where its whole lines end, and what to do about a torn one.
+
+A crash can leave the last line torn: without its newline, or not JSON. Such a line was never durable, so nothing
+depends on it; it is left out when reading and set aside when the run is claimed. Damage anywhere else is an error.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from coterie.journal.codec import Decoder, NotJson
+from coterie.journal.records import JournalRepaired, Record
+
+
+def read_records(file: BinaryIO, decoder: Decoder) -> Iterator[Record]:
+    """The records in what is left of *file*, up to a torn last line; `decoder.end` then says where that begins.
+
+    Raises:
+        JournalUnreadable: If any other line cannot be read.
+    """
+    decode = decoder.decode
+    for line in file:
+        if not line.endswith(b"\n"):
+            return
+        try:
+            record = decode(line)
+        except NotJson:
+            if file.read(1):
+                raise
+            return
+        if record is not None:
+            yield record
+
+
+def scan(path: Path) -> Decoder:
+    """Read the whole journal at *path*; the decoder knows its last seq, its texts and where its whole lines end.
+
+    Raises:
+        JournalUnreadable: If a line other than a torn last one cannot be read.
+    """
+    decoder = Decoder(str(path))
+    with path.open("rb") as file:
+        for _ in read_records(file, decoder):
+            pass
+    return decoder
+
+
+def set_aside(journal: int, folder: Path, end: int) -> JournalRepaired | None:
+    """Cut what lies behind *end* off the open file *journal*, and keep it in *folder* as `journal.torn-<n>`.
+
+    It is safe on disk before it is cut off. None when there is nothing to cut.
+    """
+    size = os.fstat(journal).st_size - end
+    if size <= 0:
+        return None
+    torn = os.pread(journal, size, end)
+    n = 1
+    while (kept := folder / f"journal.torn-{n}").exists():
+        n += 1
+    with kept.open("xb") as file:
+        file.write(torn)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(folder)
+    os.ftruncate(journal, end)
+    os.fsync(journal)
+    return JournalRepaired(file=kept.name, size=size)
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder *path* and those above it, each so that it survives a power cut."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names of the files in *path* survive a power cut."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

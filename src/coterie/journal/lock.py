@@ -1,0 +1,99 @@
+"""Who owns a run: one process, which holds a lock on a file for its life.
+
+The kernel frees the lock when the process ends, however it ends, so no process id is ever compared. The descriptor is
+closed in programs that the process starts: no agent of a run can keep it owned.
+"""
+
+import contextlib
+import errno
+import os
+import time
+from pathlib import Path
+
+from coterie.errors import Fenced, JournalFailed, RunIsOwned
+
+try:
+    import fcntl
+except ImportError:  # no Unix: a claim is refused with that reason
+    fcntl = None  # type: ignore[assignment]
+
+_TRIES = 5
+_PAUSE = 0.002
+
+
+class RunLock:
+    """The lock on *path*, from now until `release`.
+
+    Raises:
+        RunIsOwned: If a living process holds it, this one included.
+        JournalFailed: If the file system cannot lock files: without that, two owners could not be told apart.
+    """
+
+    def __init__(self, run: str, path: Path) -> None:
+        self._run, self._path = run, path
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            if not _acquire(run, path, self._fd):
+                raise RunIsOwned(run, str(path))
+            if not is_held(path):
+                raise JournalFailed(run, _useless(path, "a second lock was granted beside the first"))
+        except BaseException:
+            self.release()
+            raise
+
+    def check(self) -> None:
+        """Make sure that the lock still guards the run.
+
+        Raises:
+            Fenced: If its file was removed and another owner made a new one.
+            JournalFailed: If its file was removed.
+        """
+        if os.fstat(self._fd).st_nlink:
+            return
+        if is_held(self._path):
+            raise Fenced(self._run)
+        raise JournalFailed(self._run, f"its lock {self._path} was removed while the run went on")
+
+    def release(self) -> None:
+        """Give the run up. Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def is_held(path: Path) -> bool:
+    """Whether a living process holds the lock on *path*; False when there is no such file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _try_lock(fd, shared=True)
+    finally:
+        os.close(fd)
+
+
+def _acquire(run: str, path: Path, fd: int) -> bool:
+    """Lock *fd* unless an owner has it; someone who only looks (`is_held`) has it for a moment, and is waited for."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            if _try_lock(fd, shared=False):
+                return True
+        except OSError as error:
+            raise JournalFailed(run, _useless(path, error.strerror or str(error))) from error
+        if tries_left:
+            time.sleep(_PAUSE)
+    return False
+
+
+def _try_lock(fd: int, *, shared: bool) -> bool:
+    if fcntl is None:
+        raise OSError(errno.ENOSYS, "this system has no flock")
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _useless(path: Path, why: str) -> str:
+    return f"file locks do not work at {path}: {why}; keep the state directory on a local disk"

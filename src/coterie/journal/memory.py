@@ -1,0 +1,126 @@
+"""A store that keeps journals in memory: for tests, rehearsals and programs that need no resume."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import islice
+
+from coterie.errors import JournalFailed, NoSuchRun
+from coterie.journal.records import Record
+from coterie.journal.rules import at_rest, check_claim, check_next, root_of
+
+
+class _Journal:
+    """The records of one run, its owner, and who wants to know of more."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.owner: MemoryWriter | None = None
+        self.followers: set[asyncio.Event] = set()
+
+    def wake(self) -> None:
+        for follower in self.followers:
+            follower.set()
+
+
+class MemoryStore:
+    """Keep journals as long as the program runs.
+
+    Records are kept as they are, without encoding, and count as durable at once. In all else it is like a store on
+    disk: one owner per run, one order, children under their root's claim.
+
+        store = MemoryStore()
+        writer = store.claim("r1")
+        writer.append([RunStarted(seq=1, run="r1", engine="flow")])
+    """
+
+    def __init__(self) -> None:
+        self._journals: dict[str, _Journal] = {}
+
+    def claim(self, run: str) -> "MemoryWriter":
+        """Become the owner of *run*; see `coterie.journal.base.Store`."""
+        check_claim(run, self._is_owned(run), self._is_owned(root_of(run)))
+        journal = self._journals.setdefault(run, _Journal())
+        journal.owner = MemoryWriter(self, run, journal)
+        return journal.owner
+
+    def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
+        """The records of *run* from *from_seq* on; see `coterie.journal.base.Store`."""
+        return islice(self._journal(run).records, max(from_seq, 1) - 1, None)
+
+    async def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
+        """Every record of *run*, those to come included; see `coterie.journal.base.Store`."""
+        journal = self._journal(run)
+        told = max(from_seq, 1) - 1
+        more = asyncio.Event()
+        journal.followers.add(more)
+        try:
+            while True:
+                while told < len(journal.records):
+                    told += 1
+                    yield journal.records[told - 1]
+                if at_rest(journal.records[-1] if journal.records else None, self._is_owned(run)):
+                    return
+                more.clear()
+                await more.wait()
+        finally:
+            journal.followers.discard(more)
+
+    def list(self) -> list[str]:
+        """The ids of the root runs, oldest first."""
+        begun = ((journal.records[0].at, run) for run, journal in self._journals.items() if journal.records)
+        return [run for _, run in sorted(begun) if root_of(run) == run]
+
+    def _journal(self, run: str) -> _Journal:
+        if run not in self._journals:
+            raise NoSuchRun(run, self.list())
+        return self._journals[run]
+
+    def _is_owned(self, run: str) -> bool:
+        return run in self._journals and self._journals[run].owner is not None
+
+    def _release(self, run: str) -> None:
+        """Give *run* up, and with a root its children."""
+        for name, journal in self._journals.items():
+            if name == run or name.startswith(f"{run}/"):
+                journal.owner = None
+                journal.wake()
+
+
+class MemoryWriter:
+    """The owner of one run in a `MemoryStore`; see `coterie.journal.base.Writer`."""
+
+    repaired = None
+
+    def __init__(self, store: MemoryStore, run: str, journal: _Journal) -> None:
+        self._store, self._run, self._journal = store, run, journal
+
+    @property
+    def last(self) -> int:
+        """The seq of the last record, 0 in an empty journal."""
+        return len(self._journal.records)
+
+    def append(self, records: Sequence[Record]) -> int:
+        """Put *records* behind the journal, and return the last seq."""
+        self._check()
+        last = check_next(self.last, records)
+        self._journal.records += records
+        self._journal.wake()
+        return last
+
+    def is_durable(self, seq: int) -> bool:
+        """Whether *seq* was appended; memory knows no later."""
+        return seq <= self.last
+
+    async def durable(self, seq: int) -> None:
+        """Return at once."""
+        if seq > self.last:
+            raise ValueError(f"record {seq} was never appended to run {self._run!r}, whose last is {self.last}")
+
+    async def close(self) -> None:
+        """Give the run up. Idempotent; never raises."""
+        if self._journal.owner is self:
+            self._store._release(self._run)
+
+    def _check(self) -> None:
+        if self._journal.owner is not self:
+            raise JournalFailed(self._run, "its writer is closed")

@@ -1,0 +1,42 @@
+"""What every store holds to: which runs a claim covers, how records follow one another, when a journal is at rest."""
+
+from collections.abc import Sequence
+
+from coterie.errors import RunIsOwned
+from coterie.journal.records import Record, RunFinished, RunStopped
+
+
+def root_of(run: str) -> str:
+    """The root run that *run* is, or is nested in."""
+    return run.partition("/")[0]
+
+
+def check_claim(run: str, owned: bool, root_owned: bool) -> None:
+    """Make sure that *run* may be claimed in a store that owns it or not, and its root or not.
+
+    Raises:
+        RunIsOwned: If it has an owner.
+        ValueError: If it is a child whose root was not claimed here; a child is guarded by its root's claim.
+    """
+    if owned:
+        raise RunIsOwned(run)
+    if root_of(run) != run and not root_owned:
+        raise ValueError(f"{run!r} is a child run: claim {root_of(run)!r} first, in the same store")
+
+
+def check_next(last: int, records: Sequence[Record]) -> int:
+    """Make sure that *records* continue a journal whose last seq is *last*, and return the new last seq.
+
+    Raises:
+        ValueError: If they do not: a defect of the caller, nothing was appended.
+    """
+    for record in records:
+        if record.seq != last + 1:
+            raise ValueError(f"record {last + 1} comes next, not {record.seq} ({record.__struct_config__.tag})")
+        last = record.seq
+    return last
+
+
+def at_rest(last: Record | None, owned: bool) -> bool:
+    """Whether nothing comes after *last* for now: the run has finished, or has stopped and nobody owns it."""
+    return isinstance(last, RunFinished) or (isinstance(last, RunStopped) and not owned)
