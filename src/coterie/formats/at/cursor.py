@@ -1,0 +1,130 @@
+"""A place in the tokens of a file, and what was found wrong up to there."""
+
+from coterie.diagnostics import Diagnostic, Fix, Severity, Span, error
+from coterie.formats.at.lexer import BAD, END, NAME, OPEN_STRING, SINGLE_QUOTED, Token
+
+_LEAVING = frozenset({"agent", "action", "human", "group"})
+_LEAVING_UNNAMED = frozenset({"flow", "gates", "meta", "roles", "orchestrator"})
+
+
+class Cursor:
+    """Walks over tokens; the parsers share one.
+
+    Attributes:
+        tokens: All tokens of the file, `END` last.
+        at: The index of the token to be read next.
+        depth: How many blocks and lists are open.
+        diagnostics: What was found so far.
+        lost_flow: Some text of a flow could not be read, so what the flow does not say proves nothing.
+        lost_items: Some text outside the flow could not be read, so what is not declared proves nothing.
+        bad_names: The texts that were reported as no names.
+    """
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.at = 0
+        self.depth = 0
+        self.diagnostics: list[Diagnostic] = []
+        self.lost_flow = False
+        self.lost_items = False
+        self.bad_names: set[str] = set()
+        self._suspect: Token | None = None
+        self._blamed = False
+
+    @property
+    def token(self) -> Token:
+        """The token to be read next."""
+        return self.tokens[self.at]
+
+    def peek(self, ahead: int = 1) -> Token:
+        """The token *ahead* of the next one; behind the end, `END`."""
+        at = self.at + ahead
+        return self.tokens[at] if at < len(self.tokens) else self.tokens[-1]
+
+    def take(self) -> Token:
+        """Read one token."""
+        token = self.tokens[self.at]
+        if token.kind != END:
+            self.at += 1
+        return token
+
+    def take_if(self, kind: str) -> Token | None:
+        """Read one token if it is of *kind*."""
+        return self.take() if self.tokens[self.at].kind == kind else None
+
+    def on_new_line(self, ahead: int = 0) -> bool:
+        """Whether the token *ahead* of the next one begins a line."""
+        at = min(self.at + ahead, len(self.tokens) - 1)
+        return at == 0 or self.tokens[at].line > self.tokens[at - 1].line
+
+    def error(self, code: str, message: str, span: Span, hint: str = "", fix: Fix | None = None) -> None:
+        """Report an error."""
+        self.diagnostics.append(error(code, message, span, hint, fix))
+
+    def check(self, token: Token) -> None:
+        """Report *token* if no valid file can hold it."""
+        if token.kind == OPEN_STRING:
+            self.error(
+                "unclosed-string",
+                "this string is not closed on its line",
+                token.span,
+                'write "\\n" for a line end',
+                Fix("close the string", token.end, '"'),
+            )
+        elif token.kind == SINGLE_QUOTED:
+            double = '"' + token.text[1:-1].replace("\\", "\\\\").replace('"', '\\"') + '"'
+            self.error(
+                "single-quotes",
+                f"{token.text} stands in single quotes",
+                token.span,
+                "strings stand in double quotes",
+                Fix("use double quotes", token.span, double),
+            )
+        elif token.kind == BAD:
+            self.error("unexpected-text", f"{token.text!r} is no part of the notation", token.span, "put it in quotes")
+
+    def unexpected(self, expected: str, hint: str = "") -> None:
+        """Report that the next token is not what was *expected*."""
+        token = self.token
+        found = "the end of the file" if token.kind == END else f"{shown(token)!r}"
+        self.error("unexpected-text", f"found {found}, expected {expected}", token.span, hint)
+
+    def begins_other_block(self, keyword: str) -> bool:
+        """Whether the next tokens open a block that cannot stand inside one of *keyword*: a brace is missing."""
+        token = self.token
+        if token.kind != NAME:
+            return False
+        if token.text in _LEAVING_UNNAMED:
+            return self.peek().kind == "{"
+        named = token.text in _LEAVING or token.text == "topology" or token.text == keyword == "gate"
+        return named and self.peek().kind == NAME and self.peek(2).kind in ("{", ":")
+
+    def closed(self, head: Token, open: Token, close: Token) -> None:
+        """Remember a block whose closing brace stands left of its head: it may be the brace of an outer block."""
+        if self._suspect is None and close.line > open.line and close.column < head.column:
+            self._suspect = open
+
+    def unclosed(self, open: Token) -> None:
+        """Report that the block opened by *open* is not closed, once for all blocks that lack the same brace."""
+        at_end = self.token.kind == END
+        if at_end:
+            if self._blamed or self._swallowed_brace():
+                return
+            open = self._suspect or open
+        self._blamed = True
+        self.error("unclosed-block", "this block is never closed", open.span, "add the '}' that ends it")
+
+    def _swallowed_brace(self) -> bool:
+        """Whether a string that was not closed holds a brace: that was reported already."""
+        return any(token.kind == OPEN_STRING and "}" in token.text for token in self.tokens)
+
+
+def shown(token: Token) -> str:
+    """The text of *token*, short enough for a message."""
+    text = token.text.split("\n", 1)[0].rstrip("\r")
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def has_errors(diagnostics: list[Diagnostic]) -> bool:
+    """Whether one of *diagnostics* is an error."""
+    return any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)

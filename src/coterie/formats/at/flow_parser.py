@@ -1,0 +1,231 @@
+"""Parse the flow block: statements of nodes, arrows and attributes.
+
+Finds the parts of a statement and what stands where it cannot; what attributes say is read in
+`coterie.formats.at.flows`.
+"""
+
+from coterie.diagnostics import Fix, Span
+from coterie.formats.at.cursor import Cursor, shown
+from coterie.formats.at.lexer import (
+    BAD_ARROW,
+    END,
+    ERROR_ARROW,
+    NAME,
+    NUMBER,
+    SINGLE_QUOTED,
+    STRING,
+    WORD,
+    Token,
+)
+from coterie.formats.at.tree import Attribute, Attributes, FlowBlock, NameList, Statement, Stray
+
+ATTRIBUTE_WORDS = ("when", "max", "per", "on-max", "race", "tolerance", "wait", "weight", "reflection")
+
+_ARROWS = frozenset({"->", ERROR_ARROW, BAD_ARROW})
+_NAMELIKE = frozenset({NAME, WORD, STRING, SINGLE_QUOTED, NUMBER})
+
+
+def parse_flow(cursor: Cursor) -> FlowBlock:
+    """The flow block that begins at the next token, `flow`; its brace is known to follow."""
+    keyword, colon = cursor.take(), cursor.take_if(":")
+    open = cursor.take()
+    statements: list[Statement | Stray] = []
+    while cursor.token.kind not in ("}", END) and not cursor.begins_other_block("flow"):
+        statements.append(_statement(cursor))
+    close = cursor.take_if("}")
+    if close is None:
+        cursor.unclosed(open)
+    else:
+        cursor.closed(keyword, open, close)
+    return FlowBlock(keyword, colon, open, statements, close, cursor.take_if(","))
+
+
+def _statement(cursor: Cursor) -> Statement | Stray:
+    if cursor.token.kind not in _NAMELIKE | _ARROWS | {"["}:
+        cursor.unexpected("an agent's name", "a statement is: writer -> reviewer")
+        return _skip_line(cursor, [])
+    parts: list[Token | NameList | Attributes] = []
+    while _node(cursor, parts) and cursor.token.kind in _ARROWS:
+        parts.append(_arrow(cursor))
+    if len(parts) == 1 and not _is_arrow(parts[0]):
+        return _without_arrow(cursor, parts[0])
+    return Statement(parts, cursor.take_if(","))
+
+
+def _node(cursor: Cursor, parts: list[Token | NameList | Attributes]) -> bool:
+    """Read a node and what attributes stand behind it; whether there was one."""
+    while cursor.token.kind in _ARROWS:
+        _misplaced_arrow(cursor, parts)
+    token = cursor.token
+    if token.kind in _NAMELIKE:
+        parts.append(cursor.take())
+        if token.kind != NAME:
+            bad_name(cursor, token)
+    elif token.kind == "[":
+        parts.append(_name_list(cursor))
+    else:
+        arrow = parts[-1] if parts else token
+        assert isinstance(arrow, Token)
+        cursor.error("missing-target", "this arrow leads nowhere", arrow.span, "name the agent it leads to")
+        return False
+    if len(parts) > 1:
+        _attributes(cursor, parts)
+    return True
+
+
+def _arrow(cursor: Cursor) -> Token:
+    token = cursor.take()
+    if token.kind == BAD_ARROW:
+        fix = Fix("write '->'", token.span, "->")
+        cursor.error("bad-arrow", f"{token.text!r} is not an arrow", token.span, "write '->'", fix)
+    return token
+
+
+def _misplaced_arrow(cursor: Cursor, parts: list[Token | NameList | Attributes]) -> None:
+    token = cursor.take()
+    if parts:
+        fix = Fix("remove one arrow", token.span, "")
+        cursor.error("double-arrow", "two arrows follow each other", token.span, "name an agent between them", fix)
+    else:
+        fix = Fix("remove the arrow", token.span, "")
+        cursor.error("missing-source", "this arrow comes from nowhere", token.span, "name the agent it leaves", fix)
+    parts.append(token)
+
+
+def _without_arrow(cursor: Cursor, part: Token | NameList | Attributes) -> Stray:
+    tokens = list(part.tokens()) if not isinstance(part, Token) else [part]
+    first = tokens[0]
+    cursor.error("missing-arrow", f"{shown(first)!r} stands without an arrow", first.span, "write 'a -> b'")
+    return _skip_line(cursor, tokens)
+
+
+def _skip_line(cursor: Cursor, skipped: list[Token]) -> Stray:
+    """Skip to the next line that can begin a statement, or to the end of the block."""
+    cursor.lost_flow = True
+    depth = 0
+    while cursor.token.kind not in ("}", END) or depth:
+        token = cursor.token
+        if token.kind == END or (skipped and depth == 0 and _can_begin(cursor)):
+            break
+        depth += (token.kind == "{") - (token.kind == "}")
+        skipped.append(cursor.take())
+    return Stray(skipped)
+
+
+def _can_begin(cursor: Cursor) -> bool:
+    token = cursor.token
+    if cursor.on_new_line():
+        return token.kind in _NAMELIKE or token.kind == "["
+    return (token.kind == NAME and cursor.peek().kind in _ARROWS) or cursor.begins_other_block("flow")
+
+
+def _name_list(cursor: Cursor) -> NameList:
+    open, words = cursor.take(), list[Token]()
+    while cursor.token.kind in _NAMELIKE or cursor.token.kind == ",":
+        token = cursor.token
+        if token.kind != "," and words and words[-1].kind != ",":
+            if cursor.on_new_line() and _row_is_statement(cursor):
+                break
+            at = words[-1].end
+            fix = Fix("insert the comma", at, ",")
+            cursor.error("missing-comma", f"a comma is missing before {shown(token)!r}", at, "write '[a, b]'", fix)
+        if token.kind not in (NAME, ","):
+            bad_name(cursor, token)
+        words.append(cursor.take())
+    close = cursor.take_if("]")
+    if close is None:
+        _unclosed(cursor, open, words[-1] if words else open)
+    elif all(word.kind == "," for word in words):
+        cursor.error("empty-list", "this list names nobody", open.span, "name the agents: [a, b]")
+    return NameList(open, words, close)
+
+
+def _row_is_statement(cursor: Cursor) -> bool:
+    return cursor.peek().kind in _ARROWS
+
+
+def _unclosed(cursor: Cursor, open: Token, last: Token) -> None:
+    fix = Fix("close the bracket", last.end, "]")
+    cursor.error("unclosed-bracket", "this bracket is never closed", open.span, "add the ']' that ends it", fix)
+
+
+def _attributes(cursor: Cursor, parts: list[Token | NameList | Attributes]) -> None:
+    """Read the attributes behind a target, if any; a second list and attributes in mid-chain are one error each."""
+    count = 0
+    while cursor.token.kind == "[" and _opens_attributes(cursor):
+        open = cursor.token
+        parts.append(_attribute_list(cursor))
+        count += 1
+        if count == 2:
+            cursor.error(
+                "two-attribute-lists", "a second list of attributes", open.span, "write one list: [when …, max 3]"
+            )
+    if count and cursor.token.kind in _ARROWS:
+        target = parts[-1 - count]
+        name = target.text if isinstance(target, Token) else str(target).strip()
+        at = Span(cursor.token.line, cursor.token.column, 0, cursor.token.offset)
+        cursor.error(
+            "attributes-in-chain",
+            "attributes stand in the middle of a chain",
+            _first(parts[-count]).span,
+            "they belong to its last arrow: begin a new statement here",
+            Fix("begin a new statement", at, f"\n    {name} "),
+        )
+
+
+def _first(part: Token | NameList | Attributes) -> Token:
+    return part if isinstance(part, Token) else part.open
+
+
+def _opens_attributes(cursor: Cursor) -> bool:
+    """Whether the bracket opens attributes: on the target's line, or when an attribute word begins it."""
+    if not cursor.on_new_line():
+        return True
+    return cursor.peek().text in ATTRIBUTE_WORDS and cursor.peek(2).kind not in (",", "]")
+
+
+def _attribute_list(cursor: Cursor) -> Attributes:
+    open, items = cursor.take(), list[Attribute]()
+    while True:
+        start = cursor.at
+        while cursor.token.kind not in (",", "]", "[", "{", "}", "->", ERROR_ARROW, END):
+            cursor.take()
+        words = cursor.tokens[start : cursor.at]
+        if cursor.token.kind not in (",", "]"):
+            words = _give_back_lines(cursor, words)
+        for word in words:
+            cursor.check(word)
+        comma = cursor.take_if(",")
+        if words or comma:
+            items.append(Attribute(words, comma))
+        if comma is None:
+            break
+    close = cursor.take_if("]")
+    if close is None:
+        last = cursor.tokens[cursor.at - 1]
+        _unclosed(cursor, open, last)
+    elif not items:
+        cursor.error("empty-list", "no attribute stands in this list", open.span, "write '[max 3]' or leave it out")
+    return Attributes(open, items, close)
+
+
+def _give_back_lines(cursor: Cursor, words: list[Token]) -> list[Token]:
+    """Where a bracket is not closed, the lines below it are statements, not attributes."""
+    for index in range(1, len(words)):
+        if words[index].line > words[index - 1].line:
+            cursor.at -= len(words) - index
+            return words[:index]
+    return words
+
+
+def _is_arrow(part: Token | NameList | Attributes) -> bool:
+    return isinstance(part, Token) and part.kind in _ARROWS
+
+
+def bad_name(cursor: Cursor, token: Token) -> None:
+    """Report a name that is none, once for each text."""
+    if token.text in cursor.bad_names:
+        return
+    cursor.bad_names.add(token.text)
+    message = f"{shown(token)!r} is not a name"
+    cursor.error("bad-name", message, token.span, "a name begins with a letter and holds a-z, A-Z, 0-9, '_' and '-'")

@@ -1,0 +1,201 @@
+"""Cut the text of an `.at` file into tokens, losing nothing.
+
+Every character belongs to exactly one token, as its text or as the trivia (blanks, comments, line ends) before it, so
+joining them gives the text back, whatever it holds. Judges nothing: what cannot be part of a file is a token too, and
+the parser says what is wrong with it.
+"""
+
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from coterie.diagnostics import Span
+
+NAME = "name"
+WORD = "word"  # letters and digits that are no identifier: `4o`, `café`
+NUMBER = "number"
+DURATION = "duration"
+STRING = "string"
+OPEN_STRING = "open-string"  # its closing quote is missing on its line
+SINGLE_QUOTED = "single-quoted"
+RAW = "raw"  # the text of a prompt block
+OPEN_RAW = "open-raw"  # the same, but its braces do not balance
+ERROR_ARROW = "error-arrow"  # `-x->`, `-x[timeout]->`
+BAD_ARROW = "bad-arrow"  # `=>`, `-->`, `<-`: what people write for `->`
+BAD = "bad"  # a character that nothing in the notation uses
+END = "end"
+
+# Punctuation, `->` and the comparisons are their own kind.
+
+_NAMED_BLOCKS = frozenset(
+    {"topology", "fragment", "agent", "action", "gate", "human", "group", "skill", "tool", "hook"}
+)
+"""Words before a name: in `agent prompt {` the braces hold fields, not the text of a prompt."""
+
+_TOKEN = re.compile(
+    r"""
+    (?P<trivia> (?: [\s\ufeff]++ | \#[^\r\n]*+ )*+ )
+    (?:
+      (?P<name> [A-Za-z] [A-Za-z0-9_]*+ (?: - (?! x(?:\[[^\]\r\n]*+\])?-> ) [A-Za-z0-9_]++ )*+ (?!\w) )
+    | (?P<own> -> | [=!<>]= (?!>) | [{}\[\]:,|.] )
+    | (?P<string> " (?: [^"\\\r\n]++ | \\[^\r\n] )*+ " )
+    | (?P<duration> [0-9]{1,15} [smhd] (?!\w) )
+    | (?P<number> -? [0-9]{1,15} (?: \.[0-9]{1,15} )? (?!\w) )
+    | (?P<error_arrow> -x (?: \[[^\]\r\n]*+\] )? -> )
+    | (?P<bad_arrow> --+> | ==*> | ~+> | <-+(?![0-9])>? | [\u2192\u21d2\u27f6\u2794\u279c] )
+    | (?P<open_string> " (?: [^"\\\r\n]++ | \\[^\r\n] )*+ )
+    | (?P<single_quoted> ' [^'\r\n]*+ ' )
+    | (?P<word> \w++ (?: -\w++ )*+ )
+    | (?P<sign> [=<>%?/()*$@+!&;~^'\\`-] )
+    | (?P<bad> [^\s] )
+    | (?P<end> \Z )
+    )
+    """,
+    re.VERBOSE,
+)
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class Token(Struct, frozen=True, gc=False):
+    """A piece of an `.at` file, with the trivia before it.
+
+    Attributes:
+        kind: One of the constants of this module; for punctuation and comparisons, the text itself.
+        text: As written, quotes and escapes included.
+        trivia: Blanks, comments and line ends between the token before and this one.
+        line: Counted from 1.
+        column: In characters, counted from 1.
+        offset: Of the text, in characters from the start of the file, counted from 0.
+    """
+
+    kind: str
+    text: str
+    trivia: str
+    line: int
+    column: int
+    offset: int
+
+    @property
+    def span(self) -> Span:
+        """Where the text stands; of a text of several lines, the first."""
+        length = len(self.text)
+        if self.kind in (RAW, OPEN_RAW):
+            length = len(_LINE_END.split(self.text, maxsplit=1)[0])
+        return Span(self.line, self.column, length, self.offset)
+
+    @property
+    def end(self) -> Span:
+        """The point right behind the text, for a text of one line."""
+        length = len(self.text)
+        return Span(self.line, self.column + length, 0, self.offset + length)
+
+
+def lex(text: str) -> list[Token]:
+    """The tokens of *text*; the last is of kind `END` and holds the trivia at the end of the file."""
+    tokens: list[Token] = []
+    append = tokens.append
+    lines = _Lines(text)
+    line, line_start = 1, 0
+    position = 0
+    braces: dict[int, int] | None = None
+    while True:
+        for match in _TOKEN.finditer(text, position):
+            kind = match.lastgroup
+            assert kind is not None  # every alternative is a named group
+            body = match[kind]
+            trivia = match[1]
+            offset = match.end() - len(body)
+            if trivia and offset >= lines.next_start:
+                line, line_start = lines.find(offset)
+            if kind == "own":
+                kind = body
+            elif kind in _RENAMED:
+                kind = _RENAMED[kind] or body
+            append(Token(kind, body, trivia, line, offset - line_start + 1, offset))
+            if kind == END:
+                return tokens
+            if kind == "{" and _opens_prompt(tokens):
+                if braces is None:
+                    braces = _matching_braces(text)
+                raw = _raw(text, tokens, braces)
+                append(Token(raw[0], raw[1], "", line, offset + 2 - line_start, offset + 1))
+                position = offset + 1 + len(raw[1])
+                line, line_start = lines.find(position)
+                break
+
+
+_RENAMED = {
+    "error_arrow": ERROR_ARROW,
+    "bad_arrow": BAD_ARROW,
+    "open_string": OPEN_STRING,
+    "single_quoted": SINGLE_QUOTED,
+    "sign": "",  # its own kind
+}
+
+
+class _Lines:
+    """Where the lines of a text begin. Asked with growing offsets, each answer is found without a search from 0."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+        self._at = 0
+        self._last = len(text) + 1
+        self.next_start = self._starts[1] if len(self._starts) > 1 else self._last
+
+    def find(self, offset: int) -> tuple[int, int]:
+        """The line of *offset*, counted from 1, and the offset at which it begins."""
+        starts, at = self._starts, self._at
+        while at + 1 < len(starts) and starts[at + 1] <= offset:
+            at += 1
+        self._at = at
+        self.next_start = starts[at + 1] if at + 1 < len(starts) else self._last
+        return at + 1, starts[at]
+
+
+def _opens_prompt(tokens: list[Token]) -> bool:
+    """Whether the brace that ends *tokens* opens the text of a prompt: `prompt {` or `prompt: {`, as a field."""
+    at = len(tokens) - 2
+    if at >= 0 and tokens[at].kind == ":":
+        at -= 1
+    if at < 0 or tokens[at].text != "prompt":
+        return False
+    before = tokens[at - 1] if at else None
+    if before is None or before.kind == "->":
+        return False
+    named = before.kind == NAME and before.text in _NAMED_BLOCKS
+    return not named or (at > 1 and tokens[at - 2].kind == ":")
+
+
+def _matching_braces(text: str) -> dict[int, int]:
+    """For each opening brace that is closed, the offset of its closing one; strings and comments are plain text."""
+    pairs: dict[int, int] = {}
+    open_braces: list[int] = []
+    for match in re.finditer(r"[{}]", text):
+        if match[0] == "{":
+            open_braces.append(match.start())
+        elif open_braces:
+            pairs[open_braces.pop()] = match.start()
+    return pairs
+
+
+def _raw(text: str, tokens: list[Token], braces: dict[int, int]) -> tuple[str, str]:
+    """The kind and the text of the prompt behind the brace that ends *tokens*.
+
+    A prompt whose braces do not balance ends at the first line that holds a closing brace no deeper than the word
+    `prompt`, so the rest of the file is still read.
+    """
+    start = tokens[-1].offset + 1
+    end = braces.get(start - 1)
+    if end is not None:
+        return RAW, text[start:end]
+    word = next(token for token in reversed(tokens) if token.text == "prompt")
+    for match in re.compile(r"(?:\r\n|\r|\n)([ \t]*)\}").finditer(text, start):
+        if len(match[1]) < word.column:
+            return OPEN_RAW, text[start : match.end() - 1]
+    return OPEN_RAW, text[start:]
+
+
+def join(tokens: Iterable[Token]) -> str:
+    """The text that *tokens* were cut from."""
+    return "".join(token.trivia + token.text for token in tokens)

@@ -1,0 +1,199 @@
+"""The syntax tree of an `.at` file: what stands where, and nothing about what it means.
+
+A node's fields are its parts in the order of the text: tokens, nodes, or lists of them. So `str(node)` is the text it
+was read from, comments and blanks included, and a tree can be changed in one place and printed again.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.diagnostics import Span
+from coterie.formats.at.lexer import Token, join
+
+
+class Node(Struct):
+    """Base of everything below."""
+
+    def tokens(self) -> Iterator[Token]:
+        """Every token of the node, in the order of the text."""
+        for name in self.__struct_fields__:
+            yield from _tokens(getattr(self, name))
+
+    def __str__(self) -> str:
+        return join(self.tokens())
+
+
+class Words(Node):
+    """A value of several tokens: `approve | revise`, `fallback writer`, `openai/gpt-4o`."""
+
+    words: list[Token]
+
+    @property
+    def one(self) -> bool:
+        """Whether it stands without blanks, as one word."""
+        return all(not word.trivia for word in self.words[1:])
+
+
+class Item(Node):
+    """A value in a list, with the comma behind it."""
+
+    value: "Value | None"
+    comma: Token | None
+
+
+class ListValue(Node):
+    """`[a, b]`."""
+
+    open: Token
+    items: list[Item]
+    close: Token | None
+
+
+class Field(Node):
+    """`model: sonnet`."""
+
+    key: Token
+    colon: Token | None
+    value: "Value | None"
+    comma: Token | None
+
+
+class Raw(Node):
+    """`prompt { any text }`."""
+
+    key: Token
+    colon: Token | None
+    open: Token
+    text: Token
+    close: Token | None
+    comma: Token | None
+
+
+class Block(Node):
+    """`agent writer { … }`: a keyword, names or numbers, and items in braces. A block in a list has no head."""
+
+    head: list[Token]
+    colon: Token | None
+    open: Token
+    items: "list[Entry]"
+    close: Token | None
+    comma: Token | None
+
+    @property
+    def keyword(self) -> str:
+        """The first word of the head."""
+        return self.head[0].text if self.head else ""
+
+
+class Directive(Node):
+    """`import "x.at" as x`, `include "y.at"`."""
+
+    words: list[Token]
+
+
+class Stray(Node):
+    """Tokens that fit nowhere; a diagnostic says so."""
+
+    skipped: list[Token]
+
+
+class NameList(Node):
+    """`[a, b]` in a flow: names and the commas between them."""
+
+    open: Token
+    words: list[Token]
+    close: Token | None
+
+    @property
+    def names(self) -> list[Token]:
+        """The names alone."""
+        return [word for word in self.words if word.kind != ","]
+
+
+class Attribute(Node):
+    """`max 3` behind an arrow."""
+
+    words: list[Token]
+    comma: Token | None
+
+
+class Attributes(Node):
+    """`[when a.b == c, max 3]`."""
+
+    open: Token
+    items: list[Attribute]
+    close: Token | None
+
+
+class Statement(Node):
+    """`a -> [b, c] -> d [max 3]`: nodes, the arrows between them and attributes, in the order of the text."""
+
+    parts: list[Token | NameList | Attributes]
+    comma: Token | None
+
+
+class FlowBlock(Node):
+    """`flow { … }`."""
+
+    keyword: Token
+    colon: Token | None
+    open: Token
+    statements: list[Statement | Stray]
+    close: Token | None
+    comma: Token | None
+
+
+class Root(Node):
+    """`topology NAME : [patterns] { … }`."""
+
+    keyword: Token
+    name: Token | None
+    colon: Token | None
+    patterns: ListValue | None
+    skipped: list[Token]
+    open: Token | None
+    items: "list[Entry]"
+    close: Token | None
+
+
+class File(Node):
+    """A whole file."""
+
+    items: "list[Root | Entry]"
+    end: Token
+
+
+Value = Token | Words | ListValue | Block
+Entry = Field | Raw | Block | FlowBlock | Directive | Stray
+
+
+def span_of(value: Value) -> Span:
+    """Where a value stands; of one that crosses lines, its first token."""
+    match value:
+        case Token():
+            return value.span
+        case Words():
+            return _from_to(value.words[0], value.words[-1])
+        case ListValue():
+            return _from_to(value.open, value.close or value.open)
+        case Block():
+            return (value.head[0] if value.head else value.open).span
+
+
+def _from_to(first: Token, last: Token) -> Span:
+    if first.line != last.line:
+        return first.span
+    return Span(first.line, first.column, last.offset + len(last.text) - first.offset, first.offset)
+
+
+def _tokens(part: Any) -> Iterator[Token]:
+    match part:
+        case Token():
+            yield part
+        case Node():
+            yield from part.tokens()
+        case list():
+            for each in part:
+                yield from _tokens(each)
