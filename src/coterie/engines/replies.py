@@ -1,0 +1,200 @@
+"""What a reply says: its outputs, found in what the backend gave or in the text, and whether they fit.
+
+Structured outputs count first, then the last JSON object in the text, fenced or bare, that holds a wanted name, then
+lines like `verdict: approve`. Time is linear in the text, whatever it holds: a reply may be a log full of braces.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from coterie.engines.commands import Reply
+from coterie.journal.records import AttemptFailed, TurnFinished
+from coterie.planning.plan import Wanted
+from coterie.topology.conditions import Scalar, equal, is_number
+
+MAX_DEPTH = 100
+"""How deep a JSON object in a text may be nested to be read."""
+
+_STRING = r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"'
+_NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+_SCALAR = re.compile(rf"{_STRING}|{_NUMBER}|true|false|null")
+_TOKEN = re.compile(rf"[ \t\n\r]*+({_SCALAR.pattern}|[{{}}\[\],:])")
+_OPENING = re.compile(r'\{(?=[ \t\n\r]*+")')
+
+
+def judge_reply(reply: Reply, wanted: Sequence[Wanted]) -> TurnFinished | AttemptFailed:
+    """What the journal shall say of *reply*, given what its agent should give back.
+
+    A declared output that is missing or does not fit makes an `invalid_output`, whose reason says what was expected
+    and what came. An undeclared one may be missing and is taken as it is. Nothing wanted: the text is not searched.
+    """
+    found = find_outputs(reply.text, wanted) if reply.outputs is None else reply.outputs
+    outputs, faults = dict(found), list[str]()
+    for want in wanted:
+        if want.declared:
+            value = fit(outputs.get(want.name), want)
+            if value is None:
+                faults.append(_fault(want, found))
+            outputs[want.name] = value
+    if faults:
+        return AttemptFailed(
+            turn=reply.turn, attempt=reply.attempt, kind="invalid_output", reason="; ".join(faults), usage=reply.usage
+        )
+    return TurnFinished(
+        turn=reply.turn,
+        attempt=reply.attempt,
+        text=reply.text,
+        outputs=outputs,
+        usage=reply.usage,
+        message=reply.message,
+    )
+
+
+def find_outputs(text: str, wanted: Sequence[Wanted]) -> dict[str, Any]:
+    """The outputs that *text* gives: the whole JSON object that holds them, or what the lines say of each name."""
+    names = {want.name for want in wanted}
+    if any(f'"{name}"' in text for name in names):
+        last = None
+        for found in _objects(text):
+            last = last if names.isdisjoint(found) else found
+        if last is not None:
+            return last
+    return _from_lines(text, wanted) if names else {}
+
+
+def fit(value: Any, want: Wanted) -> Any:
+    """*value* as the type that *want* declares, or None when it is missing or does not fit.
+
+    A member of an enum is compared like a condition compares and given back as declared; numbers, whole numbers and
+    booleans may also come as text.
+    """
+    if value is None:
+        return None
+    match want.type:
+        case "enum":
+            return next((member for member in want.values if equal(value, member)), None)
+        case "number" | "integer":
+            return _number(value, whole=want.type == "integer")
+        case "boolean":
+            if isinstance(value, str):
+                return {"true": True, "false": False}.get(value.strip().lower())
+            return value if isinstance(value, bool) else None
+        case "text":
+            if isinstance(value, bool) or is_number(value):
+                return json.dumps(value)
+            return value if isinstance(value, str) else None
+        case _:
+            return value
+
+
+def expectation(want: Wanted) -> str:
+    """What a value of *want* looks like, for people and models: `one of "approve", "revise"`."""
+    match want.type:
+        case "enum":
+            return f"one of {', '.join(map(_shown, want.values))}"
+        case "number":
+            return "a number"
+        case "integer":
+            return "a whole number"
+        case "boolean":
+            return "true or false"
+        case "text":
+            return "a text"
+        case _:
+            return "a value"
+
+
+def _fault(want: Wanted, found: dict[str, Any]) -> str:
+    came = f"gives {_shown(found[want.name])}" if want.name in found else "does not give it"
+    return f"expected the output {want.name!r} to be {expectation(want)}, the reply {came}"
+
+
+def _shown(value: Scalar) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _number(value: Any, *, whole: bool) -> int | float | None:
+    if isinstance(value, str):
+        value = _plain(value.strip())
+    if not is_number(value):
+        return None
+    if whole and isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    number: int | float = value
+    return number
+
+
+def _from_lines(text: str, wanted: Sequence[Wanted]) -> dict[str, Any]:
+    """`name: value` on a line of its own, the last one counts; a bullet, bold or code marks do not matter."""
+    texts = {want.name for want in wanted if want.declared and want.type == "text"}
+    names = "|".join(re.escape(want.name) for want in wanted)
+    line = re.compile(rf"^[ \t]*+(?:[-*+>][ \t]++)?([*`]*+)({names})[*`]*+[ \t]*+:(.*)$", re.MULTILINE)
+    outputs = {}
+    for marks, name, value in line.findall(text):
+        value = value.strip()
+        if marks or (value[:1] in ("*", "`") and value[:1] == value[-1:]):
+            value = value.strip("*`").strip()
+        outputs[name] = value if name in texts else _plain(value)
+    return outputs
+
+
+def _plain(text: str) -> Any:
+    """A number, boolean or quoted text as JSON writes it; anything else is the text itself."""
+    if not _SCALAR.fullmatch(text):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects in *text* that no other holds, in order."""
+    at = 0
+    while opening := _OPENING.search(text, at):
+        found, at = _object_from(text, opening.start())
+        if found is not None:
+            try:
+                yield msgspec.json.decode(text[found], type=dict[str, Any])
+            except msgspec.DecodeError:  # half a surrogate pair, or a number beyond what can be written down
+                continue
+
+
+def _object_from(text: str, start: int) -> tuple[slice | None, int]:
+    """Where the object that begins at *start* lies, and where to look on.
+
+    When it breaks off, the last whole object inside is found instead, and the search goes on at the break, never
+    before it: that keeps the time linear.
+    """
+    opened: list[int] = []
+    want, at, whole = "{", start, None
+    while token := _TOKEN.match(text, at):
+        kind = token[1][0] if token[1][0] in '{}[]:,"' else "0"
+        if kind not in want or len(opened) == MAX_DEPTH:
+            break
+        at = token.end()
+        if kind in "{[":
+            opened.append(token.start(1))
+            want = '"}' if kind == "{" else '"0{[]'
+            continue
+        if kind in "}]":
+            begin = opened.pop()
+            if kind == "}":
+                whole = slice(begin, at)
+            if not opened:
+                return whole, at
+        in_object = text[opened[-1]] == "{"
+        if kind == ",":
+            want = '"' if in_object else '"0{['
+        elif kind == ":":
+            want = '"0{['
+        elif kind == '"' and want in ('"', '"}'):
+            want = ":"
+        else:
+            want = ",}" if in_object else ",]"
+    return whole, max(at, start + 1)
