@@ -7,6 +7,7 @@ comment for each fault.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import draft
@@ -18,7 +19,12 @@ _WINDOW = "1000"
 
 
 class Comment(NamedTuple):
-    """One fault. *kind*: `missing` and `gone` name a finding to add or to drop, `wrong` is for the writer to mend."""
+    """One fault of the page.
+
+    Attributes:
+        kind: `missing`: a finding to add; `gone`: one to drop, for it is no longer so; `wrong`: to be written anew.
+        finding: The id of the finding, or empty.
+    """
 
     kind: str
     finding: str
@@ -34,28 +40,43 @@ class Case:
     found: Sequence[Finding]
     repository: Repository
 
+    @cached_property
+    def known(self) -> dict[str, Finding]:
+        """The findings by id."""
+        return {finding.id: finding for finding in self.found}
+
+    def stands(self, finding: Finding) -> bool:
+        """Whether *finding* can still be shown: files may change while the team works."""
+        return self.repository.quote(finding.file, finding.line) == finding.quote and _still_true(
+            finding, self.repository
+        )
+
+    def fault(self, entry: draft.Entry, text: str) -> Comment:
+        """The comment on an entry that is not as it should be."""
+        finding = self.known.get(entry.id)
+        return Comment("gone" if finding and not self.stands(finding) else "wrong", entry.id, text)
+
 
 def places(case: Case) -> Iterator[Comment]:
     """Every place exists, and its line is the one quoted."""
     for entry in case.entries:
         lines = case.repository.lines(entry.file)
         if not 1 <= entry.line <= len(lines):
-            yield Comment("gone", entry.id, f"{entry.file} has no line {entry.line}")
+            yield case.fault(entry, f"{entry.file} has no line {entry.line}")
         elif case.repository.quote(entry.file, entry.line) != entry.quote:
-            yield Comment("gone", entry.id, f"{entry.file}:{entry.line} does not read as quoted")
+            yield case.fault(entry, f"{entry.file}:{entry.line} does not read as quoted")
 
 
 def claims(case: Case) -> Iterator[Comment]:
     """Every claim is one that an analyser made, word for word, and its evidence still holds."""
-    known = {finding.id: finding for finding in case.found}
     for entry in case.entries:
-        finding = known.get(entry.id)
+        finding = case.known.get(entry.id)
         if finding is None:
-            yield Comment("gone", entry.id, f"no analyser reported at {entry.file}:{entry.line} that {entry.claim}")
+            yield case.fault(entry, f"no analyser reported at {entry.file}:{entry.line} that {entry.claim}")
         elif entry.severity != finding.severity:
-            yield Comment("wrong", entry.id, f"{entry.file}:{entry.line} is {finding.severity}, says the analyser")
+            yield case.fault(entry, f"{entry.file}:{entry.line} is {finding.severity}, says the analyser")
         elif not _still_true(finding, case.repository):
-            yield Comment("gone", entry.id, f"{entry.file}:{entry.line}: counted again, it is not so")
+            yield case.fault(entry, f"{entry.file}:{entry.line}: counted again, it is not so")
 
 
 def _still_true(finding: Finding, repository: Repository) -> bool:
@@ -91,18 +112,13 @@ def coverage(case: Case) -> Iterator[Comment]:
     for finding in case.found:
         is_strongest = finding.analyser not in heard
         heard.add(finding.analyser)
-        if finding.id in stated or not _stands(finding, case.repository):
+        if finding.id in stated or not case.stands(finding):
             continue
         place = f"{finding.file}:{finding.line}"
         if finding.severity == "high":
             yield Comment("missing", finding.id, f"{place} is serious and left out: {finding.claim}")
         elif is_strongest:
             yield Comment("missing", finding.id, f"{finding.analyser} is not heard; its strongest is {place}")
-
-
-def _stands(finding: Finding, repository: Repository) -> bool:
-    """Whether *finding* can still be shown: files may change while the team works."""
-    return repository.quote(finding.file, finding.line) == finding.quote and _still_true(finding, repository)
 
 
 CHECKS = (places, claims, order, coverage)
