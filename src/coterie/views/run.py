@@ -1,0 +1,208 @@
+"""A run as its journal tells it: its state, its turns, their attempts."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.journal.records import (
+    NO_USAGE,
+    AttemptFailed,
+    AttemptInterrupted,
+    AttemptLaunched,
+    Record,
+    RunFinished,
+    RunOwned,
+    RunStarted,
+    RunStopped,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+    Usage,
+)
+
+
+@dataclass(slots=True)
+class AttemptView:
+    """One attempt of a turn.
+
+    Attributes:
+        n: From 1.
+        state: `running`, `finished`, `failed`, `interrupted` or `cancelled`.
+        started: Unix seconds; *finished* likewise, None while it runs.
+        kind: Of a failure, as `coterie.backends.base.FAILURES` names it.
+        reason: Why it failed or was cut off.
+        pid: Its process, when it has one.
+    """
+
+    n: int
+    started: float
+    state: str = "running"
+    finished: float | None = None
+    kind: str = ""
+    reason: str = ""
+    pid: int | None = None
+    usage: Usage = NO_USAGE
+
+    def _end(self, at: float, state: str, kind: str = "", reason: str = "", usage: Usage = NO_USAGE) -> None:
+        self.finished, self.state, self.kind, self.reason, self.usage = at, state, kind, reason, usage
+
+
+@dataclass(slots=True)
+class TurnView:
+    """One turn of an agent.
+
+    Attributes:
+        n: The how-manieth start of *agent* in this run, from 1.
+        state: `running`, `waiting` (between two attempts), `finished`, `failed` or `cancelled`.
+        inputs: The turns whose results marked it, in the source order of the arrows.
+        finished: Unix seconds, None until it ended.
+        kind: Of its failure; *reason* says why it failed or was cancelled.
+        usage: Of all its attempts together.
+    """
+
+    id: str
+    agent: str
+    started: float
+    inputs: tuple[str, ...] = ()
+    state: str = "running"
+    attempts: list[AttemptView] = field(default_factory=list)
+    finished: float | None = None
+    text: str = ""
+    outputs: dict[str, Any] = field(default_factory=dict)
+    usage: Usage = NO_USAGE
+    kind: str = ""
+    reason: str = ""
+
+    @property
+    def n(self) -> int:
+        """The how-manieth start of its agent, from 1; 0 for an id that does not say."""
+        number = self.id.rpartition("#")[2]
+        return int(number) if number.isdecimal() else 0
+
+    @property
+    def attempt(self) -> int:
+        """The number of its latest attempt."""
+        return self.attempts[-1].n if self.attempts else 0
+
+    def seconds(self, now: float) -> float:
+        """How long it has taken by *now*, pauses between its attempts included."""
+        return max(0.0, (now if self.finished is None else self.finished) - self.started)
+
+
+class RunView:
+    """Shows a run: feed it the run's records in order, any prefix of them gives what was true then.
+
+        view = fold(store.read(run))
+        print(view.state, [turn.id for turn in view.turns])
+
+    Attributes:
+        id: The run's id; empty before `run.started`.
+        topology: The name of its team.
+        input: What it was asked.
+        state: `running`, `stopped`, `waiting` (for a human), `completed` or `failed`. A run whose owner was killed
+            reads `running` too: only the store knows whether somebody owns it.
+        reason: Why it stopped or failed.
+        result: What it gave back.
+        epoch: Which owner this is, from 1; 0 before the first.
+        started: Unix seconds; *finished* likewise, None unless it stopped or ended.
+        seq: The last record seen, and *at* its time.
+        turns: In start order.
+    """
+
+    def __init__(self) -> None:
+        self.id = self.topology = self.parent = self.plan = self.cwd = ""
+        self.input: dict[str, Any] = {}
+        self.state = "running"
+        self.reason = ""
+        self.result: Any = None
+        self.epoch = 0
+        self.started: float | None = None
+        self.finished: float | None = None
+        self.seq, self.at = 0, 0.0
+        self._turns: dict[str, TurnView] = {}
+
+    @property
+    def turns(self) -> list[TurnView]:
+        """The turns in start order."""
+        return list(self._turns.values())
+
+    def turn(self, id: str) -> TurnView | None:
+        """The turn of that id, or None."""
+        return self._turns.get(id)
+
+    def seconds(self, now: float) -> float:
+        """How long the run has taken by *now*, times without an owner included; 0 before it started."""
+        if self.started is None:
+            return 0.0
+        return max(0.0, (now if self.finished is None else self.finished) - self.started)
+
+    def apply(self, record: Record) -> None:
+        """Take the next record in."""
+        self.seq, self.at = record.seq, record.at
+        match record:
+            case RunStarted():
+                self._start(record)
+            case RunOwned():
+                self.epoch, self.state, self.reason, self.finished = record.epoch, "running", "", None
+            case RunStopped():
+                self.state = "waiting" if record.reason == "waiting" else "stopped"
+                self.reason, self.finished = record.reason, record.at
+            case RunFinished():
+                self.state, self.reason, self.finished = record.outcome, record.reason, record.at
+                self.result = record.result
+            case _:
+                self._apply_to_turn(record)
+
+    def _start(self, record: RunStarted) -> None:
+        self.id, self.topology, self.input = record.run, record.topology, record.input
+        self.parent, self.plan, self.cwd = record.parent, record.plan, record.cwd
+        self.started = record.at
+
+    def _apply_to_turn(self, record: Record) -> None:
+        match record:
+            case TurnStarted():
+                fresh = TurnView(record.turn, record.agent, record.at, record.inputs)
+                started = self._turns.setdefault(record.turn, fresh)
+                started.state = "running"
+                started.attempts.append(AttemptView(record.attempt, record.at))
+            case AttemptLaunched() if attempt := self._attempt(record.turn, record.attempt):
+                attempt.pid = record.pid
+            case AttemptFailed() if attempt := self._attempt(record.turn, record.attempt):
+                attempt._end(record.at, "failed", record.kind, record.reason, record.usage)
+                self._pause(record.turn, record.usage)
+            case AttemptInterrupted() if attempt := self._attempt(record.turn, record.attempt):
+                attempt._end(record.at, "interrupted", reason=record.reason)
+                self._pause(record.turn, NO_USAGE)
+            case TurnFinished() if turn := self._end(record.turn, "finished", record.at):
+                turn.text, turn.outputs, turn.usage = record.text, record.outputs, turn.usage + record.usage
+                if attempt := self._attempt(record.turn, record.attempt):
+                    attempt._end(record.at, "finished", usage=record.usage)
+            case TurnFailed() if turn := self._end(record.turn, "failed", record.at):
+                turn.kind, turn.reason = record.kind, record.reason
+            case TurnCancelled() if turn := self._end(record.turn, "cancelled", record.at):
+                turn.reason = record.reason
+                if turn.attempts and turn.attempts[-1].finished is None:
+                    turn.attempts[-1]._end(record.at, "cancelled", reason=record.reason)
+
+    def _attempt(self, turn: str, n: int) -> AttemptView | None:
+        attempts = self._turns[turn].attempts if turn in self._turns else []
+        return next((attempt for attempt in reversed(attempts) if attempt.n == n), None)
+
+    def _pause(self, turn: str, usage: Usage) -> None:
+        self._turns[turn].state = "waiting"
+        self._turns[turn].usage += usage
+
+    def _end(self, id: str, state: str, at: float) -> TurnView | None:
+        turn = self._turns.get(id)
+        if turn is not None:
+            turn.state, turn.finished = state, at
+        return turn
+
+
+def fold(records: Iterable[Record]) -> RunView:
+    """The view of *records*, which begin at a run's first."""
+    view = RunView()
+    for record in records:
+        view.apply(record)
+    return view

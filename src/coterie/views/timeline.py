@@ -1,0 +1,162 @@
+"""A run as a list of plain sentences, one for each record."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.journal import records as r
+from coterie.views.words import arrow, duration, listed, pairs, plural, quoted
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One line of a timeline.
+
+    Attributes:
+        seq: The record it tells of.
+        seconds: Since the run began.
+        text: A sentence, without full stop.
+    """
+
+    seq: int
+    seconds: float
+    topic: str
+    text: str
+
+
+class Timeline:
+    """Tells a run's story, record by record.
+
+    Attributes:
+        lines: What has happened so far.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self._began: float | None = None
+        self._attempts: dict[str, float] = {}
+
+    def apply(self, record: r.Record) -> None:
+        """Take the next record in."""
+        if self._began is None:
+            self._began = record.at
+        topic = str(record.__struct_config__.tag)
+        line = Line(seq=record.seq, seconds=record.at - self._began, topic=topic, text=self._say(record))
+        self.lines.append(line)
+
+    def _say(self, record: r.Record) -> str:
+        match record:
+            case r.TurnStarted():
+                self._attempts[record.turn] = record.at
+            case r.TurnFinished():
+                began = self._attempts.get(record.turn, record.at)
+                return f"{_turn_finished(record)} after {duration(record.at - began)}{_cost(record.usage)}"
+        return sentence(record)
+
+
+def fold(records: Iterable[r.Record]) -> Timeline:
+    """The timeline of *records*, which begin at a run's first."""
+    view = Timeline()
+    for record in records:
+        view.apply(record)
+    return view
+
+
+def sentence(record: r.Record) -> str:
+    """What *record* says, by itself, as a sentence without full stop."""
+    return _SENTENCES[type(record)](record)
+
+
+def _run_started(record: r.RunStarted) -> str:
+    asked = record.input.get("prompt")
+    what = f"run {record.run}" + (f" of {record.topology}" if record.topology else "")
+    return f"{what} began" + (f": {quoted(asked)}" if isinstance(asked, str) and asked else "")
+
+
+def _run_owned(record: r.RunOwned) -> str:
+    limits = {name: value for name in ("max_turns", "max_cost") if (value := getattr(record.limits, name)) is not None}
+    how = (
+        "a process took the run up" if record.epoch == 1 else f"a process took the run up again (owner {record.epoch})"
+    )
+    return how + (f", with {pairs(limits)}" if limits else "")
+
+
+def _run_finished(record: r.RunFinished) -> str:
+    return f"the run has {record.outcome}" + (f": {record.reason}" if record.reason else "")
+
+
+def _turn_started(record: r.TurnStarted) -> str:
+    after = f", marked by {listed(record.inputs)}" if record.inputs else ""
+    return f"{record.turn} started" + (f" again (attempt {record.attempt})" if record.attempt > 1 else after)
+
+
+def _attempt_failed(record: r.AttemptFailed) -> str:
+    return f"attempt {record.attempt} of {record.turn} failed ({record.kind}): {record.reason}{_cost(record.usage)}"
+
+
+def _attempt_interrupted(record: r.AttemptInterrupted) -> str:
+    why = "the process that ran it died" if record.reason == "crash" else record.reason
+    return f"attempt {record.attempt} of {record.turn} was cut off: {why}"
+
+
+def _turn_finished(record: r.TurnFinished) -> str:
+    said = pairs(record.outputs) or (quoted(record.text) if record.text else "nothing")
+    return f"{record.turn} answered {said}"
+
+
+def _event_invalid(record: r.EventInvalid) -> str:
+    why = record.reason or f"allowed: {listed(record.allowed)}"
+    return f"{record.turn} emitted {record.event}, which was not allowed ({why})"
+
+
+def _loop_exhausted(record: r.LoopExhausted) -> str:
+    spent = f"after {record.turn}, {listed(map(arrow, record.exhausted))} had fired as often as allowed"
+    return f"{spent}; {f'went on by {arrow(record.forced)}' if record.forced else 'that path ended'}"
+
+
+def _path_ended(record: r.PathEnded) -> str:
+    why = {"no_match": "no arrow's condition held", "failed": "the turn failed"}.get(record.reason, record.reason)
+    return f"the path ended after {record.turn}: {why}"
+
+
+def _config_changed(record: r.ConfigChanged) -> str:
+    return "the plan was read again" + (f"; changed: {listed(record.keys)}" if record.keys else "; nothing changed")
+
+
+def _repaired(record: r.JournalRepaired) -> str:
+    return f"a torn last line of {plural(record.size, 'byte')} was cut off and kept in {record.file}"
+
+
+def _because(reason: str) -> str:
+    return f": {reason}" if reason else ""
+
+
+def _cost(usage: r.Usage) -> str:
+    return f" for ${usage.cost:.2f}" if usage.cost else ""
+
+
+_SENTENCES: dict[type, Callable[[Any], str]] = {
+    r.RunStarted: _run_started,
+    r.RunOwned: _run_owned,
+    r.RunStopped: lambda x: f"the run stopped: {x.reason}",
+    r.RunFinished: _run_finished,
+    r.TurnStarted: _turn_started,
+    r.AttemptLaunched: lambda x: f"attempt {x.attempt} of {x.turn} runs as process {x.pid}",
+    r.AttemptFailed: _attempt_failed,
+    r.AttemptInterrupted: _attempt_interrupted,
+    r.TurnFinished: _turn_finished,
+    r.TurnFailed: lambda x: f"{x.turn} failed for good ({x.kind}){_because(x.reason)}",
+    r.TurnCancelled: lambda x: f"{x.turn} was called off{_because(x.reason)}",
+    r.EventEmitted: lambda x: f"{x.turn} emitted {x.event}" + (f" with {quoted(x.payload)}" if x.payload else ""),
+    r.EventInvalid: _event_invalid,
+    r.MessageRefused: lambda x: f"a message{f' for {x.turn}' if x.turn else ''} was refused: {x.reason}",
+    r.LoopExhausted: _loop_exhausted,
+    r.PathEnded: _path_ended,
+    r.ConditionUnknown: lambda x: (
+        f"after {x.turn}, a condition read {x.agent}.{x.field}, which has no value yet; it counted as false"
+    ),
+    r.ConfigChanged: _config_changed,
+    r.ConfigRejected: lambda x: f"the plan could not be read again, the last good one stays: {x.reason}",
+    r.IterationStarted: lambda x: f"iteration {x.n} began" + (f" for {x.role}" if x.role else ""),
+    r.JournalRepaired: _repaired,
+}

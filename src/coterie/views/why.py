@@ -1,0 +1,123 @@
+"""Why a turn ran: its causes, back to the start of the run."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from coterie.errors import NoSuchTurn
+from coterie.journal.records import (
+    AttemptFailed,
+    AttemptInterrupted,
+    LoopExhausted,
+    Record,
+    RunStarted,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+)
+from coterie.views.timeline import sentence
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """One link in the chain of causes.
+
+    Attributes:
+        seq: The record that says so.
+        turn: The turn it explains; empty for the start of the run.
+        text: A sentence, without full stop.
+    """
+
+    seq: int
+    turn: str
+    text: str
+
+
+class Why:
+    """Keeps what is needed to explain any turn of a run; feed it the run's records in order."""
+
+    def __init__(self) -> None:
+        self._records: dict[int, Record] = {}
+        self._starts: dict[str, TurnStarted] = {}
+        self._ends: dict[str, Record] = {}
+        self._retried: dict[str, list[Record]] = {}
+        self._exhausted: dict[str, LoopExhausted] = {}
+
+    def apply(self, record: Record) -> None:
+        """Take the next record in."""
+        self._records[record.seq] = record
+        match record:
+            case TurnStarted():
+                self._starts.setdefault(record.turn, record)
+            case TurnFinished() | TurnFailed() | TurnCancelled():
+                self._ends[record.turn] = record
+            case AttemptFailed() | AttemptInterrupted():
+                self._retried.setdefault(record.turn, []).append(record)
+            case LoopExhausted():
+                self._exhausted[record.turn] = record
+
+    def explain(self, turn: str) -> list[Reason]:
+        """The causes of *turn*, nearest first: its start, how the turns that led to it ended, theirs, the run's start.
+
+        Raises:
+            NoSuchTurn: If the run has no such turn.
+        """
+        first = self._records.get(1)
+        if turn not in self._starts:
+            raise NoSuchTurn(first.run if isinstance(first, RunStarted) else "", turn, self._starts)
+        reasons = [Reason(seq=1, turn="", text=sentence(first))] if first else []
+        for each in self._ancestry(turn):
+            reasons += self._about(each, with_end=each != turn)
+        return sorted(reasons, key=lambda reason: -reason.seq)
+
+    def _ancestry(self, turn: str) -> list[str]:
+        """*turn*, the turns that led to it, those that led to them, and so on."""
+        found = [turn]
+        for each in found:
+            found += [cause for cause in self._causes(each) if cause in self._starts and cause not in found]
+        return found
+
+    def _causes(self, turn: str) -> tuple[str, ...]:
+        """The turns whose results *turn* was started on; if it names none, the turn whose record asked for it."""
+        start = self._starts[turn]
+        return start.inputs or tuple(name for name in [self._asked_by(start)] if name)
+
+    def _asked_by(self, start: TurnStarted) -> str:
+        """The turn of the record that made the engine ask for *start*; empty if it is no turn's."""
+        asked = self._records.get(start.cause[0]) if start.cause else None
+        return str(getattr(asked, "turn", ""))
+
+    def _about(self, turn: str, *, with_end: bool) -> list[Reason]:
+        start = self._starts[turn]
+        found: list[tuple[Record, str]] = [(start, self._start_text(start))]
+        found += [(mishap, f"{sentence(mishap)}; it was tried again") for mishap in self._mishaps(turn)]
+        if with_end and turn in self._ends:
+            found.append((self._ends[turn], sentence(self._ends[turn])))
+        if with_end and turn in self._exhausted:
+            found.append((self._exhausted[turn], sentence(self._exhausted[turn])))
+        return [Reason(seq=record.seq, turn=turn, text=text) for record, text in found]
+
+    def _start_text(self, start: TurnStarted) -> str:
+        text = sentence(start)
+        asked_by = self._asked_by(start)
+        if not asked_by or asked_by in start.inputs:
+            return text
+        return f"{text}, once {asked_by} had ended" if asked_by in self._ends else f"{text}, asked for by {asked_by}"
+
+    def _mishaps(self, turn: str) -> list[Record]:
+        """The attempts of *turn* that another attempt followed."""
+        mishaps = self._retried.get(turn, [])
+        return mishaps if isinstance(self._ends.get(turn), TurnFinished) else mishaps[:-1]
+
+
+def fold(records: Iterable[Record]) -> Why:
+    """What is needed to explain the turns in *records*, which begin at a run's first."""
+    view = Why()
+    for record in records:
+        view.apply(record)
+    return view
+
+
+def why(records: Iterable[Record], turn: str) -> list[Reason]:
+    """The causes of *turn*, nearest first; see `Why.explain`."""
+    return fold(records).explain(turn)

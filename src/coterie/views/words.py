@@ -1,0 +1,52 @@
+"""How views put values into sentences."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_LONGEST = 60
+
+
+def quoted(text: str, longest: int = _LONGEST) -> str:
+    """*text* on one line in quotation marks, cut short where it is long."""
+    line = " ".join(text.split())
+    return f"“{line}”" if len(line) <= longest else f"“{line[: longest - 1]}…”"
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *most, last = list(names) or ["nobody"]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def pairs(values: Mapping[str, Any]) -> str:
+    """`verdict = "revise", score = 3`."""
+    return ", ".join(f"{name} = {_short(value)}" for name, value in values.items())
+
+
+def duration(seconds: float) -> str:
+    """A stretch of time as people say it: `0.4 s`, `12 s`, `3 min 05 s`, `2 h 10 min`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def arrow(group: tuple[str, tuple[str, ...]]) -> str:
+    """A group of arrows as a flow writes it: `a -> b`, `a -> [b, c]`."""
+    source, targets = group
+    return f"{source} -> {targets[0] if len(targets) == 1 else '[' + ', '.join(targets) + ']'}"
+
+
+def plural(n: int, noun: str) -> str:
+    """`1 byte`, `2 bytes`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
