@@ -76,7 +76,7 @@ class Core:
         self._asks: deque[Cause] = deque()
         self._fresh: list[Cause] = []
         self._waiting: dict[str, Cause] = {}
-        """The Ask or Again of each turn that waits for one."""
+        """What is decided for each turn that does not run: its Ask, its Again, or the Note of its failure."""
         self.stopping: Cause | None = None
 
     # -- the fold ---------------------------------------------------------------------------------------------------
@@ -147,6 +147,9 @@ class Core:
                 self._fresh.append(cause)
             case Stop():
                 self.stopping = cause
+            case Note(record=TurnFailed(turn=turn)):
+                self._at_once.append(cause)
+                self._waiting[turn] = cause
             case _:
                 self._at_once.append(cause)
 
@@ -188,7 +191,7 @@ class Core:
     def _end_turn(self, record: TurnFinished | TurnFailed | TurnCancelled) -> None:
         waiting = self._waiting.pop(record.turn, None)
         if waiting is not None:  # a retry that was waiting, or a start that never came, is void
-            command = self.todo.pop(waiting)
+            command = self.todo.pop(waiting, None)
             if isinstance(command, Ask):
                 self.turns[record.turn] = Turn(ask=command, status="between")
         turn = self._known(record, record.turn)

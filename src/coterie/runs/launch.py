@@ -249,10 +249,11 @@ async def _drive(shell: Shell, store: JsonlStore, run: str, main: Any, limits: L
     finally:
         opening.cancel()
         await inbox.close()
-    return _outcome(ended, limits or Limits())
+    return outcome(ended, limits or Limits())
 
 
-def _outcome(ended: Ended, limits: Limits) -> Outcome:
+def outcome(ended: Ended, limits: Limits) -> Outcome:
+    """*ended* with the exit status that says the same, and what was spent beyond *limits*."""
     if ended.status == "stopped":
         status = _EXITS.get(ended.reason, EXIT_LIMIT)
     else:

@@ -12,6 +12,7 @@ real core, shell and engines run; only the store, the agents and the time are ma
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -43,7 +44,8 @@ from coterie.planning.plan import Limits, Plan, Wanted
 from coterie.runs.commands import ReadPlan, Wait
 from coterie.runs.core import Core
 from coterie.runs.engines import make_engine
-from coterie.runs.shell import Ended, MakeEngine, Shell
+from coterie.runs.retries import MAX_CRASHES
+from coterie.runs.shell import MakeEngine, Shell
 from coterie.topology.model import Topology
 
 Reload = Callable[[str, Plan], ConfigChanged]
@@ -137,17 +139,16 @@ class _World:
         self.finished: set[tuple[str, str]] = set()
         self.broken = ""
         self.epoch = 0
+        self.killed = False
         self.crashes = self.interruptions = 0
 
     def run(self) -> Survived:
-        ended: Ended | None = None
         for _ in range(40):
-            ended = self._epoch()
-            if ended is not None and ended.status != "stopped":
+            self._epoch()
+            if isinstance(self.journals.get("R", [None])[-1], RunFinished):
                 break
         else:
             raise self._failed("it did not end within 40 owners")
-        assert ended is not None
         for run, log in self.journals.items():
             self._check(run, log)
         root = self.journals["R"][-1]
@@ -163,9 +164,10 @@ class _World:
 
     # -- owners ---------------------------------------------------------------------------------------------------
 
-    def _epoch(self) -> Ended | None:
-        """One owner, until it ends, is told to stop, or is killed (None)."""
+    def _epoch(self) -> None:
+        """One owner, until it ends, is told to stop, or is killed."""
         self.epoch += 1
+        self.killed = False
         trouble = self.dice.random() < 0.8 * self.chaos and self.crashes + self.interruptions < 5
         kill = trouble and self.dice.random() < 0.8
         self.crash_in = self.dice.randint(1, 25) if kill else -1
@@ -187,28 +189,28 @@ class _World:
             loop.call_later(self.dice.uniform(0.0, 8.0), task.cancel)
         self._say_stale_things(loop, shell)
         try:
-            return loop.run_until_complete(task)
-        except Crash:
+            loop.run_until_complete(task)
+        except (Crash, RuntimeError, CoterieError, asyncio.CancelledError) as error:
+            if not self.killed and not isinstance(error, asyncio.CancelledError | RunIsFinished):
+                raise self._failed(f"{type(error).__name__}: {error}") from error
+        finally:
+            self.interruptions += task.cancelled()
+            if task.done() and not task.cancelled():
+                task.exception()  # seen
+            self._lose_power(lose)
+            _abandon(loop)
+        if self.broken:
+            raise self._failed(self.broken)
+
+    def _lose_power(self, lose: bool) -> None:
+        """What a new owner finds: everything that was appended, or only what was synced."""
+        if self.killed:
             self.crashes += 1
             if lose:
-                self.journals = {run: log[: self.synced.get(run, 0)] for run, log in self.journals.items()}
-                self.journals = {run: log for run, log in self.journals.items() if log}
-            return None
-        except asyncio.CancelledError:
-            self.interruptions += 1
-            return None
-        except RunIsFinished:  # killed after its last append: there is nothing left to do
-            return Ended(run="R", status="completed")
-        except CoterieError as error:
-            raise self._failed(f"{type(error).__name__}: {error}") from error
-        except RuntimeError as error:
-            raise self._failed(f"it hangs: {error}") from error
-        finally:
-            store.dead = True
-            self.synced = {run: len(log) for run, log in self.journals.items()}
-            _abandon(loop)
-            if self.broken:
-                raise self._failed(self.broken)
+                kept = {run: log[: self.synced.get(run, 0)] for run, log in self.journals.items()}
+                self.journals = {run: log for run, log in kept.items() if log}
+        self.killed = True  # whatever of this owner is still in memory may do nothing any more
+        self.synced = {run: len(log) for run, log in self.journals.items()}
 
     def _say_stale_things(self, loop: asyncio.AbstractEventLoop, shell: Shell) -> None:
         """Attempts of dead owners still answer; nobody may listen."""
@@ -237,12 +239,25 @@ class _World:
         )
         if intent is None or intent.seq > self.synced.get(request.run, 0):
             self.broken = f"{request.run}/{request.turn}.{request.attempt} started before its intent was durable"
-        if (_path(request.run), request.turn) in self.finished:
+        if not self._child_may_start(request.run):
+            self.broken = f"{request.run} is another attempt of a child run that had not failed"
+        if (request.run, request.turn) in self.finished:
             self.broken = f"{request.run}/{request.turn} started again although it has a durable receipt"
         cuts = sum(isinstance(r, AttemptInterrupted) and r.turn == request.turn for r in log)
         if cuts != request.interrupted:
             self.broken = f"{request.run}/{request.turn} was cut off {cuts} times and told {request.interrupted}"
         self.calls.append((request.run, request.turn, request.attempt))
+
+    def _child_may_start(self, run: str) -> bool:
+        """A child run is continued under its id; only when it failed is there another attempt."""
+        parent, _, attempt = run.rpartition("/")
+        if not parent:
+            return True
+        turn, _, n = attempt.rpartition(".")
+        before = int(n) - 1
+        return before == 0 or any(
+            isinstance(r, AttemptFailed) and (r.turn, r.attempt) == (turn, before) for r in self.journals[parent]
+        )
 
     def appended(self, run: str, record: Record) -> None:
         log = self.journals.setdefault(run, [])
@@ -252,13 +267,15 @@ class _World:
         if self.crash_in > 0:
             self.crash_in -= 1
             if self.crash_in == 0:
+                self.killed = True
+                asyncio.get_running_loop().stop()
                 raise Crash
 
     def synced_to(self, run: str, seq: int) -> None:
         log = self.journals[run]
         for record in log[self.synced.get(run, 0) : seq]:
             if isinstance(record, TurnFinished):
-                self.finished.add((_path(run), record.turn))
+                self.finished.add((run, record.turn))
         self.synced[run] = seq
 
     # -- the promises -----------------------------------------------------------------------------------------------
@@ -311,7 +328,7 @@ class _Store:
     """Journals in memory whose last records are lost in a power cut."""
 
     def __init__(self, world: _World) -> None:
-        self.world, self.dead = world, False
+        self.world = world
 
     def claim(self, run: str) -> "_Writer":
         return _Writer(self, run)
@@ -332,9 +349,8 @@ class _Writer:
     repaired: Record | None = None
 
     def __init__(self, store: _Store, run: str) -> None:
-        self._store, self._world, self._run = store, store.world, run
+        self._world, self._run = store.world, run
         self._slow = store.world.dice.random() < 0.7
-        self._syncing: asyncio.Future[None] | None = None
 
     @property
     def last(self) -> int:
@@ -342,7 +358,7 @@ class _Writer:
 
     def append(self, records: Sequence[Record]) -> int:
         for record in records:
-            if self._store.dead:
+            if self._world.killed:
                 raise Crash
             self._world.appended(self._run, record)
         return self.last
@@ -356,7 +372,7 @@ class _Writer:
         while not self.is_durable(seq):
             upto = self.last
             await asyncio.sleep(self._world.dice.choice([0.0, 0.001, 0.4]))
-            if not self._store.dead:
+            if not self._world.killed:
                 self._world.synced_to(self._run, max(upto, self._world.synced.get(self._run, 0)))
 
     async def close(self) -> None:
@@ -368,6 +384,8 @@ class _Turns:
         self._world = world
 
     async def start(self, request: Request, on_event: OnEvent) -> "_Session":
+        if self._world.killed:
+            raise Crash
         self._world.start(request)
         return _Session(self._world, request, on_event)
 
@@ -434,11 +452,13 @@ def random_outputs(wanted: Sequence[Wanted], dice: random.Random, chaos: float =
 
 
 def _abandon(loop: asyncio.AbstractEventLoop) -> None:
-    """Drop a loop and its tasks as a kill does: nothing of them runs on."""
-    for task in asyncio.all_tasks(loop):
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
-    loop._ready.clear()  # type: ignore[attr-defined]
-    loop._scheduled.clear()  # type: ignore[attr-defined]
+    """Drop a dead owner: its tasks end where they stand, and whatever they try on the way fails."""
+    loop.set_exception_handler(lambda loop, context: None)
+    while tasks := [task for task in asyncio.all_tasks(loop) if not task.done()]:
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(Crash):
+            loop.run_until_complete(asyncio.wait(tasks))
     loop.close()
 
 
@@ -455,6 +475,7 @@ def _uncrashed(run: str, plan: Plan, engines: MakeEngine, log: Sequence[Record])
     assert isinstance(first, RunStarted)
     core.begin(0.0, msgspec.structs.replace(first, seq=0), Limits(max_parallel=None))
     reads: list[ReadPlan] = []
+    crashes: dict[str, int] = {}
 
     def pump() -> None:
         while effects := core.pump(0.0, lambda agent, again: True):
@@ -470,7 +491,18 @@ def _uncrashed(run: str, plan: Plan, engines: MakeEngine, log: Sequence[Record])
                 core.reloaded(0.0, reads.pop(0).cause, msgspec.structs.replace(record, seq=0, cause=None))
             case TurnCancelled(cause=None):
                 core.cancel(0.0, record.turn, record.reason)
+            case AttemptInterrupted(turn=name, reason="crash"):
+                crashes[name] = crashes.get(name, 0) + 1
+                due = crashes[name] == MAX_CRASHES and core.turns[name].status == "running"
+                for _ in range(MAX_CRASHES if due else 0):
+                    cut = AttemptInterrupted(turn=name, attempt=core.turns[name].attempt, reason="crash")
+                    core.write(0.0, cut)
+                    pump()
+            case AttemptInterrupted(turn=name):
+                crashes[name] = 0
             case TurnFinished() | AttemptFailed() | EventEmitted() | EventInvalid():
+                if isinstance(record, AttemptFailed):
+                    crashes[record.turn] = 0
                 turn = core.turns.get(record.turn)
                 if turn is not None:
                     core.accept(0.0, _said(record, turn.attempt))

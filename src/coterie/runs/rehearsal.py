@@ -1,0 +1,127 @@
+"""Rehearse a topology: the real engine, core and shell with scripted stand-ins, in virtual time, without a trace.
+
+The document that comes out says of every turn when it ran, what marked it, what it answered and which arrows fired.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coterie.backends.base import OnEvent, Request, Session
+from coterie.backends.scripted import ScriptedBackend
+from coterie.clock import VirtualClock
+from coterie.engines.flow import Decision, Flow
+from coterie.ids import child_run_id
+from coterie.journal.memory import MemoryStore
+from coterie.journal.records import (
+    AttemptLaunched,
+    RunFinished,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+)
+from coterie.planning.plan import Limits, Plan
+from coterie.runs.core import Core
+from coterie.runs.engines import make_engine
+from coterie.runs.launch import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT, outcome
+from coterie.runs.shell import Shell
+
+RUN = "rehearsal"
+EXITS = {"completed": EXIT_COMPLETED, "failed": EXIT_FAILED, "cancelled": EXIT_FAILED}
+Script = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+class _Stage:
+    """Everybody who is asked is played by the script."""
+
+    def __init__(self, script: Script | None) -> None:
+        self._backend = ScriptedBackend(script)
+
+    async def start(self, request: Request, on_event: OnEvent) -> Session:
+        return await self._backend.start(request, on_event)
+
+    async def find(self, run: str, turn: str, attempt: int) -> None:
+        return None
+
+    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+        """Nothing was ever launched."""
+
+    async def close(self) -> None:
+        await self._backend.close()
+
+
+def rehearse(plan: Plan, given: dict[str, Any], script: Script | None = None, limits: Limits | None = None) -> Any:
+    """Play *plan*, asked *given*, and return the document of what happened, as plain JSON values.
+
+    Without a *script*, every turn takes 1 virtual second and turn n of an agent answers the n-th value of each declared
+    output, the last repeating. Turns run in parallel without limit unless *limits* says otherwise.
+
+    Raises:
+        TopologyError: If nothing says who is asked.
+    """
+    clock = VirtualClock()
+    store = MemoryStore()
+    limits = limits or Limits(max_parallel=None)
+    shell = Shell(store=store, turns=_Stage(script), make_engine=make_engine, clock=clock, limits=limits)
+    ended = outcome(clock.run(shell.start(RUN, plan, given)), limits)
+    return {"run": RUN, "outcome": ended.status, "exit": ended.exit, **_document(store, RUN, plan)}
+
+
+def _document(store: MemoryStore, run: str, plan: Plan) -> dict[str, Any]:
+    """What happened in *run*, its child runs included: the journal, read through the engine that decided it."""
+    engine, agents = make_engine(plan)
+    core = Core(run, engine, agents, lambda record: None, lambda core, turn: "", lambda prompt: "")
+    turns: dict[str, dict[str, Any]] = {}
+    for record in store.read(run):
+        core.apply(record)
+        match record:
+            case TurnStarted(turn=name, attempt=1):
+                turns[name] = _started(core, record)
+            case TurnFinished(turn=name) | TurnFailed(turn=name) | TurnCancelled(turn=name) if name in turns:
+                turns[name] |= {"finished": record.at, "outputs": getattr(record, "outputs", {})}
+                if isinstance(record, TurnFailed):
+                    turns[name]["failure"] = {"kind": record.kind, "reason": record.reason}
+                if isinstance(engine, Flow) and engine.decision is not None and engine.decision.turn == name:
+                    turns[name] |= _fired(engine.decision)
+    for name, turn in turns.items():
+        agent = agents.get(core.turns[name].ask.agent)
+        if agent is not None and agent.child is not None:
+            below = child_run_id(run, name, core.turns[name].attempt)
+            turn["child"] = {**_ending(store, below), **_document(store, below, agent.child)}
+    ran = {_author(core, name) for name in turns} | {turn["agent"] for turn in turns.values()}
+    mentions = plan.coordination.mentions if plan.coordination is not None else ()
+    return {"turns": list(turns.values()), "never_ran": [name for name in mentions if name not in ran]}
+
+
+def _started(core: Core, record: TurnStarted) -> dict[str, Any]:
+    return {
+        "agent": record.agent,
+        "n": int(record.turn.rpartition("#")[2]),
+        "started": record.at,
+        "finished": None,
+        "marked_by": [_author(core, name) for name in record.inputs],
+        "outputs": {},
+        "fired": [],
+        "exhausted": [],
+        "forced": None,
+    }
+
+
+def _fired(decision: Decision) -> dict[str, Any]:
+    return {
+        "fired": [[source, list(targets)] for source, targets in decision.fired],
+        "exhausted": [[source, list(targets)] for source, targets in decision.exhausted],
+        "forced": [decision.forced[0], list(decision.forced[1])] if decision.forced else None,
+    }
+
+
+def _author(core: Core, turn: str) -> str:
+    """Whose turn it was: a fallback's counts as that of the agent it stood in for."""
+    ask = core.turns[turn].ask
+    return ask.instead_of or ask.agent
+
+
+def _ending(store: MemoryStore, run: str) -> dict[str, Any]:
+    *_, last = store.read(run)
+    status = last.outcome if isinstance(last, RunFinished) else "stopped"
+    return {"run": run, "outcome": status, "exit": EXITS.get(status, EXIT_LIMIT)}

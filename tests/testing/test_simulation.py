@@ -1,0 +1,170 @@
+"""20,000 crash schedules, and proof that they bite: broken cores and shells are caught."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from protocol_engines import DEBATE, LOOP, LOOPING, NESTED, engines, reload
+from random_flows import random_flow_plan
+
+from coterie.backends.base import Request
+from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record
+from coterie.planning.plan import Plan
+from coterie.runs.core import Core
+from coterie.runs.shell import Live, Shell
+from coterie.testing import SimulationFailed, simulate
+
+CHUNK = 500
+
+
+def emits(request: Request, dice: random.Random) -> list[str]:
+    """What a role of the loop emits, now and then something that is not allowed."""
+    allowed = LOOP.emits.get(request.agent.name)
+    return [dice.choice([*allowed, "nonsense"]) for _ in range(dice.randint(1, 2))] if allowed else []
+
+
+def run(plan: Plan, seed: int) -> Any:
+    return simulate(plan, seed, engines=engines, reload=reload, emits=emits)
+
+
+@pytest.mark.parametrize("chunk", range(20))
+def test_random_flows_survive(chunk: int) -> None:
+    """10,000 schedules of random flows keep every promise."""
+    seen: Counter[str] = Counter()
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        survived = simulate(random_flow_plan(seed // 5), seed)
+        seen[survived.outcome] += 1
+        seen["crashed"] += survived.crashes > 0
+    assert seen["completed"] > CHUNK / 4
+    assert seen["crashed"] > CHUNK / 4
+
+
+@pytest.mark.parametrize("chunk", range(6))
+@pytest.mark.parametrize("plan", [DEBATE, LOOPING], ids=lambda plan: plan.name)
+def test_a_debate_and_a_loop_survive(plan: Plan, chunk: int) -> None:
+    """6,000 schedules of a generator that calls replies off, and of a loop with emits and reloads."""
+    crashes = sum(run(plan, seed).crashes for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK))
+    assert crashes > CHUNK / 2
+
+
+@pytest.mark.parametrize("chunk", range(8))
+def test_nested_runs_survive(chunk: int) -> None:
+    """4,000 schedules of a debate and a loop as child runs of a third engine."""
+    crashes = sum(run(NESTED, seed).crashes for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK))
+    assert crashes > CHUNK
+
+
+def test_equal_seeds_give_equal_schedules() -> None:
+    """A failing seed can be run again."""
+    assert run(NESTED, 7) == run(NESTED, 7)
+    assert simulate(random_flow_plan(3), 11) == simulate(random_flow_plan(3), 11)
+
+
+# -- mutants: what the promises are there to catch ------------------------------------------------------------------
+
+
+def no_flush(patch: pytest.MonkeyPatch) -> None:
+    """Effects leave before the records behind them are durable."""
+
+    def flush(shell: Shell, live: Live) -> None:
+        outbox, live.outbox = live.outbox, []
+        shell._perform_all(live, outbox)
+        real(shell, live)
+
+    real = Shell._flush
+    patch.setattr(Shell, "_flush", flush)
+
+
+def causes_ignored(patch: pytest.MonkeyPatch) -> None:
+    """A record does not take the command that it carries out off the list."""
+
+    def settle(core: Core, record: Record) -> Any:
+        return core.todo.get(record.cause) if record.cause is not None else None
+
+    patch.setattr(Core, "_settle", settle)
+
+
+def nested_run_retried(patch: pytest.MonkeyPatch) -> None:
+    """A child run that was cut off is asked again instead of continued."""
+    patch.setattr(Core, "_goes_on", lambda core, agent: core.is_human(agent))
+
+
+def interruption_counted(patch: pytest.MonkeyPatch) -> None:
+    """Being cut off counts against `retry`."""
+
+    def after(core: Core, record: AttemptInterrupted) -> Any:
+        failed = AttemptFailed(turn=record.turn, attempt=record.attempt, kind="exit", reason="", at=record.at)
+        core.turns[record.turn].tally.interrupted += 1
+        return core._after_failure(failed)
+
+    patch.setattr(Core, "_after_interruption", after)
+
+
+def waiting_retry_kept(patch: pytest.MonkeyPatch) -> None:
+    """A turn that ended is still tried again when its retry is due."""
+
+    def end(core: Core, record: Any) -> None:
+        waiting = core._waiting.get(record.turn)
+        kept = core.todo.get(waiting) if waiting is not None else None
+        real(core, record)
+        if waiting is not None and kept is not None and type(kept).__name__ == "Again":
+            core.todo[waiting] = kept
+            core._waiting[record.turn] = waiting
+
+    real = Core._end_turn
+    patch.setattr(Core, "_end_turn", end)
+
+
+def stale_accepted(patch: pytest.MonkeyPatch) -> None:
+    """What an attempt says that is over still counts."""
+
+    def hears(core: Core, turn: str, attempt: int) -> bool:
+        known = core.turns.get(turn)
+        return known is not None and known.status == "running" and core.is_live
+
+    patch.setattr(Core, "hears", hears)
+
+
+def receipt_after_effect(patch: pytest.MonkeyPatch) -> None:
+    """A resumed run forgets the receipts that it folded."""
+
+    def own(core: Core, now: float, limits: Any) -> Any:
+        for turn in core.turns.values():
+            if turn.status == "ended" and turn.result is not None and not core._goes_on(turn.ask.agent):
+                turn.status = "running"
+                core.busy += 1
+                break
+        return real(core, now, limits)
+
+    real = Core.own
+    patch.setattr(Core, "own", own)
+
+
+MUTANTS = [
+    no_flush,
+    causes_ignored,
+    nested_run_retried,
+    interruption_counted,
+    waiting_retry_kept,
+    stale_accepted,
+    receipt_after_effect,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_broken_core_is_caught(mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each way of breaking the protocol fails within 400 schedules, and says with which seed."""
+    mutant(monkeypatch)
+    caught = None
+    for seed in range(400):
+        try:
+            run(NESTED, seed)
+            run(DEBATE, seed)
+        except SimulationFailed as failed:
+            caught = failed
+            break
+    assert caught is not None
+    assert str(caught).startswith(f"seed {caught.seed}: ")
+    assert '"topic":"run.started"' in str(caught)
