@@ -1,0 +1,168 @@
+"""Imports go one way: a package imports only what stands before it in the line, and starting up imports little."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SRC = Path(__file__).parents[1] / "src"
+
+LINE = (
+    {"clock", "ids", "diagnostics"},
+    {"errors"},
+    {"topology"},
+    {"formats", "settings"},
+    {"planning"},
+    {"journal"},
+    {"engines", "views"},
+    {"runtime", "backends"},
+    {"runs"},
+    {"patterns"},
+    {"gateway", "dashboard"},
+    {"cli"},
+    {"testing"},
+    {"coterie", "__main__"},  # the friendly names of `coterie` itself, loaded lazily, and the way in
+)
+"""From the first to the last; what stands in one set does not import each other."""
+
+RANK = {name: rank for rank, names in enumerate(LINE) for name in names}
+SAYS_VERSION = {"cli", "__main__"}
+"""Who may ask `coterie` itself, which stands behind them, for its version."""
+
+
+class Import(NamedTuple):
+    """One import statement's target, as a dotted name."""
+
+    target: str
+    line: int
+
+
+def part(module: str) -> str:
+    """The part of coterie that a dotted name belongs to: `journal` for `coterie.journal.records`."""
+    return module.split(".")[1] if "." in module else module
+
+
+def modules() -> list[str]:
+    """Every module of coterie, as a dotted name."""
+    files = sorted((SRC / "coterie").rglob("*.py"))
+    return [".".join(file.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__") for file in files]
+
+
+MODULES = modules()
+
+
+def path(module: str) -> Path:
+    """The file of *module*."""
+    base = SRC.joinpath(*module.split("."))
+    return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+
+
+def imports(source: str, module: str, *, is_package: bool) -> Iterator[Import]:
+    """What *source* imports from coterie, wherever it stands: in functions and under TYPE_CHECKING too."""
+    package = module if is_package else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *filter(None, [node.module])])
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                yield Import(name if name in MODULES else base, node.lineno)
+
+
+def faults(source: str, module: str, *, is_package: bool = False) -> list[str]:
+    """The imports of *source* that go against the line."""
+    own = part(module)
+    found = []
+    for target, line in imports(source, module, is_package=is_package):
+        if target.split(".")[0] != "coterie" or part(target) == own:
+            continue
+        asks_version = target == "coterie" and own in SAYS_VERSION
+        if not asks_version and RANK[part(target)] >= RANK[own]:
+            found.append(f"{module}:{line} imports {target}")
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_what_stands_before_it(module: str) -> None:
+    """Every import counts: at the top, in a function, for types only."""
+    file = path(module)
+
+    assert faults(file.read_text(encoding="utf-8"), module, is_package=file.name == "__init__.py") == []
+
+
+def test_every_part_has_its_place_in_the_line() -> None:
+    """A new package is put into the line before it is used."""
+    assert {part(module) for module in MODULES} <= set(RANK)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import coterie.runs",
+        "from coterie import runs",
+        "from coterie.runs.core import Core",
+        "from ..runs import core",
+        "def late():\n    from coterie.runs.core import Core",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from coterie.backends.base import Backend",
+        "from coterie import __version__",
+        "import coterie",
+        "from coterie.engines import commands",
+    ],
+)
+def test_an_import_against_the_line_is_found(source: str) -> None:
+    """The rule bites, however the import is written: a view knows records and nothing that makes them."""
+    assert len(faults(source, "coterie.views.run")) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["from coterie.journal.records import Record", "from . import words", "from coterie.views.words import plural"],
+)
+def test_an_import_along_the_line_is_fine(source: str) -> None:
+    """What stands before, and the package's own modules."""
+    assert faults(source, "coterie.views.run") == []
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after *code*."""
+    report = f"import sys\n{code}\nprint('\\n'.join(sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stderr.split())
+
+
+def heavy(names: set[str]) -> set[str]:
+    """Those of *names* that cost a start-up its speed."""
+    return names & {"asyncio", "hypothesis", "importlib.metadata", "msgspec", "pytest", "rich", "typer", "yaml"}
+
+
+def test_the_version_is_told_before_anything_is_imported() -> None:
+    """`coterie --version` loads nothing of coterie but the way in."""
+    loaded = loaded_by("sys.argv = ['coterie', '--version']\nimport coterie.__main__ as way_in\nway_in.main()")
+
+    assert heavy(loaded) == set()
+    assert {name for name in loaded if name.startswith("coterie.")} <= {"coterie.__main__"}
+
+
+def test_help_imports_no_engine_and_no_event_loop() -> None:
+    """`coterie --help` loads the names of the commands, not what they do."""
+    loaded = loaded_by("sys.argv = ['coterie', '--help']\nimport coterie.__main__ as way_in\nway_in.main()")
+
+    assert heavy(loaded) <= {"typer"}
+    assert not {name for name in loaded if name.startswith(("coterie.runs", "coterie.engines", "coterie.formats"))}
+
+
+def test_importing_coterie_imports_none_of_it() -> None:
+    """The friendly names are loaded when they are used."""
+    loaded = loaded_by("import coterie")
+
+    assert heavy(loaded) == set()
+    assert {name for name in loaded if name.startswith("coterie.")} == set()
