@@ -10,7 +10,7 @@ Values are JSON values; NaN and the infinities, which JSON does not know, become
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +20,8 @@ from coterie.journal.records import SCHEMA, AnyRecord, Record, RunStarted
 
 LIMIT = 1000
 """The longest text, in bytes of UTF-8, that stands in the record itself."""
+
+S = TypeVar("S", bound=Struct)
 
 _MARK = "@text:"
 _QUOTED_MARK = b'"@text:'
@@ -97,7 +99,7 @@ class Encoder:
                 lines.append(_to_json(TextLine(hash=digest, text=kept, escaped=escaped)))
             return _MARK + digest
 
-        return _to_json(msgspec.structs.replace(record, **_map_fields(record, shorten)))
+        return _to_json(_map_fields(record, shorten))
 
 
 class Decoder:
@@ -139,7 +141,7 @@ class Decoder:
         if isinstance(record, RunStarted) and record.schema > SCHEMA:
             self._fail(_newer(record.schema))
         if _QUOTED_MARK in line:
-            record = msgspec.structs.replace(record, **_map_fields(record, self._whole))
+            record = _map_fields(record, self._whole)
         self.last = record.seq
         self._count(line)
         return record
@@ -189,12 +191,15 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_map_texts(item, change) for item in value)
     if isinstance(value, Struct):
-        return msgspec.structs.replace(value, **_map_fields(value, change))
+        return _map_fields(value, change)
     return value
 
 
-def _map_fields(value: Struct, change: Callable[[str], str]) -> dict[str, Any]:
-    return {name: _map_texts(getattr(value, name), change) for name in value.__struct_fields__}
+def _map_fields(value: S, change: Callable[[str], str]) -> S:
+    """*value* with every text in its fields changed; a field without any stays the object it is, defaults too."""
+    old = {name: getattr(value, name) for name in value.__struct_fields__}
+    new = {name: mapped for name, field in old.items() if (mapped := _map_texts(field, change)) is not field}
+    return msgspec.structs.replace(value, **new) if new else value
 
 
 def _topic(record: Record) -> str:

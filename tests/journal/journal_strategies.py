@@ -1,0 +1,55 @@
+"""Arbitrary records, for properties."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from coterie.journal import records as r
+from coterie.journal.records import Record, Usage
+from coterie.planning.plan import Limits
+
+any_text = st.text(st.characters(codec=None), max_size=20)
+texts = st.one_of(
+    any_text,
+    st.builds(lambda seed, n: (seed or "x") * n, any_text, st.integers(1, 1500)),
+    st.sampled_from(
+        ["@text:", "@text:" + "0" * 64, '"@text:x', "@textual", "é" * 500, "é" * 501, "a" * 1000, "\ud800" * 3]
+    ),
+)
+keys = st.text(max_size=8)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.dictionaries(keys, values, max_size=4)
+counts = st.integers(0, 10**9)
+usages = st.builds(Usage, input_tokens=counts, cost=st.floats(0, 1e6), turns=counts)
+groups = st.tuples(texts, st.lists(texts, max_size=3).map(tuple))
+
+_FIELDS: dict[Any, st.SearchStrategy[Any]] = {
+    int: counts,
+    str: texts,
+    float: st.floats(0, 1e10),
+    dict[str, Any]: objects,
+    Any: values,
+    Usage: usages,
+    Limits: st.builds(Limits, max_turns=st.none() | counts),
+    tuple[str, ...]: st.lists(texts, max_size=3).map(tuple),
+    tuple[tuple[str, tuple[str, ...]], ...]: st.lists(groups, max_size=2).map(tuple),
+    tuple[str, tuple[str, ...]] | None: st.none() | groups,
+    int | None: st.none() | counts,
+    tuple[int, int] | None: st.none() | st.tuples(counts, counts),
+}
+
+
+def _kind(kind: type[Record]) -> st.SearchStrategy[Record]:
+    import typing
+
+    hints = typing.get_type_hints(kind)
+    fields = {name: _FIELDS[hints[name]] for name in kind.__struct_fields__ if name not in ("seq", "schema")}
+    return st.builds(kind, **fields)
+
+
+journals = st.lists(st.one_of([_kind(kind) for kind in r.AnyRecord.__args__]), max_size=8)
+"""Lists of records of every kind; their seqs are still to be given."""
