@@ -1,1 +1,6 @@
-"""The `.at` notation."""
+"""The `.at` notation: text, tokens, tree, topology."""
+
+from coterie.formats.at.parser import Parsed, parse
+from coterie.formats.at.reader import Reading, read_at
+
+__all__ = ["Parsed", "Reading", "parse", "read_at"]

@@ -1,0 +1,296 @@
+"""Read the attributes of an arrow: `[when reviewer.verdict == "revise", max 3, per phase]`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.diagnostics import Fix, Span, did_you_mean, error
+from coterie.formats.at.fields import Report
+from coterie.formats.at.flow_parser import ATTRIBUTE_WORDS
+from coterie.formats.at.lexer import (
+    DURATION,
+    NAME,
+    NUMBER,
+    OPEN_STRING,
+    SINGLE_QUOTED,
+    STRING,
+    WORD,
+    Token,
+)
+from coterie.formats.at.tree import Attribute, Attributes
+from coterie.formats.at.values import number, scalar, seconds
+from coterie.topology.conditions import Condition, Operator
+
+_ORDER = ("when", "max", "per", "on-max")
+_ON_MAX = ("forward", "end", "fail", "human")
+_VALUES = frozenset({STRING, OPEN_STRING, SINGLE_QUOTED, NAME, WORD, NUMBER, DURATION})
+_OPERATORS = {operator.value: operator for operator in Operator}
+
+
+class Attributed(Struct):
+    """What the attributes of one arrow say."""
+
+    when: Condition | None = None
+    max: int | None = None
+    per: str = "run"
+    on_max: str = "forward"
+    kept: dict[str, Any] = {}
+    spans: dict[str, Span] = {}
+
+
+def read_attributes(lists: Sequence[Attributes], after_list: bool, report: Report) -> Attributed:
+    """The attributes in *lists*; all behind the first were reported by the parser.
+
+    Args:
+        after_list: Whether the arrow leads to a list: only its members can race.
+    """
+    reader = _Reader(after_list, report)
+    for attributes in lists:
+        for item in attributes.items:
+            reader.read(item)
+    if len(lists) == 1:
+        reader.check_order(lists[0])
+    return reader.result
+
+
+class _Reader:
+    """Reads attribute after attribute into one `Attributed`."""
+
+    def __init__(self, after_list: bool, report: Report) -> None:
+        self.result = Attributed(kept={}, spans={})
+        self._after_list = after_list
+        self._report = report
+        self._words: list[Token] = []
+        self._at = 0
+        self._pieces: list[tuple[str, list[Token]]] = []
+
+    def read(self, attribute: Attribute) -> None:
+        """Read what stands between two commas; where a comma is missing, that is several attributes."""
+        self._words, self._at = attribute.words, 0
+        if not self._words:
+            comma = attribute.comma
+            assert comma is not None  # the parser makes no attribute of nothing
+            self._error("unexpected-text", "no attribute stands before this comma", comma, "remove the comma")
+            return
+        while self._at < len(self._words):
+            start = self._at
+            good = self._one()
+            self._pieces.append((self._words[start].text, self._words[start : self._at]))
+            if not good or self._at == len(self._words) or not self._comma_missing():
+                return
+
+    def check_order(self, attributes: Attributes) -> None:
+        """Report attributes that are not in the order when, max, per, on-max."""
+        ranks = [_ORDER.index(name) for name, _ in self._pieces if name in _ORDER]
+        if ranks == sorted(ranks):
+            return
+        late = next(words[0] for at, (name, words) in enumerate(self._pieces) if self._is_early(at, name))
+        message = f"{late.text!r} stands before what comes first"
+        hint = "the order is when, max, per, on-max"
+        self._error("attribute-order", message, late, hint, self._in_order(attributes))
+
+    def _in_order(self, attributes: Attributes) -> Fix | None:
+        """The attributes in their order; none when that would lose a comment, or a word that was not read."""
+        read = sum(len(words) for _, words in self._pieces)
+        lost = read < sum(len(item.words) for item in attributes.items) or "#" in str(attributes)
+        if lost or attributes.close is None:
+            return None
+        pieces = sorted(self._pieces, key=lambda piece: _rank(piece[0]))
+        text = ", ".join("".join(word.trivia + word.text for word in words).strip() for _, words in pieces)
+        length = attributes.close.offset + 1 - attributes.open.offset
+        span = Span(attributes.open.line, attributes.open.column, length, attributes.open.offset)
+        return Fix("put them in order", span, f"[{text}]")
+
+    def _is_early(self, at: int, name: str) -> bool:
+        later = [_ORDER.index(other) for other, _ in self._pieces[at + 1 :] if other in _ORDER]
+        return name in _ORDER and any(rank < _ORDER.index(name) for rank in later)
+
+    def _one(self) -> bool:
+        """Read one attribute; False when the rest of the words cannot be read."""
+        word = self._next()
+        assert word is not None
+        name = word.text
+        if word.kind != NAME or name not in ATTRIBUTE_WORDS:
+            if not self._is_upper(word):
+                hint = did_you_mean(name, ATTRIBUTE_WORDS) or f"attributes are {', '.join(ATTRIBUTE_WORDS)}"
+                self._error("unknown-attribute", f"there is no attribute {name!r}", word, hint)
+                return False
+            name = name.lower()
+        if name in self.result.spans:
+            self._error("duplicate-attribute", f"{name!r} stands here twice", word, "an arrow has one")
+            return False
+        self.result.spans[name] = word.span
+        if name != "tolerance" and (colon := self._take(":")):
+            fix = Fix("remove the colon", colon.span, "")
+            self._error("unexpected-text", f"{name!r} is followed by a colon", colon, f"write '{name} …'", fix)
+        return self._value_of(name, word)
+
+    def _is_upper(self, word: Token) -> bool:
+        lower = word.text.lower()
+        if lower not in ATTRIBUTE_WORDS:
+            return False
+        fix = Fix("write it in lower case", word.span, lower)
+        self._error("unknown-attribute", f"there is no attribute {word.text!r}", word, f"did you mean {lower!r}?", fix)
+        return True
+
+    def _value_of(self, name: str, word: Token) -> bool:
+        match name:
+            case "when":
+                return self._when(word)
+            case "max":
+                return self._max(word)
+            case "per":
+                return self._per(word)
+            case "on-max":
+                return self._on_max(word)
+            case "race":
+                if not self._after_list:
+                    self._error(
+                        "race-without-list", "'race' stands behind a single agent", word, "only a list can race"
+                    )
+                self.result.kept[name] = True
+            case "reflection":
+                self.result.kept[name] = True
+            case "tolerance":
+                return self._tolerance(word)
+            case "wait":
+                return self._wait(word)
+            case "weight":
+                return self._weight(word)
+        return True
+
+    def _when(self, word: Token) -> bool:
+        agent, dot, field = self._next(), self._take("."), None
+        if agent is None or agent.kind != NAME or dot is None or (field := self._take(NAME)) is None:
+            return self._bad_condition(agent or word)
+        op = self._next()
+        if op is None:
+            return self._bad_condition(field, "it compares nothing")
+        operator = _OPERATORS.get(op.text) or self._mended(op)
+        if operator is None:
+            return self._bad_condition(op, f"{op.text!r} is no comparison")
+        value = self._next()
+        if value is None or value.kind not in _VALUES:
+            return self._bad_condition(value or op, "it compares with nothing")
+        self.result.when = Condition(agent.text, field.text, operator, scalar(value))
+        last = value if value.line == agent.line else agent
+        length = last.offset + len(last.text) - agent.offset
+        self.result.spans["when"] = Span(agent.line, agent.column, length, agent.offset)
+        self.result.spans["when.value"] = value.span
+        if self._at < len(self._words) and self._words[self._at].text not in ATTRIBUTE_WORDS:
+            return self._too_much(self._words[self._at])
+        return True
+
+    def _mended(self, op: Token) -> Operator | None:
+        """What was meant by a comparison written otherwise; reported."""
+        meant = {"=": "==", "=>": ">=", "===": "==", "<>": "!="}.get(op.text)
+        if meant is None:
+            return None
+        fix = Fix(f"write '{meant}'", op.span, meant)
+        self._error("bad-condition", f"{op.text!r} is no comparison", op, f"write '{meant}'", fix)
+        return _OPERATORS[meant]
+
+    def _bad_condition(self, at: Token, why: str = "this is no condition") -> bool:
+        self._error("bad-condition", why, at, 'write: when agent.output == "value"')
+        self._at = len(self._words)
+        return False
+
+    def _too_much(self, at: Token) -> bool:
+        hint = "a condition is one comparison; write one arrow for each"
+        self._error("bad-condition", f"{at.text!r} stands behind the condition", at, hint)
+        self._at = len(self._words)
+        return False
+
+    def _max(self, word: Token) -> bool:
+        value = self._argument()
+        self.result.max = 1  # whatever is wrong with it, the file means a bound
+        if value is None:
+            return self._bad("bad-max", "'max' has no number", word, "write max 3")
+        if value.kind != NUMBER or not value.text.isdecimal() or int(value.text) < 1:
+            return self._bad("bad-max", f"'max' cannot be {value.text!r}", value, "it is a whole number from 1")
+        self.result.max = int(value.text)
+        self.result.spans["max"] = value.span
+        return True
+
+    def _per(self, word: Token) -> bool:
+        value = self._argument()
+        if value is None or value.kind != NAME:
+            return self._bad("bad-per", "'per' has no scope", value or word, "write per run, per phase or per AGENT")
+        self.result.per = value.text
+        self.result.spans["per"] = value.span
+        return True
+
+    def _on_max(self, word: Token) -> bool:
+        value = self._argument()
+        if value is None or value.text not in _ON_MAX:
+            text = value.text if value else "nothing"
+            hint = did_you_mean(text, _ON_MAX) or f"it is one of {', '.join(_ON_MAX)}"
+            return self._bad("bad-on-max", f"'on-max' cannot be {text!r}", value or word, hint)
+        self.result.on_max = value.text
+        self.result.spans["on-max"] = value.span
+        return True
+
+    def _tolerance(self, word: Token) -> bool:
+        colon, value = self._take(":"), self._argument()
+        if colon is None:
+            fix = Fix("insert the colon", word.end, ":")
+            self._error("bad-tolerance", "'tolerance' lacks its colon", word, "write tolerance: 1", fix)
+        if value is None or value.kind != NUMBER or not value.text.isdecimal():
+            hint = "write tolerance: 1 or tolerance: 20%"
+            return self._bad("bad-tolerance", "'tolerance' has no whole number", value or word, hint)
+        self.result.kept["tolerance"] = f"{value.text}%" if self._take("%") else int(value.text)
+        return True
+
+    def _wait(self, word: Token) -> bool:
+        value = self._argument()
+        if value is None or value.kind != DURATION:
+            return self._bad("bad-wait", "'wait' has no duration", value or word, "write wait 30s")
+        self.result.kept["wait"] = seconds(value.text)
+        return True
+
+    def _weight(self, word: Token) -> bool:
+        value = self._argument()
+        if value is None or value.kind != NUMBER or not 0 < number(value) <= 1:
+            return self._bad("bad-weight", "'weight' has no number", value or word, "it is above 0, at most 1")
+        self.result.kept["weight"] = number(value)
+        return True
+
+    def _comma_missing(self) -> bool:
+        """Report the word behind an attribute: a comma is missing, or it is too much. True to read on."""
+        word = self._words[self._at]
+        if word.text in ATTRIBUTE_WORDS:
+            at = self._words[self._at - 1].end
+            fix = Fix("insert the comma", at, ",")
+            self._report(error("missing-comma", f"a comma is missing before {word.text!r}", at, "", fix))
+            return True
+        self._error("unexpected-text", f"{word.text!r} stands behind the attribute", word, "separate them by commas")
+        return False
+
+    def _argument(self) -> Token | None:
+        """The next word, unless it begins another attribute; the last word cannot."""
+        left = self._words[self._at :]
+        return None if len(left) > 1 and left[0].text in ATTRIBUTE_WORDS else self._next()
+
+    def _next(self) -> Token | None:
+        if self._at == len(self._words):
+            return None
+        self._at += 1
+        return self._words[self._at - 1]
+
+    def _take(self, kind: str) -> Token | None:
+        if self._at < len(self._words) and self._words[self._at].kind == kind:
+            return self._next()
+        return None
+
+    def _bad(self, code: str, message: str, at: Token, hint: str, fix: Fix | None = None) -> bool:
+        """Report an attribute whose value is wrong, and leave the words behind it unread."""
+        self._error(code, message, at, hint, fix)
+        return False
+
+    def _error(self, code: str, message: str, at: Token, hint: str = "", fix: Fix | None = None) -> None:
+        self._report(error(code, message, at.span, hint, fix))
+
+
+def _rank(name: str) -> int:
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)

@@ -1,0 +1,255 @@
+"""The fields of one block, taken one after the other as the values the model wants.
+
+Each method takes the field of that name, reports a value that does not fit, and remembers where the field stands. What
+was never taken is kept, and reported when no block of its kind has such a field.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error, warning
+from coterie.formats.at.lexer import NAME, NUMBER, Token
+from coterie.formats.at.tree import (
+    Block,
+    Directive,
+    Entry,
+    Field,
+    FlowBlock,
+    ListValue,
+    Raw,
+    Stray,
+    Value,
+    Words,
+    span_of,
+)
+from coterie.formats.at.values import dedent, number, plain_items, seconds, text_of
+
+Report = Callable[[Diagnostic], None]
+
+UNREADABLE = "?"
+"""Stands for a word that could not be read, so that no check finds it missing as well."""
+
+
+class Fields:
+    """The fields of *block*, by name.
+
+    Attributes:
+        spans: Where the value of each field stands that was taken so far.
+
+    Args:
+        owner: What has these fields, in words: `agent 'writer'`.
+    """
+
+    def __init__(self, items: list[Entry], owner: str, report: Report) -> None:
+        self.spans: dict[str, Span] = {}
+        self.owner = owner
+        self.report = report
+        self._left: dict[str, Field | Raw | Block] = {}
+        for item in items:
+            match item:
+                case Field() | Raw() | Block():
+                    self._add(key_of(item), item)
+                case FlowBlock() | Directive() | Stray():
+                    pass
+
+    def _add(self, key: Token, item: Field | Raw | Block) -> None:
+        name = text_of(key)
+        if name in self._left:
+            message = f"{name!r} is given twice in {self.owner}"
+            self.report(error("duplicate-field", message, key.span, "remove one of them"))
+        else:
+            self._left[name] = item
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def text(self, name: str) -> str:
+        """A text, quoted or not; empty when the field is not there."""
+        value = self.value(name, "a text")
+        if isinstance(value, ListValue | Block):
+            self.wrong(name, value, "a text")
+            return ""
+        return "" if value is None else text_of(value)
+
+    def word(self, name: str) -> str:
+        """A text without blanks, such as a name or `openai/gpt-4o`; empty when the field is not there."""
+        value = self.value(name, "one word")
+        if value is None:
+            return ""
+        if isinstance(value, ListValue | Block) or (isinstance(value, Words) and not value.one):
+            self.wrong(name, value, "one word")
+            return UNREADABLE
+        return text_of(value)
+
+    def choice(self, name: str, choices: Collection[str], default: str = "") -> str:
+        """One of *choices*."""
+        value = self.value(name, "one word")
+        if value is None:
+            return default
+        text = text_of(value)
+        if text in choices:
+            return text
+        hint = did_you_mean(text, choices) or f"it is one of {', '.join(choices)}"
+        self.wrong(name, value, "", hint)
+        return default
+
+    def words(self, name: str) -> tuple[str, ...] | None:
+        """A list of texts; one text alone is a list of one. None when the field is not there."""
+        value = self.value(name, "a list")
+        if value is None:
+            return None
+        if not isinstance(value, ListValue):
+            if isinstance(value, Token) or (isinstance(value, Words) and value.one):
+                return (text_of(value),)
+            self.wrong(name, value, "a list", "write [a, b]")
+            return ()
+        return tuple(self._list_item(item.value) for item in value.items if item.value is not None)
+
+    def _list_item(self, value: Value) -> str:
+        if isinstance(value, Words) and not value.one:
+            split = next(word for word in value.words[1:] if word.trivia)
+            at = value.words[value.words.index(split) - 1].end
+            fix = Fix("insert the comma", at, ",")
+            message = f"a comma is missing before {split.text!r}"
+            self.report(error("missing-comma", message, at, "write '[a, b]'", fix))
+        elif isinstance(value, ListValue | Block):
+            self.report(error("bad-value", "a list stands in a list", span_of(value), "write [a, b]"))
+        return text_of(value)
+
+    def seconds(self, name: str) -> float | None:
+        """A duration, in seconds; None when the field is not there."""
+        value = self.value(name, "a duration")
+        if value is None:
+            return None
+        found = seconds(text_of(value)) if isinstance(value, Token) else None
+        if not found:
+            fix = None
+            if isinstance(value, Token) and value.kind == NUMBER and value.text.isdecimal() and int(value.text):
+                fix = Fix("make it seconds", value.span, f"{value.text}s")
+            self.wrong(name, value, "a duration", "write it as 30s, 5m, 1h or 2d", fix)
+        return found or None
+
+    def number(self, name: str) -> float | None:
+        """A number; None when the field is not there."""
+        value = self.value(name, "a number")
+        if value is None:
+            return None
+        if isinstance(value, Token) and value.kind == NUMBER:
+            return number(value)
+        self.wrong(name, value, "a number")
+        return None
+
+    def count(self, name: str) -> int | None:
+        """A whole number, 0 or more; None when the field is not there."""
+        value = self.value(name, "a whole number")
+        if value is None:
+            return None
+        if isinstance(value, Token) and value.kind == NUMBER and value.text.isdecimal():
+            return int(value.text)
+        self.wrong(name, value, "a whole number, 0 or more")
+        return None
+
+    def policy(self, name: str, choices: Collection[str]) -> str | None:
+        """One of *choices*, or `fallback NAME`; None when the field is not there."""
+        value = self.value(name, "one word")
+        if value is None:
+            return None
+        text = text_of(value)
+        if text in choices:
+            return text
+        if isinstance(value, Words) and value.words[0].text == "fallback":
+            if len(value.words) == 2 and value.words[1].kind == NAME and value.words[1].trivia:
+                self.spans["fallback"] = value.words[1].span
+                return text
+            self.wrong(name, value, "", "name one agent: fallback NAME")
+        elif text == "fallback":
+            self.wrong(name, value, "", "name the agent: fallback NAME")
+        else:
+            hint = did_you_mean(text, choices) or f"it is one of {', '.join(choices)}, fallback NAME"
+            self.wrong(name, value, "", hint)
+        return None
+
+    def block(self, name: str, example: str) -> "Fields | None":
+        """The fields of an inner block; None when it is not there, or no block."""
+        item = self._left.pop(name, None)
+        if item is None:
+            return None
+        key = key_of(item)
+        self.spans[name] = key.span
+        if isinstance(item, Block):
+            return Fields(item.items, f"{name!r} of {self.owner}", self.report)
+        self.report(error("bad-value", f"{name!r} of {self.owner} is not a block", key.span, f"write {example}"))
+        return None
+
+    def is_block(self, name: str) -> bool:
+        """Whether the field *name* is a block."""
+        return isinstance(self._left.get(name), Block)
+
+    def raw(self, name: str) -> str | None:
+        """The text of `name { any text }`; None when the field is something else."""
+        item = self._left.get(name)
+        if not isinstance(item, Raw):
+            return None
+        del self._left[name]
+        self.spans[name] = item.key.span
+        return dedent(item.text.text)
+
+    def items(self) -> Iterator[tuple[str, Field | Raw | Block]]:
+        """What was not taken yet, by name."""
+        yield from self._left.items()
+
+    def value(self, name: str, wanted: str) -> Value | None:
+        """The value of the field *name*, taken; None when the field or its value is not there."""
+        item = self._left.pop(name, None)
+        match item:
+            case None:
+                return None
+            case Field():
+                if item.value is not None:
+                    self.spans[name] = span_of(item.value)
+                return item.value
+            case Raw() | Block():
+                key = key_of(item)
+                self.spans[name] = key.span
+                self.wrong(name, key, wanted)
+                return None
+
+    def kept(self, known: Collection[str], read: Collection[str] = ()) -> dict[str, Any]:
+        """What was not taken, by name. What is neither *known* nor one of those that are *read* is reported."""
+        for name, item in self._left.items():
+            if name not in known:
+                self._unknown(name, key_of(item), [*known, *read])
+        return self.rest()
+
+    def _unknown(self, name: str, key: Token, known: Sequence[str]) -> None:
+        close = did_you_mean(name, known)
+        fix = Fix("mend the name", key.span, close.split("'")[1]) if close else None
+        hint = close or "it is kept, and has no effect"
+        self.report(warning("unknown-field", f"{self.owner} has no field {name!r}", key.span, hint, fix))
+
+    def rest(self, durations: bool = False) -> dict[str, Any]:
+        """What was not taken, by name, as plain values."""
+        return plain_items(list(self._left.values()), durations) if self._left else {}
+
+    def wrong(self, name: str, value: Value, wanted: str, hint: str = "", fix: Fix | None = None) -> None:
+        """Report a value that does not fit."""
+        found = _brief(value)
+        fault = f"is not {wanted}: {found}" if wanted else f"cannot be {found}"
+        message = f"{name!r} of {self.owner} {fault}"
+        self.report(error("bad-value", message, span_of(value), hint, fix))
+
+
+def key_of(item: Field | Raw | Block) -> Token:
+    """The word that names an item of a block."""
+    return item.head[0] if isinstance(item, Block) else item.key
+
+
+def _brief(value: Value) -> str:
+    match value:
+        case ListValue():
+            return "a list"
+        case Block():
+            return "a block"
+        case _:
+            text = text_of(value)
+            return repr(text if len(text) <= 40 else text[:37] + "...")

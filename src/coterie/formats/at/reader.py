@@ -1,0 +1,217 @@
+"""Read an `.at` file: from its tree to the `Topology` it describes.
+
+Says what the file says, with where it says so; what it means together is judged by `coterie.topology.checks`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, note, warning
+from coterie.formats.at.fields import Fields
+from coterie.formats.at.flows import read_flow
+from coterie.formats.at.nodes import NAMED, read_agent, read_extensions, read_orchestrator
+from coterie.formats.at.parser import READ_BLOCKS, Parsed, parse
+from coterie.formats.at.tree import Block, Directive, Entry, Field, File, FlowBlock, Raw, Root, Stray, Words
+from coterie.formats.at.values import plain, plain_items, text_of, words_of
+from coterie.topology.model import AnyNode, Flow, Kept, Topology
+
+# fmt: off
+_KEPT_BLOCKS = frozenset({
+    "artifacts", "batch", "checkpoint", "context", "defaults", "depth", "env", "environments", "fragment", "hooks",
+    "interface", "interfaces", "mcp-servers", "memory", "metering", "observability", "params", "providers", "schedule",
+    "schemas", "settings", "skill", "tools", "triggers",
+})
+# fmt: on
+_ONCE = frozenset({"meta", "orchestrator", "roles", "flow", "extensions"})
+
+
+class Reading(Struct, frozen=True):
+    """What was read from a text.
+
+    Attributes:
+        topology: None when there is none in the text.
+        lost_flow: Some text of the flow could not be read.
+        lost_items: Some text outside the flow could not be read.
+    """
+
+    topology: Topology | None
+    diagnostics: list[Diagnostic]
+    lost_flow: bool
+    lost_items: bool
+
+
+def read_at(text: str, file: str = "", folder: Path | None = None) -> Reading:
+    """The topology that *text* describes, and everything that is wrong with how it does so.
+
+    Args:
+        file: The path it came from, as the user named it.
+        folder: Where relative paths of prompts begin; None: every prompt is a text.
+    """
+    parsed = parse(text)
+    reader = _Reader(parsed, folder)
+    topology = reader.read(parsed.tree, file)
+    return Reading(topology, reader.diagnostics, parsed.lost_flow, parsed.lost_items)
+
+
+class _Reader:
+    """Collects what the blocks of one topology say."""
+
+    def __init__(self, parsed: Parsed, folder: Path | None) -> None:
+        self.diagnostics = parsed.diagnostics
+        self._report = parsed.diagnostics.append
+        self._folder = folder
+        self._seen: set[str] = set()
+        self._nodes: list[AnyNode] = []
+        self._kept: list[Kept] = []
+        self._flow: Flow | None = None
+        self._roles: dict[str, str] = {}
+        self._meta: dict[str, Any] = {}
+        self._extension: dict[str, Any] = {}
+        self._spans: dict[str, Span] = {}
+
+    def read(self, file: File, path: str) -> Topology | None:
+        """The first topology of *file*; what stands behind it is read into it, for a brace may be misplaced."""
+        roots = [item for item in file.items if isinstance(item, Root)]
+        if not roots:
+            return None
+        root = roots[0]
+        for other in roots[1:]:
+            message = f"a second {other.keyword.text} begins here"
+            self._report(error("second-topology", message, other.keyword.span, "a file holds one: move it to its own"))
+        if root.keyword.text in ("fragment", "library"):
+            message = f"this file holds a {root.keyword.text}, and only a topology can be read"
+            self._report(error("no-topology", message, root.keyword.span))
+            return None
+        for item in (*root.items, *(item for item in file.items if not isinstance(item, Root))):
+            self._item(item)
+        return self._topology(root, path)
+
+    def _topology(self, root: Root, path: str) -> Topology:
+        patterns: tuple[str, ...] = ()
+        if root.patterns is not None:
+            patterns = tuple(text_of(item.value) for item in root.patterns.items if item.value is not None)
+            self._spans["patterns"] = root.patterns.open.span
+        if root.name is not None:
+            self._spans["name"] = root.name.span
+        return Topology(
+            name=root.name.text if root.name else "",
+            patterns=patterns,
+            nodes=tuple(self._nodes),
+            flow=self._flow,
+            roles=self._roles,
+            meta=self._meta,
+            extension=self._extension,
+            kept=tuple(self._kept),
+            file=path,
+            span=root.keyword.span,
+            spans=self._spans,
+        )
+
+    def _item(self, item: Entry) -> None:
+        match item:
+            case FlowBlock():
+                if self._first("flow", item.keyword.span):
+                    self._flow, kept = read_flow(item, self._report)
+                    self._kept += kept
+            case Block():
+                self._block(item)
+            case Directive():
+                self._keep(item.words[0].text, "", {"text": words_of(Words(item.words[1:]))}, item.words[0].span)
+            case Field():
+                self._field(item)
+            case Raw():
+                self._unknown(item.key.text, item.key.span)
+                self._kept.append(Kept(kind=item.key.text, value={"text": item.text.text}, span=item.key.span))
+            case Stray():
+                pass
+
+    def _field(self, item: Field) -> None:
+        name = text_of(item.key)
+        message = f"the topology has no field {name!r}"
+        self._report(warning("unknown-field", message, item.key.span, "fields stand in blocks: agent, meta, …"))
+        self._kept.append(Kept(kind=name, value={name: plain(item.value)}, span=item.key.span))
+
+    def _block(self, block: Block) -> None:
+        keyword = block.keyword
+        if keyword in _ONCE and not self._first(keyword, block.head[0].span):
+            return
+        match keyword:
+            case "agent" | "action" | "gate" | "human" | "group":
+                self._node(block)
+            case "gates":
+                self._gates(block)
+            case "orchestrator":
+                self._nodes.append(read_orchestrator(block.head[0], block, self._report))
+            case "meta":
+                self._meta = self._plain_fields(block, "meta")
+            case "roles":
+                roles = self._plain_fields(block, "roles")
+                self._roles = {name: text if isinstance(text, str) else str(text) for name, text in roles.items()}
+            case "extensions":
+                self._extensions(block)
+            case _:
+                self._other(block)
+
+    def _first(self, keyword: str, span: Span) -> bool:
+        """Whether a block of which there is one comes for the first time; the second is reported."""
+        if keyword not in self._seen:
+            self._seen.add(keyword)
+            return True
+        message = f"a second {keyword!r} block begins here"
+        self._report(error("duplicate-block", message, span, "a topology has one: put them together"))
+        return False
+
+    def _node(self, block: Block) -> None:
+        keyword = block.keyword
+        if len(block.head) != 2:
+            behind = block.head[2] if len(block.head) > 2 else block.head[0]
+            message = (
+                f"this {keyword} has no name" if len(block.head) == 1 else f"{behind.text!r} stands behind the name"
+            )
+            self._report(error("bad-name", message, behind.span, f"write: {keyword} NAME {{ … }}"))
+            if len(block.head) == 1:
+                return
+        name = block.head[1]
+        if keyword == "agent":
+            self._nodes.append(read_agent(name, block, self._report, self._folder))
+        else:
+            self._nodes.append(NAMED[keyword](name, block, self._report))
+
+    def _gates(self, block: Block) -> None:
+        for item in block.items:
+            if isinstance(item, Block) and item.keyword == "gate":
+                self._node(item)
+            elif isinstance(item, Block | Field | Raw):
+                head = item.head[0] if isinstance(item, Block) else item.key
+                self._report(error("bad-value", f"{head.text!r} is no gate", head.span, "write: gate NAME { … }"))
+
+    def _plain_fields(self, block: Block, owner: str) -> dict[str, Any]:
+        fields = Fields(block.items, f"{owner!r}", self._report)
+        self._spans[owner] = block.head[0].span
+        return fields.rest()
+
+    def _extensions(self, block: Block) -> None:
+        fields = Fields([block], "the topology", self._report)
+        self._extension, others = read_extensions(fields)
+        self._spans |= fields.spans
+        for name, value in others.get("extensions", {}).items():
+            self._keep("extensions", name, value if isinstance(value, dict) else {name: value}, block.head[0].span)
+
+    def _other(self, block: Block) -> None:
+        name = " ".join(text_of(word) for word in block.head[1:])
+        value = plain_items(block.items)
+        if block.keyword in _KEPT_BLOCKS:
+            self._keep(block.keyword, name, value, block.head[0].span)
+        else:
+            self._unknown(block.keyword, block.head[0].span)
+            self._kept.append(Kept(kind=block.keyword, name=name, value=value, span=block.head[0].span))
+
+    def _keep(self, kind: str, name: str, value: dict[str, Any], span: Span) -> None:
+        self._report(note("not-read-yet", f"{f'{kind} {name}'.strip()!r} is kept and has no effect yet", span))
+        self._kept.append(Kept(kind=kind, name=name, value=value, span=span))
+
+    def _unknown(self, keyword: str, span: Span) -> None:
+        hint = did_you_mean(keyword, [*READ_BLOCKS, *_KEPT_BLOCKS]) or "it is kept, and has no effect"
+        self._report(warning("unknown-block", f"there is no block {keyword!r}", span, hint))

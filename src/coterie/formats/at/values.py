@@ -1,0 +1,147 @@
+"""From values in the tree to plain values: texts, numbers, lists, mappings."""
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from coterie.formats.at.lexer import (
+    DURATION,
+    NAME,
+    NUMBER,
+    OPEN_STRING,
+    SINGLE_QUOTED,
+    STRING,
+    Token,
+)
+from coterie.formats.at.tree import Block, Directive, Entry, Field, FlowBlock, ListValue, Raw, Stray, Value, Words
+from coterie.topology.conditions import Scalar
+
+QUOTED = frozenset({STRING, OPEN_STRING, SINGLE_QUOTED})
+
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "t": "\t"}
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"([0-9]{1,15})([smhd])")
+
+
+def string(token: Token) -> str:
+    """The text of a quoted token. A backslash before any other character than those of the notation stays."""
+    if token.kind == SINGLE_QUOTED:
+        return token.text[1:-1]
+    text = token.text[1:-1] if token.kind == STRING else token.text[1:]
+    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[0]), text) if "\\" in text else text
+
+
+def number(token: Token) -> int | float:
+    """The value of a number token."""
+    return float(token.text) if "." in token.text else int(token.text)
+
+
+def seconds(text: str) -> float | None:
+    """A duration such as `30s`, `5m`, `1h` or `2d` in seconds; None when *text* is none."""
+    match = _DURATION.fullmatch(text)
+    return int(match[1]) * _SECONDS[match[2]] if match else None
+
+
+def scalar(token: Token) -> Scalar:
+    """One word as a value: a number, true or false, else its text."""
+    if token.kind == NUMBER:
+        return number(token)
+    if token.kind == NAME and token.text in ("true", "false"):
+        return token.text == "true"
+    return string(token) if token.kind in QUOTED else token.text
+
+
+def words_of(value: Words) -> str:
+    """Several words as one text: as written, what blanks and comments stand between them as one blank."""
+    return "".join((" " if word.trivia and at else "") + word.text for at, word in enumerate(value.words))
+
+
+def text_of(value: Value) -> str:
+    """A value as a text."""
+    match value:
+        case Token():
+            return string(value) if value.kind in QUOTED else value.text
+        case Words():
+            return words_of(value)
+        case ListValue() | Block():
+            return str(value).strip()
+
+
+def plain(value: Value | None, durations: bool = False) -> Any:
+    """A value as texts, numbers, booleans, lists and mappings.
+
+    Args:
+        durations: Give durations as seconds; else they stay as they are written.
+    """
+    match value:
+        case None:
+            return None
+        case Token():
+            return seconds(value.text) if durations and value.kind == DURATION else scalar(value)
+        case Words():
+            return words_of(value)
+        case ListValue():
+            return [plain(item.value, durations) for item in value.items if item.value is not None]
+        case Block():
+            return plain_items(value.items, durations)
+
+
+def plain_items(items: Sequence[Entry], durations: bool = False) -> dict[str, Any]:
+    """The items of a block as a mapping; `store a { … }` becomes `{"store": {"a": {…}}}`.
+
+    What is written several times becomes a list, so that nothing is lost.
+    """
+    result: dict[str, Any] = {}
+    for path, value in _entries(items, durations):
+        _put(result, path, value)
+    return result
+
+
+def _entries(items: Sequence[Entry], durations: bool) -> Iterator[tuple[list[str], Any]]:
+    for item in items:
+        match item:
+            case Field():
+                yield [text_of(item.key)], plain(item.value, durations)
+            case Raw():
+                yield [text_of(item.key)], dedent(item.text.text)
+            case Block():
+                yield [text_of(word) for word in item.head], plain_items(item.items, durations)
+            case Directive():
+                yield [item.words[0].text], words_of(Words(item.words[1:]))
+            case FlowBlock() | Stray():
+                yield ["text"], str(item).strip()
+
+
+def _put(into: dict[str, Any], path: list[str], value: Any) -> None:
+    for key in path[:-1]:
+        inner = into.setdefault(key, {})
+        if not isinstance(inner, dict):
+            inner = into[key] = {"": inner}
+        into = inner
+    key = path[-1]
+    if key not in into:
+        into[key] = value
+    elif isinstance(into[key], _Several):
+        into[key].append(value)
+    else:
+        into[key] = _Several([into[key], value])
+
+
+class _Several(list[Any]):
+    """The values of a key that is written several times."""
+
+
+def dedent(raw: str) -> str:
+    """The text of a prompt block: without its common indentation and the blank lines around it."""
+    first, _, rest = raw.replace("\r\n", "\n").replace("\r", "\n").partition("\n")
+    text = textwrap.dedent(rest)
+    if first.strip():
+        text = f"{first.strip()}\n{text}"
+    lines = [line.rstrip() for line in text.split("\n")]
+    while lines and not lines[0]:
+        lines.pop(0)
+    while lines and not lines[-1]:
+        lines.pop()
+    return "\n".join(lines)
