@@ -1,0 +1,262 @@
+"""The flow: a turn ends, its node's arrows are judged, and what they mark starts when nothing more is coming.
+
+The rules are those of the flow notation. Which marked node may start, `readiness` knows; how often a group may fire,
+`counters`; how the graph looks from a node, `coterie.topology.graph`.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, ClassVar, assert_never
+
+from msgspec import Struct
+
+from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reply
+from coterie.engines.flow.counters import Counters
+from coterie.engines.flow.on_max import ON_MAX, human_agent
+from coterie.engines.flow.readiness import Readiness
+from coterie.engines.replies import judge_reply
+from coterie.ids import turn_id
+from coterie.journal.records import (
+    ConditionUnknown,
+    EventInvalid,
+    LoopExhausted,
+    PathEnded,
+    Record,
+    RunStarted,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+)
+from coterie.planning.plan import AgentPlan, FlowPlan
+from coterie.topology.graph import FlowGraph
+
+Arrows = tuple[str, tuple[str, ...]]
+"""A group as records name it: its source and its targets."""
+
+
+class Decision(Struct, frozen=True, kw_only=True, gc=False):
+    """What the end of a turn led to.
+
+    Attributes:
+        turn: The turn that ended.
+        node: Whose arrows were judged; a fallback's turn counts as that of the node it stands in for.
+        fired: The groups that fired, in source order; a forced one too.
+        exhausted: The groups whose condition held and that were spent, when nothing else fired.
+        forced: The forward group that fired whatever its condition says.
+    """
+
+    turn: str
+    node: str
+    fired: tuple[Arrows, ...] = ()
+    exhausted: tuple[Arrows, ...] = ()
+    forced: Arrows | None = None
+
+
+class _Turn(Struct, frozen=True, gc=False):
+    """A turn under way; or one that a fallback will take when it is free."""
+
+    node: str
+    agent: str
+    inputs: tuple[str, ...]
+    tried: tuple[str, ...] = ()  # who failed at it before
+    spent: tuple[int, ...] = ()  # the groups a human is asked about
+
+
+class Flow:
+    """Decides what runs next in a flow.
+
+    Args:
+        plan: The arrows.
+        agents: The plans of its nodes, and of those that only a fallback names.
+
+    Attributes:
+        decision: What the last step decided, when it judged the end of a turn; else None.
+    """
+
+    name: ClassVar[str] = "flow"
+    version: ClassVar[int] = 1
+
+    def __init__(self, plan: FlowPlan, agents: Mapping[str, AgentPlan]) -> None:
+        self.decision: Decision | None = None
+        self._agents = agents
+        self._groups = plan.groups
+        self._arrows: list[Arrows] = [(group.source, group.targets) for group in plan.groups]
+        self._graph = FlowGraph(plan.mentions, plan.groups)
+        self._ready = Readiness(self._graph)
+        self._counters = Counters(plan.groups, {n: a.phase for n, a in agents.items() if a.phase is not None})
+        self._turns: dict[str, _Turn] = {}  # running, in start order
+        self._busy: set[str] = set()  # agents that run
+        self._postponed: list[_Turn] = []  # until their agent, a fallback, is free
+        self._outputs: dict[str, dict[str, Any]] = {}
+        self._latest: dict[str, str] = {}  # node -> its latest turn with a result
+        self._text = ""
+        self._ends: set[str] = set()  # nodes whose latest turn fired nothing
+        self._over = False
+
+    def judge(self, said: Reply | Emit) -> Record:
+        """What the journal shall say of a reply, held against what its node should give back; emits are refused."""
+        match said:
+            case Reply():
+                turn = self._turns[said.turn]
+                return judge_reply(said, self._plan(turn.agent if turn.spent else turn.node).outputs)
+            case Emit(turn=turn_name, event=event, attempt=attempt, message=message):
+                reason = "a flow takes no events"
+                return EventInvalid(turn=turn_name, event=event, reason=reason, attempt=attempt, message=message)
+            case _:
+                assert_never(said)
+
+    def step(self, record: Record) -> Sequence[Command]:
+        """What follows from *record*."""
+        self.decision = None
+        if self._over:
+            return ()
+        if isinstance(record, TurnFinished | TurnFailed | TurnCancelled):
+            turn = self._turns.pop(record.turn, None)
+            return () if turn is None else self._ended(record, turn)
+        if isinstance(record, RunStarted):
+            for node in self._graph.entries:
+                self._ready.mark(node)
+            return self._go_on([])
+        return ()
+
+    def _ended(self, record: TurnFinished | TurnFailed | TurnCancelled, turn: _Turn) -> list[Command]:
+        node = turn.node
+        self._busy.discard(turn.agent)
+        if turn.agent != node:
+            self._ready.look_at(turn.agent)
+        match record:
+            case TurnFinished() if turn.spent:
+                return self._at_max(record.turn, node, [], turn.spent, record.outputs["decision"])
+            case TurnFinished():
+                self._outputs[node] = record.outputs
+                self._latest[node] = record.turn
+                self._text = record.text
+                return self._judge(record.turn, node)
+            case TurnFailed():
+                return self._failed(record, turn)
+            case TurnCancelled():  # by an operator: the engine's own cancellations end the run
+                return self._settle(record.turn, node, [], spent=turn.spent, reason="failed")
+
+    def _failed(self, record: TurnFailed, turn: _Turn) -> list[Command]:
+        """Rule 9. A fallback that fails follows its own `on_fail`; nobody is asked twice about one failure."""
+        plan, tried = self._plan(turn.agent), (*turn.tried, turn.agent)
+        match plan.on_fail:
+            case "skip":
+                return self._settle(record.turn, turn.node, [], reason="failed")
+            case "continue":
+                self._latest.setdefault(turn.node, record.turn)
+                return self._judge(record.turn, turn.node)
+            case "fallback" if plan.fallback not in tried:
+                self._postponed.append(_Turn(turn.node, plan.fallback, turn.inputs, tried))
+                return self._go_on([])
+            case _:
+                return self._halt([], f"{record.turn} failed ({record.kind}): {record.reason}")
+
+    def _judge(self, turn: str, node: str) -> list[Command]:
+        """Rules 4 and 5: all groups of *node*, once, on one snapshot."""
+        held, commands = self._held(turn, node)
+        fire = [i for i in held if not self._counters.is_spent(i)]
+        if fire or not held:
+            return self._settle(turn, node, commands, fire)
+        return self._at_max(turn, node, commands, held, self._groups[held[0]].on_max)
+
+    def _held(self, turn: str, node: str) -> tuple[list[int], list[Command]]:
+        """The groups of *node* whose condition holds, and notes of the outputs that conditions miss."""
+        held: list[int] = []
+        missing: dict[tuple[str, str], None] = {}
+        for i in self._graph.groups_of(node):
+            when = self._groups[i].when
+            if when is None:
+                held.append(i)
+            elif when.field not in (outputs := self._outputs.get(when.agent, {})):
+                missing[when.agent, when.field] = None
+            elif when.holds(outputs[when.field]):
+                held.append(i)
+        return held, [Note(record=ConditionUnknown(turn=turn, agent=a, field=f)) for a, f in missing]
+
+    def _at_max(
+        self, turn: str, node: str, commands: list[Command], spent: Sequence[int], decision: str
+    ) -> list[Command]:
+        """Rule 6: only spent groups would fire. *decision* is the first one's `on-max`, or what the human said."""
+        match decision:
+            case "human":
+                self._decide(turn, node, (), spent)
+                self._ask(commands, _Turn(node, ON_MAX + node, (turn,), spent=tuple(spent)))
+                return commands
+            case "again":
+                return self._settle(turn, node, commands, spent)
+            case "end":
+                return self._settle(turn, node, commands, spent=spent, reason="end")
+            case "fail":
+                commands += self._decide(turn, node, (), spent)
+                return self._halt(commands, f"{turn}: {self._groups[spent[0]]} has fired as often as its max allows")
+            case _:
+                loops, is_spent = self._graph.is_loop_group, self._counters.is_spent
+                forward = (i for i in self._graph.groups_of(node) if not loops(i) and not is_spent(i))
+                return self._settle(turn, node, commands, list(islice(forward, 1)), spent=spent, reason="exhausted")
+
+    def _settle(
+        self,
+        turn: str,
+        node: str,
+        commands: list[Command],
+        fire: Sequence[int] = (),
+        *,
+        spent: Sequence[int] = (),
+        reason: str = "no_match",
+    ) -> list[Command]:
+        """Let the groups of *fire* mark their targets; with none, the path ends for *reason*. Then go on."""
+        commands += self._decide(turn, node, fire, spent)
+        for i in fire:
+            self._counters.fire(i)
+            for target in self._groups[i].targets:
+                self._ready.mark(target, node)
+        if fire:
+            self._ends.discard(node)
+        else:
+            self._ends.add(node)
+            if self._graph.groups_of(node):
+                commands.append(Note(record=PathEnded(turn=turn, reason=reason)))
+        self._ready.end(node)
+        return self._go_on(commands)
+
+    def _decide(self, turn: str, node: str, fire: Sequence[int], spent: Sequence[int]) -> list[Command]:
+        """Keep the decision, and give the note it deserves. *spent* groups count when none but a forced one fires."""
+        fired, exhausted = tuple([self._arrows[i] for i in fire]), tuple([self._arrows[i] for i in spent])
+        forced = fired[0] if fired and exhausted else None
+        self.decision = Decision(turn=turn, node=node, fired=fired, exhausted=exhausted, forced=forced)
+        return [Note(record=LoopExhausted(turn=turn, exhausted=exhausted, forced=forced))] if exhausted else []
+
+    def _go_on(self, commands: list[Command]) -> list[Command]:
+        """Start what may start, fallbacks first; when nothing runs any more, the run is complete."""
+        postponed, self._postponed = self._postponed, []
+        for turn in postponed:
+            if turn.agent in self._busy:
+                self._postponed.append(turn)
+            else:
+                self._ask(commands, turn)
+        for node, sources in self._ready.start(self._busy):
+            self._counters.start_node(node, sources)
+            self._ask(commands, _Turn(node, node, tuple([self._latest[source] for source in sources])))
+        if not self._turns:
+            ends = sorted(self._ends & self._outputs.keys(), key=self._graph.rank.__getitem__)
+            result = {"outputs": {node: self._outputs[node] for node in ends}, "text": self._text}
+            self._over = True
+            commands.append(Finish(outcome="completed", result=result))
+        return commands
+
+    def _ask(self, commands: list[Command], turn: _Turn) -> None:
+        name = turn_id(turn.agent, self._counters.start_agent(turn.agent))
+        self._turns[name] = turn
+        self._busy.add(turn.agent)
+        instead_of = turn.tried[0] if turn.tried else ""
+        commands.append(Ask(turn=name, agent=turn.agent, inputs=turn.inputs, instead_of=instead_of))
+
+    def _halt(self, commands: list[Command], reason: str) -> list[Command]:
+        self._over = True
+        commands += [Cancel(turn=turn, reason=reason) for turn in self._turns]
+        commands.append(Finish(outcome="failed", reason=reason))
+        return commands
+
+    def _plan(self, agent: str) -> AgentPlan:
+        return self._agents.get(agent) or human_agent(agent, self._groups)

@@ -1,0 +1,29 @@
+"""The human whom `on-max human` asks how to go on from a spent loop."""
+
+from collections.abc import Sequence
+
+from coterie.planning.plan import AgentPlan, Wanted
+from coterie.topology.model import ArrowGroup
+
+ON_MAX = "on-max:"
+"""How that human is called, with the source of the loop behind it: `on-max:reviewer`."""
+
+
+def human_agent(name: str, groups: Sequence[ArrowGroup] = ()) -> AgentPlan:
+    """The plan of the human *name*, `on-max:<source>`, whose question states the bounds that *groups* give it."""
+    source = name.removeprefix(ON_MAX)
+    bounds = [
+        f"- `{group}`{f' when `{group.when}`' if group.when else ''}: at most {group.max} times per {group.per}"
+        for group in groups
+        if group.source == source and group.max is not None
+    ]
+    lines = [
+        f"`{source}` asks for another round, but has had as many as the flow allows.",
+        *bounds,
+        "How shall it go on?",
+        "- `forward`: take the next way forward, whatever its condition says",
+        "- `again`: go one more round",
+        "- `end`: end this path",
+    ]
+    decision = Wanted(name="decision", type="enum", values=("forward", "again", "end"))
+    return AgentPlan(name=name, kind="human", backend="human", prompt="\n".join(lines), outputs=(decision,))

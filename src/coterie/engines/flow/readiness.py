@@ -1,0 +1,85 @@
+"""Which marked nodes may start: the settled rule.
+
+A marked node starts as soon as nothing in flight upstream of it could still mark it by a forward arrow. In flight are
+running nodes, and marked nodes of lower rank. So a join waits for exactly the branches that are coming, and since the
+lowest marked node waits for running work only, nothing deadlocks.
+"""
+
+from collections.abc import Container, Iterator
+
+from coterie.topology.graph import FlowGraph
+
+
+class Readiness:
+    """Keeps who is marked and who runs, and gives out who may start.
+
+    A node that has to wait is filed under one node it waits for, and looked at again when that one ends: a step costs
+    what it changes, however wide the flow is.
+    """
+
+    def __init__(self, graph: FlowGraph) -> None:
+        self._graph = graph
+        self._rank = graph.rank
+        self._names = list(graph.rank)
+        self._running = 0  # bit masks by rank
+        self._marked = 0
+        self._marks: dict[str, set[str]] = {}
+        self._waiting: dict[int, list[int]] = {}  # by the rank of whom they wait for
+        self._due: set[int] = set()  # ranks to look at
+
+    def mark(self, node: str, source: str | None = None) -> None:
+        """Mark *node* on the arrow from *source*, or as an entry. Marks on one arrow do not add up."""
+        if node not in self._marks:
+            rank = self._rank[node]
+            self._marks[node] = set()
+            self._marked |= 1 << rank
+            self._due.add(rank)
+        if source is not None:
+            self._marks[node].add(source)
+
+    def end(self, node: str) -> None:
+        """Let *node* be in flight no more: its turn has ended and its groups are judged."""
+        rank = self._rank[node]
+        self._running ^= 1 << rank
+        self._due.add(rank)
+        self._due.update(self._waiting.pop(rank, ()))
+
+    def look_at(self, node: str) -> None:
+        """Have *node*, if it is one of the flow, looked at again: as an agent it is free."""
+        if node in self._rank:
+            self._due.add(self._rank[node])
+
+    def start(self, busy: Container[str]) -> Iterator[tuple[str, list[str]]]:
+        """Start what may start, in rank order, but no node whose agent is *busy*.
+
+        Gives each with the sources that marked it, in the source order of the arrows.
+        """
+        due, self._due = sorted(self._due), set()
+        for rank in due:
+            node, bit = self._names[rank], 1 << rank
+            if node not in self._marks or node in busy or self._running & bit:
+                continue  # its own end looks at it again
+            awaited = self._awaited(node, rank)
+            if awaited is not None:
+                self._waiting.setdefault(awaited, []).append(rank)
+                continue
+            self._marked ^= bit
+            self._running |= bit
+            yield node, self._sources(node, self._marks.pop(node))
+
+    def _awaited(self, node: str, rank: int) -> int | None:
+        """The rank of one node that *node* has to wait for, or None. Its own mark is still there."""
+        if not self._running and len(self._marks) == 1:
+            return None
+        upstream = self._graph.upstream(node)
+        running = self._running & upstream
+        if running:
+            return running.bit_length() - 1  # of a row of branches the last: likely the last to end
+        marked = self._marked & upstream
+        lowest = (marked & -marked).bit_length() - 1
+        return lowest if 0 <= lowest < rank else None
+
+    def _sources(self, node: str, marks: set[str]) -> list[str]:
+        if len(marks) < 2:
+            return list(marks)
+        return list(dict.fromkeys(source for _, source in self._graph.arrows_into(node) if source in marks))
