@@ -1,1 +1,63 @@
-"""Coterie runs teams of AI agents."""
+"""Run teams of AI agents: check them, run them, kill them, carry on.
+
+A team is described once, in an `.at` file; every run of it is journalled, and what was finished is never done again.
+
+    import asyncio, coterie
+
+    topology = coterie.load("review.at")
+    outcome = asyncio.run(coterie.run(topology, {"prompt": "Review this repository."}))
+
+The names below load when they are first used, so that `import coterie` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coterie.diagnostics import Diagnostic
+    from coterie.errors import CoterieError, TopologyError
+    from coterie.planning.plan import Limits, Plan
+    from coterie.runs.api import load, plan, resume, run
+    from coterie.runs.launch import Outcome
+    from coterie.topology.model import Topology
+
+__version__ = "0.1.0"
+
+_PLACES = {
+    "CoterieError": "coterie.errors",
+    "Diagnostic": "coterie.diagnostics",
+    "Limits": "coterie.planning.plan",
+    "Outcome": "coterie.runs.launch",
+    "Plan": "coterie.planning.plan",
+    "Topology": "coterie.topology.model",
+    "TopologyError": "coterie.errors",
+    "load": "coterie.runs.api",
+    "plan": "coterie.runs.api",
+    "resume": "coterie.runs.api",
+    "run": "coterie.runs.api",
+}
+
+__all__ = [
+    "CoterieError",
+    "Diagnostic",
+    "Limits",
+    "Outcome",
+    "Plan",
+    "Topology",
+    "TopologyError",
+    "load",
+    "plan",
+    "resume",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'coterie' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_PLACES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,23 @@
+"""The way into the command line: `coterie`, or `python -m coterie`.
+
+`--version` is answered before anything is imported; all else is `coterie.cli`.
+"""
+
+import sys
+
+
+def main() -> int:
+    """Run the command line on `sys.argv` and return its exit status."""
+    arguments = sys.argv[1:]
+    if arguments == ["--version"]:
+        from coterie import __version__
+
+        print(f"coterie {__version__}")
+        return 0
+    from coterie.cli.app import main as run
+
+    return run(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

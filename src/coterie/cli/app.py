@@ -1,0 +1,103 @@
+"""The list of commands, and what every command has in common: how errors are told and what the exit status says.
+
+The exit status says the outcome: 0 completed, 1 failed or invalid, 2 usage, 3 stopped by a limit, 4 waiting for a
+human, 130 interrupted.
+"""
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+import typer.main
+
+from coterie.cli import argv, control, looking, output, running, topology
+
+Command = Callable[..., int]
+
+COMMANDS: tuple[Command, ...] = (running.run, running.resume, running.replay, looking.runs, looking.inspect)
+GROUPS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
+    ("topology", "Read a team's file; nothing is run.", (topology.validate, topology.show)),
+    ("control", "Speak to a run from another terminal.", (control.respond, control.interrupt)),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command that *arguments* name and return the exit status; no exception leaves."""
+    output.prepare()
+    try:
+        command()(args=argv.prepare(arguments), prog_name="coterie")
+    except SystemExit as end:
+        return _status(end)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # the last resort: whatever a defect raised becomes a message
+        return _tell(error)
+    finally:
+        output.finish()
+    return 0
+
+
+def command() -> Any:
+    """The command line as typer's own command, for `main` and the reference page."""
+    app = _typer("Run teams of AI agents: check them, run them, kill them, carry on.", COMMANDS)
+    app.callback()(_root)
+    for name, about, commands in GROUPS:
+        app.add_typer(_typer(about, commands), name=name)
+    return typer.main.get_command(app)
+
+
+def _root(
+    version: bool = typer.Option(False, "--version", is_eager=True, help="Print the version and exit."),
+) -> None:
+    """Run teams of AI agents: check them, run them, kill them, carry on."""
+    if version:
+        from coterie import __version__
+
+        output.say(f"coterie {__version__}")
+        raise typer.Exit
+
+
+def _typer(about: str, commands: Sequence[Command]) -> typer.Typer:
+    app = typer.Typer(help=about, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+    for one in commands:
+        app.command()(_exits(one))
+    return app
+
+
+def _exits(one: Command) -> Callable[..., None]:
+    """*one* as typer wants it: the status it returns is the exit status."""
+
+    @functools.wraps(one)
+    def run(*args: Any, **options: Any) -> None:
+        raise typer.Exit(one(*args, **options))
+
+    return run
+
+
+def _status(end: SystemExit) -> int:
+    return end.code if isinstance(end.code, int) else int(end.code is not None)
+
+
+def _tell(error: Exception) -> int:
+    """Say what went wrong, for people, and return the exit status."""
+    from coterie.errors import CoterieError, TopologyError, UsageError
+
+    if isinstance(error, TopologyError):
+        output.complain(str(error))
+        return 1
+    if isinstance(error, CoterieError):
+        output.complain(f"coterie: {error}")
+        return 2 if isinstance(error, UsageError) else 1
+    if isinstance(error, OSError):
+        output.complain(f"coterie: {error.filename or 'the system'}: {error.strerror or error}")
+        return 1
+    if os.environ.get("COTERIE_DEBUG"):
+        sys.excepthook(type(error), error, error.__traceback__)
+    output.complain(
+        f"coterie: this is a defect of coterie: {type(error).__name__}: {error}; "
+        "please report it, with what COTERIE_DEBUG=1 shows"
+    )
+    return 1

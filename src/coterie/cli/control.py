@@ -1,0 +1,69 @@
+"""`coterie control …`: speak to a run from another terminal."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
+from coterie.cli.output import complain, say, say_json
+
+if TYPE_CHECKING:
+    from coterie.runs.inbox import Verdict
+
+
+def respond(
+    run: Run,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[TURN] TEXT",
+            help="The turn that asks, when several do, and the answer; '-' reads it from standard input.",
+            show_default=False,
+        ),
+    ],
+    named: Annotated[
+        list[str] | None,
+        typer.Option("--output", metavar="K=V", help="An output of the answer: k=text, or k:=JSON. Repeatable."),
+    ] = None,
+    as_json: AsJson = False,
+    state_dir: StateDir = STATE_DIR,
+) -> int:
+    """Answer a question that a run asks a human.
+
+    A living run takes the answer at once; else it waits in the run's inbox for `coterie resume`. The status is 1 when
+    the answer is refused.
+    """
+    from coterie.cli.inputs import pair
+    from coterie.errors import UsageError
+    from coterie.runs import inbox, index
+
+    if len(words) > 2:
+        raise UsageError("give RUN, perhaps a TURN, and one TEXT: put a text of several words in quotes")
+    turn = words[0] if len(words) == 2 else None
+    text = sys.stdin.read() if words[-1] == "-" else words[-1]
+    outputs = dict(map(pair, named)) if named else None
+    return _tell(inbox.respond(index.find(run, state_dir), turn, text, outputs), as_json)
+
+
+def interrupt(
+    run: Run,
+    turn: Annotated[
+        str | None, typer.Argument(metavar="TURN", help="The turn to cut off; all that run if none is given.")
+    ] = None,
+    as_json: AsJson = False,
+    state_dir: StateDir = STATE_DIR,
+) -> int:
+    """Cut off what a run's agents are doing; they are asked again, and no failure is counted."""
+    from coterie.runs import inbox, index
+
+    return _tell(inbox.interrupt(index.find(run, state_dir), turn), as_json)
+
+
+def _tell(verdict: "Verdict", as_json: bool) -> int:
+    refused = verdict.status == "refused"
+    if as_json:
+        say_json({"status": verdict.status, "detail": verdict.detail})
+    else:
+        (complain if refused else say)(f"{verdict.status}: {verdict.detail}" if verdict.detail else verdict.status)
+    return int(refused)

@@ -1,0 +1,56 @@
+"""Driving a run from a command, under the signals of a terminal."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from coterie.cli.output import complain
+
+T = TypeVar("T")
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def drive(main: Coroutine[Any, Any, T]) -> T:
+    """Run *main* to its end.
+
+    The first Ctrl-C (or SIGTERM) cancels it, so that a run is interrupted in good order and can be resumed; one more
+    ends the process at once.
+
+    Raises:
+        KeyboardInterrupt: If *main* was cancelled and had no outcome to give.
+    """
+    try:
+        return asyncio.run(_with_brake(main))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _with_brake(main: Coroutine[Any, Any, T]) -> T:
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(main)
+    brake = _Brake(task)
+    for number in SIGNALS:
+        loop.add_signal_handler(number, brake.pull, number)
+    try:
+        return await task
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+class _Brake:
+    """Cancels *task* when it is pulled first, and ends the process when it is pulled again."""
+
+    def __init__(self, task: "asyncio.Task[T]") -> None:
+        self._task = task
+        self._pulled = False
+
+    def pull(self, number: signal.Signals) -> None:
+        if self._pulled:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self._pulled = True
+        complain("coterie: interrupting the run; once more ends it at once")
+        self._task.cancel()

@@ -1,0 +1,55 @@
+"""The input of a run, from the words of a command line."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from coterie.errors import UsageError
+
+
+def gather(prompt: str | None, file: Path | None, named: Iterable[str]) -> dict[str, Any]:
+    """One input from a file, named values and a prompt; the later wins.
+
+    Raises:
+        UsageError: If the file cannot be read, or a value is not written as `name=text` or `name:=JSON`.
+    """
+    given = from_file(file) if file is not None else {}
+    given.update(map(pair, named))
+    if prompt is not None:
+        given["prompt"] = prompt
+    return given
+
+
+def from_file(path: Path) -> dict[str, Any]:
+    """What *path* holds: named values when it ends in `.json`, else the prompt."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the input file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"the input file {path} is not UTF-8 text") from None
+    if path.suffix.lower() != ".json":
+        return {"prompt": text}
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"the input file {path} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError(f'the input file {path} must hold a JSON object, {{"name": value, …}}')
+    return value
+
+
+def pair(word: str) -> tuple[str, Any]:
+    """*word* as a named value: `name=text` is a text, `name:=JSON` is JSON."""
+    name, equals, value = word.partition("=")
+    is_json = name.endswith(":")
+    name = name.removesuffix(":")
+    if not equals or not name:
+        raise UsageError(f"{word!r} is not a named value; write name=text, or name:=JSON for a number, a list …")
+    if not is_json:
+        return name, value
+    try:
+        return name, json.loads(value)
+    except ValueError as error:
+        raise UsageError(f"the value of {name!r} is not JSON: {error}") from None

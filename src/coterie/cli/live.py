@@ -1,0 +1,72 @@
+"""The live tree on a terminal: the run, its turns and the runs that those are, with state, time and cost."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from coterie.cli import text
+from coterie.clock import Clock, SystemClock
+from coterie.journal.records import Record
+from coterie.views.run import RunView
+from coterie.views.tree import tree
+
+STYLES = {
+    "running": "bold",
+    "waiting": "yellow",
+    "finished": "green",
+    "completed": "bold green",
+    "failed": "bold red",
+    "cancelled": "dim",
+    "stopped": "yellow",
+}
+PER_SECOND = 8
+
+
+class LiveTree:
+    """Draws the tree while it is entered; it is redrawn on a thread of its own, so a busy run does not stop it."""
+
+    def __init__(self, console: Console | None = None, clock: Clock | None = None) -> None:
+        self._console = console or Console(highlight=False)
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._runs: dict[str, RunView] = {}
+        self._live = Live(
+            get_renderable=self._drawn, console=self._console, refresh_per_second=PER_SECOND, transient=False
+        )
+
+    def __enter__(self) -> "LiveTree":
+        self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._live.stop()
+
+    def observe(self, run: str, record: Record) -> None:
+        """Take in a record of the root run, which comes first, or of a child run."""
+        with self._lock:
+            self._runs.setdefault(run, RunView()).apply(record)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Leave the terminal to a question meanwhile; the tree goes on below it."""
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start()
+
+    def _drawn(self) -> Text:
+        with self._lock:
+            root = next(iter(self._runs.values()), None)
+            if root is None:
+                return Text()
+            node = tree(root, self._runs, self._clock.now())
+        lines = text.tree(node, max(self._console.height - 2, 4))
+        shown = Text("\n").join(Text(line, style=STYLES.get(state, ""), no_wrap=True) for state, line in lines)
+        shown.no_wrap, shown.overflow = True, "ellipsis"
+        return shown

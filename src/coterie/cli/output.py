@@ -1,0 +1,50 @@
+"""Where what a command says goes: results to standard output, everything else to standard error.
+
+A reader that goes away (`coterie runs | head -1`) does not disturb a command: what is said after that is dropped.
+"""
+
+import os
+import sys
+from typing import Any, TextIO
+
+
+def say(text: str) -> None:
+    """Print *text*, which ends in no newline, as a result."""
+    _write(sys.stdout, text + "\n")
+
+
+def say_json(value: Any) -> None:
+    """Print *value*, plain data or values of coterie, as one line of JSON."""
+    import msgspec
+
+    say(msgspec.json.encode(value, enc_hook=str).decode())
+
+
+def complain(text: str) -> None:
+    """Print *text*, which ends in no newline, on standard error."""
+    _write(sys.stderr, text + "\n")
+
+
+def prepare() -> None:
+    """Make sure that no character a terminal cannot show ends a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def finish() -> None:
+    """Hand over what was said, before the interpreter would do so and complain."""
+    for stream in (sys.stdout, sys.stderr):
+        _write(stream, "")
+
+
+def _write(stream: TextIO | None, text: str) -> None:
+    if stream is None:  # closed by the caller: `coterie … >&-`
+        return
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

@@ -1,0 +1,98 @@
+"""Reading a team's file for a command: the topology, the plan, and everything that was found."""
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from coterie import formats, planning
+from coterie.diagnostics import Diagnostic, Severity
+from coterie.errors import TopologyError, UsageError
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.topology.model import Topology
+
+ONLY_FOR_A_RUN = frozenset({"cannot-run-group", "no-flow"})
+"""Findings of planning that keep a file from running, though it is a valid file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """A file and what was found in it; *plan* is None when it cannot be run."""
+
+    file: str
+    text: str
+    topology: Topology | None
+    plan: Plan | None
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def valid(self) -> bool:
+        """Whether nothing that was found is an error."""
+        return not any(diagnostic.is_error for diagnostic in self.diagnostics)
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What a run of it should know beforehand."""
+        return tuple(one for one in self.diagnostics if one.severity is Severity.WARNING)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: `file, valid, diagnostics`."""
+        return {"file": self.file, "valid": self.valid, "diagnostics": [one.to_dict() for one in self.diagnostics]}
+
+
+def examine(file: Path, backend: str | None = None) -> Examined:
+    """Read *file* and plan it, as far as it goes, and say all that was found."""
+    source = formats.read(file)
+    plan: Plan | None = None
+    found = list(source.diagnostics)
+    if source.topology is not None and not source.has_errors:
+        plan, more = planning.plan(source.topology, backend=backend)
+        found += [*map(_for_any_use, more), *planning.not_executed(source.topology)]
+    diagnostics = tuple(_by_place(dict.fromkeys(found)))
+    return Examined(file=str(file), text=source.text, topology=source.topology, plan=plan, diagnostics=diagnostics)
+
+
+def plan_for_a_run(target: str, backend: str | None) -> tuple[Plan, Examined]:
+    """The plan of the team that *target* names, ready to run.
+
+    Raises:
+        UsageError: If *target* names nothing that can be run.
+        TopologyError: If the file is wrong, or cannot be run.
+    """
+    found = examine(_file(target), backend)
+    if found.plan is None or not found.valid:
+        wrong = [one for one in found.diagnostics if one.is_error or one.code in ONLY_FOR_A_RUN]
+        raise TopologyError(wrong, found.text)
+    return found.plan, found
+
+
+def thinks(plan: Plan | None) -> dict[str, str]:
+    """Who thinks at each node of *plan*, in a few words; nothing is known without a plan."""
+    return {name: _thinks(agent) for name, agent in plan.agents.items()} if plan is not None else {}
+
+
+def _thinks(agent: AgentPlan) -> str:
+    if agent.child is not None:
+        return f"topology {agent.child.name}"
+    steps = "; ".join(shlex.join(step) for step in agent.steps)
+    command = shlex.join(agent.argv) or steps
+    words = [agent.backend or ("nobody yet" if agent.kind == "agent" else ""), agent.model]
+    return " ".join(word for word in words if word) + (f": {command}" if command else "")
+
+
+def _file(target: str) -> Path:
+    path = Path(target)
+    if path.suffix == ".at" and path.is_file():
+        return path
+    if path.suffix == ".at":
+        raise UsageError(f"there is no file {target!r}; TARGET is an .at file")
+    raise UsageError(f"{target!r} cannot be run: TARGET is an .at file, the one notation that runs today")
+
+
+def _for_any_use(found: Diagnostic) -> Diagnostic:
+    return replace(found, severity=Severity.WARNING) if found.code in ONLY_FOR_A_RUN else found
+
+
+def _by_place(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return sorted(found, key=lambda one: one.span.offset if one.span is not None else -1)

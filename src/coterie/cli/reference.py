@@ -1,0 +1,69 @@
+"""Writes the reference page of the commands, `docs/commands.md`, from the commands themselves.
+
+python -m coterie.cli.reference > docs/commands.md
+"""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from coterie.cli.app import command
+
+HEAD = """\
+# Commands
+
+<!-- Written by `python -m coterie.cli.reference`; a test keeps it fresh. -->
+
+The exit status of every command says the outcome: 0 completed, 1 failed or invalid, 2 usage, 3 stopped by a limit,
+4 waiting for a human, 130 interrupted. Results go to standard output, errors and warnings to standard error. With
+`--json` a command prints the same as JSON. Options go before or after the words.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([HEAD, *_sections(command(), "coterie")])
+
+
+def _sections(found: Any, name: str) -> Iterator[str]:
+    """A section for each command at or below *found*."""
+    below = getattr(found, "commands", None)
+    if below is not None:
+        for word, each in below.items():
+            yield from _sections(each, f"{name} {word}")
+        return
+    yield f"## {name}\n"
+    yield f"```\n{' '.join([name, *map(_usage, _arguments(found)), '[OPTIONS]'])}\n```\n"
+    yield f"{inspect.cleandoc(found.help)}\n"
+    yield "| word or option | meaning |\n|---|---|"
+    yield from (f"| {_code(_words(param))} | {_cell(param.help)} |" for param in found.params)
+    yield ""
+
+
+def _arguments(found: Any) -> list[Any]:
+    return [param for param in found.params if param.param_type_name == "argument"]
+
+
+def _usage(argument: Any) -> str:
+    word = argument.metavar + (" …" if argument.nargs == -1 and "]" not in argument.metavar else "")
+    return word if argument.required else f"[{word}]"
+
+
+def _words(param: Any) -> str:
+    """How *param* is written: an argument's word, an option's names and its value's word."""
+    if param.param_type_name == "argument":
+        return str(param.metavar)
+    names = " / ".join([", ".join(sorted(param.opts, key=len)), *param.secondary_opts])
+    return names if param.is_flag else f"{names} {param.metavar}"
+
+
+def _code(text: str) -> str:
+    return f"`{_cell(text)}`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,187 @@
+"""`coterie run`, `resume` and `replay`: the journal at work."""
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.cli.options import STATE_DIR, AsJson, MaxCost, MaxParallel, MaxTurns, Park, Run, StateDir
+from coterie.cli.output import complain, say, say_json
+
+if TYPE_CHECKING:
+    from coterie.cli.watching import Watch
+    from coterie.planning.plan import Limits, Plan
+    from coterie.runs.launch import Outcome
+
+DEFAULT_PARALLEL = 16
+Backend = Annotated[
+    str | None, typer.Option("--backend", "-b", metavar="B", help="Who thinks where no agent says otherwise.")
+]
+
+
+def run(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="An .at file.", show_default=False)],
+    prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="What the team is asked.")] = None,
+    named: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="K=V", help="A named input: k=text, or k:=JSON. Repeatable."),
+    ] = None,
+    input_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Named inputs from a JSON object, or the prompt from any other file."),
+    ] = None,
+    backend: Backend = None,
+    max_turns: MaxTurns = None,
+    max_cost: MaxCost = None,
+    max_parallel: MaxParallel = None,
+    park: Park = None,
+    rehearse: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[SCRIPT.json]",
+            help="Try it without a model, in virtual time, with stand-ins; they follow the script, if one is given.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    state_dir: StateDir = STATE_DIR,
+) -> int:
+    """Run a team.
+
+    The status says how it ended: 0 completed, 1 failed, 3 stopped by a limit, 4 waiting for a human, 130 interrupted.
+    """
+    from coterie.cli.inputs import gather
+
+    given = gather(prompt, input_file, named or ())
+    plan = _plan(target, backend)
+    if rehearse is not None:
+        return _rehearse(plan, given, rehearse, _limits(max_turns, max_cost, max_parallel, None), as_json)
+    limits = _limits(max_turns, max_cost, max_parallel)
+
+    from coterie.runs import launch
+
+    def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
+        return launch.start(
+            plan,
+            given,
+            state_dir=state_dir,
+            limits=limits,
+            park=watch.parks,
+            observe=watch.observe,
+            human=watch.human,
+        )
+
+    return _watched(main, park, as_json, state_dir)
+
+
+def resume(
+    run: Run,
+    reload: Annotated[
+        Path | None,
+        typer.Option(
+            "--reload", metavar="FILE", help="Go on with the plan of FILE as it is now, not the recorded one."
+        ),
+    ] = None,
+    backend: Backend = None,
+    max_turns: MaxTurns = None,
+    max_cost: MaxCost = None,
+    max_parallel: MaxParallel = None,
+    park: Park = None,
+    as_json: AsJson = False,
+    state_dir: StateDir = STATE_DIR,
+) -> int:
+    """Carry a run on from where its journal ends.
+
+    Nothing that was finished is done again; what was in flight is asked again and told so. Limits count all that the
+    run has done so far. The status says what that of `run` says.
+    """
+    from coterie.errors import UsageError
+    from coterie.runs import index, launch
+
+    if backend is not None and reload is None:
+        raise UsageError("the recorded plan says who thinks; --backend needs --reload FILE")
+    folder = index.find(run, state_dir)
+    plan = _plan(str(reload), backend) if reload is not None else None
+    limits = _limits(max_turns, max_cost, max_parallel)
+
+    def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
+        return launch.resume(
+            folder.name,
+            state_dir=folder.parent.parent,
+            limits=limits,
+            park=watch.parks,
+            observe=watch.observe,
+            human=watch.human,
+            reload=plan,
+        )
+
+    return _watched(main, park, as_json, state_dir)
+
+
+def replay(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
+    """Check that today's engine decides a run as its journal says.
+
+    Nothing is changed and nobody is asked. Where they disagree the first such record is named, and the status is 1.
+    """
+    from coterie.cli import text
+    from coterie.runs import index, launch
+
+    folder = index.find(run, state_dir)
+    report = launch.replay(folder.name, state_dir=folder.parent.parent)
+    if as_json:
+        say_json({"run": report.run, "agrees": True, "records": report.records, "left": report.left})
+    else:
+        say(text.replayed(report))
+    return 0
+
+
+def _plan(target: str, backend: str | None) -> "Plan":
+    """The plan of *target*; its warnings are told."""
+    from coterie.cli.reading import plan_for_a_run
+
+    plan, found = plan_for_a_run(target, backend)
+    for diagnostic in found.warnings:
+        complain(diagnostic.render(found.text).rstrip("\n"))
+    return plan
+
+
+def _limits(
+    max_turns: int | None, max_cost: float | None, max_parallel: int | None, most: int | None = DEFAULT_PARALLEL
+) -> "Limits":
+    """What the options allow; *most* turns at once when no option says it."""
+    from coterie.planning.plan import Limits
+
+    return Limits(max_turns=max_turns, max_cost=max_cost, max_parallel=max_parallel or most)
+
+
+def _rehearse(plan: "Plan", given: dict[str, Any], script: str, limits: "Limits", as_json: bool) -> int:
+    """Run *plan* with stand-ins and print what happened; returns the status that a run would."""
+    from coterie.backends.scripted import read_script
+    from coterie.cli import text
+    from coterie.runs.rehearsal import rehearse
+
+    document = rehearse(plan, given, read_script(Path(script)) if script else None, limits)
+    if as_json:
+        say_json(document)
+    else:
+        say(text.rehearsal(document))
+    return int(document["exit"])
+
+
+def _watched(
+    main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]", park: bool | None, as_json: bool, state_dir: Path
+) -> int:
+    """Drive *main* with a display beside it, tell how it ended and return the status that says the same."""
+    from coterie.cli import text
+    from coterie.cli.driving import drive
+    from coterie.cli.watching import choose
+
+    with choose(park, as_json) as watch:
+        outcome = drive(main(watch))
+    if as_json:
+        say_json(text.outcome_data(outcome))
+    else:
+        say(text.outcome(outcome))
+        if hint := text.next_steps(outcome, state_dir):
+            complain(hint)
+    return outcome.exit

@@ -1,0 +1,27 @@
+"""Every text that a command prints for people: values in, text out. Nothing is printed here."""
+
+from coterie.cli.text.endings import next_steps, outcome, outcome_data, replayed, result, usage
+from coterie.cli.text.looks import question, runs, timeline, turn, usage_table, why
+from coterie.cli.text.progress import Progress, tree
+from coterie.cli.text.rehearsals import rehearsal
+from coterie.cli.text.teams import outline, verdict
+
+__all__ = [
+    "Progress",
+    "next_steps",
+    "outcome",
+    "outcome_data",
+    "outline",
+    "question",
+    "rehearsal",
+    "replayed",
+    "result",
+    "runs",
+    "timeline",
+    "tree",
+    "turn",
+    "usage",
+    "usage_table",
+    "verdict",
+    "why",
+]

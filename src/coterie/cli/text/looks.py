@@ -1,0 +1,79 @@
+"""Texts on runs that are looked into: lists, timelines, use, turns."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from coterie.cli.text.words import as_json, clock, table
+from coterie.views.words import listed
+
+if TYPE_CHECKING:
+    from coterie.backends.base import Request
+    from coterie.runs.index import Entry
+    from coterie.views.timeline import Line
+    from coterie.views.usage import Totals, UsageView
+    from coterie.views.why import Reason
+
+
+def runs(found: "Sequence[tuple[Entry, str]]") -> str:
+    """A table of runs, each with how it stands with it."""
+    if not found:
+        return "no runs yet: `coterie run FILE.at` starts one"
+    rows = [(one.run, one.topology, _date(one.started), state) for one, state in found]
+    return table(rows, ("run", "team", "started", "state"))
+
+
+def timeline(lines: "Iterable[Line]") -> str:
+    """One line for each record: its number, when, what."""
+    return "\n".join(f"{line.seq:>5}  {clock(line.seconds)}  {line.text}" for line in lines)
+
+
+def why(reasons: "Iterable[Reason]") -> str:
+    """The chain of causes of a turn, nearest first."""
+    return "\n".join(f"{reason.seq:>5}  {reason.text}" for reason in reasons)
+
+
+def usage_table(view: "UsageView") -> str:
+    """What each agent used, and all together."""
+    rows = [_used(name, totals) for name, totals in view.agents.items()]
+    head = ("agent", "turns", "attempts", "nested", "tokens in", "tokens out", "cost", "seconds")
+    return table([*rows, _used("total", view.total)], head)
+
+
+def turn(found: Mapping[str, Any], began: float) -> str:
+    """What a turn was asked, what it answered, and how its attempts went; *began* is when its run did."""
+    lines = [f"{found['turn']}: {found['state']}" + (f" ({found['reason']})" if found["reason"] else "")]
+    if found["inputs"]:
+        lines.append(f"marked by {listed(found['inputs'])}")
+    lines += [_attempt(one, began) for one in found["attempts"]]
+    if found["child"]:
+        lines.append(f"its child run: coterie inspect '{found['child']}'")
+    exact = "" if found["prompt_is_exact"] else " (not to the letter: what it reads has changed since)"
+    lines += ["", f"── asked{exact} ──", found["prompt"]]
+    if found["outputs"]:
+        lines += ["", "── outputs ──", *(f"{name} = {as_json(value)}" for name, value in found["outputs"].items())]
+    if found["text"]:
+        lines += ["", "── answered ──", found["text"].rstrip("\n")]
+    return "\n".join(lines)
+
+
+def question(request: "Request") -> str:
+    """A question to a human at the terminal."""
+    return f"\n── {request.turn} asks you ──\n{request.prompt}"
+
+
+def _attempt(one: Mapping[str, Any], began: float) -> str:
+    until = clock(one["finished"] - began) if one["finished"] is not None else "now"
+    why = ": ".join(part for part in (one["kind"], one["reason"]) if part)
+    return f"attempt {one['n']}: {one['state']}, {clock(one['started'] - began)} – {until}" + (
+        f" ({why})" if why else ""
+    )
+
+
+def _used(name: str, totals: "Totals") -> tuple[str, ...]:
+    counts = (totals.turns, totals.attempts, totals.nested, totals.input_tokens, totals.output_tokens)
+    return (name, *map(str, counts), f"${totals.cost:.4f}", f"{totals.seconds:.1f}")
+
+
+def _date(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

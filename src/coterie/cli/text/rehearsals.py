@@ -1,0 +1,38 @@
+"""Texts on a rehearsal."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from coterie.cli.text.words import as_json, clock
+from coterie.views.words import arrow
+
+
+def rehearsal(document: Mapping[str, Any], indent: str = "") -> str:
+    """What happened in a rehearsal: every turn with its times, what marked it, what it answered and what fired."""
+    lines: list[str] = []
+    for turn in document["turns"]:
+        lines += _rehearsed(turn, indent)
+    if document["never_ran"]:
+        lines.append(f"{indent}never ran: {', '.join(document['never_ran'])}")
+    lines.append(f"{indent}{document['outcome']} (rehearsed: nobody was asked)" if not indent else indent + "ended")
+    return "\n".join(lines)
+
+
+def _rehearsed(turn: Mapping[str, Any], indent: str) -> Iterable[str]:
+    took = f"{clock(turn['started'])} – {clock(turn['finished']) if turn['finished'] is not None else 'open'}"
+    marks = f" <- {', '.join(turn['marked_by'])}" if turn["marked_by"] else ""
+    yield f"{indent}{took}  {turn['agent']}#{turn['n']}{marks}"
+    space = f"{indent}    "
+    if failure := turn.get("failure"):
+        yield f"{space}failed ({failure['kind']}): {failure['reason']}"
+    if turn["outputs"]:
+        yield space + ", ".join(f"{name} = {as_json(value)}" for name, value in turn["outputs"].items())
+    for source, targets in turn["fired"]:
+        yield space + arrow((source, tuple(targets)))
+    for source, targets in turn["exhausted"]:
+        yield f"{space}{arrow((source, tuple(targets)))} has fired as often as it may"
+    if turn["forced"]:
+        source, targets = turn["forced"]
+        yield f"{space}{arrow((source, tuple(targets)))} (forced)"
+    if child := turn.get("child"):
+        yield rehearsal(child, space)

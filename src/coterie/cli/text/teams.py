@@ -1,0 +1,44 @@
+"""Texts on a team's file: what was found in it, and what it says."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from coterie.views.words import arrow, plural
+
+if TYPE_CHECKING:
+    from coterie.cli.reading import Examined
+    from coterie.topology.outline import Outline, OutlinedArrow, OutlinedNode
+
+
+def verdict(found: "Examined") -> str:
+    """`FILE: ok`, `FILE: ok, 1 warning`, `FILE: 2 errors, 1 warning`."""
+    severities = [diagnostic.severity.value for diagnostic in found.diagnostics]
+    counts = [plural(n, noun) for noun in ("error", "warning") if (n := severities.count(noun))]
+    return f"{found.file}: {', '.join([*(['ok'] if found.valid else []), *counts])}"
+
+
+def outline(team: "Outline") -> str:
+    """A team as a tree: its nodes, who thinks there, what they give back, and their arrows with bounds."""
+    lines = [team.name + (f" [{', '.join(team.patterns)}]" if team.patterns else "")]
+    if team.description:
+        lines.append(f"  {team.description}")
+    for node in team.nodes:
+        lines += _node(node)
+    return "\n".join(lines)
+
+
+def _node(node: "OutlinedNode") -> Iterable[str]:
+    about = [node.kind, *([node.thinks] if node.thinks else []), *([] if node.in_flow else ["not in the flow"])]
+    below = [f"gives {output}" for output in node.outputs] + [_arrow(one) for one in node.arrows]
+    yield f"├─ {node.name} ({', '.join(about)})"
+    for line in below:
+        yield f"│    {line}"
+
+
+def _arrow(one: "OutlinedArrow") -> str:
+    bound = ""
+    if one.max is not None:
+        bound = f"max {one.max}" + (" (implied: the file gives none)" if one.implied else "")
+        bound += f" per {one.per}" if one.per != "run" else ""
+    attributes = [*([f"when {one.when}"] if one.when else []), *([bound] if bound else [])]
+    return arrow(("", one.targets)).lstrip() + (f"  [{', '.join(attributes)}]" if attributes else "")

@@ -1,0 +1,103 @@
+"""The friendly functions: load a team, run it, resume a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from coterie import formats, planning
+from coterie.errors import TopologyError
+from coterie.planning.plan import Limits, Plan
+from coterie.runs import index, launch
+from coterie.runs.folder import STATE_DIR
+from coterie.runs.launch import AskHuman, Outcome
+from coterie.runs.live import Observe
+from coterie.topology.model import Topology
+
+
+def load(path: str | Path) -> Topology:
+    """Read a team's file.
+
+    Raises:
+        TopologyError: If it is wrong; it carries everything that was found.
+    """
+    source = formats.read(Path(path))
+    if source.topology is None or source.has_errors:
+        raise TopologyError(source.diagnostics, source.text)
+    return source.topology
+
+
+def plan(topology: Topology, *, backend: str | None = None) -> Plan:
+    """Resolve every default and precedence of *topology*; *backend* thinks where no agent says otherwise.
+
+    Raises:
+        TopologyError: If it cannot be run.
+    """
+    made, found = planning.plan(topology, backend=backend)
+    if made is None or any(diagnostic.is_error for diagnostic in found):
+        raise TopologyError(found)
+    return made
+
+
+async def run(
+    team: Topology | Plan | str | Path,
+    given: str | Mapping[str, Any] = "",
+    *,
+    backend: str | None = None,
+    limits: Limits | None = None,
+    park: bool = True,
+    observe: Observe | None = None,
+    human: AskHuman | None = None,
+    state_dir: str | Path = STATE_DIR,
+) -> Outcome:
+    """Run a team once; its journal lies under *state_dir*, so that it can be killed anywhere and resumed.
+
+    Args:
+        team: A topology, a plan, or the path of a team's file.
+        given: The prompt, or named values, `prompt` among them.
+        backend: Who thinks where no agent says otherwise.
+        park: End, with `waiting`, when nothing runs but humans and timers.
+        observe: Called with a run's id and each record, as it is appended.
+        human: Asks a human; without it humans answer through the run's inbox.
+
+    Raises:
+        TopologyError: If the team cannot be run.
+        JournalFailed: If the journal could not be written.
+    """
+    topology = load(team) if isinstance(team, str | Path) else team
+    return await launch.start(
+        topology if isinstance(topology, Plan) else plan(topology, backend=backend),
+        {"prompt": given} if isinstance(given, str) else dict(given),
+        state_dir=Path(state_dir),
+        limits=limits,
+        park=park,
+        observe=observe,
+        human=human,
+    )
+
+
+async def resume(
+    run: str = "last",
+    *,
+    limits: Limits | None = None,
+    park: bool = True,
+    observe: Observe | None = None,
+    human: AskHuman | None = None,
+    state_dir: str | Path = STATE_DIR,
+) -> Outcome:
+    """Carry a run on from where its journal ends; see `run` for the arguments.
+
+    Args:
+        run: Its id, the beginning of one, or `last`.
+
+    Raises:
+        NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be carried on.
+    """
+    folder = index.find(run, Path(state_dir))
+    return await launch.resume(
+        folder.name,
+        state_dir=folder.parent.parent,
+        limits=limits,
+        park=park,
+        observe=observe,
+        human=human,
+    )

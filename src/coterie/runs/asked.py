@@ -1,0 +1,80 @@
+"""What a turn was asked, told again: the journal up to its start, through the engine that decided it."""
+
+import hashlib
+
+import msgspec
+from msgspec import Struct
+
+from coterie.engines.commands import Ask
+from coterie.errors import NoSuchTurn
+from coterie.journal.base import Store
+from coterie.journal.records import RunStarted, TurnStarted
+from coterie.planning.plan import Plan, from_json
+from coterie.runs.commands import Again, Turn
+from coterie.runs.engines import make_engine
+from coterie.runs.fold import Fold
+from coterie.runs.live import Place
+from coterie.runs.prompts import render
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """A question as it was put.
+
+    Attributes:
+        same: Whether it is to the letter what was asked then; files that an agent reads may have changed since.
+    """
+
+    turn: str
+    attempt: int
+    prompt: str
+    same: bool
+
+
+def asked(store: Store, run: str, turn: str, place: Place | None = None) -> Asked:
+    """The question of the latest attempt of *turn* in *run*, which may be a child run.
+
+    Raises:
+        NoSuchTurn: If the turn never started there.
+        ReplayMismatch: If today's engine decides otherwise than the journal says.
+    """
+    place = place or Place()
+    records = list(store.read(run))
+    starts = [record for record in records if isinstance(record, TurnStarted)]
+    start = next((record for record in reversed(starts) if record.turn == turn), None)
+    if start is None or start.cause is None:
+        raise NoSuchTurn(run, turn, dict.fromkeys(record.turn for record in starts))
+    fold = _fold(run, plan_of(store, run))
+    fold.fold(record for record in records if record.seq < start.seq)
+    prompt = render(fold, _turn(fold, start), place.read_file, lambda name, k: place.how_far(run, name, k))
+    digest = hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
+    return Asked(turn=turn, attempt=start.attempt, prompt=prompt, same=digest == start.prompt)
+
+
+def plan_of(store: Store, run: str) -> Plan:
+    """The plan that *run* was started with; a child run's is part of its parent's."""
+    parent, below, attempt = run.rpartition("/")
+    if not below:
+        first = next(iter(store.read(run)))
+        assert isinstance(first, RunStarted)
+        return from_json(first.plan)
+    agent = attempt.partition("#")[0]
+    child = plan_of(store, parent).agents[agent].child
+    assert child is not None
+    return child
+
+
+def _fold(run: str, plan: Plan) -> Fold:
+    engine, agents = make_engine(plan)
+    return Fold(run, engine, agents)
+
+
+def _turn(fold: Fold, start: TurnStarted) -> Turn:
+    """The turn as it stood when *start* was about to be written."""
+    assert start.cause is not None
+    match fold.todo[start.cause]:
+        case Ask() as ask:
+            return Turn(ask=ask, attempt=1)
+        case Again() as again:
+            return msgspec.structs.replace(fold.turns[again.turn], attempt=again.attempt)
+        case other:
+            raise AssertionError(f"{other} starts no turn")
