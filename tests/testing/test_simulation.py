@@ -13,6 +13,7 @@ from coterie.backends.base import Request
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record
 from coterie.planning.plan import Plan
 from coterie.runs.core import Core
+from coterie.runs.fold import Fold
 from coterie.runs.shell import Live, Shell
 from coterie.testing import SimulationFailed, simulate
 
@@ -83,12 +84,12 @@ def causes_ignored(patch: pytest.MonkeyPatch) -> None:
     def settle(core: Core, record: Record) -> Any:
         return core.todo.get(record.cause) if record.cause is not None else None
 
-    patch.setattr(Core, "_settle", settle)
+    patch.setattr(Fold, "_settle", settle)
 
 
 def nested_run_retried(patch: pytest.MonkeyPatch) -> None:
     """A child run that was cut off is asked again instead of continued."""
-    patch.setattr(Core, "_goes_on", lambda core, agent: core.is_human(agent))
+    patch.setattr(Core, "_goes_on", lambda core, agent: core.kind(agent) == "human")
 
 
 def interruption_counted(patch: pytest.MonkeyPatch) -> None:
@@ -99,7 +100,7 @@ def interruption_counted(patch: pytest.MonkeyPatch) -> None:
         core.turns[record.turn].tally.interrupted += 1
         return core._after_failure(failed)
 
-    patch.setattr(Core, "_after_interruption", after)
+    patch.setattr(Fold, "_after_interruption", after)
 
 
 def waiting_retry_kept(patch: pytest.MonkeyPatch) -> None:
@@ -113,8 +114,8 @@ def waiting_retry_kept(patch: pytest.MonkeyPatch) -> None:
             core.todo[waiting] = kept
             core._waiting[record.turn] = waiting
 
-    real = Core._end_turn
-    patch.setattr(Core, "_end_turn", end)
+    real = Fold._end_turn
+    patch.setattr(Fold, "_end_turn", end)
 
 
 def stale_accepted(patch: pytest.MonkeyPatch) -> None:

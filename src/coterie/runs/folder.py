@@ -14,7 +14,7 @@ import msgspec
 from coterie.backends.base import Event
 from coterie.ids import attempt_id, folder_name
 from coterie.journal.jsonl import JsonlStore
-from coterie.runs.shell import Place
+from coterie.runs.live import Place
 
 STATE_DIR = ".coterie"
 READ_MOST = 20_000

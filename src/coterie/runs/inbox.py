@@ -24,7 +24,8 @@ from coterie.ids import new_message_id
 from coterie.journal.lock import is_held
 from coterie.journal.records import AttemptFailed, EventInvalid, MessageRefused, OperatorSaid
 from coterie.runs.folder import control
-from coterie.runs.shell import Live, Shell
+from coterie.runs.live import Live
+from coterie.runs.shell import Shell
 
 ANSWER_WITHIN = 10.0
 """Seconds for which a sender waits for the verdict of a living owner."""

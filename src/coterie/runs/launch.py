@@ -13,15 +13,16 @@ from coterie.diagnostics import error
 from coterie.errors import TopologyError
 from coterie.ids import new_run_id
 from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import NO_USAGE, Record, RunStarted, Usage
+from coterie.journal.records import NO_USAGE, RunStarted, Usage
 from coterie.planning.plan import AgentPlan, Limits, Plan, from_json
 from coterie.runs import index
 from coterie.runs.commands import Again
-from coterie.runs.core import Core
 from coterie.runs.engines import make_engine
+from coterie.runs.fold import Fold
 from coterie.runs.folder import DiskPlace
 from coterie.runs.inbox import Inbox
-from coterie.runs.shell import Ended, Observe, Shell, Waiting
+from coterie.runs.live import Ended, Observe, Waiting
+from coterie.runs.shell import Shell
 from coterie.runs.turns import LocalTurns, Turns
 
 AskHuman = Callable[[Request], Awaitable[str]]
@@ -279,7 +280,7 @@ def _overshoot(ended: Ended, limits: Limits) -> str:
 
 def _replay(store: JsonlStore, run: str, plan: Plan) -> ReplayReport:
     engine, agents = make_engine(plan)
-    core = Core(run, engine, agents, _never, lambda core, turn: "", lambda prompt: "")
+    core = Fold(run, engine, agents)
     left: list[str] = []
     for record in store.read(run):
         core.apply(record)
@@ -299,7 +300,3 @@ def _replay(store: JsonlStore, run: str, plan: Plan) -> ReplayReport:
                 records += report.records
                 left += [f"{below}: {what}" for what in report.left] if turn.status != "ended" else []
     return ReplayReport(run=run, records=records, left=tuple(left))
-
-
-def _never(record: Record) -> None:
-    raise AssertionError("a replay writes nothing")

@@ -12,7 +12,7 @@ from typing import Any
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs.commands import Turn
-from coterie.runs.core import Core
+from coterie.runs.fold import Fold
 
 ReadFile = Callable[[str], str | None]
 """Gives the text of a file that an agent `reads`, or None when there is none."""
@@ -20,7 +20,7 @@ HowFar = Callable[[str, int], str]
 """Gives what an earlier attempt of a turn had said when it was cut off: `how_far(turn, attempt)`."""
 
 
-def render(core: Core, turn: Turn, read: ReadFile = lambda name: None, how_far: HowFar = lambda turn, k: "") -> str:
+def render(core: Fold, turn: Turn, read: ReadFile = lambda name: None, how_far: HowFar = lambda turn, k: "") -> str:
     """The whole question of *turn*'s current attempt.
 
     A question that the engine wrote itself stands as it is; only the notes on earlier attempts join it.
@@ -44,7 +44,7 @@ def render(core: Core, turn: Turn, read: ReadFile = lambda name: None, how_far: 
     return "\n\n".join(parts)
 
 
-def context(core: Core, turn: Turn) -> dict[str, Any]:
+def context(core: Fold, turn: Turn) -> dict[str, Any]:
     """The same question as data, for programs: `task`, `input`, `inputs`, `reads` (results only) and `wanted`."""
     given = core.started.input if core.started else {}
     agent = core.agents.get(turn.ask.instead_of or turn.ask.agent)
@@ -57,7 +57,7 @@ def context(core: Core, turn: Turn) -> dict[str, Any]:
     }
 
 
-def inputs(core: Core, turn: Turn) -> list[TurnFinished]:
+def inputs(core: Fold, turn: Turn) -> list[TurnFinished]:
     """The results that the question shows: of the turns that marked it, then its own earlier one."""
     ask = turn.ask
     found = [result for name in ask.inputs if (result := core.turns[name].result) is not None]
@@ -92,7 +92,7 @@ def _task(given: dict[str, Any]) -> list[str]:
     return parts
 
 
-def _result(core: Core, result: TurnFinished) -> str:
+def _result(core: Fold, result: TurnFinished) -> str:
     agent = _author(core, result)
     text = f"# Result of {agent} ({result.turn})\n\n{result.text}"
     shown = result.outputs
@@ -105,16 +105,16 @@ def _result(core: Core, result: TurnFinished) -> str:
     return text
 
 
-def _as_data(core: Core, result: TurnFinished) -> dict[str, Any]:
+def _as_data(core: Fold, result: TurnFinished) -> dict[str, Any]:
     return {"agent": _author(core, result), "turn": result.turn, "text": result.text, "outputs": result.outputs}
 
 
-def _author(core: Core, result: TurnFinished) -> str:
+def _author(core: Fold, result: TurnFinished) -> str:
     ask = core.turns[result.turn].ask
     return ask.instead_of or ask.agent
 
 
-def _read(core: Core, name: str, read: ReadFile) -> str:
+def _read(core: Fold, name: str, read: ReadFile) -> str:
     result = core.latest.get(name)
     if result is not None:
         return _result(core, result)

@@ -21,8 +21,8 @@ from coterie.journal.records import (
     TurnStarted,
 )
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.core import Core
 from coterie.runs.engines import make_engine
+from coterie.runs.fold import Fold
 from coterie.runs.launch import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT, outcome
 from coterie.runs.shell import Shell
 
@@ -70,13 +70,13 @@ def rehearse(plan: Plan, given: dict[str, Any], script: Script | None = None, li
 def _document(store: MemoryStore, run: str, plan: Plan) -> dict[str, Any]:
     """What happened in *run*, its child runs included: the journal, read through the engine that decided it."""
     engine, agents = make_engine(plan)
-    core = Core(run, engine, agents, lambda record: None, lambda core, turn: "", lambda prompt: "")
+    fold = Fold(run, engine, agents)
     turns: dict[str, dict[str, Any]] = {}
     for record in store.read(run):
-        core.apply(record)
+        fold.apply(record)
         match record:
             case TurnStarted(turn=name, attempt=1):
-                turns[name] = _started(core, record)
+                turns[name] = _started(fold, record)
             case TurnFinished(turn=name) | TurnFailed(turn=name) | TurnCancelled(turn=name) if name in turns:
                 turns[name] |= {"finished": record.at, "outputs": getattr(record, "outputs", {})}
                 if isinstance(record, TurnFailed):
@@ -84,22 +84,22 @@ def _document(store: MemoryStore, run: str, plan: Plan) -> dict[str, Any]:
                 if isinstance(engine, Flow) and engine.decision is not None and engine.decision.turn == name:
                     turns[name] |= _fired(engine.decision)
     for name, turn in turns.items():
-        agent = agents.get(core.turns[name].ask.agent)
+        agent = agents.get(fold.turns[name].ask.agent)
         if agent is not None and agent.child is not None:
-            below = child_run_id(run, name, core.turns[name].attempt)
+            below = child_run_id(run, name, fold.turns[name].attempt)
             turn["child"] = {**_ending(store, below), **_document(store, below, agent.child)}
-    ran = {_author(core, name) for name in turns} | {turn["agent"] for turn in turns.values()}
+    ran = {_author(fold, name) for name in turns} | {turn["agent"] for turn in turns.values()}
     mentions = plan.coordination.mentions if plan.coordination is not None else ()
     return {"turns": list(turns.values()), "never_ran": [name for name in mentions if name not in ran]}
 
 
-def _started(core: Core, record: TurnStarted) -> dict[str, Any]:
+def _started(fold: Fold, record: TurnStarted) -> dict[str, Any]:
     return {
         "agent": record.agent,
         "n": int(record.turn.rpartition("#")[2]),
         "started": record.at,
         "finished": None,
-        "marked_by": [_author(core, name) for name in record.inputs],
+        "marked_by": [_author(fold, name) for name in record.inputs],
         "outputs": {},
         "fired": [],
         "exhausted": [],
@@ -115,9 +115,9 @@ def _fired(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _author(core: Core, turn: str) -> str:
+def _author(fold: Fold, turn: str) -> str:
     """Whose turn it was: a fallback's counts as that of the agent it stood in for."""
-    ask = core.turns[turn].ask
+    ask = fold.turns[turn].ask
     return ask.instead_of or ask.agent
 
 

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
-from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Session
+from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request
 from coterie.clock import Clock
 from coterie.engines.commands import Emit, Engine, Failed, Reply
 from coterie.errors import CoterieError, RunIsFinished
 from coterie.ids import child_run_id
-from coterie.journal.base import Store, Writer
+from coterie.journal.base import Store
 from coterie.journal.records import (
     NO_USAGE,
     AttemptInterrupted,
@@ -38,93 +37,10 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
 from coterie.runs.commands import Effect, Halt, ReadPlan, Start, Turn, Wait
 from coterie.runs.core import Core
+from coterie.runs.fold import Fold
+from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Told, Waiting
 from coterie.runs.prompts import context, render
 from coterie.runs.turns import Turns, ask
-
-Observe = Callable[[str, Record], None]
-MakeEngine = Callable[[Plan], tuple[Engine, Mapping[str, AgentPlan]]]
-"""Gives the engine of a plan, and the agents it may ask."""
-
-
-class Waiting(Struct, frozen=True, kw_only=True):
-    """A question that waits for a human."""
-
-    run: str
-    turn: str
-    agent: str
-    prompt: str = ""
-
-
-class Ended(Struct, frozen=True, kw_only=True):
-    """How an owner's time with a run ended.
-
-    Attributes:
-        status: `completed`, `failed` or `stopped` (it can be resumed).
-        waiting: The questions to humans that are open.
-    """
-
-    run: str
-    status: str
-    reason: str = ""
-    result: Any = None
-    usage: Usage = NO_USAGE
-    waiting: tuple[Waiting, ...] = ()
-
-
-class Told(Struct, frozen=True, kw_only=True):
-    """An effect of the shell's own: the run is over, and whoever asked may hear of it."""
-
-
-class Cut(Struct, frozen=True, kw_only=True):
-    """An effect of the shell's own: interrupt the attempt that runs for this turn."""
-
-    turn: str
-
-
-class Place:
-    """Where a run's files lie. This one keeps nothing; `coterie.runs.folder` has the one on disk."""
-
-    def folder(self, run: str) -> Path | None:
-        """The folder of *run*, or None."""
-        return None
-
-    def attempt_folder(self, run: str, turn: str, attempt: int) -> Path | None:
-        """The folder of an attempt, or None."""
-        return None
-
-    def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
-        """Keep what an attempt says, for watchers."""
-
-    def how_far(self, run: str, turn: str, attempt: int) -> str:
-        """What an attempt had said before it was cut off."""
-        return ""
-
-    def read_file(self, name: str) -> str | None:
-        """The text of a file that an agent reads, or None."""
-        return None
-
-
-class Live:
-    """One run of the tree while it is driven."""
-
-    def __init__(self, run: str, plan: Plan, core: Core, writer: Writer, parent: "tuple[Live, Start] | None") -> None:
-        self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
-        self.outbox: list[Effect | Cut | Told] = []
-        self.syncing = False
-        self.reap: list[AttemptLaunched] | None = None
-        self.attempts: dict[str, asyncio.Task[None]] = {}
-        self.sessions: dict[str, Session] = {}
-        self.children: dict[str, Live] = {}
-        self.held: dict[str, Cause] = {}
-        """Retries that a human must allow first, by turn."""
-
-    def humans(self) -> list[Turn]:
-        """The turns that wait for a human's answer."""
-        return [
-            turn
-            for turn in self.core.turns.values()
-            if (turn.status == "running" and self.core.is_human(turn.ask.agent)) or turn.ask.turn in self.held
-        ]
 
 
 class Shell:
@@ -315,7 +231,9 @@ class Shell:
         spent = self._spent()
         if limits.max_cost is not None and spent.cost >= limits.max_cost:
             return False
-        return again or limits.max_turns is None or spent.turns < limits.max_turns or not live.core.takes_place(agent)
+        return (
+            again or limits.max_turns is None or spent.turns < limits.max_turns or live.core.kind(agent) == "topology"
+        )
 
     # -- a run --------------------------------------------------------------------------------------------------------
 
@@ -362,7 +280,7 @@ class Shell:
             cwd="" if child or self._cwd is None else str(self._cwd),
         )
 
-    def _render(self, core: Core, turn: Turn) -> str:
+    def _render(self, core: Fold, turn: Turn) -> str:
         return render(core, turn, self._place.read_file, lambda name, k: self._place.how_far(core.run, name, k))
 
     def _pump(self, live: Live) -> None:

@@ -45,7 +45,8 @@ from coterie.runs.commands import ReadPlan, Wait
 from coterie.runs.core import Core
 from coterie.runs.engines import make_engine
 from coterie.runs.retries import MAX_CRASHES
-from coterie.runs.shell import MakeEngine, Shell
+from coterie.runs.live import MakeEngine
+from coterie.runs.shell import Shell
 from coterie.topology.model import Topology
 
 Reload = Callable[[str, Plan], ConfigChanged]

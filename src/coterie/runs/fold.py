@@ -1,0 +1,245 @@
+"""What the journal of a run says: its fold, and what is left to do. Reading a run needs no more than this.
+
+Every command has the identity (seq of the record that caused it, index). The record that carries it out names it as
+`cause`. After a fold, the commands without such a record are exactly what is left to do, in order.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from coterie.engines.commands import Ask, Command, Engine, Note, Reload, Stop
+from coterie.errors import ReplayMismatch
+from coterie.journal.records import (
+    NO_USAGE,
+    AttemptFailed,
+    AttemptInterrupted,
+    AttemptLaunched,
+    Cause,
+    ConfigChanged,
+    ConfigRejected,
+    Record,
+    RunFinished,
+    RunOwned,
+    RunStarted,
+    RunStopped,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+    Usage,
+)
+from coterie.planning.plan import AgentPlan, Limits
+from coterie.runs.commands import Again, Turn, carries_out, describe
+
+
+class Fold:
+    """The state of one run, after the records that were applied.
+
+    Args:
+        agents: The plan's agents by name; one the plan does not know is asked under default rules.
+
+    Attributes:
+        turns: By id, in the order they were started.
+        latest: Each agent's latest result; a fallback's counts as that of the agent it stood in for.
+        messages: The ids of the messages that were recorded.
+        busy: Turns that run here and take a slot: no humans, no child runs.
+        todo: What is decided and not yet carried out, in order.
+        stopping: The engine's wish to let go of the run, if it has one.
+    """
+
+    def __init__(self, run: str, engine: Engine, agents: Mapping[str, AgentPlan]) -> None:
+        self.run, self.engine, self.agents = run, engine, agents
+        self.seq, self.at, self.epoch = 0, 0.0, 0
+        self.limits = Limits()
+        self.started: RunStarted | None = None
+        self.finished: RunFinished | None = None
+        self.stopped = ""
+        self.turns: dict[str, Turn] = {}
+        self.latest: dict[str, TurnFinished] = {}
+        self.messages: set[str] = set()
+        self.busy = 0
+        self.taken = 0
+        self.used = NO_USAGE
+        self.todo: dict[Cause, Command | Again] = {}
+        self.stopping: Cause | None = None
+        self._at_once: deque[Cause] = deque()
+        self._asks: deque[Cause] = deque()
+        self._fresh: list[Cause] = []
+        self._waiting: dict[str, Cause] = {}
+        """What is decided for each turn that does not run: its Ask, its Again, or the Note of its failure."""
+
+    @property
+    def spent(self) -> Usage:
+        """What this run used, its finished children included."""
+        return self.used + Usage(turns=self.taken)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the owner may still write: the run neither ended nor was let go of."""
+        return self.finished is None and not self.stopped
+
+    @property
+    def wants_stop(self) -> str:
+        """Why the engine wants to let go of the run, or an empty text."""
+        command = self.todo.get(self.stopping) if self.stopping is not None else None
+        return command.reason if isinstance(command, Stop) else ""
+
+    def kind(self, agent: str) -> str:
+        """What *agent* is: `agent`, `action`, `gate`, `human` or `topology`."""
+        known = self.agents.get(agent)
+        return known.kind if known is not None else "agent"
+
+    def takes_a_slot(self, agent: str) -> bool:
+        """Whether a turn of *agent* counts against `max_parallel`; it is cut off by a crash, too."""
+        return self.kind(agent) not in ("topology", "human")
+
+    def fold(self, records: Iterable[Record]) -> None:
+        """Fold a journal in."""
+        for record in records:
+            self.apply(record)
+
+    def apply(self, record: Record) -> None:
+        """Fold one record in; the same live, at resume and in a replay.
+
+        Raises:
+            ReplayMismatch: If the record carries out what nobody wanted, or ends a turn that does not run.
+        """
+        if record.seq != self.seq + 1:
+            raise ReplayMismatch(self.run, record.seq, f"seq {record.seq}", f"seq {self.seq + 1}")
+        command = self._settle(record)
+        self.seq, self.at = record.seq, record.at
+        follows: list[Command | Again] = []
+        match record:
+            case TurnStarted():
+                self._begin(record, command)
+            case AttemptLaunched():
+                self._running(record, record.turn).launched.append(record)
+            case AttemptFailed():
+                follows.append(self._after_failure(record))
+            case AttemptInterrupted():
+                follows.append(self._after_interruption(record))
+            case TurnFinished() | TurnFailed() | TurnCancelled():
+                self._end_turn(record)
+            case RunStarted():
+                self.started = record
+            case RunOwned():
+                self.epoch, self.limits, self.stopped = record.epoch, record.limits, ""
+                self._void_stops()
+            case RunStopped():
+                self.stopped = record.reason
+            case RunFinished():
+                self.finished = record
+        if message := getattr(record, "message", ""):
+            self.messages.add(message)
+        follows.extend(self.engine.step(record))
+        if self.finished is not None:
+            self.todo.clear()
+            return
+        for k, wanted in enumerate(follows):
+            self._want((record.seq, k), wanted)
+
+    def _settle(self, record: Record) -> Command | Again | None:
+        """Take the command that *record* carries out off the list of what is left to do."""
+        cause = record.cause
+        if cause is None:
+            if isinstance(record, TurnStarted | TurnFailed | ConfigChanged | ConfigRejected):
+                raise ReplayMismatch(self.run, record.seq, describe(record), "a cause")
+            return None
+        command = self.todo.pop(cause, None)
+        if command is None or not carries_out(record, command):
+            wanted = "nothing there" if command is None else describe(command)
+            raise ReplayMismatch(self.run, record.seq, f"{describe(record)} (cause {cause})", wanted)
+        return command
+
+    def _want(self, cause: Cause, command: Command | Again) -> None:
+        self.todo[cause] = command
+        match command:
+            case Ask():
+                self._asks.append(cause)
+                self._waiting[command.turn] = cause
+            case Again():
+                self._fresh.append(cause)
+                self._waiting[command.turn] = cause
+            case Reload():
+                self._fresh.append(cause)
+            case Stop():
+                self.stopping = cause
+            case Note(record=TurnFailed(turn=turn)):
+                self._at_once.append(cause)
+                self._waiting[turn] = cause
+            case _:
+                self._at_once.append(cause)
+
+    def _begin(self, record: TurnStarted, command: Command | Again | None) -> None:
+        del self._waiting[record.turn]
+        if isinstance(command, Ask):
+            self.turns[record.turn] = turn = Turn(ask=command)
+            self.taken += self.kind(command.agent) != "topology"  # a child run's own turns count instead
+        else:
+            turn = self.turns[record.turn]
+        turn.attempt, turn.status, turn.asked = record.attempt, "running", record.at
+        self.busy += self.takes_a_slot(turn.ask.agent)
+
+    def _after_failure(self, record: AttemptFailed) -> Command | Again:
+        turn = self._pause(record, record.turn)
+        self._use(record.usage)
+        turn.failure = record
+        wait = turn.tally.after_failure(record, self._agent(turn).retry)
+        if wait is None:
+            return Note(record=TurnFailed(turn=record.turn, kind=record.kind, reason=record.reason))
+        return Again(turn=record.turn, attempt=record.attempt + 1, due=record.at + wait)
+
+    def _after_interruption(self, record: AttemptInterrupted) -> Command | Again:
+        turn = self._pause(record, record.turn)
+        wait = turn.tally.after_interruption(record)
+        if wait is None:
+            reason = f"cut off by {turn.tally.crashes} crashes in a row"
+            return Note(record=TurnFailed(turn=record.turn, kind="interrupted", reason=reason))
+        ask = record.reason == "crash" and self._agent(turn).on_interrupt == "ask"
+        return Again(turn=record.turn, attempt=record.attempt + 1, due=record.at + wait, ask=ask)
+
+    def _pause(self, record: Record, name: str) -> Turn:
+        turn = self._running(record, name)
+        turn.status = "between"
+        self.busy -= self.takes_a_slot(turn.ask.agent)
+        return turn
+
+    def _end_turn(self, record: TurnFinished | TurnFailed | TurnCancelled) -> None:
+        waiting = self._waiting.pop(record.turn, None)
+        if waiting is not None:  # a retry that was waiting, or a start that never came, is void
+            command = self.todo.pop(waiting, None)
+            if isinstance(command, Ask):
+                self.turns[record.turn] = Turn(ask=command, status="between")
+        turn = self._known(record, record.turn)
+        if turn.status == "running":
+            self.busy -= self.takes_a_slot(turn.ask.agent)
+        turn.status = "ended"
+        turn.cancelled = isinstance(record, TurnCancelled)
+        if isinstance(record, TurnFinished):
+            turn.result = self.latest[turn.ask.instead_of or turn.ask.agent] = record
+            self._use(record.usage)
+
+    def _use(self, usage: Usage) -> None:
+        if usage is not NO_USAGE:
+            self.used += usage
+
+    def _void_stops(self) -> None:
+        """A limit was decided under an earlier owner: the engine decides again, under this one's."""
+        if self.stopping is not None:
+            self.todo.pop(self.stopping, None)
+            self.stopping = None
+
+    def _running(self, record: Record, name: str) -> Turn:
+        turn = self._known(record, name)
+        if turn.status != "running":
+            raise ReplayMismatch(self.run, record.seq, describe(record), f"nothing of {name}, which is {turn.status}")
+        return turn
+
+    def _known(self, record: Record, name: str) -> Turn:
+        turn = self.turns.get(name)
+        if turn is None:
+            raise ReplayMismatch(self.run, record.seq, describe(record), f"no turn {name!r} so far")
+        return turn
+
+    def _agent(self, turn: Turn) -> AgentPlan:
+        return self.agents.get(turn.ask.agent) or AgentPlan(name=turn.ask.agent)

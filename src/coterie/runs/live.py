@@ -1,0 +1,101 @@
+"""One run of the tree while it is driven, and what its driver and others say of it."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.backends.base import Event, Session
+from coterie.engines.commands import Engine
+from coterie.journal.base import Writer
+from coterie.journal.records import NO_USAGE, AttemptLaunched, Cause, Record, Usage
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs.commands import Effect, Start, Turn
+from coterie.runs.core import Core
+
+Observe = Callable[[str, Record], None]
+MakeEngine = Callable[[Plan], tuple[Engine, Mapping[str, AgentPlan]]]
+"""Gives the engine of a plan, and the agents it may ask."""
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """A question that waits for a human."""
+
+    run: str
+    turn: str
+    agent: str
+    prompt: str = ""
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """How an owner's time with a run ended.
+
+    Attributes:
+        status: `completed`, `failed` or `stopped` (it can be resumed).
+        waiting: The questions to humans that are open.
+    """
+
+    run: str
+    status: str
+    reason: str = ""
+    result: Any = None
+    usage: Usage = NO_USAGE
+    waiting: tuple[Waiting, ...] = ()
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """An effect of the shell's own: the run is over, and whoever asked may hear of it."""
+
+
+class Cut(Struct, frozen=True, kw_only=True):
+    """An effect of the shell's own: interrupt the attempt that runs for this turn."""
+
+    turn: str
+
+
+class Place:
+    """Where a run's files lie. This one keeps nothing; `coterie.runs.folder` has the one on disk."""
+
+    def folder(self, run: str) -> Path | None:
+        """The folder of *run*, or None."""
+        return None
+
+    def attempt_folder(self, run: str, turn: str, attempt: int) -> Path | None:
+        """The folder of an attempt, or None."""
+        return None
+
+    def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
+        """Keep what an attempt says, for watchers."""
+
+    def how_far(self, run: str, turn: str, attempt: int) -> str:
+        """What an attempt had said before it was cut off."""
+        return ""
+
+    def read_file(self, name: str) -> str | None:
+        """The text of a file that an agent reads, or None."""
+        return None
+
+
+class Live:
+    """One run of the tree while it is driven."""
+
+    def __init__(self, run: str, plan: Plan, core: Core, writer: Writer, parent: "tuple[Live, Start] | None") -> None:
+        self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
+        self.outbox: list[Effect | Cut | Told] = []
+        self.syncing = False
+        self.reap: list[AttemptLaunched] | None = None
+        self.attempts: dict[str, asyncio.Task[None]] = {}
+        self.sessions: dict[str, Session] = {}
+        self.children: dict[str, Live] = {}
+        self.held: dict[str, Cause] = {}
+        """Retries that a human must allow first, by turn."""
+
+    def humans(self) -> list[Turn]:
+        """The turns that wait for a human's answer."""
+        return [
+            turn
+            for turn in self.core.turns.values()
+            if (turn.status == "running" and self.core.kind(turn.ask.agent) == "human") or turn.ask.turn in self.held
+        ]
