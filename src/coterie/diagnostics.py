@@ -4,11 +4,14 @@ A diagnostic is data. Readers and checks return all they found at once; the comm
 server underlines them, `coterie.load` raises them together.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from typing import Any
+
+_LINE_END = re.compile(r"\r\n|\r|\n")  # what readers count as lines; `str.splitlines` knows more
 
 
 class Severity(Enum):
@@ -76,7 +79,7 @@ class Diagnostic:
         if self.span is not None:
             place += f"{self.span.line}:{self.span.column}:"
         head = f"{place}{' ' if place else ''}{self.severity.value}[{self.code}]: {self.message}\n"
-        lines = text.splitlines()
+        lines = _LINE_END.split(text)
         if self.span is None or not 1 <= self.span.line <= len(lines):
             return head + (f"  {self.hint}\n" if self.hint else "")
         line = lines[self.span.line - 1]
