@@ -1,6 +1,6 @@
 """A place in the tokens of a file, and what was found wrong up to there."""
 
-from coterie.diagnostics import Diagnostic, Fix, Severity, Span, error
+from coterie.diagnostics import Diagnostic, Fix, Span, error
 from coterie.formats.at.lexer import BAD, END, NAME, OPEN_STRING, SINGLE_QUOTED, Token
 
 _LEAVING = frozenset({"agent", "action", "human", "group"})
@@ -15,7 +15,7 @@ class Cursor:
         at: The index of the token to be read next.
         depth: How many blocks and lists are open.
         diagnostics: What was found so far.
-        lost_flow: Some text of a flow could not be read, so what the flow does not say proves nothing.
+        lost_flow: Some text of a flow could not be read as written, so what the flow does not say proves nothing.
         lost_items: Some text outside the flow could not be read, so what is not declared proves nothing.
         bad_names: The texts that were reported as no names.
     """
@@ -123,8 +123,3 @@ def shown(token: Token) -> str:
     """The text of *token*, short enough for a message."""
     text = token.text.split("\n", 1)[0].rstrip("\r")
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def has_errors(diagnostics: list[Diagnostic]) -> bool:
-    """Whether one of *diagnostics* is an error."""
-    return any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)

@@ -29,6 +29,7 @@ def parse_flow(cursor: Cursor) -> FlowBlock:
     """The flow block that begins at the next token, `flow`; its brace is known to follow."""
     keyword, colon = cursor.take(), cursor.take_if(":")
     open = cursor.take()
+    found = len(cursor.diagnostics)
     statements: list[Statement | Stray] = []
     while cursor.token.kind not in ("}", END) and not cursor.begins_other_block("flow"):
         statements.append(_statement(cursor))
@@ -37,6 +38,7 @@ def parse_flow(cursor: Cursor) -> FlowBlock:
         cursor.unclosed(open)
     else:
         cursor.closed(keyword, open, close)
+    cursor.lost_flow = cursor.lost_flow or len(cursor.diagnostics) > found
     return FlowBlock(keyword, colon, open, statements, close, cursor.take_if(","))
 
 
@@ -101,7 +103,6 @@ def _without_arrow(cursor: Cursor, part: Token | NameList | Attributes) -> Stray
 
 def _skip_line(cursor: Cursor, skipped: list[Token]) -> Stray:
     """Skip to the next line that can begin a statement, or to the end of the block."""
-    cursor.lost_flow = True
     depth = 0
     while cursor.token.kind not in ("}", END) or depth:
         token = cursor.token

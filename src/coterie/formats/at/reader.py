@@ -3,6 +3,7 @@
 Says what the file says, with where it says so; what it means together is judged by `coterie.topology.checks`.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def read_at(text: str, file: str = "", folder: Path | None = None) -> Reading:
     parsed = parse(text)
     reader = _Reader(parsed, folder)
     topology = reader.read(parsed.tree, file)
-    return Reading(topology, reader.diagnostics, parsed.lost_flow, parsed.lost_items)
+    return Reading(topology, reader.diagnostics, reader.lost_flow, reader.lost_items)
 
 
 class _Reader:
@@ -63,6 +64,8 @@ class _Reader:
         self._report = parsed.diagnostics.append
         self._folder = folder
         self._seen: set[str] = set()
+        self.lost_flow = parsed.lost_flow
+        self.lost_items = parsed.lost_items
         self._nodes: list[AnyNode] = []
         self._kept: list[Kept] = []
         self._flow: Flow | None = None
@@ -112,9 +115,7 @@ class _Reader:
     def _item(self, item: Entry) -> None:
         match item:
             case FlowBlock():
-                if self._first("flow", item.keyword.span):
-                    self._flow, kept = read_flow(item, self._report)
-                    self._kept += kept
+                self._add_flow(item)
             case Block():
                 self._block(item)
             case Directive():
@@ -126,6 +127,18 @@ class _Reader:
                 self._kept.append(Kept(kind=item.key.text, value={"text": item.text.text}, span=item.key.span))
             case Stray():
                 pass
+
+    def _add_flow(self, block: FlowBlock) -> None:
+        """Read a flow; a second one is an error, and is read so that its names are known to be used."""
+        self._first("flow", block.keyword.span)
+        found = len(self.diagnostics)
+        flow, kept = read_flow(block, self._report)
+        self.lost_flow = self.lost_flow or any(each.is_error for each in self.diagnostics[found:])
+        self._kept += kept
+        if self._flow is not None:
+            mentions = dict.fromkeys((*self._flow.mentions, *flow.mentions))
+            flow = replace(self._flow, groups=self._flow.groups + flow.groups, mentions=tuple(mentions))
+        self._flow = flow
 
     def _field(self, item: Field) -> None:
         name = text_of(item.key)
@@ -172,6 +185,7 @@ class _Reader:
             )
             self._report(error("bad-name", message, behind.span, f"write: {keyword} NAME {{ … }}"))
             if len(block.head) == 1:
+                self.lost_items = True
                 return
         name = block.head[1]
         if keyword == "agent":

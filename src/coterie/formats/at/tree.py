@@ -13,8 +13,8 @@ from coterie.diagnostics import Span
 from coterie.formats.at.lexer import Token, join
 
 
-class Node(Struct):
-    """Base of everything below."""
+class Node(Struct, gc=False):
+    """Base of everything below. A tree has no cycles, so the garbage collector need not look for any."""
 
     def tokens(self) -> Iterator[Token]:
         """Every token of the node, in the order of the text."""
@@ -25,7 +25,7 @@ class Node(Struct):
         return join(self.tokens())
 
 
-class Words(Node):
+class Words(Node, gc=False):
     """A value of several tokens: `approve | revise`, `fallback writer`, `openai/gpt-4o`."""
 
     words: list[Token]
@@ -36,14 +36,14 @@ class Words(Node):
         return all(not word.trivia for word in self.words[1:])
 
 
-class Item(Node):
+class Item(Node, gc=False):
     """A value in a list, with the comma behind it."""
 
     value: "Value | None"
     comma: Token | None
 
 
-class ListValue(Node):
+class ListValue(Node, gc=False):
     """`[a, b]`."""
 
     open: Token
@@ -51,7 +51,7 @@ class ListValue(Node):
     close: Token | None
 
 
-class Field(Node):
+class Field(Node, gc=False):
     """`model: sonnet`."""
 
     key: Token
@@ -60,7 +60,7 @@ class Field(Node):
     comma: Token | None
 
 
-class Raw(Node):
+class Raw(Node, gc=False):
     """`prompt { any text }`."""
 
     key: Token
@@ -71,7 +71,7 @@ class Raw(Node):
     comma: Token | None
 
 
-class Block(Node):
+class Block(Node, gc=False):
     """`agent writer { … }`: a keyword, names or numbers, and items in braces. A block in a list has no head."""
 
     head: list[Token]
@@ -87,19 +87,19 @@ class Block(Node):
         return self.head[0].text if self.head else ""
 
 
-class Directive(Node):
+class Directive(Node, gc=False):
     """`import "x.at" as x`, `include "y.at"`."""
 
     words: list[Token]
 
 
-class Stray(Node):
+class Stray(Node, gc=False):
     """Tokens that fit nowhere; a diagnostic says so."""
 
     skipped: list[Token]
 
 
-class NameList(Node):
+class NameList(Node, gc=False):
     """`[a, b]` in a flow: names and the commas between them."""
 
     open: Token
@@ -112,14 +112,14 @@ class NameList(Node):
         return [word for word in self.words if word.kind != ","]
 
 
-class Attribute(Node):
+class Attribute(Node, gc=False):
     """`max 3` behind an arrow."""
 
     words: list[Token]
     comma: Token | None
 
 
-class Attributes(Node):
+class Attributes(Node, gc=False):
     """`[when a.b == c, max 3]`."""
 
     open: Token
@@ -127,14 +127,14 @@ class Attributes(Node):
     close: Token | None
 
 
-class Statement(Node):
+class Statement(Node, gc=False):
     """`a -> [b, c] -> d [max 3]`: nodes, the arrows between them and attributes, in the order of the text."""
 
     parts: list[Token | NameList | Attributes]
     comma: Token | None
 
 
-class FlowBlock(Node):
+class FlowBlock(Node, gc=False):
     """`flow { … }`."""
 
     keyword: Token
@@ -145,7 +145,7 @@ class FlowBlock(Node):
     comma: Token | None
 
 
-class Root(Node):
+class Root(Node, gc=False):
     """`topology NAME : [patterns] { … }`."""
 
     keyword: Token
@@ -158,7 +158,7 @@ class Root(Node):
     close: Token | None
 
 
-class File(Node):
+class File(Node, gc=False):
     """A whole file."""
 
     items: "list[Root | Entry]"
