@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from findings import SEVERITIES, Finding, finding_id
+from findings import SEVERITIES, Finding, finding_id, plural
 
 _ENTRY = re.compile(
     r"^\d+\. \*\*(?P<severity>\w+)\*\* `(?P<file>[^`]+):(?P<line>\d+)` (?P<claim>.+) \((?P<rule>[\w.-]+)\)$"
@@ -41,7 +41,7 @@ def write(
     parts.append("\n## What was looked at\n")
     for analyser, report in reports.items():
         notes = "".join(f"; {note}" for note in report["notes"])
-        parts.append(f"- {analyser}: {report['found']} findings in {report['seen']} files{notes}")
+        parts.append(f"- {analyser}: {plural(report['found'], 'finding')} in {plural(report['seen'], 'file')}{notes}")
     parts += [f"- {analyser}: gave no report" for analyser in missing]
     return "\n".join(parts) + "\n"
 
@@ -72,7 +72,7 @@ def _state(number: int, finding: Finding) -> str:
 
 def _counts(findings: Sequence[Finding | Entry]) -> str:
     counts = ", ".join(f"{sum(f.severity == severity for f in findings)} {severity}" for severity in SEVERITIES)
-    return f"{len(findings)} findings ({counts})"
+    return f"{plural(len(findings), 'finding')} ({counts})"
 
 
 def _quote(code: str) -> str:

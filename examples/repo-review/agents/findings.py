@@ -134,11 +134,16 @@ def report(analyser: str, findings: Iterable[Finding], seen: int, notes: Sequenc
     """Print what *analyser* found in *seen* files, the worst `MAX_FINDINGS` in full."""
     found = rank(findings)
     counts = ", ".join(f"{sum(f.severity == s for f in found)} {s}" for s in SEVERITIES)
-    print(f"{analyser}: {len(found)} findings in {seen} files ({counts}).")
+    print(f"{analyser}: {plural(len(found), 'finding')} in {plural(seen, 'file')} ({counts}).")
     for note in notes:
         print(f"Note: {note}.")
     kept = [asdict(finding) for finding in found[:MAX_FINDINGS]]
     answer(found=len(found), seen=seen, notes=list(notes), findings=kept)
+
+
+def plural(n: int, noun: str) -> str:
+    """`1 finding`, `2 findings`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def answer(**values: Any) -> None:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import draft
-from findings import ANALYSERS, Finding, Turn, answer, findings_of
+from findings import ANALYSERS, Finding, Turn, answer, findings_of, plural
 from repository import Repository
 
 BUDGET = 12
@@ -52,7 +52,7 @@ def main() -> None:
     repository = Repository(turn.repo)
     silent = [name for name in ANALYSERS if name not in reports]
     save(turn.review, draft.write(turn.repo.name, repository.head, reports, silent, chosen))
-    print(f"Draft {before.get('draft', 0) + 1}: {len(chosen)} findings in {turn.review}.")
+    print(f"Draft {before.get('draft', 0) + 1}: {plural(len(chosen), 'finding')} in {turn.review}.")
     for finding in chosen[:5]:
         print(f"- {finding.severity}: {finding.file}:{finding.line} {finding.claim}")
     gone = sorted({*before.get("gone", ()), *comments.get("gone", ())})
