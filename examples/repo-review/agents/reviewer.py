@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import draft
-from findings import Finding, Turn, answer, findings_of
+from findings import Finding, Turn, answer, findings_of, plural
 from repository import Repository
 
 _WINDOW = "1000"
@@ -144,9 +144,8 @@ def main() -> None:
         raise SystemExit(f"the review cannot be read: {error}") from None
     case = Case(page, draft.read(page), findings_of(turn.reports()), Repository(turn.repo))
     comments = review(case)
-    print(
-        f"{len(case.entries)} findings checked: " + (f"{len(comments)} comments." if comments else "the review holds.")
-    )
+    outcome = f"{plural(len(comments), 'comment')}." if comments else "the review holds."
+    print(f"{plural(len(case.entries), 'finding')} checked: {outcome}")
     for comment in comments:
         print(f"- {comment.text}")
     answer(
