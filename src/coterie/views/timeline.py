@@ -50,7 +50,7 @@ class Timeline:
                 self._attempts[record.turn] = record.at
             case r.TurnFinished():
                 began = self._attempts.get(record.turn, record.at)
-                return f"{_turn_finished(record)} after {duration(record.at - began)}{_cost(record.usage)}"
+                return f"{_turn_finished(record)} ({', '.join([duration(record.at - began), *_cost(record.usage)])})"
         return sentence(record)
 
 
@@ -69,7 +69,7 @@ def sentence(record: r.Record) -> str:
 
 def _run_started(record: r.RunStarted) -> str:
     asked = record.input.get("prompt")
-    what = f"run {record.run}" + (f" of {record.topology}" if record.topology else "")
+    what = f"run {record.run}" + (f" of the team {record.topology}" if record.topology else "")
     return f"{what} began" + (f": {quoted(asked)}" if isinstance(asked, str) and asked else "")
 
 
@@ -91,7 +91,8 @@ def _turn_started(record: r.TurnStarted) -> str:
 
 
 def _attempt_failed(record: r.AttemptFailed) -> str:
-    return f"attempt {record.attempt} of {record.turn} failed ({record.kind}): {record.reason}{_cost(record.usage)}"
+    kind = ", ".join([record.kind, *_cost(record.usage)])
+    return f"attempt {record.attempt} of {record.turn} failed ({kind}): {record.reason}"
 
 
 def _attempt_interrupted(record: r.AttemptInterrupted) -> str:
@@ -131,8 +132,8 @@ def _because(reason: str) -> str:
     return f": {reason}" if reason else ""
 
 
-def _cost(usage: r.Usage) -> str:
-    return f" for ${usage.cost:.2f}" if usage.cost else ""
+def _cost(usage: r.Usage) -> list[str]:
+    return [f"${usage.cost:.2f}"] if usage.cost else []
 
 
 _SENTENCES: dict[type, Callable[[Any], str]] = {
@@ -150,6 +151,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.EventEmitted: lambda x: f"{x.turn} emitted {x.event}" + (f" with {quoted(x.payload)}" if x.payload else ""),
     r.EventInvalid: _event_invalid,
     r.MessageRefused: lambda x: f"a message{f' for {x.turn}' if x.turn else ''} was refused: {x.reason}",
+    r.OperatorSaid: lambda x: f"the operator asked to {x.what} {x.turn or 'everything that runs'}",
     r.LoopExhausted: _loop_exhausted,
     r.PathEnded: _path_ended,
     r.ConditionUnknown: lambda x: (

@@ -1,0 +1,111 @@
+"""Writes the journals of this release into a folder: `python tests/histories/make.py tests/histories/0.1`.
+
+Run it once for each release, before the release. Journals that are there are never written again: they show what that
+release wrote, and every later one must read, fold and resume them.
+"""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from coterie.journal import records as r
+from coterie.journal.jsonl import JsonlStore
+from coterie.planning.plan import Limits
+
+LONG = "The findings, one by one, and what to do about each of them. " * 30
+
+
+def review() -> list[r.Record]:
+    """A flow with a join, a retry, a loop that is spent, and a completed end."""
+    usage = r.Usage(input_tokens=1200, output_tokens=340, cost=0.021, seconds=2.0)
+    return [
+        r.RunStarted(run="review", engine="flow", topology="review", plan_hash="ab" * 32, plan='{"name":"review"}' * 80,
+                     input={"prompt": "Review it", "depth": 2}, cwd="/home/u/project"),
+        r.RunOwned(epoch=1, limits=Limits(max_turns=20, max_cost=1.5)),
+        r.TurnStarted(cause=(1, 0), turn="draft#1", agent="draft", prompt="cd" * 32),
+        r.AttemptLaunched(turn="draft#1", attempt=1, pid=4711, group=4711, started="8123456"),
+        r.AttemptFailed(turn="draft#1", attempt=1, kind="timeout", reason="no answer within 30 s", usage=usage),
+        r.TurnStarted(cause=(5, 0), turn="draft#1", agent="draft", attempt=2, prompt="cd" * 32),
+        r.TurnFinished(source="agent", turn="draft#1", attempt=2, text=LONG, outputs={"notes": LONG}, usage=usage),
+        r.TurnStarted(cause=(7, 0), turn="critic#1", agent="critic", inputs=("draft#1",)),
+        r.TurnStarted(cause=(7, 1), turn="facts#1", agent="facts", inputs=("draft#1",)),
+        r.ConditionUnknown(cause=(8, 0), turn="critic#1", agent="judge", field="verdict"),
+        r.TurnFinished(source="agent", turn="critic#1", attempt=1, outputs={"score": 3}),
+        r.TurnFinished(source="agent", turn="facts#1", attempt=1, text="@text: is no reference", usage=usage),
+        r.TurnStarted(cause=(12, 0), turn="judge#1", agent="judge", inputs=("critic#1", "facts#1")),
+        r.TurnFinished(source="agent", turn="judge#1", attempt=1, outputs={"verdict": "revise"}),
+        r.LoopExhausted(cause=(14, 0), turn="judge#1", exhausted=(("judge", ("draft",)),), forced=("judge", ("end",))),
+        r.TurnStarted(cause=(14, 1), turn="end#1", agent="end", inputs=("judge#1",)),
+        r.TurnFinished(source="agent", turn="end#1", attempt=1, text="done – ünïcode 🎉"),
+        r.RunFinished(cause=(17, 0), outcome="completed", result={"end": "done"}),
+    ]  # fmt: skip
+
+
+def nested() -> list[r.Record]:
+    """A run whose turn is a child run; it was killed, repaired and stopped, and waits to be resumed."""
+    return [
+        r.RunStarted(run="nested", engine="flow", topology="team", plan='{"name":"team"}'),
+        r.RunOwned(epoch=1),
+        r.TurnStarted(cause=(1, 0), turn="team#1", agent="team"),
+        r.TurnStarted(cause=(1, 1), turn="human#1", agent="human"),
+        r.JournalRepaired(file="journal.torn-1", size=57),
+        r.RunOwned(epoch=2, limits=Limits(max_parallel=4)),
+        r.AttemptInterrupted(turn="human#1", attempt=1, reason="crash"),
+        r.TurnStarted(cause=(7, 0), turn="human#1", agent="human", attempt=2),
+        r.MessageRefused(source="operator", message="m1", turn="ghost#1", reason="there is no such turn"),
+        r.OperatorSaid(source="operator", message="m2", what="interrupt", turn="human#1"),
+        r.TurnFinished(turn="team#1", attempt=1, text=LONG, usage=r.Usage(cost=0.5, turns=3)),
+        r.PathEnded(cause=(11, 0), turn="team#1", reason="no_match"),
+        r.RunStopped(reason="waiting"),
+    ]
+
+
+def loop() -> list[r.Record]:
+    """A loop with emits, reloads, a turn that is called off and a failed end."""
+    return [
+        r.RunStarted(run="loop", engine="loop", engine_version=2, topology="ralph", input={"prompt": "Ship it"}),
+        r.RunOwned(epoch=1),
+        r.ConfigChanged(cause=(1, 0), plan='{"max":3}', plan_hash="ef" * 32, keys=("max",)),
+        r.IterationStarted(cause=(3, 0), n=1, role="builder"),
+        r.TurnStarted(cause=(3, 1), turn="builder#1", agent="builder"),
+        r.EventInvalid(
+            source="agent", turn="builder#1", attempt=1, event="ship", allowed=("build.done",), message="m1"
+        ),
+        r.EventEmitted(source="agent", turn="builder#1", attempt=1, event="build.done", payload=LONG, message="m2"),
+        r.TurnFinished(source="agent", turn="builder#1", attempt=1, message="m3"),
+        r.ConfigRejected(cause=(8, 0), reason="topology.toml:3:1: 'rolse' is not known"),
+        r.TurnStarted(cause=(9, 0), turn="builder#2", agent="builder"),
+        r.TurnStarted(cause=(9, 1), turn="critic#1", agent="critic"),
+        r.TurnCancelled(cause=(9, 2), turn="critic#1", reason="the run failed"),
+        r.AttemptFailed(turn="builder#2", attempt=1, kind="exit", reason="it ended with status 2"),
+        r.TurnFailed(cause=(13, 0), turn="builder#2", kind="exit", reason="it ended with status 2"),
+        r.RunFinished(cause=(14, 0), outcome="failed", reason="builder#2 failed"),
+    ]
+
+
+HISTORIES = {"review": review, "nested": nested, "loop": loop}
+
+
+def numbered(records: list[r.Record]) -> list[r.Record]:
+    """*records* with the seqs and times of a run that began at 1,000 s and took half a second a record."""
+    return [msgspec.structs.replace(record, seq=n, at=1000.0 + n / 2) for n, record in enumerate(records, 1)]
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, make in HISTORIES.items():
+        with tempfile.TemporaryDirectory() as state:
+            store = JsonlStore(Path(state))
+            writer = store.claim(name)
+            for record in numbered(make()):
+                writer.append([record])
+            asyncio.run(writer.close())
+            with (folder / f"{name}.jsonl").open("xb") as file:
+                file.write((store.folder(name) / "journal.jsonl").read_bytes())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

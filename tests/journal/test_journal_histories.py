@@ -1,0 +1,49 @@
+"""Journals of every release still read."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from coterie.journal.codec import Decoder
+from coterie.journal.lines import read_records
+from coterie.journal.records import AnyRecord, Record
+from coterie.views import run, timeline, usage
+
+HISTORIES = Path(__file__).parent.parent / "histories"
+JOURNALS = sorted(HISTORIES.glob("*/*.jsonl"))
+
+
+def read(path: Path) -> list[Record]:
+    with path.open("rb") as file:
+        return list(read_records(file, Decoder(str(path))))
+
+
+def makers() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("histories_make", HISTORIES / "make.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", JOURNALS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_journal_of_an_earlier_release_reads_as_it_was_meant(path: Path) -> None:
+    """Every record is what the release's script says; new fields have their defaults. The views take it whole."""
+    records = read(path)
+    module = makers()
+
+    if path.parent.name == "0.1":
+        assert records == module.numbered(module.HISTORIES[path.stem]())
+    assert run.fold(records).id == path.stem
+    assert len(timeline.fold(records).lines) == len(records)
+    assert usage.fold(records).total.attempts > 0
+
+
+def test_the_histories_hold_every_kind_of_record() -> None:
+    """A kind that is added is added to the next release's journals."""
+    seen = {type(record) for path in JOURNALS for record in read(path)}
+
+    assert seen == set(AnyRecord.__args__)

@@ -1,0 +1,209 @@
+"""The views of a run: its state, what it used, how it looks as a tree."""
+
+from pathlib import Path
+
+import pytest
+
+from coterie.journal.codec import Decoder
+from coterie.journal.lines import read_records
+from coterie.journal.records import (
+    AttemptFailed,
+    Record,
+    RunFinished,
+    RunOwned,
+    RunStarted,
+    RunStopped,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+    Usage,
+)
+from coterie.views import run, usage
+from coterie.views.tree import Node, tree
+
+HISTORIES = Path(__file__).parent.parent / "histories" / "0.1"
+
+
+def history(name: str) -> list[Record]:
+    path = HISTORIES / f"{name}.jsonl"
+    with path.open("rb") as file:
+        return list(read_records(file, Decoder(str(path))))
+
+
+def test_a_finished_run() -> None:
+    """A run that is over shows what it was asked, what it gave back, and how its turns went."""
+    view = run.fold(history("review"))
+
+    assert (view.id, view.topology, view.state, view.epoch) == ("review", "review", "completed", 1)
+    assert view.input["prompt"] == "Review it"
+    assert view.result == {"end": "done"}
+    assert (view.started, view.finished, view.seq) == (1000.5, 1009.0, 18)
+    assert [turn.id for turn in view.turns] == ["draft#1", "critic#1", "facts#1", "judge#1", "end#1"]
+    judge = view.turn("judge#1")
+    assert judge
+    assert (judge.agent, judge.n, judge.state, judge.inputs) == ("judge", 1, "finished", ("critic#1", "facts#1"))
+    assert judge.outputs == {"verdict": "revise"}
+    assert judge.seconds(now=9999.0) == 0.5
+
+
+def test_a_turn_with_two_attempts() -> None:
+    """Each attempt has its times and its end; the turn's use is that of both."""
+    draft = run.fold(history("review")).turn("draft#1")
+
+    assert draft
+    first, second = draft.attempts
+    assert (first.n, first.state, first.kind, first.pid) == (1, "failed", "timeout", 4711)
+    assert (first.started, first.finished) == (1001.5, 1002.5)
+    assert (second.n, second.state, second.finished) == (2, "finished", 1003.5)
+    assert (draft.started, draft.finished, draft.attempt) == (1001.5, 1003.5, 2)
+    assert draft.usage == Usage(input_tokens=2400, output_tokens=680, cost=0.042, seconds=4.0)
+
+
+@pytest.mark.parametrize(
+    ("upto", "state", "turn"),
+    [(4, "running", "running"), (7, "running", "waiting"), (8, "running", "running"), (13, "waiting", "running")],
+)
+def test_any_prefix_shows_what_was_true_then(upto: int, state: str, turn: str) -> None:
+    """A turn between two attempts waits; a run that stopped for a human waits, too."""
+    view = run.fold(history("nested")[:upto])
+
+    assert view.state == state
+    human = view.turn("human#1")
+    assert human
+    assert human.state == turn
+
+
+def test_a_resumed_run_runs_again() -> None:
+    """The next owner takes the stop back."""
+    view = run.fold([*history("nested"), RunOwned(seq=14, at=2000.0, epoch=3)])
+
+    assert (view.state, view.reason, view.finished, view.epoch) == ("running", "", None, 3)
+    assert view.seconds(now=2000.5) == 1000.0
+
+
+def test_failures_and_cancelled_turns() -> None:
+    """A turn that failed says why, and so does its run; one that was called off ends its attempt."""
+    view = run.fold(history("loop"))
+
+    assert (view.state, view.reason) == ("failed", "builder#2 failed")
+    failed, cancelled = view.turn("builder#2"), view.turn("critic#1")
+    assert failed
+    assert cancelled
+    assert (failed.state, failed.kind, failed.reason) == ("failed", "exit", "it ended with status 2")
+    assert (cancelled.state, cancelled.attempts[0].state, cancelled.reason) == (
+        "cancelled",
+        "cancelled",
+        "the run failed",
+    )
+
+
+def test_no_records_are_no_run_yet() -> None:
+    """A journal can be empty for a moment."""
+    view = run.fold([])
+
+    assert (view.id, view.turns, view.started, view.seconds(5.0)) == ("", [], None, 0.0)
+
+
+def test_records_of_turns_it_has_not_seen_are_passed_over() -> None:
+    """A fold that begins in the middle shows what it can."""
+    ends = [
+        AttemptFailed(seq=5, turn="a#1", attempt=1, kind="exit", reason=""),
+        TurnFinished(seq=6, turn="a#1", attempt=1),
+        TurnFailed(seq=7, turn="b#1", kind="exit", reason=""),
+        TurnCancelled(seq=8, turn="c#1"),
+    ]
+
+    assert run.fold(ends).turns == []
+    assert usage.fold(ends).agents == {}
+
+
+def test_usage_adds_up_by_agent() -> None:
+    """Every attempt counts, the failed ones too; turns count once."""
+    view = usage.fold(history("review"))
+
+    draft = view.agents["draft"]
+    assert (draft.turns, draft.attempts, draft.input_tokens, draft.output_tokens) == (1, 2, 2400, 680)
+    assert draft.cost == pytest.approx(0.042)
+    assert list(view.agents) == ["draft", "critic", "facts", "judge", "end"]
+    assert (view.total.turns, view.total.attempts, view.total.seconds) == (5, 6, 6.0)
+    assert view.total.cost == pytest.approx(0.063)
+
+
+def test_usage_of_a_child_run_is_in_its_turn() -> None:
+    """The turns inside are told apart from the run's own."""
+    view = usage.fold(history("nested"))
+
+    assert (view.agents["team"].turns, view.agents["team"].nested, view.agents["team"].cost) == (1, 3, 0.5)
+
+
+def parent(*more: Record) -> run.RunView:
+    records = [
+        RunStarted(seq=1, at=10.0, run="r1", engine="flow", topology="team"),
+        TurnStarted(seq=2, at=11.0, turn="debate#1", agent="debate"),
+        TurnStarted(seq=3, at=12.0, turn="writer#1", agent="writer"),
+        TurnFinished(seq=4, at=14.0, turn="writer#1", attempt=1, usage=Usage(cost=0.25)),
+    ]
+    return run.fold([*records, *more])
+
+
+def child(*more: Record) -> run.RunView:
+    records = [
+        RunStarted(seq=1, at=11.0, run="r1/debate#1.1", engine="debate", topology="debate", parent="r1"),
+        TurnStarted(seq=2, at=11.5, turn="pro#1", agent="pro"),
+        TurnFinished(seq=3, at=13.0, turn="pro#1", attempt=1, usage=Usage(cost=0.5)),
+        TurnStarted(seq=4, at=13.0, turn="con#1", agent="con"),
+    ]
+    return run.fold([*records, *more])
+
+
+def test_a_tree_holds_child_runs_where_they_belong() -> None:
+    """Below the turn that they are; what they cost so far counts above them at once."""
+    root = tree(parent(), {"r1/debate#1.1": child()}, now=15.0)
+
+    assert root == Node(
+        id="r1", label="team", state="running", seconds=5.0, cost=0.75,
+        children=(
+            Node(id="debate#1", label="debate#1", state="running", seconds=4.0, cost=0.5,
+                 children=(
+                     Node(id="r1/debate#1.1", label="debate", state="running", seconds=4.0, cost=0.5,
+                          children=(
+                              Node(id="pro#1", label="pro#1", state="finished", seconds=1.5, cost=0.5),
+                              Node(id="con#1", label="con#1", state="running", seconds=2.0),
+                          )),
+                 )),
+            Node(id="writer#1", label="writer#1", state="finished", seconds=2.0, cost=0.25),
+        ),
+    )  # fmt: skip
+
+
+def test_a_child_s_cost_is_counted_once() -> None:
+    """The turn's receipt repeats what its child used."""
+    ended = child(RunFinished(seq=5, at=14.0, outcome="completed"))
+    root = tree(
+        parent(TurnFinished(seq=5, at=14.0, turn="debate#1", attempt=1, usage=Usage(cost=0.5, turns=2))),
+        {"r1/debate#1.1": ended},
+        now=15.0,
+    )
+
+    assert root.cost == 0.75
+    assert root.children[0].children[0].seconds == 3.0
+
+
+def test_a_tree_says_what_is_out_of_the_ordinary() -> None:
+    """A failure, a pause between attempts, a later attempt, a stop: in words beside the node."""
+    records = [
+        TurnStarted(seq=5, at=15.0, turn="a#1", agent="a"),
+        AttemptFailed(seq=6, at=15.0, turn="a#1", attempt=1, kind="exit", reason="status 2"),
+    ]
+    details = []
+    for more in (
+        [],
+        [TurnStarted(seq=7, turn="a#1", agent="a", attempt=2)],
+        [TurnFailed(seq=7, turn="a#1", kind="exit", reason="status 2")],
+    ):
+        node = tree(parent(*records, *more, RunStopped(seq=8, at=16.0, reason="max_cost")), {}, now=20.0)
+        assert (node.state, node.detail, node.seconds) == ("stopped", "max_cost", 6.0)
+        details.append(node.children[2].detail)
+
+    assert details == ["attempt 1 failed: status 2", "attempt 2", "status 2"]

@@ -1,0 +1,119 @@
+"""The views that tell: the timeline, and why a turn ran."""
+
+from pathlib import Path
+
+import pytest
+
+from coterie.errors import NoSuchTurn
+from coterie.journal.codec import Decoder
+from coterie.journal.lines import read_records
+from coterie.journal.records import AnyRecord, Record, RunStarted, TurnFailed, TurnFinished, TurnStarted
+from coterie.views import timeline
+from coterie.views.timeline import sentence
+from coterie.views.why import why
+from coterie.views.words import arrow, duration, listed, pairs, quoted
+
+HISTORIES = Path(__file__).parent.parent / "histories" / "0.1"
+
+
+def history(name: str) -> list[Record]:
+    path = HISTORIES / f"{name}.jsonl"
+    with path.open("rb") as file:
+        return list(read_records(file, Decoder(str(path))))
+
+
+@pytest.mark.parametrize("name", ["review", "nested", "loop"])
+def test_a_timeline(name: str, request: pytest.FixtureRequest) -> None:
+    """Every record is one sentence that can be read without the others."""
+    found = [f"{line.seq:3} {line.seconds:5.1f}  {line.text}\n" for line in timeline.fold(history(name)).lines]
+
+    assert found == (Path(__file__).parent / f"timeline-{name}.txt").read_text().splitlines(keepends=True)
+
+
+def test_every_kind_of_record_has_a_sentence() -> None:
+    """A kind that is added is told, too."""
+    told = {type(record): sentence(record) for name in ("review", "nested", "loop") for record in history(name)}
+
+    assert set(told) == set(AnyRecord.__args__)
+    assert all(text and not text.endswith(".") and "\n" not in text for text in told.values())
+
+
+def test_why_a_turn_ran_goes_back_to_the_start() -> None:
+    """Its start, the ends of what marked it, the loop that was spent, the retry, the question: nearest first."""
+    told = [(reason.seq, reason.turn, reason.text) for reason in why(history("review"), "end#1")]
+
+    assert told == [
+        (16, "end#1", "end#1 started, marked by judge#1"),
+        (15, "judge#1", "after judge#1, judge -> draft had fired as often as allowed; went on by judge -> end"),
+        (14, "judge#1", 'judge#1 answered verdict = "revise"'),
+        (13, "judge#1", "judge#1 started, marked by critic#1 and facts#1"),
+        (12, "facts#1", "facts#1 answered “@text: is no reference”"),
+        (11, "critic#1", "critic#1 answered score = 3"),
+        (9, "facts#1", "facts#1 started, marked by draft#1"),
+        (8, "critic#1", "critic#1 started, marked by draft#1"),
+        (7, "draft#1", told[8][2]),
+        (5, "draft#1", "attempt 1 of draft#1 failed (timeout, $0.02): no answer within 30 s; it was tried again"),
+        (3, "draft#1", "draft#1 started"),
+        (1, "", "run review of the team review began: “Review it”"),
+    ]
+    assert told[8][2].startswith('draft#1 answered notes = "The findings')
+
+
+def test_why_leaves_out_what_is_not_a_cause() -> None:
+    """Turns beside it are no reason, nor is how the turn itself ended."""
+    assert [reason.seq for reason in why(history("review"), "critic#1")] == [8, 7, 5, 3, 1]
+    assert [reason.seq for reason in why(history("review"), "draft#1")] == [5, 3, 1]
+
+
+def test_why_tells_what_a_join_waited_for() -> None:
+    """A turn can be marked early and start when a branch that did not mark it has ended."""
+    records: list[Record] = [
+        RunStarted(seq=1, run="r", engine="flow"),
+        TurnStarted(seq=2, cause=(1, 0), turn="b#1", agent="b"),
+        TurnStarted(seq=3, cause=(1, 1), turn="c#1", agent="c"),
+        TurnFinished(seq=4, turn="c#1", attempt=1),
+        TurnFinished(seq=5, turn="b#1", attempt=1),
+        TurnStarted(seq=6, cause=(5, 0), turn="d#1", agent="d", inputs=("c#1",)),
+    ]
+
+    told = why(records, "d#1")
+    assert told[0].text == "d#1 started, marked by c#1, once b#1 had ended"
+    assert [reason.seq for reason in told] == [6, 4, 3, 1]
+
+
+def test_why_follows_who_asked_when_nothing_marked_it() -> None:
+    """A fallback, or a turn of a pattern, names no inputs: the record that made the engine ask is its cause."""
+    records: list[Record] = [
+        RunStarted(seq=1, run="r", engine="debate"),
+        TurnStarted(seq=2, cause=(1, 0), turn="pro#1", agent="pro"),
+        TurnFailed(seq=3, turn="pro#1", kind="exit", reason="status 2"),
+        TurnStarted(seq=4, cause=(3, 0), turn="stand-in#1", agent="stand-in"),
+    ]
+
+    assert [reason.text for reason in why(records, "stand-in#1")] == [
+        "stand-in#1 started, once pro#1 had ended",
+        "pro#1 failed for good (exit): status 2",
+        "pro#1 started",
+        "run r began",
+    ]
+
+
+def test_a_turn_nobody_started_has_no_reason() -> None:
+    """The error offers a name that exists."""
+    with pytest.raises(NoSuchTurn, match="did you mean 'judge#1'"):
+        why(history("review"), "juge#1")
+
+
+def test_words() -> None:
+    """Values are put as people say them, on one line, and not too long."""
+    assert quoted("two\nlines") == "“two lines”"
+    assert len(quoted("long " * 100)) == 62
+    assert listed([]) == "nobody"
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert pairs({"a": True, "b": "ü", "c": [1, 2]}) == 'a = true, b = "ü", c = [1, 2]'
+    assert arrow(("a", ("b",))) == "a -> b"
+    assert arrow(("a", ("b", "c"))) == "a -> [b, c]"
+    assert [duration(s) for s in (0, 9.94, 9.96, 59.4, 59.6, 3599, 3600, 7860)] == [
+        "0.0 s", "9.9 s", "10 s", "59 s", "1 min 00 s", "59 min 59 s", "1 h 00 min", "2 h 11 min",
+    ]  # fmt: skip
