@@ -37,7 +37,7 @@ class Request(Struct, frozen=True, kw_only=True):
     Attributes:
         key: `run/turn`: the same in every attempt, for tools that must act once.
         prompt: The whole question.
-        context: The same as data: `task`, `input`, `inputs` and `reads` (each `agent`, `turn`, `text`, `outputs`),
+        context: Gives the same as data: `task`, `input`, `inputs` and `reads` (each `agent`, `turn`, `text`, `outputs`),
             `wanted`.
         interrupted: How often earlier attempts of this turn were cut off; above 0 the prompt says so too.
         folder: The attempt's own folder, or None when the run keeps nothing on disk.
@@ -52,7 +52,7 @@ class Request(Struct, frozen=True, kw_only=True):
     agent: AgentPlan
     prompt: str
     key: str = ""
-    context: dict[str, Any] = {}
+    context: Callable[[], dict[str, Any]] = dict
     interrupted: int = 0
     folder: Path | None = None
     cwd: Path | None = None

@@ -85,6 +85,7 @@ class Live:
         self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
         self.outbox: list[Effect | Cut | Told] = []
         self.syncing = False
+        self.told = False
         self.reap: list[AttemptLaunched] | None = None
         self.attempts: dict[str, asyncio.Task[None]] = {}
         self.sessions: dict[str, Session] = {}

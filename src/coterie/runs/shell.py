@@ -11,12 +11,13 @@ once: every attempt is ended, nothing more leaves, and the run is resumed from w
 import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request
+from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result
 from coterie.clock import Clock
 from coterie.engines.commands import Emit, Engine, Failed, Reply
 from coterie.errors import CoterieError, RunIsFinished
@@ -168,6 +169,9 @@ class Shell:
             event()  # it finds that nobody may write any more
             return
         self._events.append((order, event))
+        self._ring()
+
+    def _ring(self) -> None:
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
 
@@ -215,14 +219,14 @@ class Shell:
     def _spent(self) -> Usage:
         return sum((live.core.spent for live in self._runs.values()), NO_USAGE)
 
-    def _room(self, live: Live, agent: str, again: bool) -> bool:
+    def _room(self, core: Core, agent: str, again: bool) -> bool:
         """Whether a turn of *agent* may start now, under the limits of the whole tree."""
         if self._closing:
             return False
         limits = self._limits
         if (
             limits.max_parallel is not None
-            and live.core.takes_a_slot(agent)
+            and core.takes_a_slot(agent)
             and sum(other.core.busy for other in self._runs.values()) >= limits.max_parallel
         ):
             return False
@@ -231,9 +235,7 @@ class Shell:
         spent = self._spent()
         if limits.max_cost is not None and spent.cost >= limits.max_cost:
             return False
-        return (
-            again or limits.max_turns is None or spent.turns < limits.max_turns or live.core.kind(agent) == "topology"
-        )
+        return again or limits.max_turns is None or spent.turns < limits.max_turns or core.kind(agent) == "topology"
 
     # -- a run --------------------------------------------------------------------------------------------------------
 
@@ -284,8 +286,10 @@ class Shell:
         return render(core, turn, self._place.read_file, lambda name, k: self._place.how_far(core.run, name, k))
 
     def _pump(self, live: Live) -> None:
-        live.outbox += live.core.pump(self._clock.now(), lambda agent, again: self._room(live, agent, again))
-        if live.core.finished is not None and not any(isinstance(effect, Told) for effect in live.outbox):
+        core = live.core
+        live.outbox += core.pump(self._clock.now(), partial(self._room, core))
+        if core.finished is not None and not live.told:
+            live.told = True
             live.outbox.append(Told())
 
     def _flush(self, live: Live) -> None:
@@ -308,7 +312,7 @@ class Shell:
             await live.writer.durable(live.core.seq)
             self._perform_all(live, outbox)
         live.syncing = False
-        self._happen(0, lambda: None)
+        self._ring()
 
     def _perform_all(self, live: Live, outbox: list[Effect | Cut | Told]) -> None:
         for effect in outbox:
@@ -341,7 +345,7 @@ class Shell:
             run = child_run_id(live.run, name, start.attempt)
             given = {"prompt": start.prompt}
             live.children[name] = self._open(run, agent.child, given, (live, start))
-            self._happen(0, lambda: None)
+            self._ring()
             return
         self._starts += 1
         human = agent.kind == "human"
@@ -363,7 +367,7 @@ class Shell:
             agent=agent,
             prompt=start.prompt,
             key=f"{live.run}/{name}",
-            context=context(live.core, turn),
+            context=partial(context, live.core, turn),
             interrupted=turn.tally.interrupted,
             folder=self._place.attempt_folder(live.run, name, attempt),
             cwd=self._cwd,
@@ -374,18 +378,21 @@ class Shell:
             result = await ask(
                 self._turns,
                 request,
-                lambda event: self._event(live, name, attempt, event),
-                lambda session: live.sessions.__setitem__(name, session),
+                partial(self._event, live, name, attempt),
+                partial(live.sessions.__setitem__, name),
             )
+            self._happen(order, partial(self._answered, live, start, result))
         finally:
             self._working -= agent.kind != "human"
-            self._happen(order, lambda: None)
+            self._ring()
+
+    def _answered(self, live: Live, start: Start, result: Result) -> None:
+        turn, attempt = start.ask.turn, start.attempt
         match result:
             case Answer(text=text, outputs=outputs, usage=usage):
-                said: Reply | Failed = Reply(turn=name, attempt=attempt, text=text, outputs=outputs, usage=usage)
+                self.hear(live, Reply(turn=turn, attempt=attempt, text=text, outputs=outputs, usage=usage))
             case Failure(kind=kind, reason=reason, usage=usage):
-                said = Failed(turn=name, attempt=attempt, kind=kind, reason=reason, usage=usage)
-        self._happen(order, lambda: self.hear(live, said))
+                self.hear(live, Failed(turn=turn, attempt=attempt, kind=kind, reason=reason, usage=usage))
 
     def _event(self, live: Live, name: str, attempt: int, event: Event) -> None:
         match event:
@@ -445,7 +452,7 @@ class Shell:
         if child is not None:
             child.outbox += child.core.cancel_run(self._clock.now(), "its parent called the turn off")
             self._pump(child)
-            self._happen(0, lambda: None)
+            self._ring()
 
     def _wait(self, live: Live, cause: Cause, turn: str, due: float, held: bool) -> None:
         if held:
