@@ -1,0 +1,50 @@
+"""The rules that a topology must keep, one generator each.
+
+To add a rule, write a generator over `Facts` in the module of its subject and name it in `RULES`. One fault gives one
+diagnostic: a rule leaves to others what they report.
+"""
+
+from collections.abc import Callable, Iterator
+
+from coterie.diagnostics import Diagnostic
+from coterie.topology.checks import agents, arrows, gates, loops, names, shape
+from coterie.topology.checks.facts import Facts
+from coterie.topology.model import Topology
+
+__all__ = ["RULES", "Facts", "Rule", "check"]
+
+Rule = Callable[[Facts], Iterator[Diagnostic]]
+
+RULES: tuple[Rule, ...] = (
+    names.declared_once,
+    names.declared_in_flow,
+    names.declared_scopes,
+    names.declared_fallbacks,
+    names.declared_members,
+    names.declared_places,
+    names.declared_roles,
+    names.used,
+    agents.somebody_thinks,
+    agents.outputs_declared_once,
+    agents.bounce_back_is_for_gates,
+    agents.gates_do_something,
+    arrows.fan_out_is_declared,
+    arrows.max_is_positive,
+    arrows.scope_needs_max,
+    arrows.conditions_read_outputs,
+    arrows.conditions_look_upstream,
+    arrows.outputs_are_covered,
+    loops.cycles_are_bounded,
+    loops.exhaustion_is_clear,
+    loops.loops_stand_alone,
+    shape.flow_is_one_piece,
+    shape.everything_is_reached,
+    gates.gates_stand_on_arrows,
+)
+
+
+def check(topology: Topology) -> list[Diagnostic]:
+    """Everything that is wrong or doubtful with *topology*, in the order of its file."""
+    facts = Facts(topology)
+    found = [diagnostic for rule in RULES for diagnostic in rule(facts)]
+    return sorted(found, key=lambda diagnostic: diagnostic.span.offset if diagnostic.span is not None else -1)

@@ -1,0 +1,138 @@
+"""Arrows one by one: fan-outs, and conditions that can hold."""
+
+from collections.abc import Iterator
+
+from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error, warning
+from coterie.topology.checks.facts import Facts, listing, title, values_of
+from coterie.topology.conditions import Condition, Operator, Scalar, as_text, equal, is_number
+from coterie.topology.model import ArrowGroup, Output
+
+FAN_OUT = "Fan-out requires the topology to declare the fan-out pattern"
+
+
+def fan_out_is_declared(facts: Facts) -> Iterator[Diagnostic]:
+    """A topology that sends work to several at once says so in its header; the first fan-out is shown."""
+    if "fan-out" in facts.topology.patterns:
+        return
+    unconditional: dict[str, ArrowGroup] = {}
+    for i, group in enumerate(facts.flow.groups):
+        if len(group.targets) > 1:
+            yield _no_fan_out(facts, f"{group} leads to several at once", group)
+            return
+        if group.when is None and not facts.graph.is_loop(i, group.targets[0]):
+            first = unconditional.setdefault(group.source, group)
+            if first.targets != group.targets:
+                yield _no_fan_out(facts, f"{first} and {group} both always fire", group)
+                return
+
+
+def _no_fan_out(facts: Facts, what: str, group: ArrowGroup) -> Diagnostic:
+    bracket = facts.topology.spans.get("patterns")
+    fix = None
+    if bracket is not None:
+        inside = Span(bracket.line, bracket.column + 1, 0, bracket.offset + 1)
+        fix = Fix("declare it", inside, "fan-out, " if facts.topology.patterns else "fan-out")
+    tags = ", ".join([*facts.topology.patterns, "fan-out"])
+    return error("fan-out-not-declared", f"{what}. {FAN_OUT}", group.span, f"write : [{tags}] in the header", fix)
+
+
+def max_is_positive(facts: Facts) -> Iterator[Diagnostic]:
+    """`max` counts firings: it is 1 or more."""
+    for group in facts.flow.groups:
+        if group.max is not None and group.max < 1:
+            message = f"'max' cannot be '{group.max}'"
+            yield error("bad-max", message, group.spans.get("max") or group.span, "it is a whole number from 1")
+
+
+def scope_needs_max(facts: Facts) -> Iterator[Diagnostic]:
+    """`per` says what `max` counts in, and `on-max` what happens then; without `max` they say nothing."""
+    unbounded = {cycle.conditional for cycle in facts.unbounded}  # reported as such
+    for i, group in enumerate(facts.flow.groups):
+        idle = [name for name, value in (("per", group.per != "run"), ("on-max", group.on_max != "forward")) if value]
+        known = group.per in ("run", "phase") or group.per in facts.declared
+        if group.max is None and idle and known and i not in unbounded:
+            span = group.spans.get(idle[0]) or group.span
+            yield warning("scope-without-max", f"{idle[0]!r} has no effect: {group} has no 'max'", span)
+
+
+def conditions_read_outputs(facts: Facts) -> Iterator[Diagnostic]:
+    """A condition reads an output that its agent declares, if it declares any, and asks what it can answer."""
+    for group in facts.flow.groups:
+        condition = group.when
+        if condition is None or condition.agent not in facts.declared:
+            continue
+        outputs = facts.outputs(condition.agent)
+        output = facts.output(condition.agent, condition.field)
+        if output is None and outputs:
+            node = facts.declared[condition.agent]
+            names = [each.name for each in outputs]
+            message = f"{title(node)} declares no output {condition.field!r}"
+            hint = did_you_mean(condition.field, names) or f"it declares {listing(names)}"
+            yield error("unknown-output", message, _place(group), hint)
+        else:
+            yield from _answerable(group, condition, output)
+
+
+def _answerable(group: ArrowGroup, condition: Condition, output: Output | None) -> Iterator[Diagnostic]:
+    ordered = condition.op not in (Operator.EQ, Operator.NE)
+    value_span = group.spans.get("when.value") or _place(group)
+    name = f"{condition.agent}.{condition.field}"
+    if ordered and not is_number(condition.value):
+        message = f"'{condition.op.value}' compares numbers, and {condition.value!r} is none"
+        yield error("not-a-number", message, value_span, "compare words with == or !=")
+    elif ordered and output is not None and not _can_be_number(output):
+        kind = listing(output.values, "or") if output.type == "enum" else f"a {output.type}"
+        message = f"'{condition.op.value}' compares numbers, and {name} is {kind}"
+        yield error("not-a-number", message, _place(group), "compare it with == or !=")
+    elif not ordered and output is not None and not _can_be(output, condition.value):
+        words = [as_text(value) for value in values_of(output) or ()]
+        hint = did_you_mean(as_text(condition.value), words) or f"it is {listing(words, 'or')}"
+        yield error("unknown-value", f"{as_text(condition.value)!r} is no value of {name}", value_span, hint)
+
+
+def _can_be(output: Output, wanted: Scalar) -> bool:
+    values = values_of(output)
+    return values is None or any(equal(value, wanted) for value in values)
+
+
+def _can_be_number(output: Output) -> bool:
+    return output.type in ("number", "integer", "any") or any(map(is_number, output.values))
+
+
+def conditions_look_upstream(facts: Facts) -> Iterator[Diagnostic]:
+    """A condition reads what the arrow's source gives back, or what came before it."""
+    for group in facts.flow.groups:
+        condition = group.when
+        if condition is None or condition.agent == group.source or condition.agent not in facts.declared:
+            continue
+        if not facts.leads_to(condition.agent, group.source):
+            message = f"{condition.agent!r} does not come before {group.source!r}: '{condition}' may never hold"
+            yield warning("condition-not-upstream", message, _place(group), "what never ran has no outputs")
+
+
+def outputs_are_covered(facts: Facts) -> Iterator[Diagnostic]:
+    """Where the flow splits on a declared output, every value leads somewhere.
+
+    A node all of whose arrows go back is the end of its path whenever none of them fires, and is not reported.
+    """
+    for node in facts.flow.mentions:
+        indices = facts.graph.groups_of(node)
+        conditions = [when for i in indices if (when := facts.flow.groups[i].when) is not None]
+        reads = {(condition.agent, condition.field) for condition in conditions}
+        if len(conditions) < len(indices) or len(reads) != 1 or all(map(facts.graph.is_loop_group, indices)):
+            continue
+        agent, field = reads.pop()
+        output = facts.output(agent, field)
+        values = values_of(output) if output is not None else None
+        open_ = [value for value in values or () if not any(condition.holds(value) for condition in conditions)]
+        # A value that no output can have is reported for itself; the one it was meant for is not open as well.
+        mistaken = any(not any(map(condition.holds, values or ())) for condition in conditions)
+        if open_ and not mistaken:
+            words = listing(map(as_text, open_), "or")
+            message = f"no arrow from {node!r} covers {agent}.{field} == {words}"
+            span = _place(facts.flow.groups[indices[0]])
+            yield warning("uncovered-output", message, span, "the path ends there; draw an arrow for it")
+
+
+def _place(group: ArrowGroup) -> Span | None:
+    return group.spans.get("when") or group.span

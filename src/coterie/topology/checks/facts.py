@@ -1,0 +1,158 @@
+"""What the rules need to know of a topology, each thing found out once."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from coterie.diagnostics import Span, did_you_mean
+from coterie.topology.conditions import Scalar
+from coterie.topology.graph import FlowGraph
+from coterie.topology.loops import Unbounded, unbounded, with_implied
+from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, Flow, Gate, Human, Orchestrator, Output, Topology
+
+UNREADABLE = "?"
+"""What a reader gives for a word that it could not read, and reported; no rule looks at it."""
+
+GATE_OUTPUTS = (Output(name="passed", type="boolean"),)
+"""What a condition may ask a gate."""
+
+
+_HINTS = 20
+
+
+class Facts:
+    """A topology, and what follows from it.
+
+    Attributes:
+        declared: The nodes by name; of several with one name the first.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.declared: dict[str, AnyNode] = {node.name: node for node in reversed(topology.nodes)}
+        self._written = topology.flow or Flow()
+        self._near: dict[str, str] = {}
+
+    @cached_property
+    def undeclared(self) -> dict[str, Span | None]:
+        """The names in the flow, its conditions included, that nothing declares, and where they stand first."""
+        found: dict[str, Span | None] = {}
+        for group in self._written.groups:
+            places = [(group.source, "source"), *((name, name) for name in group.targets)]
+            if group.when is not None:
+                places.append((group.when.agent, "when"))
+            for name, where in places:
+                if name not in self.declared and name not in found:
+                    span = group.spans.get(where) or group.span
+                    found[name] = replace(span, length=len(name)) if where == "when" and span is not None else span
+        return found
+
+    @cached_property
+    def written(self) -> Flow:
+        """The flow as the file has it, without the arrows from and to undeclared names."""
+        if self.undeclared.keys().isdisjoint(self._written.mentions):
+            return self._written
+        groups = []
+        for group in self._written.groups:
+            targets = tuple(name for name in group.targets if name in self.declared)
+            if group.source in self.declared and targets:
+                groups.append(replace(group, targets=targets))
+        return replace(
+            self._written,
+            groups=tuple(groups),
+            mentions=tuple(name for name in self._written.mentions if name in self.declared),
+        )
+
+    @cached_property
+    def unbounded(self) -> list[Unbounded]:
+        """The cycles that no written `max` bounds."""
+        return unbounded(self.written, {name: node.phase for name, node in self.declared.items()})
+
+    @cached_property
+    def flow(self) -> Flow:
+        """The flow that runs: as `written`, with the implied bounds."""
+        return with_implied(self.written, self.unbounded)
+
+    @cached_property
+    def graph(self) -> FlowGraph:
+        """The shape of `flow`."""
+        return FlowGraph(self.flow.mentions, self.flow.groups)
+
+    @cached_property
+    def mentioned(self) -> dict[str, Span | None]:
+        """The declared names in the flow, and where they stand first."""
+        found: dict[str, Span | None] = {}
+        for group in self.flow.groups:
+            found.setdefault(group.source, group.spans.get("source") or group.span)
+            for name in group.targets:
+                found.setdefault(name, group.spans.get(name) or group.span)
+        return found
+
+    @cached_property
+    def _ancestors(self) -> tuple[dict[str, int], list[int]]:
+        """The number of each node's strongly connected part, and the bit mask of the parts that lead to each part."""
+        parts = self.graph.components  # those that others lead to stand first
+        number = {name: i for i, part in enumerate(parts) for name in part}
+        masks = [1 << i for i in range(len(parts))]
+        for i in reversed(range(len(parts))):
+            for name in parts[i]:
+                for _, source in self.graph.arrows_into(name):
+                    masks[i] |= masks[number[source]]
+        return number, masks
+
+    def near(self, name: str) -> str:
+        """`did you mean …?` for a name that nothing declares. Looking takes time, so only the first ones are served."""
+        if name not in self._near:
+            self._near[name] = did_you_mean(name, self.declared) if len(self._near) < _HINTS else ""
+        return self._near[name]
+
+    def leads_to(self, start: str, end: str) -> bool:
+        """Whether a path of arrows, loop arrows included, leads from *start* to *end*, or they are the same."""
+        number, masks = self._ancestors
+        return start in number and end in number and bool(masks[number[end]] >> number[start] & 1)
+
+    def output(self, agent: str, name: str) -> Output | None:
+        """The declaration of the output *name* of *agent*, if there is one."""
+        return next((output for output in self.outputs(agent) if output.name == name), None)
+
+    def outputs(self, agent: str) -> Sequence[Output]:
+        """The outputs that *agent* declares; those of a gate are always the same."""
+        node = self.declared.get(agent)
+        if isinstance(node, Gate):
+            return GATE_OUTPUTS
+        return node.outputs if node is not None else ()
+
+
+def values_of(output: Output) -> tuple[Scalar, ...] | None:
+    """Every value that *output* can have, where these can be counted."""
+    return {"enum": output.values, "boolean": (True, False)}.get(output.type)
+
+
+def kind_of(node: AnyNode) -> str:
+    """What a file calls such a node."""
+    match node:
+        case Agent():
+            return "agent"
+        case Orchestrator():
+            return "orchestrator"
+        case Action():
+            return "action"
+        case Gate():
+            return "gate"
+        case Human():
+            return "human"
+        case AgentGroup():
+            return "group"
+
+
+def title(node: AnyNode) -> str:
+    """How a message names a node: `agent 'writer'`."""
+    return "the orchestrator" if isinstance(node, Orchestrator) else f"{kind_of(node)} {node.name!r}"
+
+
+def listing(names: Iterable[object], last: str = "and", limit: int = 6) -> str:
+    """`'a', 'b' and 'c'`; of many the first, and how many more."""
+    quoted = [repr(name) for name in names]
+    if len(quoted) > limit:
+        quoted[limit - 1 :] = [f"{len(quoted) - limit + 1} more"]
+    return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}" if len(quoted) > 1 else "".join(quoted)

@@ -1,0 +1,107 @@
+"""Names: everything that is named is declared, once, and used."""
+
+from collections.abc import Iterator
+
+from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
+from coterie.topology.checks.facts import UNREADABLE, Facts, title
+from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, Gate, Human, Orchestrator
+
+
+def declared_once(facts: Facts) -> Iterator[Diagnostic]:
+    """A name stands for one thing."""
+    for node in facts.topology.nodes:
+        first = facts.declared[node.name]
+        if first is not node:
+            place = f" (line {first.span.line})" if first.span is not None else ""
+            message = f"{node.name!r} is declared twice"
+            yield error("duplicate-name", message, node.span, f"{title(first)}{place} has that name: choose another")
+
+
+def declared_in_flow(facts: Facts) -> Iterator[Diagnostic]:
+    """The flow names what is declared; a name is reported where it stands first."""
+    for name, span in facts.undeclared.items():
+        yield _unknown(facts, f"the flow names {name!r}, which is not declared", name, span)
+
+
+def declared_scopes(facts: Facts) -> Iterator[Diagnostic]:
+    """`per` takes run, phase or a declared name."""
+    for group in facts.flow.groups:
+        name = group.per
+        if name not in ("run", "phase", *facts.undeclared) and name not in facts.declared:
+            hint = did_you_mean(name, ["run", "phase"]) or facts.near(name) or "it is run, phase or an agent's name"
+            span = group.spans.get("per") or group.span
+            yield error("unknown-scope", f"'per {name}' names nothing that is declared", span, hint)
+
+
+def declared_fallbacks(facts: Facts) -> Iterator[Diagnostic]:
+    """Who falls back on somebody falls back on somebody who is declared, and is not itself."""
+    for node in facts.topology.nodes:
+        name = fallback_of(node)
+        span = node.spans.get("fallback") or node.spans.get("on-fail") or node.spans.get("on-timeout") or node.span
+        if name == node.name:
+            hint = "name another, or write retry: 1"
+            yield error("fallback-to-itself", f"{title(node)} falls back on itself", span, hint)
+        elif name and name not in facts.declared:
+            yield _unknown(facts, f"{title(node)} falls back on {name!r}, which is not declared", name, span)
+
+
+def declared_members(facts: Facts) -> Iterator[Diagnostic]:
+    """The members of a group are declared."""
+    for node in facts.topology.nodes:
+        for name in node.members if isinstance(node, AgentGroup) else ():
+            if name not in facts.declared:
+                span = node.spans.get("members") or node.span
+                yield _unknown(facts, f"{title(node)} has the member {name!r}, which is not declared", name, span)
+
+
+def declared_roles(facts: Facts) -> Iterator[Diagnostic]:
+    """The role of an agent is one of the roles."""
+    roles = facts.topology.roles
+    for node in facts.topology.nodes:
+        if isinstance(node, Agent) and node.role not in ("", UNREADABLE, *roles):
+            hint = did_you_mean(node.role, roles) or "describe it in a block roles { … }"
+            message = f"{title(node)} has the role {node.role!r}, which is not described"
+            yield warning("unknown-role", message, node.spans.get("role") or node.span, hint)
+
+
+def used(facts: Facts) -> Iterator[Diagnostic]:
+    """What is declared appears in the flow, if there is one, unless something else calls for it.
+
+    A name that nothing declares may be meant for it, so then nothing is said.
+    """
+    if facts.topology.flow is None or facts.undeclared:
+        return
+    elsewhere = {fallback_of(node) for node in facts.topology.nodes}
+    for node in facts.topology.nodes:
+        if isinstance(node, AgentGroup):
+            elsewhere.update(node.members)
+        elif isinstance(node, Orchestrator):
+            elsewhere.update(node.handles)
+    for name, node in facts.declared.items():
+        if name in facts.mentioned or name in elsewhere:
+            continue
+        if isinstance(node, Action | Human) or (isinstance(node, Agent) and not node.manual):
+            hint = "write invocation: manual if that is meant" if isinstance(node, Agent) else ""
+            yield warning("unused-agent", f"{title(node)} is declared and never in the flow", node.span, hint)
+
+
+def fallback_of(node: AnyNode) -> str:
+    """Who is asked instead when *node* fails; empty for nobody."""
+    policy = node.on_timeout if isinstance(node, Human) and node.on_fail is None else node.on_fail
+    return policy.removeprefix("fallback ").strip() if policy is not None and policy.startswith("fallback ") else ""
+
+
+def declared_places(facts: Facts) -> Iterator[Diagnostic]:
+    """A gate stands between nodes that are declared."""
+    for node in facts.topology.nodes:
+        if not isinstance(node, Gate):
+            continue
+        for where, name in (("after", node.after), ("before", node.before)):
+            if name and name != UNREADABLE and name not in facts.declared and name not in facts.undeclared:
+                message = f"{title(node)} stands {where} {name!r}, which is not declared"
+                yield _unknown(facts, message, name, node.spans.get(where) or node.span)
+
+
+def _unknown(facts: Facts, message: str, name: str, span: Span | None) -> Diagnostic:
+    hint = facts.near(name) or f"declare it: agent {name} {{ model: … }}"
+    return error("unknown-agent", message, span, hint)

@@ -1,0 +1,173 @@
+"""Which cycles of a flow end, and the bound that a conditional way back has when the file writes none.
+
+A cycle is bounded by a `max` arrow on it whose count does not begin anew from inside: its scope is the run, or an agent
+outside the strongly connected part, or a phase that holds the whole part. Nested loops are judged from the outside in:
+the arrows that bound a part are taken away, and what cycles are left must be bounded too.
+
+An implied bound ends a cycle; it does not say where one begins. Where nothing leads into a cycle and no `max` marks its
+way back, nobody would start, so there nothing is implied.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from coterie.topology.graph import FlowGraph
+from coterie.topology.model import ArrowGroup, Flow
+
+IMPLIED_MAX = 10
+"""What a conditional way back counts as when the file gives no `max`."""
+
+Phases = Mapping[str, float | None]
+_Arrows = dict[int, ArrowGroup]  # the groups still looked at, by their index in the flow
+_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """A cycle that no written `max` bounds.
+
+    Attributes:
+        path: The cycle in words, `a -> b -> a`; a long one is cut in the middle.
+        back: The index of the arrow group that closes it, seen from the first-mentioned node.
+        target: Where that arrow leads.
+        conditional: The index of its last-mentioned `when` group without `max`; None: there is none on it.
+        startless: Nothing leads into its part of the flow: no node there starts.
+        renewed: The scopes of the `max` arrows inside its part, whose counts begin anew in every round.
+    """
+
+    path: str
+    back: int
+    target: str
+    conditional: int | None
+    startless: bool = False
+    renewed: tuple[str, ...] = ()
+
+    @property
+    def implied(self) -> int | None:
+        """The index of the group that counts as `max 10`; None: nothing ends the cycle."""
+        return None if self.startless else self.conditional
+
+
+def bounded(flow: Flow, phases: Phases | None = None) -> Flow:
+    """*flow*, with `max 10` (`implied_max`) on each conditional way back that the file leaves unbounded.
+
+    Args:
+        phases: The phase of each node that has one; without it a count `per phase` is one per run.
+    """
+    return with_implied(flow, unbounded(flow, phases))
+
+
+def with_implied(flow: Flow, cycles: Sequence[Unbounded]) -> Flow:
+    """*flow* with the implied bounds of *cycles*, which `unbounded` found in it."""
+    implied = {cycle.implied for cycle in cycles}
+    if implied <= {None}:
+        return flow
+    groups = tuple(
+        replace(group, max=IMPLIED_MAX, per="run", implied_max=True) if i in implied else group
+        for i, group in enumerate(flow.groups)
+    )
+    return replace(flow, groups=groups)
+
+
+def unbounded(flow: Flow, phases: Phases | None = None) -> list[Unbounded]:
+    """Every cycle of *flow* that no written `max` bounds, each once."""
+    phases = phases or {}
+    found: list[Unbounded] = []
+    left: _Arrows = dict(enumerate(flow.groups))
+    while parts := _cyclic_parts(flow.mentions, left):
+        for part, inside in parts:
+            lasting = [i for i in inside if _lasts(left[i], part, phases)]
+            cycles = [] if lasting else list(_cycles(flow.mentions, part, {i: left[i] for i in inside}))
+            found += cycles
+            for i in lasting:
+                del left[i]
+            for cycle in cycles:
+                _take_away(cycle, left)
+    startless = _startless(flow) if found else set()
+    found = [replace(cycle, startless=cycle.target in startless) for cycle in found]
+    return sorted(found, key=lambda cycle: cycle.back)
+
+
+def _startless(flow: Flow) -> set[str]:
+    """The nodes of those parts of the flow that, as it is written, nobody starts."""
+    graph = FlowGraph(flow.mentions, flow.groups)
+    return {name for part in graph.parts if set(graph.entries).isdisjoint(part) for name in part}
+
+
+def _cyclic_parts(mentions: Sequence[str], left: _Arrows) -> list[tuple[frozenset[str], list[int]]]:
+    """The strongly connected parts that hold a cycle, each with the groups that run inside it."""
+    graph = FlowGraph(mentions, tuple(left.values()))
+    part_of = {name: part for part in graph.components for name in part}
+    inside: dict[frozenset[str], list[int]] = {}
+    for i, group in left.items():
+        part = part_of[group.source]
+        if not part.isdisjoint(group.targets):
+            inside.setdefault(part, []).append(i)
+    return list(inside.items())
+
+
+def _lasts(group: ArrowGroup, part: frozenset[str], phases: Phases) -> bool:
+    """Whether the count of *group* bounds every cycle of *part* that it lies on."""
+    if group.max is None:
+        return False
+    if group.per == "phase":
+        return len({phases.get(name) for name in part}) == 1
+    return group.per == "run" or group.per not in part
+
+
+def _take_away(cycle: Unbounded, left: _Arrows) -> None:
+    if cycle.conditional is not None:
+        left.pop(cycle.conditional, None)
+    elif (group := left.get(cycle.back)) is not None:
+        targets = tuple(name for name in group.targets if name != cycle.target)
+        left[cycle.back] = replace(group, targets=targets)
+
+
+def _cycles(mentions: Sequence[str], part: frozenset[str], arrows: _Arrows) -> Iterator[Unbounded]:
+    """The cycles that a walk through *part*, first-mentioned node and arrow first, closes."""
+    out: dict[str, list[tuple[int, str]]] = {name: [] for name in part}
+    for i, group in arrows.items():
+        out[group.source] += [(i, name) for name in dict.fromkeys(group.targets) if name in part]
+    renewed = tuple(dict.fromkeys(group.per for group in arrows.values() if group.max is not None))
+    start = next(name for name in mentions if name in part)
+    path, came_by = [start], list[int]()  # path[k] leads to path[k + 1] by came_by[k]
+    place = {start: 0}  # of what is on the path; -1 once it is done
+    todo = [iter(out[start])]
+    while todo:
+        for i, name in todo[-1]:
+            at = place.get(name)
+            if at is None:
+                place[name] = len(path)
+                path.append(name)
+                came_by.append(i)
+                todo.append(iter(out[name]))
+                break
+            if at >= 0:
+                yield Unbounded(_in_words(path, at), i, name, _last_open(came_by, at, i, arrows), renewed=renewed)
+        else:
+            todo.pop()
+            place[path.pop()] = -1
+            if came_by:
+                came_by.pop()
+
+
+def _last_open(came_by: Sequence[int], start: int, back: int, arrows: _Arrows) -> int | None:
+    """The last-mentioned group of the cycle that *back* closes, among those with a condition and no `max`."""
+    last = back if _is_open(arrows[back]) else -1
+    for k in range(start, len(came_by)):
+        if came_by[k] > last and _is_open(arrows[came_by[k]]):
+            last = came_by[k]
+    return None if last < 0 else last
+
+
+def _is_open(group: ArrowGroup) -> bool:
+    return group.when is not None and group.max is None
+
+
+def _in_words(path: Sequence[str], start: int) -> str:
+    length = len(path) - start
+    if length <= _SHOWN:
+        names = [*path[start:], path[start]]
+    else:
+        names = [*path[start : start + _SHOWN // 2], "…", *path[-2:], path[start]]
+    return " -> ".join(names)
