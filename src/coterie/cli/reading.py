@@ -49,7 +49,7 @@ def examine(file: Path, backend: str | None = None) -> Examined:
     if source.topology is not None and not source.has_errors:
         plan, more = planning.plan(source.topology, backend=backend)
         found += [*map(_for_any_use, more), *planning.not_executed(source.topology)]
-    diagnostics = tuple(_by_place(dict.fromkeys(found)))
+    diagnostics = tuple(_by_place(dict.fromkeys(replace(one, file=source.file) for one in found)))
     return Examined(file=str(file), text=source.text, topology=source.topology, plan=plan, diagnostics=diagnostics)
 
 

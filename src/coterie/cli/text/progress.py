@@ -83,14 +83,14 @@ def tree(root: "Node", most: int) -> list[tuple[str, str]]:
     Where that is too little room, what ended first is left out, and a line says how much.
     """
     nodes = list(_flat(root, 0))
-    room = max(most - 1, 1)
-    lines = [(node.state, _line(node, depth)) for depth, node in nodes]
-    if len(lines) <= most:
-        return lines
+    if len(nodes) <= most:
+        return [(node.state, _line(node, depth)) for depth, node in nodes]
+    room = max(most - 2, 0)  # beside the root and the line that says how much is left out
     ended = [i for i, (_, node) in enumerate(nodes) if i and node.state not in ("running", "waiting")]
-    left_out = set(ended[: len(lines) - room])
-    shown = [line for i, line in enumerate(lines) if i not in left_out]
-    return [shown[0], ("", f"  … {len(lines) - len(shown[:room])} more"), *shown[1:room]]
+    left_out = set(ended[: len(nodes) - 1 - room])
+    kept = [node for i, node in enumerate(nodes[1:], 1) if i not in left_out][:room]
+    shown = [(node.state, _line(node, depth)) for depth, node in (nodes[0], *kept)]
+    return [shown[0], ("", f"  … {len(nodes) - len(shown)} more"), *shown[1:]]
 
 
 def _flat(node: "Node", depth: int) -> Iterator[tuple[int, "Node"]]:

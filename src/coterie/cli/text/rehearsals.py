@@ -7,15 +7,16 @@ from coterie.cli.text.words import as_json, clock
 from coterie.views.words import arrow
 
 
-def rehearsal(document: Mapping[str, Any], indent: str = "") -> str:
+def rehearsal(document: Mapping[str, Any]) -> str:
     """What happened in a rehearsal: every turn with its times, what marked it, what it answered and what fired."""
-    lines: list[str] = []
+    return "\n".join([*_turns(document, ""), f"{document['outcome']} (rehearsed: nobody was asked)"])
+
+
+def _turns(document: Mapping[str, Any], indent: str) -> Iterable[str]:
     for turn in document["turns"]:
-        lines += _rehearsed(turn, indent)
+        yield from _rehearsed(turn, indent)
     if document["never_ran"]:
-        lines.append(f"{indent}never ran: {', '.join(document['never_ran'])}")
-    lines.append(f"{indent}{document['outcome']} (rehearsed: nobody was asked)" if not indent else indent + "ended")
-    return "\n".join(lines)
+        yield f"{indent}never ran: {', '.join(document['never_ran'])}"
 
 
 def _rehearsed(turn: Mapping[str, Any], indent: str) -> Iterable[str]:
@@ -35,4 +36,5 @@ def _rehearsed(turn: Mapping[str, Any], indent: str) -> Iterable[str]:
         source, targets = turn["forced"]
         yield f"{space}{arrow((source, tuple(targets)))} (forced)"
     if child := turn.get("child"):
-        yield rehearsal(child, space)
+        yield f"{space}child run: {child['outcome']}"
+        yield from _turns(child, space)

@@ -1,0 +1,177 @@
+import importlib.metadata
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import coterie
+from coterie.cli import app, output, topology
+from coterie.diagnostics import Span, error
+from coterie.errors import CoterieError, NoSuchRun, TopologyError, UsageError
+
+ROOT = Path(__file__).parents[2]
+COTERIE = [sys.executable, "-m", "coterie"]
+
+
+def raising(exception: BaseException) -> app.Command:
+    """A command that ends in *exception*."""
+
+    def fail() -> int:
+        """Fail."""
+        raise exception
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("exception", "status", "message"),
+    [
+        (CoterieError("it broke"), 1, "coterie: it broke\n"),
+        (NoSuchRun("x"), 1, "coterie: there is no run 'x'; `coterie runs` lists them\n"),
+        (UsageError("not so"), 2, "coterie: not so\n"),
+        (TopologyError([error("bad", "it is bad", Span(1, 1, 3))], "abc"), 1, "1:1: error[bad]: it is bad\n"),
+        (PermissionError(13, "Permission denied", "/x"), 1, "coterie: /x: Permission denied\n"),
+        (ZeroDivisionError("oops"), 1, "coterie: this is a defect of coterie: ZeroDivisionError: oops; please report"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_an_exception_becomes_one_message_and_a_status(
+    exception: BaseException,
+    status: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No traceback reaches a user, whatever a command raises; errors go to standard error."""
+    monkeypatch.setattr(app, "COMMANDS", (raising(exception),))
+
+    assert app.main(["fail"]) == status
+    told = capsys.readouterr()
+    assert told.err.startswith(message)
+    assert "Traceback" not in told.err
+    assert told.out == ""
+
+
+def test_a_defect_shows_its_traceback_when_asked_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """COTERIE_DEBUG is for whoever mends it."""
+    monkeypatch.setattr(app, "COMMANDS", (raising(ZeroDivisionError("oops")),))
+    monkeypatch.setenv("COTERIE_DEBUG", "1")
+
+    assert app.main(["fail"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fly"],
+        ["run"],
+        ["run", "a.at", "--max-turns", "many"],
+        ["run", "a.at", "--max-parallel", "0"],
+        ["topology", "validate"],
+        ["inspect", "last", "fly"],
+        ["inspect", "last", "turn"],
+        ["inspect", "last", "usage", "a#1"],
+        ["run", "nowhere.at"],
+        ["run", "topology.yaml"],
+        ["run", "nowhere.at", "--input", "x"],
+        ["control", "respond", "last", "a#1", "yes", "please"],
+        ["resume", "last", "-b", "command"],
+    ],
+)
+def test_a_call_that_cannot_work_is_status_2(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says what is wrong on standard error, and nothing on standard output."""
+    monkeypatch.chdir(tmp_path)
+
+    assert app.main(words) == 2
+    told = capsys.readouterr()
+    assert told.err
+    assert told.out == ""
+
+
+def test_a_target_that_does_not_run_today_is_told_what_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """The usage error names the value and what can be given instead."""
+    assert app.main(["run", "team.yaml"]) == 2
+
+    assert "'team.yaml' cannot be run: TARGET is an .at file" in capsys.readouterr().err
+
+
+def test_every_command_says_what_it_does() -> None:
+    """Each has a help text that begins with a sentence, and every word and option is explained."""
+    commands = [*app.COMMANDS, *(one for _, _, group in app.GROUPS for one in group)]
+
+    assert all((one.__doc__ or "").split("\n")[0].endswith(".") for one in commands)
+    assert app.command().commands.keys() == {"run", "resume", "replay", "runs", "inspect", "topology", "control"}
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--version", "--help"], ["topology", "--help"], ["run", "--help"]])
+def test_help_and_version_succeed(words: list[str]) -> None:
+    """Asked for help, a command gives it on standard output with status 0."""
+    done = subprocess.run([*COTERIE, *words], capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_there_is_one_version() -> None:
+    """What the command says is what the package is called, here and where it is installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    done = subprocess.run([*COTERIE, "--version"], capture_output=True, text=True, check=True, timeout=60)
+
+    assert done.stdout == f"coterie {coterie.__version__}\n"
+    assert "version" in project.get("dynamic", []) or project["version"] == coterie.__version__
+    assert importlib.metadata.version("coterie") == coterie.__version__
+
+
+def test_a_reader_that_goes_away_does_not_disturb_a_command() -> None:
+    """The pipe is closed before the first line: no complaint, and the status that the command has anyway."""
+    read, write = os.pipe()
+    os.close(read)
+    process = subprocess.Popen([*COTERIE, "runs"], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    _, complaint = process.communicate(timeout=60)
+
+    assert (process.returncode, complaint) == (0, "")
+
+
+def test_a_command_without_standard_output_works(tmp_path: Path) -> None:
+    """Closed by the caller, as in `coterie runs >&-`."""
+    done = subprocess.run(
+        ["bash", "-c", 'exec "$0" -m coterie runs >&-', sys.executable], stderr=subprocess.PIPE, text=True, timeout=60
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_character_that_cannot_be_shown_is_escaped(tmp_path: Path) -> None:
+    """A terminal without Unicode gets an escape, not an error."""
+    done = subprocess.run(
+        [*COTERIE, "topology", "validate", str(tmp_path / "Café.at")],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        capture_output=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 1
+    assert b"Caf\\xe9.at" in done.stdout
+    assert b"Traceback" not in done.stderr
+
+
+def test_json_is_one_line_of_values_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """Text stays readable, paths are texts, and a line break inside a value does not break the line."""
+    output.say_json({"text": "é\n", "path": Path("a/b")})
+
+    assert capsys.readouterr().out == '{"text":"é\\n","path":"a/b"}\n'
+
+
+def test_a_command_is_a_plain_function_that_returns_its_status(capsys: pytest.CaptureFixture[str]) -> None:
+    """It can be called without a command line."""
+    assert topology.validate([ROOT / "examples" / "code-review.at"]) == 0
+    assert capsys.readouterr().out.endswith("code-review.at: ok\n")

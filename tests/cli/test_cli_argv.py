@@ -1,0 +1,23 @@
+import pytest
+
+from coterie.cli.argv import prepare
+
+
+@pytest.mark.parametrize(
+    ("words", "prepared"),
+    [
+        (["run", "a.at"], ["run", "a.at"]),
+        (["run", "a.at", "--rehearse"], ["run", "a.at", "--rehearse="]),
+        (["run", "a.at", "--rehearse", "s.json"], ["run", "a.at", "--rehearse=s.json"]),
+        (["run", "a.at", "--rehearse", "Fix the parser"], ["run", "a.at", "--rehearse=", "Fix the parser"]),
+        (["run", "--rehearse", "a.at", "prompt"], ["run", "--rehearse=", "a.at", "prompt"]),
+        (["run", "a.at", "--rehearse=other.txt"], ["run", "a.at", "--rehearse=other.txt"]),
+        (["run", "a.at", "--rehearse", "--json"], ["run", "a.at", "--rehearse=", "--json"]),
+        (["run", "a.at", "--rehearse", "--rehearse", "s.json"], ["run", "a.at", "--rehearse=", "--rehearse=s.json"]),
+        (["run", "a.at", "--", "--rehearse", "s.json"], ["run", "a.at", "--", "--rehearse", "s.json"]),
+        (["run", "a.at", "--rehearse", "--", "s.json"], ["run", "a.at", "--rehearse=", "--", "s.json"]),
+    ],
+)
+def test_the_word_after_rehearse_is_its_script_only_when_it_ends_in_json(words: list[str], prepared: list[str]) -> None:
+    """Any other word stays where it stands, so that it can be the prompt."""
+    assert prepare(words) == prepared

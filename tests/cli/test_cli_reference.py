@@ -1,0 +1,20 @@
+from pathlib import Path
+
+from coterie.cli import app, reference
+
+PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+
+
+def test_the_reference_page_is_fresh() -> None:
+    """`docs/commands.md` says what the commands say; `python -m coterie.cli.reference` writes it anew."""
+    assert PAGE.read_text(encoding="utf-8") == reference.page()
+
+
+def test_the_reference_page_explains_every_option() -> None:
+    """A command, a word or an option without a meaning would be an empty cell."""
+    page = reference.page()
+    groups = {name: [one.__name__ for one in commands] for name, _, commands in app.GROUPS}
+
+    assert page.count("\n## coterie ") == len(app.COMMANDS) + sum(map(len, groups.values()))
+    assert "|  |" not in page
+    assert "None" not in page

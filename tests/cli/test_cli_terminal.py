@@ -1,0 +1,104 @@
+import asyncio
+import os
+import pty
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from coterie.backends.base import Request
+from coterie.cli import terminal
+from coterie.cli.terminal import Terminal
+from coterie.planning.plan import AgentPlan, Wanted
+
+
+class Pseudo:
+    """A pseudo-terminal: what is typed into it, and whether a question holds it."""
+
+    def __init__(self) -> None:
+        self.keyboard, self.line = pty.openpty()
+        self.held = 0
+        self.taken, self.freed = asyncio.Event(), asyncio.Event()
+        self.terminal = Terminal(self.aside, self.line)
+
+    def type(self, text: str) -> None:
+        os.write(self.keyboard, text.encode())
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        self.held += 1
+        self.taken.set()
+        try:
+            yield
+        finally:
+            self.held -= 1
+            self.freed.set()
+
+
+@pytest.fixture
+def pseudo() -> Iterator[Pseudo]:
+    made = Pseudo()
+    yield made
+    os.close(made.keyboard)
+    os.close(made.line)
+
+
+def request(*outputs: Wanted, turn: str = "boss#1") -> Request:
+    agent = AgentPlan(name="boss", kind="human", outputs=outputs)
+    return Request(run="r1", turn=turn, attempt=1, agent=agent, prompt="Shall we?")
+
+
+def test_a_line_at_the_terminal_is_the_answer(pseudo: Pseudo, capsys: pytest.CaptureFixture[str]) -> None:
+    """The question is shown, and the terminal is free again afterwards."""
+    pseudo.type("Yés, go\n")
+
+    assert asyncio.run(pseudo.terminal.ask(request())) == "Yés, go"
+    shown = capsys.readouterr().out
+    assert "boss#1" in shown
+    assert "Shall we?" in shown
+    assert pseudo.held == 0
+
+
+def test_each_wanted_output_is_asked_for_until_it_fits(pseudo: Pseudo, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing, and what is no member of an enum, is no answer; the lines are what a reply's outputs are read from."""
+    verdict = Wanted(name="verdict", type="enum", values=("approve", "revise"))
+    pseudo.type("Fine\n\nperhaps\napprove\n7\n")
+
+    answer = asyncio.run(pseudo.terminal.ask(request(verdict, Wanted(name="score", type="number"))))
+
+    assert answer == "Fine\nverdict: approve\nscore: 7"
+    shown = capsys.readouterr().out
+    assert shown.count("verdict (approve | revise): ") == 3
+    assert shown.count("score (number): ") == 1
+
+
+def test_a_question_that_is_called_off_leaves_the_terminal(pseudo: Pseudo) -> None:
+    """What is typed next belongs to the next question."""
+
+    async def main() -> str:
+        first = asyncio.create_task(pseudo.terminal.ask(request()))
+        await pseudo.taken.wait()
+        second = asyncio.create_task(pseudo.terminal.ask(request(turn="boss#2")))
+        await asyncio.sleep(0)
+        assert pseudo.held == 1
+        first.cancel()
+        await pseudo.freed.wait()
+        pseudo.type("for the second\n")
+        return await second
+
+    assert asyncio.run(main()) == "for the second"
+
+
+def test_the_end_of_the_input_leaves_the_question_open(pseudo: Pseudo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-D is no answer: the inbox can still bring one, and the user is told so."""
+    told = asyncio.Event()
+    monkeypatch.setattr(terminal, "say", lambda text: told.set() if "coterie control respond" in text else None)
+
+    async def main() -> bool:
+        asking = asyncio.create_task(pseudo.terminal.ask(request()))
+        await pseudo.taken.wait()
+        pseudo.type("\x04")
+        await told.wait()
+        return not asking.done() and asking.cancel()
+
+    assert asyncio.run(main())

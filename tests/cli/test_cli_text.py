@@ -1,0 +1,178 @@
+from pathlib import Path
+
+import pytest
+
+from coterie.cli import text
+from coterie.cli.options import STATE_DIR
+from coterie.cli.text.words import clock, table
+from coterie.journal.records import (
+    AttemptLaunched,
+    Record,
+    RunOwned,
+    RunStarted,
+    RunStopped,
+    TurnFinished,
+    TurnStarted,
+    Usage,
+)
+from coterie.runs.launch import Outcome, ReplayReport
+from coterie.runs.shell import Waiting
+from coterie.views.timeline import sentence
+from coterie.views.tree import Node
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.0, "00:00.0"), (1.24, "00:01.2"), (59.96, "01:00.0"), (605.0, "10:05.0"), (6000, "100:00.0")],
+)
+def test_a_time_is_minutes_seconds_and_tenths(seconds: float, shown: str) -> None:
+    """Rounding carries over to the next minute."""
+    assert clock(seconds) == shown
+
+
+def test_a_table_is_as_wide_as_its_cells() -> None:
+    """No line ends in blanks."""
+    assert table([("a", "1"), ("long", "")], ("x", "n")) == "x     n\na     1\nlong"
+
+
+def test_a_completed_run_says_its_result_and_what_it_used() -> None:
+    """The result comes first; there is nothing to do next."""
+    usage = Usage(turns=2, seconds=3.0, cost=0.5, input_tokens=10, output_tokens=4)
+    ended = Outcome(run="r1", status="completed", result={"text": "All fine.\n", "outputs": {"a": 1}}, usage=usage)
+
+    assert text.outcome(ended) == ("All fine.\ncompleted: 2 turns, 3.0 s, $0.5000, 10 tokens in, 4 out, run r1")
+    assert text.next_steps(ended, STATE_DIR) == ""
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        (None, ""),
+        ("text\n", "text"),
+        ({"text": "", "outputs": {"w": {"v": "ok"}}}, '{"w": {"v": "ok"}}'),
+        ({"said": [1]}, '{"said": [1]}'),
+        (3, "3"),
+    ],
+)
+def test_a_result_is_its_text_or_else_its_values(result: object, shown: str) -> None:
+    """Whatever an engine gives back can be shown."""
+    assert text.result(result) == shown
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "steps"),
+    [
+        ("stopped", "max_turns", "carry on with:\n  coterie resume r1 --max-turns N"),
+        ("stopped", "interrupted", "carry on with:\n  coterie resume r1"),
+        ("failed", "a#1 failed", "see what happened with:\n  coterie inspect r1"),
+    ],
+)
+def test_a_run_that_did_not_complete_says_what_to_do_next(status: str, reason: str, steps: str) -> None:
+    """A limit must be given anew; a failure is looked into."""
+    assert text.next_steps(Outcome(run="r1", status=status, reason=reason), STATE_DIR) == steps
+
+
+def test_an_open_question_says_how_it_is_answered() -> None:
+    """A question in a child run is addressed through the turn that the child is; a state directory is named."""
+    question = Waiting(run="r1/inner#1.1", turn="boss#1", agent="boss", prompt="Shall\nwe?")
+    ended = Outcome(run="r1", status="stopped", reason="waiting", exit=4, waiting=(question,))
+
+    assert text.next_steps(ended, Path("my state")) == (
+        "inner#1.1/boss#1 asks: “Shall we?”\n"
+        "  coterie control respond r1 'inner#1.1/boss#1' TEXT --state-dir 'my state'\n"
+        "carry on with:\n"
+        "  coterie resume r1 --state-dir 'my state'"
+    )
+
+
+def test_the_outcome_as_data_leaves_nothing_out() -> None:
+    """Zeros are written too, so a reader needs no defaults."""
+    data = text.outcome_data(Outcome(run="r1", status="stopped", reason="waiting", exit=4))
+
+    assert data["usage"] == {"input_tokens": 0, "output_tokens": 0, "cost": 0.0, "seconds": 0.0, "turns": 0}
+    assert list(data)[:7] == ["run", "outcome", "exit", "reason", "result", "usage", "waiting"]
+
+
+def test_a_replay_that_agrees_says_what_is_left() -> None:
+    """A finished run leaves nothing to do."""
+    assert text.replayed(ReplayReport(run="r1", records=1)) == "r1: today's engine agrees with 1 record"
+    assert text.replayed(ReplayReport(run="r1", records=2, left=("a#1",))).endswith("\nleft to do:\n  a#1")
+
+
+def test_lines_tell_what_is_worth_telling() -> None:
+    """Times count from the first record; a child run's lines name the turn that it is."""
+    progress = text.Progress()
+    records: list[tuple[str, Record]] = [
+        ("r1", RunStarted(at=100.0, run="r1", engine="flow", topology="t", input={"prompt": "Go"})),
+        ("r1", RunOwned(at=100.0, epoch=1)),
+        ("r1", TurnStarted(at=100.0, turn="in#1", agent="in")),
+        ("r1", AttemptLaunched(at=100.0, turn="in#1", attempt=1, pid=7, group=7)),
+        ("r1/in#1.1", RunStarted(at=100.5, run="r1/in#1.1", engine="flow")),
+        ("r1/in#1.1", TurnStarted(at=100.5, turn="w#1", agent="w")),
+        ("r1/in#1.1", TurnFinished(at=102.0, turn="w#1", attempt=1, outputs={"verdict": "ok"})),
+        ("r1", RunStopped(at=103.0, reason="waiting")),
+    ]
+
+    lines = [line for run, record in records if (line := progress.line(run, record))]
+    assert lines[:3] == [
+        f"00:00.0  {sentence(records[0][1])}",
+        f"00:00.0  {sentence(records[2][1])}",
+        f"00:00.5  in#1.1: {sentence(records[5][1])}",
+    ]
+    assert lines[3].startswith(f"00:02.0  in#1.1: {sentence(records[6][1])}")
+    assert len(lines) == 4
+
+
+def node(name: str, state: str, *children: Node) -> Node:
+    return Node(id=name, label=name, state=state, seconds=1.0, children=children)
+
+
+def test_a_tree_that_fits_is_shown_whole() -> None:
+    """One line for each turn, indented below the run that it belongs to."""
+    root = node("team", "running", node("a#1", "finished"), node("b#1", "running", node("inner", "running")))
+
+    assert text.tree(root, 10) == [
+        ("running", "▶ team  running  1.0 s"),
+        ("finished", "  ✓ a#1  finished  1.0 s"),
+        ("running", "  ▶ b#1  running  1.0 s"),
+        ("running", "    ▶ inner  running  1.0 s"),
+    ]
+
+
+@pytest.mark.parametrize("most", [2, 5, 9])
+def test_a_tree_that_does_not_fit_leaves_out_what_ended_first(most: int) -> None:
+    """It never takes more lines than there are; what runs is kept as long as there is room for it."""
+    turns = [node(f"t#{i}", "finished" if i < 20 else "running") for i in range(22)]
+    lines = text.tree(node("team", "running", *turns), most)
+
+    assert len(lines) <= most
+    assert lines[1][1] == f"  … {23 - (len(lines) - 1)} more"
+    assert most < 4 or [line for state, line in lines[-2:]] == ["  ▶ t#20  running  1.0 s", "  ▶ t#21  running  1.0 s"]
+
+
+def test_a_rehearsal_shows_every_turn_and_what_it_led_to() -> None:
+    """Times are virtual seconds; a child run lies below its turn."""
+    turn = {
+        "agent": "r",
+        "n": 2,
+        "started": 1.0,
+        "finished": 2.0,
+        "marked_by": ["w"],
+        "outputs": {"verdict": "revise"},
+        "fired": [],
+        "exhausted": [["r", ["w"]]],
+        "forced": ["r", ["p", "q"]],
+    }
+    inner = {"run": "x/r#2.1", "outcome": "completed", "exit": 0, "turns": [], "never_ran": ["z"]}
+    shown = text.rehearsal({"outcome": "completed", "exit": 0, "turns": [turn | {"child": inner}], "never_ran": ["p"]})
+
+    assert shown.splitlines() == [
+        "00:01.0 – 00:02.0  r#2 <- w",
+        '    verdict = "revise"',
+        "    r -> w has fired as often as it may",
+        "    r -> [p, q] (forced)",
+        "    child run: completed",
+        "    never ran: z",
+        "never ran: p",
+        "completed (rehearsed: nobody was asked)",
+    ]

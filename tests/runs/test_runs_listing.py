@@ -1,0 +1,46 @@
+from pathlib import Path
+
+import pytest
+
+from coterie.journal.lock import RunLock
+from coterie.runs.listing import TAIL, last_line, standing
+
+
+@pytest.mark.parametrize(
+    ("journal", "state"),
+    [
+        ('{"topic":"run.started"}\n{"topic":"run.finished","outcome":"failed"}\n', "failed"),
+        ('{"topic":"run.started"}\n{"topic":"run.stopped","reason":"waiting"}\n', "stopped: waiting"),
+        ('{"topic":"run.started"}\n{"topic":"turn.started"}\n', "cut off"),
+        ('{"topic":"run.finished","outcome":"completed"}\n{"topic":"run.own', "completed"),
+        ("", "cut off"),
+        ("garbage\n", "cut off"),
+        ("[1]\n", "cut off"),
+        (None, "cut off"),
+    ],
+)
+def test_the_last_whole_line_says_how_it_stands(tmp_path: Path, journal: str | None, state: str) -> None:
+    """A torn line does not count, and a journal that cannot be read does not stop a listing."""
+    if journal is not None:
+        (tmp_path / "journal.jsonl").write_text(journal)
+
+    assert standing(tmp_path) == state
+
+
+def test_a_run_whose_lock_is_held_is_running(tmp_path: Path) -> None:
+    """Whatever its journal says: the owner has not finished with it."""
+    (tmp_path / "journal.jsonl").write_text('{"topic":"run.stopped","reason":"waiting"}\n')
+    lock = RunLock("r", tmp_path / "lock")
+    assert standing(tmp_path) == "running"
+
+    lock.release()
+    assert standing(tmp_path) == "stopped: waiting"
+
+
+@pytest.mark.parametrize("size", [TAIL - 40, TAIL - 1, TAIL, TAIL + 1, 3 * TAIL])
+def test_a_long_last_line_is_found_whole(tmp_path: Path, size: int) -> None:
+    """However long it is; the line before it is not taken for it."""
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text('{"n": 1}\n{"n": 2, "pad": "' + "x" * size + '"}\n')
+
+    assert last_line(journal)["n"] == 2

@@ -1,0 +1,65 @@
+from coterie.topology.conditions import Condition, Operator
+from coterie.topology.model import Action, Agent, ArrowGroup, Flow, Gate, Human, Output, Topology
+from coterie.topology.outline import Outline, OutlinedArrow, OutlinedNode, outline
+
+REVISE = Condition("reviewer", "verdict", Operator.EQ, "revise")
+TEAM = Topology(
+    name="review",
+    patterns=("pipeline",),
+    meta={"description": "Reviews."},
+    nodes=(
+        Agent(name="spare", model="m"),
+        Agent(name="writer", model="opus", description="Writes."),
+        Agent(name="reviewer", outputs=(Output(name="verdict", type="enum", values=("approve", "revise")),)),
+        Human(name="boss"),
+        Action(name="ship"),
+        Gate(name="lint"),
+    ),
+    flow=Flow(
+        mentions=("writer", "reviewer", "boss", "ship", "ghost"),
+        groups=(
+            ArrowGroup(source="writer", targets=("reviewer",)),
+            ArrowGroup(source="reviewer", targets=("writer",), when=REVISE),
+            ArrowGroup(source="reviewer", targets=("boss", "ship"), max=2, per="writer"),
+        ),
+    ),
+)
+
+
+def test_an_outline_follows_the_flow_and_then_names_the_rest() -> None:
+    """Nodes in order of first mention with their arrows; what the flow does not mention comes last and says so."""
+    shown = outline(TEAM, {"reviewer": "command: lint"})
+
+    assert isinstance(shown, Outline)
+    assert (shown.name, shown.patterns, shown.description) == ("review", ("pipeline",), "Reviews.")
+    assert [(node.name, node.kind, node.thinks, node.in_flow) for node in shown.nodes] == [
+        ("writer", "agent", "opus", True),
+        ("reviewer", "agent", "command: lint", True),
+        ("boss", "human", "", True),
+        ("ship", "action", "", True),
+        ("ghost", "undeclared", "", True),
+        ("spare", "agent", "m", False),
+        ("lint", "gate", "", False),
+    ]
+
+
+def test_an_outline_shows_the_bound_that_the_file_leaves_out() -> None:
+    """A conditional way back that nothing bounds counts as `max 10`, and the outline says that it is implied."""
+    reviewer = next(node for node in outline(TEAM).nodes if node.name == "reviewer")
+
+    assert reviewer == OutlinedNode(
+        name="reviewer",
+        kind="agent",
+        outputs=("verdict: approve | revise",),
+        arrows=(
+            OutlinedArrow(targets=("writer",), when='reviewer.verdict == "revise"', max=10, implied=True),
+            OutlinedArrow(targets=("boss", "ship"), max=2, per="writer"),
+        ),
+    )
+
+
+def test_a_team_without_a_flow_has_an_outline_too() -> None:
+    """Its nodes in declaration order, none of them in a flow."""
+    shown = outline(Topology(name="t", nodes=(Agent(name="b"), Agent(name="a"))))
+
+    assert [(node.name, node.in_flow) for node in shown.nodes] == [("b", False), ("a", False)]
