@@ -1,7 +1,7 @@
 """The live tree on a terminal: the run, its turns and the runs that those are, with state, time and cost."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -45,6 +45,11 @@ class LiveTree:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._live.stop()
+
+    def recall(self, history: Iterable[tuple[str, Record]]) -> None:
+        """Take in what happened under earlier owners."""
+        for run, record in history:
+            self.observe(run, record)
 
     def observe(self, run: str, record: Record) -> None:
         """Take in a record of the root run, which comes first, or of a child run."""

@@ -96,7 +96,9 @@ def resume(
     run has done so far. The status says what that of `run` says.
     """
     from coterie.errors import UsageError
+    from coterie.journal.jsonl import JsonlStore
     from coterie.runs import index, launch
+    from coterie.runs.listing import history
 
     if backend is not None and reload is None:
         raise UsageError("the recorded plan says who thinks; --backend needs --reload FILE")
@@ -105,6 +107,7 @@ def resume(
     limits = _limits(max_turns, max_cost, max_parallel)
 
     def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
+        watch.recall(history(JsonlStore(folder.parent.parent), folder.name))
         return launch.resume(
             folder.name,
             state_dir=folder.parent.parent,

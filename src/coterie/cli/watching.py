@@ -1,7 +1,7 @@
 """What is shown of a run while it goes on: nothing, lines, or a live tree; and who is asked at the terminal."""
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
@@ -13,8 +13,15 @@ from coterie.journal.records import Record
 AskHuman = Callable[[Request], Awaitable[str]]
 
 
+History = Iterable[tuple[str, Record]]
+"""Records, each with the id of its run, the root's first."""
+
+
 class Display(Protocol):
     """Shows a run as it goes on."""
+
+    def recall(self, history: History) -> None:
+        """Take in what happened under earlier owners."""
 
     def observe(self, run: str, record: Record) -> None:
         """Take in a record of the root run or of a child run."""
@@ -32,7 +39,7 @@ class Watch:
     """
 
     def __init__(self, display: Display, parks: bool, at_terminal: bool) -> None:
-        self.observe = display.observe
+        self.observe, self.recall = display.observe, display.recall
         self.parks = parks
         self.human: AskHuman | None = None
         if at_terminal and not parks:
@@ -61,6 +68,9 @@ def choose(park: bool | None, as_json: bool) -> Iterator[Watch]:
 class Silent:
     """Shows nothing: the one document at the end says it all."""
 
+    def recall(self, history: History) -> None:
+        """Nothing is shown."""
+
     def observe(self, run: str, record: Record) -> None:
         """Nothing is shown."""
 
@@ -74,6 +84,12 @@ class Lines:
 
     def __init__(self) -> None:
         self._progress = Progress()
+
+    def recall(self, history: History) -> None:
+        """Count the time from the run's first record on; what was told once is not told again."""
+        for run, record in history:
+            self._progress.line(run, record)
+            break
 
     def observe(self, run: str, record: Record) -> None:
         """Print what *record* says, if it is worth telling."""

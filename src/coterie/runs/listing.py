@@ -1,11 +1,15 @@
-"""How it stands with a run, told from its folder without reading the whole journal."""
+"""Reading the runs that lie on disk: how it stands with one, and the records of one with its child runs."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from coterie.ids import child_run_id
+from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.lock import is_held
+from coterie.journal.records import Record, TurnStarted
 
 TAIL = 65536
 """Bytes from the end of a journal in which its last record is looked for; a longer one is looked for in twice that."""
@@ -15,11 +19,11 @@ def standing(folder: Path) -> str:
     """How it stands with the run in *folder*.
 
     `running` (a living process owns it), `completed`, `failed`, `stopped: REASON`, or `cut off`: its owner died, and it
-    can be resumed.
+    can be resumed. Only the end of its journal is read.
     """
     if is_held(folder / "lock"):
         return "running"
-    last = last_line(folder / "journal.jsonl")
+    last = last_line(folder / JOURNAL)
     match last.get("topic"):
         case "run.finished":
             return str(last.get("outcome"))
@@ -44,6 +48,23 @@ def last_line(journal: Path) -> dict[str, Any]:
                 window *= 2
     except OSError:
         return {}
+
+
+def history(store: JsonlStore, run: str) -> Iterator[tuple[str, Record]]:
+    """Every record of *run*, then those of its child runs, each with the id of its run.
+
+    Raises:
+        NoSuchRun, JournalUnreadable: If one cannot be read.
+    """
+    children = []
+    for record in store.read(run):
+        yield run, record
+        if isinstance(record, TurnStarted):
+            child = child_run_id(run, record.turn, record.attempt)
+            if (store.folder(child) / JOURNAL).exists():
+                children.append(child)
+    for child in children:
+        yield from history(store, child)
 
 
 def _decoded(line: bytes) -> dict[str, Any]:
