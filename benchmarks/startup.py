@@ -22,7 +22,7 @@ topology startup : [pipeline] {
   flow { clock -> end }
 }
 """
-COTERIE = [sys.executable, "-m", "coterie"]
+COTERIE = [str(Path(sys.executable).with_name("coterie"))]
 TARGETS = {"coterie --version": "at most 2 x", "coterie --help": "at most 15 x", "run to first agent": "at most 300 ms"}
 
 

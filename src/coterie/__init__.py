@@ -10,9 +10,7 @@ A team is described once, in an `.at` file; every run of it is journalled, and w
 The names below load when they are first used, so that `import coterie` costs nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in `typing`, whose import would cost more than `coterie --version` altogether
 if TYPE_CHECKING:
     from coterie.diagnostics import Diagnostic
     from coterie.errors import CoterieError, TopologyError
@@ -52,9 +50,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _PLACES:
         raise AttributeError(f"module 'coterie' has no attribute {name!r}")
+    from importlib import import_module
+
     value = globals()[name] = getattr(import_module(_PLACES[name]), name)
     return value
 
