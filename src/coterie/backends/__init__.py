@@ -1,1 +1,50 @@
-"""Who thinks: one technology per module, all behind `base.Backend`."""
+"""Who thinks: one technology per module, all behind the promise of `Backend`.
+
+The names below load when they are first used: a run that asks nobody by a command need not know how.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coterie.backends.base import FAILURES, Answer, Backend, Failure, Request, Session
+    from coterie.backends.command import CommandBackend
+    from coterie.backends.human import HumanBackend
+    from coterie.backends.scripted import ScriptedBackend, read_script
+
+_PLACES = {
+    "FAILURES": "base",
+    "Answer": "base",
+    "Backend": "base",
+    "CommandBackend": "command",
+    "Failure": "base",
+    "HumanBackend": "human",
+    "Request": "base",
+    "ScriptedBackend": "scripted",
+    "Session": "base",
+    "read_script": "scripted",
+}
+
+__all__ = [
+    "FAILURES",
+    "Answer",
+    "Backend",
+    "CommandBackend",
+    "Failure",
+    "HumanBackend",
+    "Request",
+    "ScriptedBackend",
+    "Session",
+    "read_script",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'coterie.backends' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"coterie.backends.{_PLACES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

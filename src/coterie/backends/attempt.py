@@ -1,0 +1,133 @@
+"""What a program finds around it when it is asked: its environment, its files, its folder.
+
+Files that hold a prompt may be read by their owner only and are gone when the attempt is over.
+"""
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from coterie.backends.base import Request
+from coterie.backends.processes import MARK
+from coterie.ids import child_run_id
+
+TURN_FILE = "turn.json"
+PROMPT_FILE = "prompt.md"
+
+_PLACEHOLDER = re.compile(r"\{(python|here|model|prompt_file)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where and with what a program is started.
+
+    Attributes:
+        stdin: The prompt, or nothing when it is in a file; to be rewound before each program.
+        values: What the placeholders of a command stand for.
+    """
+
+    env: dict[str, str]
+    cwd: Path
+    stdin: IO[bytes]
+    values: dict[str, str]
+
+    def fill(self, command: Sequence[str]) -> list[str]:
+        """*command* with its placeholders replaced, literally and once: what comes in is not looked through again."""
+        return [_PLACEHOLDER.sub(lambda found: self.values[found[1]], word) for word in command]
+
+
+def marker_of(request: Request) -> str:
+    """By what the processes of an attempt are known: `<run>/<turn>.<attempt>`."""
+    return child_run_id(request.run, request.turn, request.attempt)
+
+
+@contextmanager
+def surroundings(request: Request) -> Iterator[Surroundings]:
+    """Prepare what *request* needs, and clear it away afterwards.
+
+    Raises:
+        OSError: If the files cannot be written.
+    """
+    with ExitStack() as stack:
+        folder = _folder(request, stack)
+        turn_file = _private(folder / TURN_FILE, msgspec.json.encode(request.context()), stack)
+        prompt = request.prompt.encode("utf-8", "replace")
+        prompt_file = None
+        if _wants_file(request):
+            prompt_file = _private(folder / PROMPT_FILE, prompt, stack)
+            prompt = b""
+        here = (request.here or request.cwd or Path()).absolute()
+        yield Surroundings(
+            env=_environment(request, folder, turn_file, prompt_file),
+            cwd=(request.cwd or Path()).absolute() / request.agent.cwd,
+            stdin=_unnamed(prompt, stack),
+            values={
+                "python": sys.executable,
+                "here": str(here),
+                "model": request.agent.model,
+                "prompt_file": str(prompt_file or ""),
+            },
+        )
+
+
+def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: Path | None) -> dict[str, str]:
+    """The user's environment, the agent's own variables, and ours, which nothing may change: orphans are found by them.
+
+    Ours that an outer run left in the user's environment do not come through.
+    """
+    ours = {
+        "COTERIE_RUN": request.run,
+        "COTERIE_TURN": request.turn,
+        "COTERIE_ATTEMPT": str(request.attempt),
+        MARK: marker_of(request),
+        "COTERIE_KEY": request.key or f"{request.run}/{request.turn}",
+        "COTERIE_EPOCH": str(request.epoch),
+        "COTERIE_AGENT": request.agent.name,
+        "COTERIE_MODEL": request.agent.model,
+        "COTERIE_INTERRUPTED": str(request.interrupted),
+        "COTERIE_ATTEMPT_DIR": str(folder),
+        "COTERIE_TURN_FILE": str(turn_file),
+    }
+    env = {**os.environ, **request.agent.env}
+    env.pop("COTERIE_PROMPT_FILE", None)
+    if prompt_file is not None:
+        ours["COTERIE_PROMPT_FILE"] = str(prompt_file)
+    return env | ours
+
+
+def _wants_file(request: Request) -> bool:
+    agent = request.agent
+    words = [word for command in (agent.argv, *agent.steps) for word in command]
+    return agent.prompt_via == "file" or any("{prompt_file}" in word for word in words)
+
+
+def _folder(request: Request, stack: ExitStack) -> Path:
+    if request.folder is None:
+        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-", ignore_cleanup_errors=True)))
+    folder = request.folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _private(path: Path, content: bytes, stack: ExitStack) -> Path:
+    """Write a file that only its owner can read, until *stack* unwinds."""
+    stack.callback(path.unlink, missing_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+    return path
+
+
+def _unnamed(content: bytes, stack: ExitStack) -> IO[bytes]:
+    """A file without a name: as a program's standard input it never blocks and need not be read."""
+    file = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack is its context
+    file.write(content)
+    file.flush()
+    return file

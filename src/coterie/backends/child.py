@@ -1,0 +1,100 @@
+"""One process of its own group, with what it prints as it prints it.
+
+Starts it and listens; how it is ended is `coterie.backends.processes`' affair, and what its status means is
+`coterie.backends.command`'s.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, cast
+
+Heard = Callable[[int, bytes], None]
+"""Called with 1 or 2 (standard output or error) and what the process wrote there."""
+
+
+class Child(asyncio.SubprocessProtocol):
+    """A process that was started.
+
+    Attributes:
+        exited: Done once the process itself has ended.
+        finished: Done once it has ended and nobody holds its outputs open: all it said was heard.
+    """
+
+    def __init__(self, born: Callable[[int], None], heard: Heard) -> None:
+        loop = asyncio.get_running_loop()
+        self._born, self._heard = born, heard
+        self._transport: asyncio.SubprocessTransport | None = None
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self.finished: asyncio.Future[None] = loop.create_future()
+
+    @property
+    def pid(self) -> int:
+        """Its pid, which is also its group and its session."""
+        assert self._transport is not None
+        return self._transport.get_pid()
+
+    @property
+    def status(self) -> int:
+        """Its exit status once it has exited; below 0 the signal that ended it."""
+        assert self._transport is not None
+        return self._transport.get_returncode() or 0
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio: it runs."""
+        self._transport = cast(asyncio.SubprocessTransport, transport)
+        self._born(self.pid)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Called by asyncio: it wrote something."""
+        self._heard(fd, data)
+
+    def process_exited(self) -> None:
+        """Called by asyncio: the process ended, perhaps with more to read."""
+        if not self.exited.done():
+            self.exited.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by asyncio: it ended and its pipes are closed."""
+        if not self.finished.done():
+            self.finished.set_result(None)
+
+
+async def spawn(
+    argv: Sequence[str],
+    *,
+    stdin: IO[bytes],
+    env: dict[str, str],
+    cwd: Path,
+    born: Callable[[int], None],
+    heard: Heard,
+    merged: bool = False,
+) -> Child:
+    """Start *argv*, without a shell, as the leader of a session and a process group of its own.
+
+    Args:
+        stdin: A file; the process reads it from where it stands. A file never blocks, and who reads it not, need not.
+        born: Called with its pid before anything of it is heard.
+        merged: Whether standard error goes where standard output goes.
+
+    Raises:
+        OSError: If it cannot be started.
+        ValueError: If an argument or a variable holds a NUL.
+    """
+    _, child = await asyncio.get_running_loop().subprocess_exec(
+        lambda: Child(born, heard),
+        *argv,
+        stdin=stdin,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT if merged else asyncio.subprocess.PIPE,
+        env=env,
+        cwd=os.fspath(cwd),
+        start_new_session=True,
+    )
+    return child

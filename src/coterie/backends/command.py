@@ -1,0 +1,183 @@
+"""Ask a program: it is given the question on standard input or in a file, and what it prints is the answer.
+
+The program is an argv list, never a shell's line, and the leader of a process group of its own; whatever it started is
+ended with it. What it is told besides the question stands in `coterie.backends.attempt`, how its end is read in
+`coterie.backends.outcome`.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from coterie.backends.attempt import Surroundings, marker_of, surroundings
+from coterie.backends.base import Answer, Failure, Launched, OnEvent, Request, Result, Session
+from coterie.backends.child import Child, spawn
+from coterie.backends.outcome import Voice, cannot_start, failure_of
+from coterie.backends.processes import GRACE, end_group, started
+from coterie.backends.secrets import Secrets
+from coterie.journal.records import Usage
+
+ANSWER_LIMIT = 8_000_000
+"""The longest answer, in bytes, that is taken from a program."""
+
+_LINGER = 1.0
+"""Seconds that somebody may hold a program's outputs open after it has ended."""
+
+
+class CommandBackend:
+    """Asks programs, actions and gates: whatever is started by a list of words.
+
+    Exit status 0 is an answer, 75 a `transient` failure, any other an `exit` failure that quotes the last line of
+    standard error; a gate with a verdict answers with its status instead. A time-out, an interruption, and cancelling
+    the wait for the result end the program with all it started, in at most *grace* seconds and a moment.
+
+    Args:
+        grace: Seconds between asking a process to end and making it.
+    """
+
+    def __init__(self, *, grace: float = GRACE) -> None:
+        self._grace = grace
+        self._attempts: set[_Attempt] = set()
+
+    async def start(self, request: Request, on_event: OnEvent) -> Session:
+        """Start the program of *request*; that it could not be started is a result."""
+        attempt = _Attempt(request, on_event, self._grace)
+        self._attempts.add(attempt)
+        attempt.task.add_done_callback(lambda _: self._attempts.discard(attempt))
+        return attempt
+
+    async def close(self) -> None:
+        """End what still runs. Idempotent."""
+        await asyncio.gather(*(attempt.interrupt() for attempt in self._attempts))
+
+
+class _Attempt:
+    """One attempt under way: a task of its own, so that whoever waits for it may go away."""
+
+    def __init__(self, request: Request, on_event: OnEvent, grace: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._request, self._agent, self._on_event, self._grace = request, request.agent, on_event, grace
+        self._marker = marker_of(request)
+        self._cut: asyncio.Future[Failure] = loop.create_future()
+        self.task: asyncio.Task[Result] = loop.create_task(self._run())
+
+    async def result(self) -> Result:
+        """Wait for the result; cancelling ends the program, and only then raises."""
+        try:
+            return await asyncio.shield(self.task)
+        except asyncio.CancelledError:
+            self._cut_off("interrupted", "nobody waits for its result any more")
+            while not self.task.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({self.task})
+            raise
+
+    async def interrupt(self) -> None:
+        """End the program with all it started; returns when it is gone."""
+        self._cut_off("interrupted", "it was interrupted")
+        await asyncio.wait({self.task})
+
+    async def steer(self, text: str) -> bool:
+        """False: a program has been given all it gets."""
+        return False
+
+    def _cut_off(self, kind: str, reason: str) -> None:
+        if not self._cut.done():
+            self._cut.set_result(Failure(kind=kind, reason=reason))
+
+    async def _run(self) -> Result:
+        loop = asyncio.get_running_loop()
+        began, limit = loop.time(), self._agent.timeout
+        reason = f"it took longer than its time-out of {limit:g} s" if limit is not None else ""
+        timer = loop.call_later(limit, self._cut_off, "timeout", reason) if limit is not None else None
+        try:
+            with surroundings(self._request) as around:
+                result = await self._commands(around)
+        except OSError as error:  # a full disk, a folder that may not be written
+            result = Failure(kind="failed", reason=f"the files of the attempt could not be kept: {error}")
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return msgspec.structs.replace(result, usage=Usage(seconds=loop.time() - began))
+
+    async def _commands(self, around: Surroundings) -> Result:
+        """Run the agent's command, or an action's one after the other until one fails."""
+        agent = self._agent
+        commands = agent.steps or ((agent.argv,) if agent.argv else ())
+        if not commands and agent.kind == "agent":
+            reason = f"agent {agent.name!r} has no command: say `command: [...]` in its `extensions {{ coterie }}`"
+            return Failure(kind="not_found", reason=reason)
+        secrets, said, passed = Secrets(around.env), "", True
+        for command in commands:
+            answer = Voice("answer", secrets, self._on_event)
+            log = Voice("log", secrets, self._on_event, keep=4000)
+            status = await self._command(command, around, answer, log)
+            said += answer.text
+            if isinstance(status, Failure):
+                return msgspec.structs.replace(status, reason=secrets.hide(status.reason))
+            if status and not (agent.verdict and status > 0):
+                return failure_of(secrets.hide(_as_written(command)), status, log.last_line)
+            if status:
+                passed = False
+                break
+        return Answer(text=said, outputs={"passed": passed} if agent.verdict else None)
+
+    async def _command(
+        self, command: tuple[str, ...], around: Surroundings, answer: Voice, log: Voice
+    ) -> int | Failure:
+        """Run one program to its end and return its exit status."""
+        if self._cut.done():
+            return self._cut.result()
+
+        def heard(fd: int, data: bytes) -> None:
+            if self._cut.done():
+                return
+            (answer if fd == 1 else log).hear(data)
+            if answer.size > ANSWER_LIMIT:
+                self._cut_off("failed", f"its answer is longer than {ANSWER_LIMIT // 1_000_000} MB: answer with a file")
+
+        argv = around.fill(command)
+        try:
+            around.stdin.seek(0)
+            child = await spawn(
+                argv,
+                stdin=around.stdin,
+                env=around.env,
+                cwd=around.cwd,
+                born=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
+                heard=heard,
+                merged=self._agent.verdict,
+            )
+        except (OSError, ValueError) as error:
+            return cannot_start(argv[0], around.cwd, error)
+        try:
+            await self._until_over(child)
+        finally:
+            await self._end(child)
+            child.close()
+        if self._cut.done():
+            return self._cut.result()
+        answer.end()
+        log.end()
+        return child.status
+
+    async def _until_over(self, child: Child) -> None:
+        """Wait until the program has ended and all it said was heard, or the attempt is cut off."""
+        exited: set[asyncio.Future[Any]] = {child.exited, self._cut}
+        await asyncio.wait(exited, return_when=asyncio.FIRST_COMPLETED)
+        if not self._cut.done():
+            finished: set[asyncio.Future[Any]] = {child.finished, self._cut}
+            await asyncio.wait(finished, timeout=_LINGER, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _end(self, child: Child) -> None:
+        """End what the program left behind. A program that ended well may leave others in groups of their own."""
+        orderly = child.finished.done() and not self._cut.done()
+        await end_group(child.pid, "" if orderly else self._marker, grace=self._grace)
+        await asyncio.wait({child.finished}, timeout=_LINGER)
+
+
+def _as_written(command: tuple[str, ...]) -> str:
+    text = " ".join(command)
+    return text if len(text) <= 80 else text[:79] + "…"

@@ -1,0 +1,99 @@
+"""How a program's words and its end are read: its output as text, its exit status as a result."""
+
+import codecs
+import errno
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from coterie.backends.base import Failure, Text
+from coterie.backends.secrets import Secrets, Veil
+
+_LINE = 300
+"""How much of a line of standard error is quoted, in characters."""
+
+
+class Voice:
+    """One output of a program: decoded, secrets hidden, and passed on as it comes.
+
+    Args:
+        channel: As `Text` names it.
+        keep: How many characters of the end to keep; 0 keeps all.
+
+    Attributes:
+        size: Bytes heard.
+    """
+
+    def __init__(self, channel: str, secrets: Secrets, say: Callable[[Text], None], keep: int = 0) -> None:
+        self._channel, self._say, self._keep = channel, say, keep
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._veil = Veil(secrets)
+        self._kept: list[str] = []
+        self.size = 0
+
+    @property
+    def text(self) -> str:
+        """What was said, as far as it is kept."""
+        return "".join(self._kept)
+
+    @property
+    def last_line(self) -> str:
+        """The last line that says anything."""
+        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
+        return lines[-1][:_LINE] if lines else ""
+
+    def hear(self, data: bytes, final: bool = False) -> None:
+        """Take in what the program wrote."""
+        self.size += len(data)
+        text = self._veil.feed(self._decoder.decode(data, final), final)
+        if not text:
+            return
+        self._kept.append(text)
+        if self._keep:
+            self._kept = [self.text[-self._keep :]]
+        self._say(Text(text=text, channel=self._channel))
+
+    def end(self) -> None:
+        """Nothing more comes: let out what was held back."""
+        self.hear(b"", final=True)
+
+
+def failure_of(command: str, status: int, last_line: str) -> Failure:
+    """What it means that *command* ended with *status*, which is not 0; below 0 it is the signal that ended it."""
+    if status < 0:
+        what = f"`{command}` was ended by {_signal_name(-status)}"
+    else:
+        what = f"`{command}` ended with status {status}"
+    kind = "transient" if status == os.EX_TEMPFAIL else "exit"
+    return Failure(kind=kind, reason=f"{what}: {last_line}" if last_line else what)
+
+
+def cannot_start(program: str, cwd: Path, error: OSError | ValueError) -> Failure:
+    """Why *program* could not be started in *cwd*, and what to do."""
+    if isinstance(error, ValueError):
+        return Failure(kind="failed", reason=f"`{program}` cannot be started: an argument or variable holds a NUL")
+    if not cwd.is_dir():
+        return Failure(kind="not_found", reason=f"the working directory {cwd} is not there: create it, or change `cwd`")
+    match error.errno:
+        case errno.ENOENT | errno.ENOTDIR:
+            kind = "not_found"
+            why = "there is no such program: install it, or write its path (or its first line names no interpreter)"
+        case errno.EACCES | errno.EPERM:
+            kind, why = "not_found", "it may not be executed: `chmod +x` it, or name its interpreter first"
+        case errno.ENOEXEC:
+            kind, why = "not_found", "it is no program: begin it with a `#!` line, or name its interpreter first"
+        case errno.EAGAIN | errno.ENOMEM | errno.EMFILE | errno.ENFILE:
+            kind, why = "transient", f"the machine has no room for it now ({error.strerror})"
+        case errno.E2BIG:
+            kind, why = "failed", "its arguments and environment are too long: give the prompt on stdin or in a file"
+        case _:
+            kind, why = "failed", str(error)
+    return Failure(kind=kind, reason=f"`{program}` cannot be started: {why}")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} ({number})"
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

@@ -1,0 +1,117 @@
+"""Play the agents of a topology: a rehearsal without a model, on the event loop's own time, virtual or not."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Session, Text
+from coterie.backends.pending import Pending
+from coterie.backends.scripts import Entry, Script, parse_script, read_script
+from coterie.journal.records import Usage
+from coterie.planning.plan import AgentPlan, Wanted
+
+__all__ = ["Script", "ScriptedBackend", "read_script"]
+
+_UNSCRIPTED = Entry()
+
+
+class ScriptedBackend:
+    """Answers for everybody: agents, actions, gates and humans.
+
+    Without an entry for an agent its turn takes 1 second, turn n says `<agent> <n>` and gives the n-th value of each
+    declared output, the last repeating: an enum's in their order, true then false, n for a number, `<agent> <n>` for a
+    text. With entries, its k-th attempt takes the k-th, the last repeating; an attempt that takes longer than its
+    agent's time-out fails as one.
+
+    Args:
+        script: By agent, or `node/agent` in the topology that answers at a node, what it says at each attempt.
+        prefix: Put before each agent's path when it is looked up, `panel` for `panel/critic`.
+
+    Raises:
+        UsageError: If something in the script means nothing.
+    """
+
+    def __init__(self, script: Script | None = None, *, prefix: str = "") -> None:
+        self._script = parse_script(script or {})
+        self._prefix = prefix
+        self._attempts: dict[str, int] = {}
+        self._sessions: set[Pending] = set()
+
+    async def start(self, request: Request, on_event: OnEvent) -> Session:
+        """Start to play one attempt."""
+        entry, agent, session = self._next(request), request.agent, Pending()
+        seconds, result = entry.seconds, _result(entry, request)
+        if agent.kind != "human" and agent.timeout is not None and agent.timeout < seconds:
+            seconds = agent.timeout
+            reason = f"it took longer than its time-out of {seconds:g} s"
+            entry, result = Entry(), Failure(kind="timeout", reason=reason, usage=Usage(seconds=seconds))
+        end = partial(_end, session, entry, result, on_event)
+        self._sessions.add(session)
+        session.when_over(partial(self._sessions.discard, session))
+        session.when_over(asyncio.get_running_loop().call_later(seconds, end).cancel)
+        return session
+
+    async def close(self) -> None:
+        """End what is still played. Idempotent."""
+        for session in list(self._sessions):
+            await session.interrupt()
+
+    def _next(self, request: Request) -> Entry:
+        path = path_of(request)
+        if self._prefix:
+            path = f"{self._prefix}/{path}"
+        entries = self._script.get(path)
+        if entries is None:
+            return _UNSCRIPTED
+        k = self._attempts[path] = self._attempts.get(path, 0) + 1
+        return entries[min(k, len(entries)) - 1]
+
+
+def path_of(request: Request) -> str:
+    """The names of the nodes from the root down to the agent: `panel/critic` for critic in `<root>/panel#2.1`."""
+    _, *attempts = request.run.split("/")
+    return "/".join([*(attempt.rpartition("#")[0] for attempt in attempts), request.agent.name])
+
+
+def default_outputs(agent: AgentPlan, n: int) -> dict[str, Any]:
+    """What *agent* gives back in its *n*-th turn, from 1, when no script says otherwise."""
+    outputs = {wanted.name: _value(wanted, agent.name, n) for wanted in agent.outputs if wanted.declared}
+    return {"passed": n == 1} | outputs if agent.verdict else outputs
+
+
+def _value(wanted: Wanted, agent: str, n: int) -> Any:
+    match wanted.type:
+        case "enum" if wanted.values:
+            return wanted.values[min(n, len(wanted.values)) - 1]
+        case "boolean":
+            return n == 1
+        case "number" | "integer":
+            return n
+        case _:
+            return f"{agent} {n}"
+
+
+def _result(entry: Entry, request: Request) -> Result:
+    usage = entry.usage or Usage()
+    if not usage.seconds:
+        usage = msgspec.structs.replace(usage, seconds=entry.seconds)
+    if entry.fail is not None:
+        return msgspec.structs.replace(entry.fail, usage=usage)
+    agent, n = request.agent, int(request.turn.rpartition("#")[2])
+    outputs = entry.outputs
+    if outputs is None and entry.text is None:
+        outputs = default_outputs(agent, n)
+    return Answer(text=f"{agent.name} {n}" if entry.text is None else entry.text, outputs=outputs, usage=usage)
+
+
+def _end(session: Pending, entry: Entry, result: Result, on_event: OnEvent) -> None:
+    if session.over:
+        return
+    said = result.text if isinstance(result, Answer) else entry.text
+    if said:
+        on_event(Text(text=said))
+    for emitted in entry.emits:
+        on_event(emitted)
+    session.settle(result)

@@ -1,0 +1,68 @@
+"""Keep the values of secret-looking environment variables out of answers, events and errors.
+
+A variable looks secret when a part of its name ends in KEY, TOKEN, SECRET, PASSWORD, PASSPHRASE, CREDENTIAL or PAT. Its
+value is hidden when it has at least 6 characters and is not just a number, so `MAX_TOKENS=200000` hides nothing.
+"""
+
+import re
+from collections.abc import Mapping
+
+HIDDEN = "***"
+"""What stands where a secret stood."""
+
+_SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?:^|_)PAT)S?(?:_|$)", re.IGNORECASE)
+_SHORTEST = 6
+
+
+class Secrets:
+    """The values to hide, taken from the environment of a process."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        values = {value.strip() for name, value in environment.items() if _looks_secret(name)}
+        hidden = [value for value in values if len(value) >= _SHORTEST and not value.isdecimal()]
+        # The longest first: one secret may begin with another.
+        self.values = sorted(hidden, key=lambda value: (-len(value), value))
+        self.pattern = re.compile("|".join(map(re.escape, self.values)) or r"(?!)")
+
+    def hide(self, text: str) -> str:
+        """*text* without the secrets."""
+        return self.pattern.sub(HIDDEN, text)
+
+
+class Veil:
+    """Hides secrets in a text that comes in pieces, also those that two pieces share.
+
+    What could be the beginning of a secret is held back until the next piece tells.
+    """
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._held = ""
+
+    def feed(self, text: str, final: bool = False) -> str:
+        """What may be shown now that *text* has come; with *final*, all of the rest."""
+        text = self._held + text
+        cut = len(text) if final else self._first_doubt(text)
+        shown, at = [], 0
+        for match in self._secrets.pattern.finditer(text):
+            if match.start() >= cut:
+                break
+            shown += [text[at : match.start()], HIDDEN]
+            at = match.end()
+            cut = max(cut, at)
+        self._held = text[cut:]
+        return "".join([*shown, text[at:cut]])
+
+    def _first_doubt(self, text: str) -> int:
+        """Where the longest end of *text* begins that is the beginning of a secret, and not a whole one."""
+        values = self._secrets.values
+        nearest = max(0, len(text) - len(values[0]) + 1) if values else len(text)
+        for at in range(nearest, len(text)):
+            end = text[at:]
+            if any(len(end) < len(value) and value.startswith(end) for value in values):
+                return at
+        return len(text)
+
+
+def _looks_secret(name: str) -> bool:
+    return not name.startswith("COTERIE_") and _SECRET.search(name) is not None
