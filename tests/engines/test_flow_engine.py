@@ -169,6 +169,19 @@ def test_the_forced_group_is_the_first_that_is_neither_loop_nor_spent() -> None:
     assert flow.decision.forced == ("a", ("c",))
 
 
+def test_a_forced_firing_counts() -> None:
+    """Rule 6: a bounded way forward is spent by being forced, too."""
+    flow = make_flow(group("a -> a", "a.n == 1", max=1), group("a -> b", "a.n == 2", max=1), group("b -> a", max=5))
+    after(flow, "a#1", n=1)
+    assert asked(flow.step(finished("a#2", n=1))) == ["b#1"]
+    flow.step(finished("b#1"))
+
+    assert notes(flow.step(finished("a#3", n=1))) == [
+        LoopExhausted(turn="a#3", exhausted=(("a", ("a",)),)),
+        PathEnded(turn="a#3", reason="exhausted"),
+    ]
+
+
 def test_a_spent_loop_with_no_way_forward_ends_the_path() -> None:
     """Rule 6: recorded like a forced way, with none."""
     flow = make_flow(group("w -> r"), group("r -> w", max=1))
@@ -229,6 +242,15 @@ def test_the_source_of_a_spent_loop_is_in_flight_until_the_human_answers() -> No
 
     assert asked(flow.step(finished("on-max:a#1", decision="forward"))) == ["c#1"]
     assert asks(flow.step(finished("c#1"))) == [("d#1", ["b#1", "c#1"])]
+
+
+def test_while_a_human_is_asked_the_agent_itself_is_free() -> None:
+    """It may stand in for another, who waited for it."""
+    flow = make_flow(*HUMAN, b=agent("b", on_fail="fallback", fallback="a"))
+    after(flow, "s#1", "a#1", verdict="revise")
+    assert flow.step(failed("b#1")) == []
+
+    assert asked(flow.step(finished("a#2", verdict="revise"))) == ["on-max:a#1", "a#3"]
 
 
 def test_a_human_may_force_the_flow_forward() -> None:
@@ -339,6 +361,25 @@ def test_the_result_holds_what_the_paths_ended_with() -> None:
     assert list(flow.step(finished("c#2"))) == []
 
 
+def test_a_node_that_went_on_after_all_is_no_end() -> None:
+    """Rule 8: what counts is a node's latest turn."""
+    flow = make_flow(
+        group("s -> b c"),
+        group("b -> d"),
+        group("d -> c", max=1),
+        group("c -> e", "c.n == 2"),
+        group("c -> b", "c.n == 3", max=1),
+    )
+    after(flow, "s#1", "c#1", n=1)
+    for turn in ("b#1", "d#1"):
+        flow.step(finished(turn))
+
+    assert asked(flow.step(finished("c#2", n=2))) == ["e#1"]
+    assert flow.step(finished("e#1"))[-1] == Finish(
+        outcome="completed", result={"outputs": {"e": {}}, "text": "said by e#1"}
+    )
+
+
 def test_a_path_that_ends_at_a_last_node_is_no_news() -> None:
     """Rule 8: `path.ended` is for nodes that have arrows, none of which fired."""
     flow = make_flow(group("a -> b"))
@@ -445,6 +486,19 @@ def test_a_marked_node_waits_while_it_stands_in_for_another() -> None:
 
     assert flow.step(finished("g#1")) == []
     assert flow.step(finished("f#1")) == [Ask(turn="f#2", agent="f", inputs=("g#1",))]
+
+
+def test_a_node_whose_agent_is_busy_elsewhere_is_still_waited_for() -> None:
+    """Rule 3: a marked node of lower rank is in flight, also when nothing upstream runs."""
+    flow = make_flow(
+        group("s -> x g"), group("g -> m n"), group("m -> n"), x=agent("x", on_fail="fallback", fallback="m")
+    )
+    after(flow, "s#1")
+    assert asked(flow.step(failed("x#1"))) == ["m#1"]
+
+    assert flow.step(finished("g#1")) == []
+    assert asked(flow.step(finished("m#1"))) == ["m#2"]
+    assert asks(flow.step(finished("m#2"))) == [("n#1", ["g#1", "m#2"])]
 
 
 def test_a_fallback_that_fails_follows_its_own_policy() -> None:

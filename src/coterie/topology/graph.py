@@ -159,7 +159,10 @@ class FlowGraph:
         return {node: number for number, component in enumerate(self.components) for node in component}
 
     def _members(self, component: int) -> int:
-        return sum(1 << self.rank[node] for node in self.components[component])
+        mask = 0
+        for node in self.components[component]:
+            mask |= 1 << self.rank[node]
+        return mask
 
     @cached_property
     def _ancestors(self) -> list[int]:

@@ -32,7 +32,7 @@ class Counters:
     def start_node(self, node: str, sources: Sequence[str]) -> None:
         """See whether a start of *node*, marked by *sources*, enters its phase."""
         phase = self._phases.get(node)
-        if phase is not None and (not sources or any(self._phases.get(source) != phase for source in sources)):
+        if phase is not None and any(self._phases.get(source) != phase for source in sources):
             self._entered[phase] += 1
 
     def fire(self, i: int) -> None:

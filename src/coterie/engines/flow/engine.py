@@ -5,7 +5,6 @@ The rules are those of the flow notation. Which marked node may start, `readines
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Any, ClassVar, assert_never
 
 from msgspec import Struct
@@ -16,17 +15,8 @@ from coterie.engines.flow.on_max import ON_MAX, human_agent
 from coterie.engines.flow.readiness import Readiness
 from coterie.engines.replies import judge_reply
 from coterie.ids import turn_id
-from coterie.journal.records import (
-    ConditionUnknown,
-    EventInvalid,
-    LoopExhausted,
-    PathEnded,
-    Record,
-    RunStarted,
-    TurnCancelled,
-    TurnFailed,
-    TurnFinished,
-)
+from coterie.journal import records
+from coterie.journal.records import Record, RunStarted, TurnCancelled, TurnFailed, TurnFinished
 from coterie.planning.plan import AgentPlan, FlowPlan
 from coterie.topology.graph import FlowGraph
 
@@ -91,6 +81,7 @@ class Flow:
         self._latest: dict[str, str] = {}  # node -> its latest turn with a result
         self._text = ""
         self._ends: set[str] = set()  # nodes whose latest turn fired nothing
+        self._commands: list[Command] = []  # of this step
         self._over = False
 
     def judge(self, said: Reply | Emit) -> Record:
@@ -99,69 +90,71 @@ class Flow:
             case Reply():
                 turn = self._turns[said.turn]
                 return judge_reply(said, self._plan(turn.agent if turn.spent else turn.node).outputs)
-            case Emit(turn=turn_name, event=event, attempt=attempt, message=message):
-                reason = "a flow takes no events"
-                return EventInvalid(turn=turn_name, event=event, reason=reason, attempt=attempt, message=message)
+            case Emit(turn=name, event=event, attempt=attempt, message=message):
+                why = "a flow takes no events"
+                return records.EventInvalid(turn=name, event=event, reason=why, attempt=attempt, message=message)
             case _:
                 assert_never(said)
 
     def step(self, record: Record) -> Sequence[Command]:
         """What follows from *record*."""
-        self.decision = None
+        self.decision, self._commands = None, []
         if self._over:
             return ()
         if isinstance(record, TurnFinished | TurnFailed | TurnCancelled):
-            turn = self._turns.pop(record.turn, None)
-            return () if turn is None else self._ended(record, turn)
-        if isinstance(record, RunStarted):
+            if (turn := self._turns.pop(record.turn, None)) is None:
+                return ()
+            self._end(record, turn)
+        elif isinstance(record, RunStarted):
             for node in self._graph.entries:
                 self._ready.mark(node)
-            return self._go_on([])
-        return ()
+        else:
+            return ()
+        if not self._over:
+            self._go_on()
+        return self._commands
 
-    def _ended(self, record: TurnFinished | TurnFailed | TurnCancelled, turn: _Turn) -> list[Command]:
-        node = turn.node
+    def _end(self, record: TurnFinished | TurnFailed | TurnCancelled, turn: _Turn) -> None:
         self._busy.discard(turn.agent)
-        if turn.agent != node:
-            self._ready.look_at(turn.agent)
+        self._ready.look_at(turn.agent)
         match record:
             case TurnFinished() if turn.spent:
-                return self._at_max(record.turn, node, [], turn.spent, record.outputs["decision"])
+                self._at_max(record.turn, turn.node, turn.spent, record.outputs["decision"])
             case TurnFinished():
-                self._outputs[node] = record.outputs
-                self._latest[node] = record.turn
+                self._outputs[turn.node] = record.outputs
+                self._latest[turn.node] = record.turn
                 self._text = record.text
-                return self._judge(record.turn, node)
+                self._judge(record.turn, turn.node)
             case TurnFailed():
-                return self._failed(record, turn)
+                self._fail(record, turn)
             case TurnCancelled():  # by an operator: the engine's own cancellations end the run
-                return self._settle(record.turn, node, [], spent=turn.spent, reason="failed")
+                self._settle(record.turn, turn.node, spent=turn.spent, reason="failed")
 
-    def _failed(self, record: TurnFailed, turn: _Turn) -> list[Command]:
+    def _fail(self, record: TurnFailed, turn: _Turn) -> None:
         """Rule 9. A fallback that fails follows its own `on_fail`; nobody is asked twice about one failure."""
         plan, tried = self._plan(turn.agent), (*turn.tried, turn.agent)
         match plan.on_fail:
             case "skip":
-                return self._settle(record.turn, turn.node, [], reason="failed")
+                self._settle(record.turn, turn.node, reason="failed")
             case "continue":
                 self._latest.setdefault(turn.node, record.turn)
-                return self._judge(record.turn, turn.node)
+                self._judge(record.turn, turn.node)
             case "fallback" if plan.fallback not in tried:
                 self._postponed.append(_Turn(turn.node, plan.fallback, turn.inputs, tried))
-                return self._go_on([])
             case _:
-                return self._halt([], f"{record.turn} failed ({record.kind}): {record.reason}")
+                self._halt(f"{record.turn} failed ({record.kind}): {record.reason}")
 
-    def _judge(self, turn: str, node: str) -> list[Command]:
-        """Rules 4 and 5: all groups of *node*, once, on one snapshot."""
-        held, commands = self._held(turn, node)
+    def _judge(self, turn: str, node: str) -> None:
+        """Rules 4 to 6: all groups of *node*, once, on one snapshot."""
+        held = self._held(turn, node)
         fire = [i for i in held if not self._counters.is_spent(i)]
         if fire or not held:
-            return self._settle(turn, node, commands, fire)
-        return self._at_max(turn, node, commands, held, self._groups[held[0]].on_max)
+            self._settle(turn, node, fire)
+        else:
+            self._at_max(turn, node, held, self._groups[held[0]].on_max)
 
-    def _held(self, turn: str, node: str) -> tuple[list[int], list[Command]]:
-        """The groups of *node* whose condition holds, and notes of the outputs that conditions miss."""
+    def _held(self, turn: str, node: str) -> list[int]:
+        """The groups of *node* whose condition holds, or that have none. An output that is not there is noted once."""
         held: list[int] = []
         missing: dict[tuple[str, str], None] = {}
         for i in self._graph.groups_of(node):
@@ -172,41 +165,33 @@ class Flow:
                 missing[when.agent, when.field] = None
             elif when.holds(outputs[when.field]):
                 held.append(i)
-        return held, [Note(record=ConditionUnknown(turn=turn, agent=a, field=f)) for a, f in missing]
+        for agent, field in missing:
+            self._note(records.ConditionUnknown(turn=turn, agent=agent, field=field))
+        return held
 
-    def _at_max(
-        self, turn: str, node: str, commands: list[Command], spent: Sequence[int], decision: str
-    ) -> list[Command]:
-        """Rule 6: only spent groups would fire. *decision* is the first one's `on-max`, or what the human said."""
-        match decision:
+    def _at_max(self, turn: str, node: str, spent: Sequence[int], way: str) -> None:
+        """Only groups that are spent would fire: go the *way* that the first one's `on-max` says, or a human."""
+        match way:
             case "human":
-                self._decide(turn, node, (), spent)
-                self._ask(commands, _Turn(node, ON_MAX + node, (turn,), spent=tuple(spent)))
-                return commands
+                self.decision = Decision(turn=turn, node=node, exhausted=self._named(spent))
+                self._ask(_Turn(node, ON_MAX + node, (turn,), spent=tuple(spent)))
             case "again":
-                return self._settle(turn, node, commands, spent)
+                self._settle(turn, node, spent)
             case "end":
-                return self._settle(turn, node, commands, spent=spent, reason="end")
+                self._settle(turn, node, spent=spent, reason="end")
             case "fail":
-                commands += self._decide(turn, node, (), spent)
-                return self._halt(commands, f"{turn}: {self._groups[spent[0]]} has fired as often as its max allows")
+                self._decide(turn, node, (), spent)
+                self._halt(f"{turn}: {self._groups[spent[0]]} has fired as often as its max allows")
             case _:
-                loops, is_spent = self._graph.is_loop_group, self._counters.is_spent
-                forward = (i for i in self._graph.groups_of(node) if not loops(i) and not is_spent(i))
-                return self._settle(turn, node, commands, list(islice(forward, 1)), spent=spent, reason="exhausted")
+                is_loop, is_spent = self._graph.is_loop_group, self._counters.is_spent
+                forward = [i for i in self._graph.groups_of(node) if not is_loop(i) and not is_spent(i)]
+                self._settle(turn, node, forward[:1], spent, reason="exhausted")
 
     def _settle(
-        self,
-        turn: str,
-        node: str,
-        commands: list[Command],
-        fire: Sequence[int] = (),
-        *,
-        spent: Sequence[int] = (),
-        reason: str = "no_match",
-    ) -> list[Command]:
-        """Let the groups of *fire* mark their targets; with none, the path ends for *reason*. Then go on."""
-        commands += self._decide(turn, node, fire, spent)
+        self, turn: str, node: str, fire: Sequence[int] = (), spent: Sequence[int] = (), reason: str = "no_match"
+    ) -> None:
+        """Let the groups of *fire* mark their targets; with none, the path ends for *reason*."""
+        self._decide(turn, node, fire, spent)
         for i in fire:
             self._counters.fire(i)
             for target in self._groups[i].targets:
@@ -216,47 +201,53 @@ class Flow:
         else:
             self._ends.add(node)
             if self._graph.groups_of(node):
-                commands.append(Note(record=PathEnded(turn=turn, reason=reason)))
+                self._note(records.PathEnded(turn=turn, reason=reason))
         self._ready.end(node)
-        return self._go_on(commands)
 
-    def _decide(self, turn: str, node: str, fire: Sequence[int], spent: Sequence[int]) -> list[Command]:
-        """Keep the decision, and give the note it deserves. *spent* groups count when none but a forced one fires."""
-        fired, exhausted = tuple([self._arrows[i] for i in fire]), tuple([self._arrows[i] for i in spent])
-        forced = fired[0] if fired and exhausted else None
-        self.decision = Decision(turn=turn, node=node, fired=fired, exhausted=exhausted, forced=forced)
-        return [Note(record=LoopExhausted(turn=turn, exhausted=exhausted, forced=forced))] if exhausted else []
-
-    def _go_on(self, commands: list[Command]) -> list[Command]:
-        """Start what may start, fallbacks first; when nothing runs any more, the run is complete."""
+    def _go_on(self) -> None:
+        """Start what may start, fallbacks first. When nothing runs any more, the run is complete."""
         postponed, self._postponed = self._postponed, []
         for turn in postponed:
             if turn.agent in self._busy:
                 self._postponed.append(turn)
             else:
-                self._ask(commands, turn)
+                self._ask(turn)
         for node, sources in self._ready.start(self._busy):
             self._counters.start_node(node, sources)
-            self._ask(commands, _Turn(node, node, tuple([self._latest[source] for source in sources])))
+            self._ask(_Turn(node, node, tuple([self._latest[source] for source in sources])))
         if not self._turns:
             ends = sorted(self._ends & self._outputs.keys(), key=self._graph.rank.__getitem__)
             result = {"outputs": {node: self._outputs[node] for node in ends}, "text": self._text}
-            self._over = True
-            commands.append(Finish(outcome="completed", result=result))
-        return commands
+            self._finish(Finish(outcome="completed", result=result))
 
-    def _ask(self, commands: list[Command], turn: _Turn) -> None:
+    def _ask(self, turn: _Turn) -> None:
         name = turn_id(turn.agent, self._counters.start_agent(turn.agent))
         self._turns[name] = turn
         self._busy.add(turn.agent)
-        instead_of = turn.tried[0] if turn.tried else ""
-        commands.append(Ask(turn=name, agent=turn.agent, inputs=turn.inputs, instead_of=instead_of))
+        instead_of = turn.node if turn.tried else ""
+        self._commands.append(Ask(turn=name, agent=turn.agent, inputs=turn.inputs, instead_of=instead_of))
 
-    def _halt(self, commands: list[Command], reason: str) -> list[Command]:
+    def _halt(self, reason: str) -> None:
+        self._commands += [Cancel(turn=turn, reason=reason) for turn in self._turns]
+        self._finish(Finish(outcome="failed", reason=reason))
+
+    def _finish(self, finish: Finish) -> None:
         self._over = True
-        commands += [Cancel(turn=turn, reason=reason) for turn in self._turns]
-        commands.append(Finish(outcome="failed", reason=reason))
-        return commands
+        self._commands.append(finish)
+
+    def _decide(self, turn: str, node: str, fire: Sequence[int], spent: Sequence[int]) -> None:
+        """Keep what was decided. What is *spent* counts when nothing fires but a forced group; it is noted."""
+        fired, exhausted = self._named(fire), self._named(spent)
+        forced = fired[0] if fired and exhausted else None
+        self.decision = Decision(turn=turn, node=node, fired=fired, exhausted=exhausted, forced=forced)
+        if exhausted:
+            self._note(records.LoopExhausted(turn=turn, exhausted=exhausted, forced=forced))
+
+    def _note(self, record: Record) -> None:
+        self._commands.append(Note(record=record))
+
+    def _named(self, groups: Sequence[int]) -> tuple[Arrows, ...]:
+        return tuple([self._arrows[i] for i in groups])
 
     def _plan(self, agent: str) -> AgentPlan:
         return self._agents.get(agent) or human_agent(agent, self._groups)
