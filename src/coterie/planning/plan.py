@@ -1,7 +1,7 @@
 """A plan: a topology with every default and precedence resolved, ready to run and to be written down.
 
 Plans are values that travel (into a journal, to a worker), so they are `msgspec.Struct`s and hold plain data only.
-`coterie.planning.plan` makes them; engines and the core of a run read them and resolve nothing.
+`coterie.planning.plan()` makes them; engines and the core of a run read them and resolve nothing.
 """
 
 import hashlib
@@ -90,10 +90,13 @@ class FlowPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="flow"
     Attributes:
         mentions: Every node of the flow, in order of first mention.
         groups: In source order, without spans.
+        entries: Where it starts, in order of first mention; empty: where the arrows say. (The way back from a gate
+            leads to nodes that start all the same.)
     """
 
     mentions: tuple[str, ...]
     groups: tuple[ArrowGroup, ...]
+    entries: tuple[str, ...] = ()
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,0 +1,210 @@
+"""The plan of each node: its prompt and role, its outputs, its limits, and who thinks there."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, assert_never
+
+from msgspec.structs import replace
+
+from coterie.diagnostics import Span
+from coterie.planning.extension import (
+    AGENT_KEYS,
+    HUMAN_KEYS,
+    PROCESS_KEYS,
+    Extension,
+    Report,
+    read_extension,
+)
+from coterie.planning.files import read_text
+from coterie.planning.gates import PASSED, sends_back
+from coterie.planning.plan import AgentPlan, Plan, Wanted
+from coterie.planning.steps import located, split
+from coterie.planning.thinker import choose
+from coterie.topology.checks.facts import title
+from coterie.topology.checks.names import fallback_of
+from coterie.topology.conditions import Condition, Scalar
+from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, ArrowGroup, Gate, Human, Orchestrator, Topology
+
+Asked = Mapping[str, Mapping[str, tuple[Scalar, ...]]]
+"""What conditions read: for each agent and field the constants they compare it with, in source order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What the plans of all nodes of a topology share.
+
+    Attributes:
+        default: The topology's own extension.
+        backend: Who thinks where no agent says otherwise, as the run was told.
+        phases: The phase of each inserted gate.
+    """
+
+    topology: Topology
+    folder: Path | None
+    default: Extension
+    backend: str | None
+    report: Report
+    asked: Asked = field(default_factory=dict)
+    phases: Mapping[str, float | None] = field(default_factory=dict)
+
+
+def asked_of(groups: Sequence[ArrowGroup]) -> Asked:
+    """What the conditions on *groups* read."""
+    found: dict[str, dict[str, dict[str, Scalar]]] = {}
+    for group in groups:
+        match group.when:
+            case Condition(agent=agent, field=name, value=value):
+                found.setdefault(agent, {}).setdefault(name, {}).setdefault(repr(value), value)
+            case None:
+                pass
+    return {agent: {name: tuple(values.values()) for name, values in fields.items()} for agent, fields in found.items()}
+
+
+def plan_node(node: AnyNode, setting: Setting) -> tuple[AgentPlan, str] | None:
+    """The plan of *node*, and the file of the topology that answers there, if one does; None for a group."""
+    match node:
+        case Agent() | Orchestrator():
+            return _agent(node, setting)
+        case Action():
+            return _action(node, setting), ""
+        case Gate():
+            return _gate(node, setting), ""
+        case Human():
+            return _human(node, setting), ""
+        case AgentGroup():
+            return None
+        case _:
+            assert_never(node)
+
+
+def with_child(agent: AgentPlan, child: Plan) -> AgentPlan:
+    """*agent*, answered by a run of *child*."""
+    return replace(agent, kind="topology", backend="", child=child)
+
+
+def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str]:
+    own, owner = _own(node, AGENT_KEYS, setting), title(node)
+    thinker = choose(owner, own, setting.default, setting.backend, setting.report)
+    own_words: dict[str, Any] = {}
+    if isinstance(node, Agent):
+        own_words = {
+            "prompt": _prompt(node, setting),
+            "role": role_of(node, setting.topology.roles),
+            "tools": node.tools,
+            "reads": node.reads,
+        }
+    plan = AgentPlan(
+        backend=thinker.backend,
+        model=node.model,
+        argv=located(thinker.argv, setting.folder),
+        prompt_via=thinker.prompt_via,
+        options=thinker.options,
+        **own_words,
+        **_common(node, setting),
+        **_process(node, own, setting),
+    )
+    return plan, thinker.topology
+
+
+def _action(node: Action, setting: Setting) -> AgentPlan:
+    own = _own(node, PROCESS_KEYS, setting)
+    span = node.spans.get("commands") or node.span
+    return AgentPlan(
+        kind="action",
+        backend="command",
+        steps=split(node.commands, node.lang, setting.folder, title(node), span, setting.report),
+        **_common(node, setting),
+        **_process(node, own, setting),
+    )
+
+
+def _gate(node: Gate, setting: Setting) -> AgentPlan:
+    own = _own(node, PROCESS_KEYS, setting)
+    span = node.spans.get("run") or node.span
+    verdict = node.behavior == "advisory" or sends_back(node) or PASSED in setting.asked.get(node.name, ())
+    common = _common(node, setting) | {"outputs": (Wanted(name=PASSED, type="boolean"),) if verdict else ()}
+    if sends_back(node):
+        common["retry"] = 0  # its retries are rounds
+    if node.name in setting.phases:
+        common["phase"] = setting.phases[node.name]
+    return AgentPlan(
+        kind="gate",
+        backend="command",
+        steps=split([node.run] if node.run else [], "", setting.folder, title(node), span, setting.report),
+        verdict=verdict,
+        **common,
+        **_process(node, own, setting),
+    )
+
+
+def _human(node: Human, setting: Setting) -> AgentPlan:
+    own = _own(node, HUMAN_KEYS, setting)
+    common = _common(node, setting)
+    common["on_fail"] = _policy(node.on_fail if node.on_fail is not None else node.on_timeout)
+    timeout = node.timeout if own.timeout is None else own.timeout
+    return AgentPlan(kind="human", backend="human", timeout=timeout, **common)
+
+
+def _own(node: AnyNode, keys: tuple[str, ...], setting: Setting) -> Extension:
+    spans: dict[str, Span | None] = {key: node.spans.get(f"extension.{key}") for key in node.extension}
+    spans[""] = node.spans.get("extensions") or node.span
+    return read_extension(node.extension, keys, title(node), spans, setting.report)
+
+
+def _common(node: AnyNode, setting: Setting) -> dict[str, Any]:
+    """What every kind of node has."""
+    return {
+        "name": node.name,
+        "description": node.description,
+        "retry": node.retry or 0,
+        "on_fail": _policy(node.on_fail),
+        "fallback": fallback_of(node),
+        "outputs": _wanted(node, setting),
+        "phase": node.phase,
+    }
+
+
+def _process(node: AnyNode, own: Extension, setting: Setting) -> dict[str, Any]:
+    """What everything that works by itself has: its own word, then the node's field, then the topology's."""
+    default = setting.default
+    timeout = node.timeout if own.timeout is None else own.timeout
+    return {
+        "timeout": default.timeout if timeout is None else timeout,
+        "cwd": own.cwd or default.cwd,
+        "env": {**default.env, **own.env},
+        "on_interrupt": own.on_interrupt or default.on_interrupt or "retry",
+    }
+
+
+def _policy(policy: str | None) -> str:
+    """`halt`, `skip`, `continue` or `fallback`; a gate that bounces work back has its arrows for that."""
+    word = (policy or "halt").split(" ")[0]
+    return "halt" if word == "bounce-back" else word
+
+
+def _wanted(node: AnyNode, setting: Setting) -> tuple[Wanted, ...]:
+    """The declared outputs, then what only conditions read."""
+    declared = [Wanted(name=output.name, type=output.type, values=output.values) for output in node.outputs]
+    names = {output.name for output in node.outputs}
+    read = [
+        Wanted(name=name, values=values, declared=False)
+        for name, values in setting.asked.get(node.name, {}).items()
+        if name not in names
+    ]
+    return (*declared, *read)
+
+
+def _prompt(node: Agent, setting: Setting) -> str:
+    if not node.prompt_is_path:
+        return node.prompt
+    span = node.spans.get("prompt") or node.span
+    return read_text(setting.folder, node.prompt, f"the prompt of {title(node)}", span, setting.report)
+
+
+def role_of(node: Agent, roles: Mapping[str, str]) -> str:
+    """The text of the agent's role: the one it names, else the longest role name that begins its own."""
+    if node.role:
+        return roles.get(node.role, "")
+    begins = [name for name in roles if node.name.startswith(name)]
+    return roles[max(begins, key=len)] if begins else ""

@@ -1,0 +1,162 @@
+"""The blocks `extensions { coterie { … } }`: what they may say, and that they say it in the right form."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
+from coterie.topology.conditions import as_text
+
+BACKENDS = frozenset({"command", "human", "scripted"})
+"""Everybody who can think."""
+
+Report = Callable[[Diagnostic], None]
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """What one block says; a field that it leaves out is empty.
+
+    Attributes:
+        timeout: Seconds.
+        spans: Where each key's value stands.
+    """
+
+    backend: str = ""
+    command: tuple[str, ...] = ()
+    topology: str = ""
+    timeout: float | None = None
+    cwd: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    prompt_via: str = ""
+    on_interrupt: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    spans: Mapping[str, Span] = field(default_factory=dict)
+
+
+PROCESS_KEYS = ("timeout", "cwd", "env", "on-interrupt")
+"""What an action and a gate may say."""
+DEFAULT_KEYS = ("backend", "command", "prompt-via", "options", *PROCESS_KEYS)
+"""What the topology's own block may say, for all."""
+AGENT_KEYS = ("topology", *DEFAULT_KEYS)
+"""What an agent may say."""
+HUMAN_KEYS = ("timeout",)
+"""What a human may say."""
+
+
+class _Wrong(Exception):
+    """A value does not fit; says what would."""
+
+    def __init__(self, wanted: str, code: str = "bad-value", hint: str = "") -> None:
+        self.wanted, self.code, self.hint = wanted, code, hint
+
+
+def read_extension(
+    value: Mapping[str, Any], keys: tuple[str, ...], owner: str, spans: Mapping[str, Span | None], report: Report
+) -> Extension:
+    """*value* as an `Extension`; what does not fit is reported and left out.
+
+    Args:
+        keys: The keys that have a meaning here.
+        owner: Who says it, in words: `agent 'writer'`.
+        spans: Where each key's value stands, under its name; the whole block under the empty name.
+    """
+    read: dict[str, Any] = {}
+    for key, given in value.items():
+        span = spans.get(key) or spans.get("")
+        if key not in keys:
+            hint = did_you_mean(key, keys) or f"it may say {', '.join(keys)}"
+            report(warning("unknown-key", f"{key!r} has no meaning in the coterie extension of {owner}", span, hint))
+            continue
+        try:
+            read[key.replace("-", "_")] = _READ[key](given)
+        except _Wrong as wrong:
+            message = f"{key!r} of {owner} is {wrong.wanted}, not {_brief(given)}"
+            report(error(wrong.code, message, span, wrong.hint))
+    return Extension(**read, spans={key: span for key in value if (span := spans.get(key) or spans.get(""))})
+
+
+def known_backend(name: Any) -> str:
+    """*name*, if it is that of a backend."""
+    if not isinstance(name, str) or name not in BACKENDS:
+        raise _Wrong("a backend", "unknown-backend", backend_hint(str(name)))
+    return name
+
+
+def backend_hint(name: str) -> str:
+    """What to write instead of the unknown backend *name*."""
+    return did_you_mean(name, BACKENDS) or f"there are {', '.join(sorted(BACKENDS))}"
+
+
+def _command(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        words = ", ".join(f'"{word}"' for word in value.split())
+        raise _Wrong("a list of words", hint=f"no shell reads it: write command: [{words}]")
+    if not isinstance(value, list | tuple) or not value or not all(map(_is_scalar, value)) or value[0] == "":
+        raise _Wrong("a list of words", hint='write command: ["program", "argument"]')
+    return tuple(as_text(word) if not isinstance(word, str) else word for word in value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise _Wrong("a text")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is not None:
+        value = float(found[1]) * _UNITS[found[2]]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise _Wrong("a duration", hint="write 30s, 5m or 1h; a number counts seconds")
+    return float(value)
+
+
+def _env(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not all(map(_is_scalar, value.values())):
+        raise _Wrong("a block of names and texts", hint='write env { NAME: "value" }')
+    return {name: text if isinstance(text, str) else as_text(text) for name, text in value.items()}
+
+
+def _options(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _Wrong("a block", hint="write options { name: value }")
+    return dict(value)
+
+
+def _one_of(*choices: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in choices:
+            raise _Wrong(f"one of {', '.join(choices)}", hint=did_you_mean(str(value), choices))
+        return str(value)
+
+    return read
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "backend": known_backend,
+    "command": _command,
+    "topology": _text,
+    "timeout": _seconds,
+    "cwd": _text,
+    "env": _env,
+    "prompt-via": _one_of("stdin", "file"),
+    "on-interrupt": _one_of("retry", "resume", "adopt", "ask"),
+    "options": _options,
+}
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "a block"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return repr(as_text(value))

@@ -1,0 +1,215 @@
+"""Make a plan: one topology, and the topologies that answer at its nodes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from coterie import formats
+from coterie.diagnostics import Diagnostic, Span, error
+from coterie.errors import TopologyError
+from coterie.planning import gates
+from coterie.planning.agents import Setting, asked_of, plan_node, with_child
+from coterie.planning.extension import BACKENDS, DEFAULT_KEYS, Report, backend_hint, read_extension
+from coterie.planning.files import find
+from coterie.planning.notes import sentences
+from coterie.planning.plan import MAX_DEPTH, AgentPlan, FlowPlan, Plan
+from coterie.topology.checks import check
+from coterie.topology.checks.facts import title
+from coterie.topology.graph import FlowGraph
+from coterie.topology.loops import bounded
+from coterie.topology.model import AgentGroup, AnyNode, Flow, Gate, Topology
+
+MAX_TOPOLOGIES = 1000
+"""How many topologies one plan may hold, each counted as often as it is used."""
+
+Read = Callable[[Path], Topology]
+
+
+def plan(
+    topology: Topology, *, backend: str | None = None, folder: Path | None = None, read: Read | None = None
+) -> tuple[Plan | None, list[Diagnostic]]:
+    """Resolve every default and precedence of *topology*.
+
+    Gives the plan and what is to be said of it; no plan when an error is among that. What fails the checks gets no
+    plan. Nothing is run, and only files in *folder* are read.
+
+    Args:
+        backend: Who thinks where no agent says otherwise; comes before the topology's own choice.
+        folder: Where the files lie that it names; else the folder of the topology's own file.
+        read: Reads a topology that answers at a node, and raises `TopologyError` when it is wrong.
+    """
+    if folder is None and topology.file:
+        folder = Path(topology.file).parent
+    chain = (Path(topology.file).resolve(),) if topology.file else ()
+    job = _Job(backend=backend, read=read or _read)
+    found: list[Diagnostic] = []
+    if backend is not None and backend not in BACKENDS:
+        found.append(error("unknown-backend", f"there is no backend {backend!r}", hint=backend_hint(backend)))
+    made = job.plan(topology, folder.resolve() if folder is not None else None, chain, found.append)
+    found.sort(key=lambda diagnostic: diagnostic.span.offset if diagnostic.span is not None else -1)
+    return None if any(diagnostic.is_error for diagnostic in found) else made, found
+
+
+def plan_or_raise(
+    topology: Topology, *, backend: str | None = None, folder: Path | None = None, read: Read | None = None
+) -> Plan:
+    """The plan of *topology*; see `plan`.
+
+    Raises:
+        TopologyError: If it cannot be run as asked.
+    """
+    made, found = plan(topology, backend=backend, folder=folder, read=read)
+    if made is None:
+        raise TopologyError(found)
+    return made
+
+
+def _read(path: Path) -> Topology:
+    source = formats.read(path)
+    if source.topology is None or source.has_errors:
+        raise TopologyError([each for each in source.diagnostics if each.is_error], source.text)
+    return source.topology
+
+
+@dataclass(slots=True)
+class _Job:
+    """One call of `plan`, over all topologies it reads."""
+
+    backend: str | None
+    read: Read
+    topologies: int = 0
+
+    def plan(self, topology: Topology, folder: Path | None, chain: tuple[Path, ...], report: Report) -> Plan | None:
+        """The plan of *topology*; *chain* holds the files that led to it, its own last."""
+        self.topologies += 1
+        wrong = [diagnostic for diagnostic in check(topology) if diagnostic.is_error]
+        for diagnostic in wrong:
+            report(diagnostic)
+        if wrong:
+            return None
+        if topology.flow is None:
+            report(error("no-flow", f"{topology.name!r} has no flow: there is nothing to run", topology.span))
+        coordination = _coordination(topology, topology.flow or Flow())
+        agents = self._agents(topology, coordination, folder, chain, report)
+        _refuse_groups(topology, report)
+        return Plan(
+            name=topology.name,
+            agents=_needed(agents, coordination),
+            coordination=coordination,
+            folder=str(folder) if folder is not None else "",
+            notes=sentences(topology),
+        )
+
+    def _agents(
+        self,
+        topology: Topology,
+        coordination: FlowPlan,
+        folder: Path | None,
+        chain: tuple[Path, ...],
+        report: Report,
+    ) -> dict[str, AgentPlan]:
+        setting = _setting(topology, coordination, folder, self.backend, report)
+        agents: dict[str, AgentPlan] = {}
+        for node in topology.nodes:
+            planned = plan_node(node, setting)
+            if planned is None:
+                continue
+            agent, file = planned
+            child = self._child(node, file, folder, chain, report) if file else None
+            agents[node.name] = with_child(agent, child) if child is not None else agent
+        return agents
+
+    def _child(
+        self, node: AnyNode, file: str, folder: Path | None, chain: tuple[Path, ...], report: Report
+    ) -> Plan | None:
+        """The plan of the topology in *file*, which answers at *node*; None after reporting what is wrong."""
+        span = node.spans.get("extension.topology") or node.span
+        path = find(folder, file, title(node), span, report)
+        if path is None:
+            return None
+        steps = " -> ".join(each.name for each in (*chain, path))
+        if path in chain:
+            report(error("topology-cycle", f"a topology cannot be a part of itself: {steps}", span))
+        elif len(chain) > MAX_DEPTH:
+            report(error("nested-too-deep", f"topologies lie more than {MAX_DEPTH} deep in each other: {steps}", span))
+        elif self.topologies >= MAX_TOPOLOGIES:
+            report(error("too-many-topologies", f"one plan holds at most {MAX_TOPOLOGIES} topologies", span))
+        else:
+            return self._read_child(path, file, (*chain, path), span, report)
+        return None
+
+    def _read_child(
+        self, path: Path, file: str, chain: tuple[Path, ...], span: Span | None, report: Report
+    ) -> Plan | None:
+        def tell(found: Diagnostic) -> None:
+            report(_of_child(found, file, span))
+
+        try:
+            topology = self.read(path)
+        except TopologyError as failure:
+            for found in failure.diagnostics:
+                tell(found)
+            return None
+        return self.plan(topology, path.parent, chain, tell)
+
+
+def _of_child(found: Diagnostic, file: str, span: Span | None) -> Diagnostic:
+    """*found* in the topology of *file*, told where that is named; chains of files tell their place themselves."""
+    if found.code in ("topology-cycle", "nested-too-deep", "too-many-topologies"):
+        return replace(found, span=span, fix=None)
+    place = f":{found.span.line}:{found.span.column}" if found.span is not None else ""
+    return replace(found, message=f"{file}{place}: {found.message}", span=span, fix=None, file="")
+
+
+def _coordination(topology: Topology, flow: Flow) -> FlowPlan:
+    """The flow, its bounds given and its gates in it; where it starts is settled before a gate leads back there."""
+    flow = bounded(flow, _phases(topology))
+    standing = [node for node in topology.nodes if isinstance(node, Gate)]
+    gated = gates.insert(flow, standing)
+    return FlowPlan(
+        mentions=gated.mentions,
+        groups=tuple(replace(group, span=None, spans={}) for group in gated.groups),
+        entries=tuple(FlowGraph(flow.mentions, flow.groups).entries),
+    )
+
+
+def _phases(topology: Topology) -> Mapping[str, float | None]:
+    return {node.name: node.phase for node in topology.nodes}
+
+
+def _setting(
+    topology: Topology, coordination: FlowPlan, folder: Path | None, backend: str | None, report: Report
+) -> Setting:
+    spans: dict[str, Span | None] = {key: topology.spans.get(f"extension.{key}") for key in topology.extension}
+    spans[""] = topology.spans.get("extensions")
+    flow = topology.flow or Flow()
+    return Setting(
+        topology=topology,
+        folder=folder,
+        default=read_extension(topology.extension, DEFAULT_KEYS, "the topology", spans, report),
+        backend=backend,
+        report=report,
+        asked=asked_of(coordination.groups),
+        phases=gates.phases(flow, [n for n in topology.nodes if isinstance(n, Gate)], _phases(topology)),
+    )
+
+
+def _refuse_groups(topology: Topology, report: Report) -> None:
+    """A conversation of several agents is not run yet."""
+    named = set(topology.flow.mentions) if topology.flow is not None else set()
+    for node in topology.nodes:
+        if isinstance(node, AgentGroup) and node.name in named:
+            message = f"the flow leads through {title(node)}, which cannot be run yet"
+            report(error("cannot-run-group", message, node.span, "put one of its members in its place"))
+
+
+def _needed(agents: Mapping[str, AgentPlan], coordination: FlowPlan) -> dict[str, AgentPlan]:
+    """The plans of the nodes that the flow leads to, and of those that stand in for them."""
+    needed = set(coordination.mentions)
+    front = list(needed)
+    while front:
+        agent = agents.get(front.pop())
+        if agent is not None and agent.fallback and agent.fallback not in needed:
+            needed.add(agent.fallback)
+            front.append(agent.fallback)
+    return {name: agent for name, agent in agents.items() if name in needed}

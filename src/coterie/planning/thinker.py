@@ -1,0 +1,52 @@
+"""Who thinks at a node: the agent's own extension, then the backend the run is given, then the topology's extension."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.diagnostics import error
+from coterie.planning.extension import Extension, Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thinker:
+    """Who thinks, and how its process is started; *backend* is empty when nobody was named."""
+
+    backend: str = ""
+    argv: tuple[str, ...] = ()
+    topology: str = ""
+    prompt_via: str = "stdin"
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def choose(owner: str, own: Extension, default: Extension, backend: str | None, report: Report) -> Thinker:
+    """The thinker of *owner*.
+
+    `command` and `backend: command` are one choice. What the topology says of the prompt and of options is meant for
+    the backend that it names, so an agent with another backend does not inherit it.
+    """
+    if own.topology:
+        if own.backend or own.command:
+            other = "command" if own.command else "backend"
+            _twice(owner, own, other, "topology", report)
+        return Thinker(topology=own.topology, prompt_via=own.prompt_via or "stdin", options=dict(own.options))
+    for block in (own, default):
+        if block.command and block.backend not in ("", "command"):
+            _twice(owner if block is own else "the topology", block, "command", f"backend: {block.backend}", report)
+    usual = default.backend or ("command" if default.command else "")
+    chosen = own.backend or ("command" if own.command else "") or backend or usual
+    inherits = chosen == usual or not chosen
+    argv = own.command or default.command if chosen == "command" else ()
+    if chosen == "command" and not argv:
+        message = f"{owner} is to be a command, and no command is given"
+        report(error("no-command", message, own.spans.get("backend"), 'write command: ["program", "argument"]'))
+    return Thinker(
+        backend=chosen,
+        argv=argv,
+        prompt_via=own.prompt_via or (default.prompt_via if inherits else "") or "stdin",
+        options={**(default.options if inherits else {}), **own.options},
+    )
+
+
+def _twice(owner: str, block: Extension, one: str, other: str, report: Report) -> None:
+    message = f"{owner} says twice who thinks: {one!r} and {other!r}"
+    report(error("two-thinkers", message, block.spans.get(one), "keep one of them"))
