@@ -230,8 +230,12 @@ async def _drive(shell: Shell, store: JsonlStore, run: str, main: Any, limits: L
 
     async def serve() -> None:
         await shell.opened.wait()
-        await inbox.open()
+        try:
+            await inbox.open()
+        finally:
+            shell.arrived()
 
+    shell.expect()
     task = asyncio.ensure_future(main)
     opening = asyncio.ensure_future(serve())
     try:

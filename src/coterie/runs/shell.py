@@ -82,6 +82,7 @@ class Shell:
         self._working = 0
         self._timers = 0
         self._starts = 0
+        self._expected = 0
         self._closing = False
         self.opened = asyncio.Event()
         """Set once the root run is claimed and begun or continued."""
@@ -110,6 +111,15 @@ class Shell:
         """Have *event* handled in its turn, in one piece, as everything else that happens to the run."""
         self._happen(0, event)
 
+    def expect(self) -> None:
+        """Do not let go of the run for want of a human before `arrived`: somebody looks whether there is an answer."""
+        self._expected += 1
+
+    def arrived(self) -> None:
+        """What was expected has been posted, or will not come."""
+        self._expected -= 1
+        self._ring()
+
     @property
     def runs(self) -> Mapping[str, Live]:
         """The runs that are driven, by id, the root first."""
@@ -129,6 +139,9 @@ class Shell:
                     await self._bell
                     self._bell = asyncio.get_running_loop().create_future()
                     self._drain()
+                for live in self._runs.values():
+                    for task in live.attempts.values():
+                        task.cancel()  # a human's question stands, but nobody waits for the answer here any more
         except asyncio.CancelledError:
             if root is not None:
                 await self._interrupt(root)
@@ -193,7 +206,7 @@ class Shell:
         for live in list(self._runs.values()):
             self._flush(live)
         root = next(iter(self._runs.values()))
-        if self._working or self._events or root.core.finished or root.core.stopped:
+        if self._working or self._expected or self._events or root.core.finished or root.core.stopped:
             return
         if any(live.outbox or live.syncing for live in self._runs.values()):
             return
@@ -458,9 +471,6 @@ class Shell:
         if held:
             live.held[turn] = cause
             return
-        if due <= self._clock.now():
-            self._happen(0, lambda: self._due(live, cause))
-            return
         self._timers += 1
 
         def ring() -> None:
@@ -474,8 +484,11 @@ class Shell:
         self._pump(live)
 
     def _later(self, due: float, event: Callable[[], object]) -> None:
-        loop = asyncio.get_running_loop()
-        loop.call_later(max(0.0, due - self._clock.now()), self._happen, 0, event)
+        wait = due - self._clock.now()
+        if wait <= 0:
+            self._happen(0, event)
+        else:
+            asyncio.get_running_loop().call_later(wait, self._happen, 0, event)
 
     def _read_plan(self, live: Live, cause: Cause) -> None:
         answer: ConfigChanged | ConfigRejected

@@ -1,0 +1,342 @@
+"""What a shell does with attempts, limits, humans and interruptions; in virtual time."""
+
+import asyncio
+
+import pytest
+from protocol_engines import NESTED, engines
+from stage import Cast, Stage, flow
+
+from coterie.backends.base import Answer, Failure
+from coterie.errors import JournalFailed, ReplayMismatch, RunIsFinished
+from coterie.journal.records import (
+    AttemptFailed,
+    AttemptInterrupted,
+    MessageRefused,
+    OperatorSaid,
+    RunOwned,
+    RunStopped,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+    Usage,
+)
+from coterie.planning.plan import AgentPlan, Limits, Wanted
+from coterie.runs.inbox import Message, take
+
+VERDICT = Wanted(name="verdict", type="enum", values=("approve", "revise"))
+
+
+def test_a_chain_runs_one_after_the_other() -> None:
+    """A turn starts when what marks it has ended."""
+    stage = Stage(flow("a -> b -> c"))
+    ended = stage.start()
+
+    assert ended.status == "completed"
+    assert [(r.turn, r.at) for r in stage.records(TurnStarted)] == [("a#1", 0.0), ("b#1", 1.0), ("c#1", 2.0)]
+
+
+def test_transient_failures_back_off_and_count_against_nothing() -> None:
+    """Three transient failures wait 1, 2 and 4 seconds; the fourth attempt may succeed with `retry 0`."""
+    transient = Failure(kind="rate_limited", reason="429")
+    stage = Stage(flow("a -> b"), Cast({"a": [transient, transient, transient, Answer(text="ok")]}))
+
+    assert stage.start().status == "completed"
+    starts = [r.at for r in stage.records(TurnStarted) if r.turn == "a#1"]
+    assert starts == [0.0, 2.0, 5.0, 10.0]
+
+
+def test_a_fourth_transient_failure_ends_the_turn() -> None:
+    """At most three are tried again, whatever `retry` says."""
+    plan = flow("a -> b", a=AgentPlan(name="a", retry=9))
+    stage = Stage(plan, Cast({"a": [Failure(kind="transient", reason="503")]}))
+
+    assert stage.start().status == "failed"
+    assert len(stage.records(AttemptFailed)) == 4
+    assert stage.records(TurnFailed)[0].reason == "503"
+
+
+def test_retry_counts_further_attempts() -> None:
+    """`retry 2` gives three attempts in all."""
+    stage = Stage(flow("a -> b", a=AgentPlan(name="a", retry=2)), Cast({"a": [Failure(kind="exit", reason="1")]}))
+
+    assert stage.start().status == "failed"
+    assert [r.attempt for r in stage.records(TurnStarted)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["auth", "quota", "not_found"])
+def test_what_trying_again_cannot_mend_is_not_tried_again(kind: str) -> None:
+    """A missing command is missing the second time too."""
+    stage = Stage(flow("a -> b", a=AgentPlan(name="a", retry=5)), Cast({"a": [Failure(kind=kind, reason="no")]}))
+
+    assert stage.start().status == "failed"
+    assert len(stage.records(TurnStarted)) == 1
+
+
+def test_an_invalid_reply_is_asked_again_and_told_what_was_expected() -> None:
+    """Even with `retry 0`; the second question says what was wrong with the first answer."""
+    plan = flow("a -> b", a=AgentPlan(name="a", outputs=(VERDICT,)))
+    cast = Cast({"a": [Answer(text='{"verdict": "maybe"}'), Answer(text="verdict: approve")]})
+    stage = Stage(plan, cast)
+
+    assert stage.start().status == "completed"
+    assert stage.records(AttemptFailed)[0].kind == "invalid_output"
+    assert "maybe" in cast.asked[1].prompt
+    assert stage.records(TurnFinished)[0].outputs == {"verdict": "approve"}
+
+
+def test_a_failure_cancels_what_runs() -> None:
+    """`on-fail: halt` calls the other branch off; nothing follows the end."""
+    stage = Stage(flow("a -> [b, c]"), Cast({"b": [Failure(kind="exit", reason="broken")]}, seconds=1.0))
+    stage.cast._parts = {**stage.cast._parts, "c": [Answer(text="late")]}
+    ended = stage.start()
+
+    assert ended.status == "failed"
+    assert "broken" in ended.reason
+    assert stage.cast.running == 0
+    assert [r.turn for r in stage.records(TurnCancelled)] == ["c#1"]
+
+
+def test_max_parallel_bounds_what_runs_and_keeps_the_order() -> None:
+    """Intents are written at dispatch, in the order decided."""
+    stage = Stage(flow("a -> [b, c, d, e]"))
+    assert stage.start(Limits(max_parallel=2)).status == "completed"
+
+    assert stage.cast.most == 2
+    assert [r.turn for r in stage.records(TurnStarted)] == ["a#1", "b#1", "c#1", "d#1", "e#1"]
+    assert [r.at for r in stage.records(TurnStarted)] == [0.0, 1.0, 1.0, 2.0, 2.0]
+
+
+def test_a_limit_stops_and_a_larger_one_carries_on() -> None:
+    """Once `max_turns` is reached nothing new starts; what runs finishes; the run is stopped, not ended."""
+    stage = Stage(flow("a -> [b, c, d] -> e"))
+    ended = stage.start(Limits(max_turns=3))
+
+    assert (ended.status, ended.reason) == ("stopped", "max_turns")
+    assert len(stage.records(TurnFinished)) == 3
+    assert stage.resume(Limits(max_turns=3)).reason == "max_turns"
+    assert len(stage.records(TurnStarted)) == 3
+    assert stage.resume(Limits()).status == "completed"
+    assert len(stage.records(TurnStarted)) == 5
+    assert [r.reason for r in stage.records(RunStopped)] == ["max_turns", "max_turns"]
+
+
+def test_a_cost_limit_lets_what_runs_finish() -> None:
+    """The overshoot is what was running."""
+    paid = Answer(text="x", usage=Usage(cost=1.0))
+    stage = Stage(flow("a -> [b, c] -> d"), Cast({name: [paid] for name in "abcd"}))
+    ended = stage.start(Limits(max_cost=1.5))
+
+    assert (ended.status, ended.reason, ended.usage.cost) == ("stopped", "max_cost", 3.0)
+
+
+def test_one_ledger_for_the_whole_tree() -> None:
+    """Turns of child runs count against the root's limit, and the child that was stopped carries on as itself."""
+    stage = Stage(NESTED, make_engine=engines)
+    stage.options["make_engine"] = engines
+    ended = stage.start(Limits(max_turns=4))
+
+    assert (ended.status, ended.reason, ended.usage.turns) == ("stopped", "max_turns", 4)
+    assert all(stage.records(run=run)[-1].reason == "max_turns" for run in ("r", "r/debate#1.1", "r/loop#1.1"))
+
+
+def test_a_human_parks_the_run_and_the_answer_carries_it_on() -> None:
+    """With nothing but humans left the owner lets go; the question stands for the next one, asked once."""
+    human = AgentPlan(name="h", kind="human", backend="human", outputs=(VERDICT,))
+    stage = Stage(flow("a -> h -> b", h=human), Cast({"h": [_never]}, seconds=1.0), park=True)
+    stage.cast = _Patient({})
+    ended = stage.start()
+
+    assert (ended.status, ended.reason) == ("stopped", "waiting")
+    assert [(one.turn, one.agent) for one in ended.waiting] == [("h#1", "h")]
+    stage.cast.say = Message(id="m1", kind="answer", text="verdict: perhaps")
+    assert stage.resume().reason == "waiting"
+    assert "verdict" in stage.records(MessageRefused)[0].reason
+    stage.cast.say = Message(id="m2", kind="answer", turn="h#1", text="verdict: approve")
+    assert stage.resume().status == "completed"
+    assert [r.attempt for r in stage.records(TurnStarted) if r.turn == "h#1"] == [1]
+    answer = next(r for r in stage.records(TurnFinished) if r.turn == "h#1")
+    assert (answer.source, answer.message, answer.outputs) == ("operator", "m2", {"verdict": "approve"})
+
+
+def test_a_human_who_does_not_answer_in_time_fails_the_turn() -> None:
+    """The time is the question's: it runs on while nobody owns the run."""
+    human = AgentPlan(name="h", kind="human", backend="human", timeout=3600.0)
+    stage = Stage(flow("h -> b", h=human), _Patient({}), park=True)
+    assert stage.start().reason == "waiting"
+    stage.clock.advance(4000)
+    ended = stage.resume()
+
+    assert ended.status == "failed"
+    assert "3600" in ended.reason
+
+
+def test_a_message_is_recorded_once_however_often_it_comes() -> None:
+    """Its sender repeats it when the answer was lost."""
+    stage = Stage(flow("a -> b"))
+    stage.cast = _Patient({})
+    stage.cast.say = stage.cast.again = Message(id="m", kind="interrupt", turn="a#1")
+    assert stage.start().status == "completed"
+
+    assert len(stage.records(OperatorSaid)) == 1
+    assert [v.status for v in stage.cast.verdicts] == ["accepted", "accepted"]
+
+
+def test_an_operators_interrupt_ends_the_attempt_and_is_no_failure() -> None:
+    """The same agent is asked again and told so; `retry 0` is not touched."""
+    stage = Stage(flow("a -> b"))
+    stage.cast = _Patient({})
+    stage.cast.say = Message(id="m", kind="interrupt", turn="a#1")
+    assert stage.start().status == "completed"
+
+    assert [r.reason for r in stage.records(AttemptInterrupted)] == ["interrupted"]
+    assert [one.interrupted for one in stage.cast.asked if one.turn == "a#1"] == [0, 1]
+    assert "cut off" in stage.cast.asked[1].prompt
+
+
+def test_cancelling_the_owner_interrupts_and_does_not_cancel_turns() -> None:
+    """Ctrl-C: attempts are cut off, the run is stopped, and resume asks them again."""
+    stage = Stage(flow("a -> [b, c] -> d"))
+
+    async def owner() -> None:
+        stage.shell = stage._shell(None)
+        task = asyncio.ensure_future(stage.shell.start("r", stage.plan, {"prompt": "go"}))
+        await asyncio.sleep(1.5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    stage.clock.run(owner())
+    assert [r.turn for r in stage.records(AttemptInterrupted)] == ["b#1", "c#1"]
+    assert stage.records()[-1].reason == "interrupted"
+    assert stage.resume().status == "completed"
+    assert [r.attempt for r in stage.records(TurnStarted) if r.turn == "b#1"] == [1, 2]
+    assert [r.epoch for r in stage.records(RunOwned)] == [1, 2]
+
+
+def test_a_finished_run_is_never_claimed() -> None:
+    """It can be read."""
+    stage = Stage(flow("a -> b"))
+    stage.start()
+    before = stage.records()
+
+    with pytest.raises(RunIsFinished):
+        stage.resume()
+    assert stage.records() == before
+
+
+def test_a_journal_that_another_engine_decided_is_refused() -> None:
+    """Nothing is appended; the error names the record."""
+    stage = Stage(flow("a -> b -> c"))
+    stage.start(Limits(max_turns=2))
+    before = stage.records()
+    stage.plan = flow("a -> c -> b")
+
+    with pytest.raises(ReplayMismatch, match="record 5"):
+        stage.resume()
+    assert stage.records() == before
+
+
+def test_a_journal_that_cannot_be_written_ends_the_owner_at_once() -> None:
+    """Every attempt is ended and nothing more leaves; one clear error."""
+    stage = Stage(flow("a -> [b, c] -> d"), Cast({}, seconds=1.0))
+    stage.store = _Full(full_after=4)
+    with pytest.raises(JournalFailed, match="no space left"):
+        stage.start()
+
+    assert stage.cast.running == 0
+    assert {one.turn for one in stage.cast.asked} == {"a#1"}
+
+
+def test_an_exception_in_a_backend_is_a_failed_attempt() -> None:
+    """A defect of one agent does not take the run down."""
+
+    def broken(request: object) -> Answer:
+        raise ZeroDivisionError("oops")
+
+    stage = Stage(flow("a -> b"), Cast({"a": [broken]}))
+    ended = stage.start()
+
+    assert ended.status == "failed"
+    assert stage.records(AttemptFailed)[0].kind == "crashed"
+    assert "ZeroDivisionError: oops" in ended.reason
+
+
+def _never(request: object) -> Answer:
+    raise AssertionError("nobody answers for a human")
+
+
+class _Patient(Cast):
+    """Humans never answer by themselves; *say* arrives at the run half a second after an attempt started."""
+
+    say: Message | None = None
+    again: Message | None = None
+
+    def __init__(self, parts: object) -> None:
+        super().__init__({})
+        self.verdicts: list[object] = []
+
+    async def start(self, request, on_event):  # type: ignore[no-untyped-def]
+        stage = _stages[-1]
+        for message in (self.say, self.again):
+            if message is not None:
+                loop = asyncio.get_running_loop()
+                stage.shell.expect()
+                loop.call_later(0.5, stage.shell.post, lambda message=message: self._deliver(stage, message))
+        self.say = self.again = None
+        part = await super().start(request, on_event)
+        if request.agent.kind == "human":
+            part._seconds = 10**9
+        return part
+
+    def _deliver(self, stage: Stage, message: Message) -> None:
+        _, verdict = take(stage.shell, message, stage.clock.now())
+        self.verdicts.append(verdict)
+        stage.shell.arrived()
+
+
+_stages: list[Stage] = []
+
+
+@pytest.fixture(autouse=True)
+def _remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Stage._shell
+
+    def shell(stage: Stage, limits: Limits | None):  # type: ignore[no-untyped-def]
+        _stages.append(stage)
+        return real(stage, limits)
+
+    monkeypatch.setattr(Stage, "_shell", shell)
+
+
+class _Full:
+    """A store whose disk is full after so many records."""
+
+    def __init__(self, full_after: int) -> None:
+        self._left = full_after
+
+    def claim(self, run: str) -> "_FullWriter":
+        return _FullWriter(self._left)
+
+
+class _FullWriter:
+    repaired = None
+
+    def __init__(self, most: int) -> None:
+        self.last, self._most, self._safe = 0, most, 0
+
+    def append(self, records):  # type: ignore[no-untyped-def]
+        self.last += len(records)
+        return self.last
+
+    def is_durable(self, seq: int) -> bool:
+        return seq <= self._safe
+
+    async def durable(self, seq: int) -> None:
+        await asyncio.sleep(0)
+        if seq > self._most:
+            raise JournalFailed("r", "no space left on device")
+        self._safe = seq
+
+    async def close(self) -> None:
+        """Nothing to close."""
