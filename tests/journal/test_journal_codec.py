@@ -1,6 +1,7 @@
 """The lines of a journal."""
 
 import hashlib
+import io
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from journal_strategies import journals
 
 from coterie.errors import JournalUnreadable
+from coterie.journal import codec
 from coterie.journal.codec import LIMIT, Decoder, Encoder, NotJson
 from coterie.journal.records import Record, RunOwned, RunStarted, TurnFinished, TurnStarted
 
@@ -40,6 +42,42 @@ def test_what_is_written_reads_the_same(records: list[Record], step: int) -> Non
     lines = [msgspec.json.decode(line) for line in data.splitlines()]
     hashes = [line["hash"] for line in lines if line["topic"] == "text"]
     assert len(hashes) == len(set(hashes))
+
+
+@given(
+    journals,
+    st.integers(1, 3000),
+    st.sampled_from([b"", b"oops", b"oops\n", b"\x00", b'{"topic":"text","hash":"1","text":"x"}\n']),
+)
+def test_a_file_reads_the_same_in_pieces_of_any_size(records: list[Record], size: int, tail: bytes) -> None:
+    """Reading many lines at once gives what reading them one by one gives, up to a torn last line."""
+    records = numbered(records)
+    data = Encoder().encode(records)
+    decoder = Decoder("here")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "_CHUNK", size)
+        assert list(decoder.read(io.BytesIO(data + tail))) == records
+
+    assert decoder.last == len(records)
+    assert decoder.end == len(data) + (len(tail) if b"text" in tail else 0)
+
+
+@given(journals.filter(bool), st.integers(1, 3000), st.data())
+def test_damage_is_named_in_pieces_of_any_size(records: list[Record], size: int, data: st.DataObject) -> None:
+    """The line is the same however much was read at once."""
+    lines = Encoder().encode(numbered(records)).splitlines(keepends=True)
+    at = data.draw(st.integers(0, len(lines) - 1))
+    lines.insert(
+        at, data.draw(st.sampled_from([b"\n", b"oops\n", b"7\n", b'{"topic":"run.owned","seq":0,"epoch":1}\n']))
+    )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "_CHUNK", size)
+        with pytest.raises(JournalUnreadable) as caught:
+            list(Decoder("here").read(io.BytesIO(b"".join(lines))))
+
+    assert caught.value.line == at + 1
 
 
 def test_a_long_text_stands_before_the_first_record_that_holds_it_and_nowhere_else() -> None:

@@ -7,7 +7,6 @@ from types import ModuleType
 import pytest
 
 from coterie.journal.codec import Decoder
-from coterie.journal.lines import read_records
 from coterie.journal.records import AnyRecord, Record
 from coterie.views import run, timeline, usage
 
@@ -17,7 +16,7 @@ JOURNALS = sorted(HISTORIES.glob("*/*.jsonl"))
 
 def read(path: Path) -> list[Record]:
     with path.open("rb") as file:
-        return list(read_records(file, Decoder(str(path))))
+        return list(Decoder(str(path)).read(file))
 
 
 def makers() -> ModuleType:

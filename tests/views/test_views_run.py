@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from coterie.journal.codec import Decoder
-from coterie.journal.lines import read_records
 from coterie.journal.records import (
     AttemptFailed,
     Record,
@@ -28,7 +27,7 @@ HISTORIES = Path(__file__).parent.parent / "histories" / "0.1"
 def history(name: str) -> list[Record]:
     path = HISTORIES / f"{name}.jsonl"
     with path.open("rb") as file:
-        return list(read_records(file, Decoder(str(path))))
+        return list(Decoder(str(path)).read(file))
 
 
 def test_a_finished_run() -> None:

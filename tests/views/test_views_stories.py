@@ -6,7 +6,6 @@ import pytest
 
 from coterie.errors import NoSuchTurn
 from coterie.journal.codec import Decoder
-from coterie.journal.lines import read_records
 from coterie.journal.records import AnyRecord, Record, RunStarted, TurnFailed, TurnFinished, TurnStarted
 from coterie.views import timeline
 from coterie.views.timeline import sentence
@@ -19,7 +18,7 @@ HISTORIES = Path(__file__).parent.parent / "histories" / "0.1"
 def history(name: str) -> list[Record]:
     path = HISTORIES / f"{name}.jsonl"
     with path.open("rb") as file:
-        return list(read_records(file, Decoder(str(path))))
+        return list(Decoder(str(path)).read(file))
 
 
 @pytest.mark.parametrize("name", ["review", "nested", "loop"])

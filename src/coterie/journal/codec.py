@@ -9,8 +9,8 @@ Values are JSON values; NaN and the infinities, which JSON does not know, become
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -43,7 +43,13 @@ class TextLine(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"
 _to_json = msgspec.json.Encoder().encode
 _to_lines = msgspec.json.Encoder().encode_lines
 _from_json = msgspec.json.Decoder(AnyRecord | TextLine).decode
+_from_lines = msgspec.json.Decoder(AnyRecord | TextLine).decode_lines
 _TOPICS = frozenset(kind.__struct_config__.tag for kind in (*AnyRecord.__args__, TextLine))
+
+
+_PLAIN = frozenset(AnyRecord.__args__) - {RunStarted}
+_NEWLINE = ord("\n")
+_CHUNK = 1 << 15
 
 
 class NotJson(JournalUnreadable):
@@ -121,6 +127,51 @@ class Decoder:
         self.texts: dict[str, str] = {}
         self._line = 0
 
+    def read(self, file: BinaryIO) -> Iterator[Record]:
+        """The records in what is left of *file*, up to a torn last line; afterwards `end` says where that begins.
+
+        Torn is a last line without its newline, or one that is not JSON.
+
+        Raises:
+            JournalUnreadable: If any other line cannot be read.
+        """
+        while chunk := file.read(_CHUNK):
+            if chunk[-1] != _NEWLINE:
+                chunk += file.readline()
+            if plain := self._plain(chunk):
+                yield from plain
+                continue
+            *lines, torn = chunk.split(b"\n")
+            for n, line in enumerate(lines, 1):
+                try:
+                    record = self.decode(line + b"\n")
+                except NotJson:
+                    if n < len(lines) or torn or file.read(1):
+                        raise
+                    return
+                if record is not None:
+                    yield record
+            if torn:
+                return
+
+    def _plain(self, chunk: bytes) -> list[Record] | None:
+        """All records in *chunk* at once, as `decode` would give them; None if it is not that simple."""
+        if chunk[-1] != _NEWLINE or _QUOTED_MARK in chunk:
+            return None
+        try:
+            records: list[Record] = _from_lines(chunk)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        if len(records) != chunk.count(b"\n"):
+            return None
+        for seq, record in enumerate(records, self.last + 1):
+            if type(record) not in _PLAIN or record.seq != seq:
+                return None
+        self.last += len(records)
+        self._line += len(records)
+        self.end += len(chunk)
+        return records
+
     def decode(self, line: bytes) -> Record | None:
         """The record that *line* is; None for a text.
 
@@ -129,26 +180,22 @@ class Decoder:
             JournalUnreadable: If it is no record of this or an earlier coterie, or not the one that comes next.
         """
         try:
-            record: AnyRecord | TextLine = _from_json(line)
+            record = _from_json(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._refuse(line, error)
-        if isinstance(record, TextLine):
+        if type(record) is TextLine:
             self.texts[record.hash] = _unescape(record.text) if record.escaped else record.text
-            self._count(line)
-            return None
-        if record.seq != self.last + 1:
-            self._fail(f"record {self.last + 1} should stand here, and record {record.seq} does")
-        if isinstance(record, RunStarted) and record.schema > SCHEMA:
-            self._fail(_newer(record.schema))
-        if _QUOTED_MARK in line:
-            record = _map_fields(record, self._whole)
-        self.last = record.seq
-        self._count(line)
-        return record
-
-    def _count(self, line: bytes) -> None:
+            found = None
+        else:
+            if record.seq != self.last + 1:
+                self._fail(f"record {self.last + 1} should stand here, and record {record.seq} does")
+            if type(record) is RunStarted and record.schema > SCHEMA:
+                self._fail(_newer(record.schema))
+            self.last = record.seq
+            found = _map_fields(record, self._whole) if _QUOTED_MARK in line else record
         self._line += 1
         self.end += len(line)
+        return found
 
     def _whole(self, text: str) -> str:
         if not text.startswith(_MARK):

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from coterie.errors import JournalFailed, JournalUnreadable, NoSuchRun
 from coterie.ids import folder_name
 from coterie.journal.codec import Decoder
-from coterie.journal.lines import make_folder, read_records
+from coterie.journal.lines import make_folder
 from coterie.journal.lock import RunLock, is_held
 from coterie.journal.records import Record
 from coterie.journal.rules import at_rest, check_claim, root_of
@@ -82,7 +82,7 @@ class JsonlStore:
     def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
         """The records of *run* from *from_seq* on; see `coterie.journal.base.Store`."""
         path = self._existing(run)
-        return (record for record in _records(path) if record.seq >= from_seq)
+        return _records(path, from_seq)
 
     async def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
         """Every record of *run*, those to come included; see `coterie.journal.base.Store`."""
@@ -129,9 +129,10 @@ def _safe(part: str) -> str:
     return name.replace(".", "%2E") if name in (".", "..") else name
 
 
-def _records(path: Path) -> Iterator[Record]:
+def _records(path: Path, from_seq: int = 1) -> Iterator[Record]:
     with path.open("rb") as file:
-        yield from read_records(file, Decoder(str(path)))
+        records = Decoder(str(path)).read(file)
+        yield from records if from_seq <= 1 else (record for record in records if record.seq >= from_seq)
 
 
 def _news(path: Path, decoder: Decoder) -> list[Record]:
@@ -140,7 +141,7 @@ def _news(path: Path, decoder: Decoder) -> list[Record]:
         return []
     with path.open("rb") as file:
         file.seek(decoder.end)
-        return list(read_records(file, decoder))
+        return list(decoder.read(file))
 
 
 def _began(path: Path) -> float | None:

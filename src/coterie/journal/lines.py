@@ -5,32 +5,10 @@ depends on it; it is left out when reading and set aside when the run is claimed
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
-from coterie.journal.codec import Decoder, NotJson
-from coterie.journal.records import JournalRepaired, Record
-
-
-def read_records(file: BinaryIO, decoder: Decoder) -> Iterator[Record]:
-    """The records in what is left of *file*, up to a torn last line; `decoder.end` then says where that begins.
-
-    Raises:
-        JournalUnreadable: If any other line cannot be read.
-    """
-    decode = decoder.decode
-    for line in file:
-        if not line.endswith(b"\n"):
-            return
-        try:
-            record = decode(line)
-        except NotJson:
-            if file.read(1):
-                raise
-            return
-        if record is not None:
-            yield record
+from coterie.journal.codec import Decoder
+from coterie.journal.records import JournalRepaired
 
 
 def scan(path: Path) -> Decoder:
@@ -41,7 +19,7 @@ def scan(path: Path) -> Decoder:
     """
     decoder = Decoder(str(path))
     with path.open("rb") as file:
-        for _ in read_records(file, decoder):
+        for _ in decoder.read(file):
             pass
     return decoder
 

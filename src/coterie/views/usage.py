@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from coterie.journal.records import AttemptFailed, Record, TurnFinished, TurnStarted, Usage
+from coterie.journal.records import NO_USAGE, AttemptFailed, Record, TurnFinished, TurnStarted, Usage
 
 
 class Totals(Struct, kw_only=True, gc=False):
@@ -63,8 +63,7 @@ class UsageView:
 
     def apply(self, record: Record) -> None:
         """Take the next record in."""
-        handler = self._handlers.get(type(record))
-        if handler is not None:
+        if (handler := self._handlers.get(type(record))) is not None:
             handler(record)
 
     def _started(self, record: TurnStarted) -> None:
@@ -76,13 +75,14 @@ class UsageView:
 
     def _used(self, record: TurnFinished | AttemptFailed) -> None:
         totals = self._turns.get(record.turn)
-        if totals is not None:
+        if totals is not None and record.usage is not NO_USAGE:
             totals.add(record.usage)
 
 
 def fold(records: Iterable[Record]) -> UsageView:
     """The view of *records*, which begin at a run's first."""
     view = UsageView()
+    apply = view.apply
     for record in records:
-        view.apply(record)
+        apply(record)
     return view
