@@ -72,6 +72,7 @@ class Flow:
         self._groups = plan.groups
         self._arrows: list[Arrows] = [(group.source, group.targets) for group in plan.groups]
         self._graph = FlowGraph(plan.mentions, plan.groups)
+        self._entries = plan.entries or self._graph.entries
         self._ready = Readiness(self._graph)
         self._counters = Counters(plan.groups, {n: a.phase for n, a in agents.items() if a.phase is not None})
         self._turns: dict[str, _Turn] = {}  # running, in start order
@@ -106,7 +107,7 @@ class Flow:
                 return ()
             self._end(record, turn)
         elif isinstance(record, RunStarted):
-            for node in self._graph.entries:
+            for node in self._entries:
                 self._ready.mark(node)
         else:
             return ()
