@@ -45,8 +45,6 @@ _to_lines = msgspec.json.Encoder().encode_lines
 _from_json = msgspec.json.Decoder(AnyRecord | TextLine).decode
 _from_lines = msgspec.json.Decoder(AnyRecord | TextLine).decode_lines
 _TOPICS = frozenset(kind.__struct_config__.tag for kind in (*AnyRecord.__args__, TextLine))
-
-
 _PLAIN = frozenset(AnyRecord.__args__) - {RunStarted}
 _NEWLINE = ord("\n")
 _CHUNK = 1 << 15
