@@ -38,11 +38,6 @@ def commit(folder: Path, message: str) -> None:
     git(folder, "commit", "-q", "--allow-empty", "-m", message)
 
 
-def values(result: Result) -> dict[str, Any]:
-    """The JSON object that an agent's answer ends with."""
-    return dict(json.loads(_FENCE.findall(result["text"])[-1]))
-
-
 def process(agent: str, turn: Mapping[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the agent's program once, with *turn* in the file that it expects."""
     file = folder / f"turn-{agent}.json"
@@ -63,7 +58,8 @@ def answer(
     turn = {"task": "", "input": given or {}, "inputs": list(inputs), "reads": list(reads), "wanted": []}
     done = process(agent, turn, folder)
     assert done.returncode == 0, done.stderr
-    return {"agent": agent, "turn": f"{agent}#1", "text": done.stdout, "outputs": {}}
+    outputs = json.loads(_FENCE.findall(done.stdout)[-1])
+    return {"agent": agent, "turn": f"{agent}#1", "text": done.stdout, "outputs": outputs}
 
 
 def expected(root: Path, analyser: str) -> set[tuple[str, str, int]]:

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from review_team import ANALYSERS, Ask, commit, expected, git, process, values
+from review_team import ANALYSERS, Ask, commit, expected, git, process
 
 
 @pytest.mark.parametrize("analyser", ["complexity", "risks", "duplicates", "upkeep"])
 def test_an_analyser_finds_what_is_marked_and_nothing_else(seeded: Path, ask: Ask, analyser: str) -> None:
     """The findings are exactly the lines whose comment says so."""
-    found = values(ask(analyser, repo=str(seeded)))["findings"]
+    found = ask(analyser, repo=str(seeded))["outputs"]["findings"]
 
     assert {(one["rule"], one["file"], one["line"]) for one in found} == expected(seeded, analyser)
     assert expected(seeded, analyser)
@@ -18,14 +18,14 @@ def test_an_analyser_finds_what_is_marked_and_nothing_else(seeded: Path, ask: As
 def test_a_finding_quotes_the_line_it_names(seeded: Path, ask: Ask) -> None:
     """Every finding of every analyser can be looked up where it says."""
     for analyser in ANALYSERS:
-        for one in values(ask(analyser, repo=str(seeded)))["findings"]:
+        for one in ask(analyser, repo=str(seeded))["outputs"]["findings"]:
             line = (seeded / one["file"]).read_text(encoding="utf-8").split("\n")[one["line"] - 1]
             assert line.strip().startswith(one["quote"].removesuffix("…"))
 
 
 def test_churn_counts_the_commits_of_a_file(seeded: Path, ask: Ask) -> None:
     """A hot file is one that most commits touch; its share and the commits that mended it are told."""
-    (hot,) = values(ask("churn", repo=str(seeded)))["findings"]
+    (hot,) = ask("churn", repo=str(seeded))["outputs"]["findings"]
 
     assert (hot["file"], hot["evidence"]["commits"]) == ("shop/hot.py", 12)
     assert hot["evidence"]["head"] == git(seeded, "rev-parse", "HEAD").strip()
@@ -35,7 +35,7 @@ def test_churn_counts_the_commits_of_a_file(seeded: Path, ask: Ask) -> None:
 
 def test_severity_depends_on_what_can_go_wrong(seeded: Path, ask: Ask) -> None:
     """A computed command in a shell is serious, a constant one is not, and nothing in a test is."""
-    found = values(ask("risks", repo=str(seeded)))["findings"]
+    found = ask("risks", repo=str(seeded))["outputs"]["findings"]
 
     shells = {one["quote"].split("  #")[0]: one["severity"] for one in found if one["rule"] == "risks.shell"}
     assert shells == {
@@ -48,7 +48,7 @@ def test_severity_depends_on_what_can_go_wrong(seeded: Path, ask: Ask) -> None:
 
 def test_the_worst_comes_first(seeded: Path, ask: Ask) -> None:
     """An analyser hands its findings on in order, so that what is cut off is the least."""
-    severities = [one["severity"] for one in values(ask("risks", repo=str(seeded)))["findings"]]
+    severities = [one["severity"] for one in ask("risks", repo=str(seeded))["outputs"]["findings"]]
 
     assert severities == sorted(severities, key=["high", "medium", "low"].index)
     assert severities[0] == "high"
@@ -61,8 +61,8 @@ def test_a_folder_without_git_is_reviewed_all_the_same(tmp_path: Path, ask: Ask)
     (project / "a.py").write_text("eval(input())\n")
     (project / "node_modules" / "b.py").write_text("eval(input())\n")
 
-    assert values(ask("churn", repo=str(project)))["notes"] == ["there is no git history here"]
-    assert [one["file"] for one in values(ask("risks", repo=str(project)))["findings"]] == ["a.py"]
+    assert ask("churn", repo=str(project))["outputs"]["notes"] == ["there is no git history here"]
+    assert [one["file"] for one in ask("risks", repo=str(project))["outputs"]["findings"]] == ["a.py"]
     assert "not under git" in ask("scout", repo=str(project))["text"]
 
 
@@ -72,7 +72,7 @@ def test_a_repository_without_python_has_no_findings_and_says_why(tmp_path: Path
     (tmp_path / "project" / "notes.txt").write_text("hello\n")
 
     for analyser in ("complexity", "risks", "duplicates", "upkeep"):
-        report = values(ask(analyser, repo=str(tmp_path / "project")))
+        report = ask(analyser, repo=str(tmp_path / "project"))["outputs"]
         assert (report["found"], report["notes"]) == (0, ["there are no Python files here"])
 
 
@@ -108,9 +108,9 @@ def test_files_that_cannot_be_read_are_left_out(tmp_path: Path, ask: Ask) -> Non
     commit(project, "All of it")
     (project / "gone.py").unlink()
 
-    found = values(ask("risks", repo=str(project)))["findings"]
+    found = ask("risks", repo=str(project))["outputs"]["findings"]
     assert [(one["file"], one["line"], one["quote"]) for one in found] == [("latin.py", 3, "eval(x)")]
-    unparsable = values(ask("complexity", repo=str(project)))["findings"]
+    unparsable = ask("complexity", repo=str(project))["outputs"]["findings"]
     assert [one["file"] for one in unparsable] == ["nested.py"]
 
 
@@ -121,13 +121,13 @@ def test_what_is_beyond_the_bound_is_said(tmp_path: Path, ask: Ask) -> None:
     for n in range(10):
         (project / f"m{n}.py").write_text("x = 1  # " + "-" * 900_000 + "\n")
 
-    report = values(ask("risks", repo=str(project)))
+    report = ask("risks", repo=str(project))["outputs"]
     assert report["seen"] == 8
     assert report["notes"] == ["8 of 10 Python files were read, the rest is beyond the bound"]
 
 
 def test_a_part_of_a_repository_is_reviewed_on_its_own(seeded: Path, ask: Ask) -> None:
     """A folder inside a repository is a repository to the team, its history included."""
-    (hot,) = values(ask("churn", repo=str(seeded / "shop")))["findings"]
+    (hot,) = ask("churn", repo=str(seeded / "shop"))["outputs"]["findings"]
 
     assert (hot["file"], hot["evidence"]["commits"]) == ("hot.py", 12)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from review_team import ANALYSERS, Ask, Result, commit, git, process, values
+from review_team import ANALYSERS, Ask, Result, commit, git, process
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Team:
         self.said[agent] = self.ask(
             agent, earlier, self.reports, repo=str(self.repo), out=str(self.out), budget=self.budget
         )
-        return values(self.said[agent])
+        return dict(self.said[agent]["outputs"])
 
     def write(self) -> dict[str, object]:
         return self.turn("writer", "reviewer")
@@ -137,7 +137,8 @@ def test_a_review_with_a_fault_goes_back_with_a_comment_that_names_it(approved: 
 def test_a_count_of_commits_is_counted_again(approved: Team) -> None:
     """A claim about history is checked with git, not believed."""
     churn = approved.reports[ANALYSERS.index("churn")]
-    churn["text"] = churn["text"].replace('"commits": 12', '"commits": 11')
+    (hot,) = churn["outputs"]["findings"]
+    churn["outputs"] = churn["outputs"] | {"findings": [hot | {"evidence": hot["evidence"] | {"commits": 11}}]}
 
     assert any("shop/hot.py:1: counted again, it is not so" in one for one in approved.review()["comments"])
 

@@ -8,7 +8,6 @@ reviews the working directory.
 import io
 import json
 import os
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +19,6 @@ SEVERITIES = ("high", "medium", "low")
 ANALYSERS = ("complexity", "churn", "risks", "duplicates", "upkeep")
 MAX_FINDINGS = 60
 """How many findings one analyser hands on; it says how many more there were."""
-
-_FENCE = re.compile(r"^```json\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +88,7 @@ class Turn:
             return cls("", {}, ())
         turn = json.loads(Path(path).read_text(encoding="utf-8"))
         results = (*turn.get("reads", ()), *turn.get("inputs", ()))
-        said = tuple(Said(one["agent"], last_object(one.get("text", ""))) for one in results)
+        said = tuple(Said(one["agent"], one["outputs"]) for one in results)
         return cls(os.environ.get("COTERIE_AGENT", ""), turn.get("input", {}), said)
 
     @property
@@ -147,11 +144,5 @@ def plural(n: int, noun: str) -> str:
 
 
 def answer(**values: Any) -> None:
-    """Print *values* as the fenced JSON object that coterie and the next agents read."""
+    """Print *values* as the fenced JSON object in which coterie finds the outputs."""
     print(f"\n```json\n{json.dumps(values, ensure_ascii=False)}\n```")
-
-
-def last_object(text: str) -> Mapping[str, Any]:
-    """The object in the last JSON fence of *text*; empty when there is none."""
-    fences = _FENCE.findall(text)
-    return json.loads(fences[-1]) if fences else {}

@@ -144,7 +144,7 @@ def main() -> None:
         raise SystemExit(f"the review cannot be read: {error}") from None
     case = Case(page, draft.read(page), findings_of(turn.reports()), Repository(turn.repo))
     comments = review(case)
-    outcome = f"{plural(len(comments), 'comment')}." if comments else "the review holds."
+    outcome = f"{plural(len(comments), 'comment')}." if comments else f"the review holds: {written}"
     print(f"{plural(len(case.entries), 'finding')} checked: {outcome}")
     for comment in comments:
         print(f"- {comment.text}")
