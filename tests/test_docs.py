@@ -78,7 +78,7 @@ def copy(tmp_path: Path) -> Path:
     for name in SHOWN:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", ".coterie"))
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
         else:
             shutil.copy(source, copy / name)
     for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A copy"]):
