@@ -28,10 +28,10 @@ NAMES = [(package, name) for package in PACKAGES for name in exports(importlib.i
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_public_names_are_sorted_and_told_once(package: str) -> None:
-    """`__all__` reads like an index."""
+    """`__all__` reads like an index: constants, classes, then functions, as ruff sorts them too."""
     names = exports(importlib.import_module(package))
 
-    assert names == sorted(set(names))
+    assert names == sorted(set(names), key=lambda name: (not name.isupper(), not name[0].isupper(), name))
 
 
 @pytest.mark.parametrize(("package", "name"), NAMES)
