@@ -1,6 +1,7 @@
 """`coterie control …`: speak to a run from another terminal."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,7 +44,7 @@ def respond(
     turn = words[0] if len(words) == 2 else None
     text = sys.stdin.read() if words[-1] == "-" else words[-1]
     outputs = dict(map(pair, named)) if named else None
-    return _tell(inbox.respond(index.find(run, state_dir), turn, text, outputs), as_json)
+    return _tell(inbox.respond(_open(index.find(run, state_dir)), turn, text, outputs), as_json)
 
 
 def interrupt(
@@ -57,7 +58,18 @@ def interrupt(
     """Cut off what a run's agents are doing; they are asked again, and no failure is counted."""
     from coterie.runs import inbox, index
 
-    return _tell(inbox.interrupt(index.find(run, state_dir), turn), as_json)
+    return _tell(inbox.interrupt(_open(index.find(run, state_dir)), turn), as_json)
+
+
+def _open(folder: Path) -> Path:
+    """*folder*, unless its run is over for good: a message would wait there for ever."""
+    from coterie.errors import RunIsFinished
+    from coterie.runs.listing import ENDS, standing
+
+    state = standing(folder)
+    if state in ENDS:
+        raise RunIsFinished(folder.name, state)
+    return folder
 
 
 def _tell(verdict: "Verdict", as_json: bool) -> int:

@@ -163,7 +163,7 @@ def _rehearse(plan: "Plan", given: dict[str, Any], script: str, limits: "Limits"
     from coterie.cli import text
     from coterie.runs.rehearsal import rehearse
 
-    document = rehearse(plan, given, read_script(Path(script)) if script else None, limits)
+    document = rehearse(plan, given, read_script(Path(script), plan) if script else None, limits)
     if as_json:
         say_json(document)
     else:

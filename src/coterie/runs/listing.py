@@ -11,6 +11,8 @@ from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.lock import is_held
 from coterie.journal.records import Record, TurnStarted
 
+ENDS = frozenset({"completed", "failed", "cancelled"})
+"""How a run stands that is over for good."""
 TAIL = 65536
 """Bytes from the end of a journal in which its last record is looked for; a longer one is looked for in twice that."""
 

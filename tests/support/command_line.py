@@ -1,0 +1,113 @@
+"""Teams of small programs, and the command line as a process."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from coterie.cli.app import main
+
+AGENT = """
+import json, os, sys, time
+
+agent, turn = os.environ["COTERIE_AGENT"], os.environ["COTERIE_TURN"]
+with open("started.log", "a") as log:
+    log.write(turn + "\\n")
+if agent == "slow" and os.environ["COTERIE_INTERRUPTED"] == "0":
+    open("ready", "w").close()
+    time.sleep(600)
+if agent == "broken":
+    sys.exit("it is broken")
+prompt = sys.stdin.read()
+verdict = "revise" if turn == "reviewer#1" else "approve"
+print(f"{turn} read {len(prompt) > 0}")
+print(json.dumps({"verdict": verdict}))
+"""
+
+TEAMS = {
+    "loop": """
+        flow {
+          writer -> reviewer
+          reviewer -> writer [when reviewer.verdict == "revise", max 3]
+          reviewer -> publisher [when reviewer.verdict == "approve"]
+        }
+    """,
+    "slow": "flow { writer -> slow -> publisher }",
+    "broken": "flow { writer -> broken -> publisher }",
+    "human": """
+        human boss { outputs { verdict: approve | revise } }
+        flow { writer -> boss -> publisher }
+    """,
+    "nested": """
+        agent inner { extensions { coterie { topology: "loop.at" } } }
+        flow { writer -> inner -> publisher }
+    """,
+}
+NAMES = ("writer", "reviewer", "publisher", "slow", "broken")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with teams, and `coterie` called in it."""
+
+    folder: Path
+
+    def start(self, *words: str, **options: object) -> "subprocess.Popen[str]":
+        """Start `coterie` with *words*."""
+        given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen([sys.executable, "-m", "coterie", *words], cwd=self.folder, **(given | options))  # type: ignore[call-overload, no-any-return]
+
+    def call(self, *words: str, status: int = 0) -> "Said":
+        """Run `coterie` with *words* and check its status."""
+        process = self.start(*words)
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode == status, f"{words}: {process.returncode}\n{out}\n{err}"
+        assert "Traceback" not in err
+        return Said(out, err)
+
+    def look(self, *words: str, status: int = 0) -> "Said":
+        """The same in this process: quicker, for commands that only read."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.chdir(self.folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            ended = main(words)
+        assert ended == status, f"{words}: {ended}\n{out.getvalue()}\n{err.getvalue()}"
+        return Said(out.getvalue(), err.getvalue())
+
+    def start_slow(self) -> "subprocess.Popen[str]":
+        """Run the slow team up to where its slow agent is at work."""
+        process = self.start("run", "slow.at")
+        (self.folder / "ready").read_text()  # a pipe: opened once the agent opens its end
+        return process
+
+    def started(self) -> list[str]:
+        """The attempts that were started, in order, by turn."""
+        log = self.folder / "started.log"
+        return log.read_text().split() if log.exists() else []
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed."""
+
+    out: str
+    err: str
+
+
+def make(folder: Path) -> Place:
+    """Put every team above into *folder*."""
+    (folder / "agent.py").write_text(AGENT)
+    for name, team in TEAMS.items():
+        agents = "\n".join(
+            f'agent {one} {{ extensions {{ coterie {{ command: ["{{python}}", "{{here}}/agent.py"] }} }} }}'
+            for one in NAMES
+            if one in team
+        )
+        (folder / f"{name}.at").write_text(f"topology {name} : [pipeline] {{\n{agents}\n{team}\n}}\n")
+    os.mkfifo(folder / "ready")
+    return Place(folder)
