@@ -1,0 +1,491 @@
+"""A program is asked, heard, judged by its end, and ended with all it started."""
+
+import asyncio
+import json
+import os
+import stat
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asking import Heard, agent, ask, asked, pids, python, request, started
+
+from coterie.backends import command, processes
+from coterie.backends.base import Answer, Failure, Launched, Result, Text
+from coterie.backends.command import CommandBackend
+from coterie.journal.records import NO_USAGE
+from coterie.planning.plan import AgentPlan
+
+SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], sys.stdin.read(), dict(os.environ), os.getcwd()]))"
+
+
+def run(agent: AgentPlan, **values: Any) -> tuple[Result, Heard]:
+    return ask(CommandBackend(grace=0.2), agent, **values)
+
+
+def answer(agent: AgentPlan, **values: Any) -> Answer:
+    result, _ = run(agent, **values)
+    assert isinstance(result, Answer), result
+    return result
+
+
+def failure(agent: AgentPlan, **values: Any) -> Failure:
+    result, _ = run(agent, **values)
+    assert isinstance(result, Failure), result
+    return result
+
+
+def shown(agent: AgentPlan, **values: Any) -> Any:
+    return json.loads(answer(agent, **values).text)
+
+
+# -- what it is given --------------------------------------------------------------------------------------------------
+
+
+def test_the_prompt_is_on_standard_input() -> None:
+    """Whole, and as UTF-8."""
+    _, prompt, _, _ = shown(python(SHOW), prompt="Größe?\nZweite Zeile")
+
+    assert prompt == "Größe?\nZweite Zeile"
+
+
+def test_a_long_prompt_and_a_long_answer_do_not_wait_for_each_other() -> None:
+    """A program that answers before it has read is heard while it is written to."""
+    prompt = "x" * 300_000
+    echo = "import sys; print('y' * 300000); sys.stdout.flush(); print(len(sys.stdin.read()))"
+
+    assert answer(python(echo), prompt=prompt).text == "y" * 300_000 + "\n300000\n"
+
+
+def test_a_program_need_not_read() -> None:
+    """A prompt that nobody reads is no failure."""
+    assert answer(python("print('done')"), prompt="x" * 300_000).text == "done\n"
+
+
+def test_the_prompt_in_a_file_is_private_and_gone_afterwards(tmp_path: Path) -> None:
+    """Only its owner may read it, standard input is empty, and nothing of it stays."""
+    program = """
+import json, os, sys
+path, turn = os.environ["COTERIE_PROMPT_FILE"], os.environ["COTERIE_TURN_FILE"]
+modes = [os.stat(name).st_mode & 0o777 for name in (path, turn)]
+print(json.dumps([open(path).read(), sys.stdin.read(), modes, path, turn]))
+"""
+    prompt, stdin, modes, path, turn = shown(python(program, prompt_via="file"), prompt="Größe?", folder=tmp_path / "a")
+
+    assert (prompt, stdin, modes) == ("Größe?", "", [0o600, 0o600])
+    assert Path(path).parent == Path(turn).parent == tmp_path / "a"
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_without_a_folder_a_temporary_one_comes_and_goes() -> None:
+    """An attempt of a run that keeps nothing on disk leaves nothing there either."""
+    _, _, env, _ = shown(python(SHOW, prompt_via="file"), folder=None)
+
+    assert Path(env["COTERIE_TURN_FILE"]).parent == Path(env["COTERIE_ATTEMPT_DIR"])
+    assert not os.path.exists(env["COTERIE_ATTEMPT_DIR"])
+
+
+def test_placeholders_are_replaced_once_and_literally(tmp_path: Path) -> None:
+    """What a placeholder brings in is not looked through again, and no shell sees any of it."""
+    words = ("{python}", "-c", SHOW, "{here}/x", "--model={model}", "$HOME; {unknown}", "{{model}}")
+    given, _, _, _ = shown(agent(argv=words, model="{python}*"), here=tmp_path)
+
+    assert given == [f"{tmp_path}/x", "--model={python}*", "$HOME; {unknown}", "{{python}*}"]
+
+
+def test_a_prompt_file_in_the_command_brings_the_prompt_there() -> None:
+    """Whoever names the file gets it, whatever `prompt_via` says."""
+    assert answer(agent(argv=("cat", "{prompt_file}")), prompt="the question").text == "the question"
+
+
+def test_the_environment_tells_who_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's environment and the agent's own, and what coterie adds, which neither can change."""
+    monkeypatch.setenv("FROM_THE_USER", "1")
+    monkeypatch.setenv("COTERIE_PROMPT_FILE", "/of/an/outer/run")
+    plan = python(SHOW, name="writer", model="m", env={"FROM_THE_PLAN": "2", "COTERIE_ATTEMPT_ID": "mine"})
+    given = {"run": "root/team#1.1", "turn": "writer#2", "attempt": 3, "epoch": 4, "interrupted": 1}
+    _, _, env, _ = shown(plan, folder=tmp_path, **given)
+
+    ours = {name: value for name, value in env.items() if name.startswith("COTERIE_")}
+    assert (env["FROM_THE_USER"], env["FROM_THE_PLAN"]) == ("1", "2")
+    assert ours == {
+        "COTERIE_RUN": "root/team#1.1",
+        "COTERIE_TURN": "writer#2",
+        "COTERIE_ATTEMPT": "3",
+        "COTERIE_ATTEMPT_ID": "root/team#1.1/writer#2.3",
+        "COTERIE_KEY": "root/team#1.1/writer#2",
+        "COTERIE_EPOCH": "4",
+        "COTERIE_AGENT": "writer",
+        "COTERIE_MODEL": "m",
+        "COTERIE_INTERRUPTED": "1",
+        "COTERIE_ATTEMPT_DIR": str(tmp_path),
+        "COTERIE_TURN_FILE": str(tmp_path / "turn.json"),
+    }
+
+
+def test_the_question_is_there_as_data() -> None:
+    """The turn file holds the request's context as JSON."""
+    program = "import os; print(open(os.environ['COTERIE_TURN_FILE']).read())"
+
+    assert shown(python(program), context=lambda: {"task": "Größe", "inputs": []}) == {"task": "Größe", "inputs": []}
+
+
+def test_it_runs_in_the_folder_its_plan_names(tmp_path: Path) -> None:
+    """`cwd` is relative to the run's."""
+    (tmp_path / "sub").mkdir()
+    _, _, _, cwd = shown(python(SHOW, cwd="sub"), cwd=tmp_path)
+
+    assert cwd == str((tmp_path / "sub").resolve())
+
+
+# -- what is heard -----------------------------------------------------------------------------------------------------
+
+
+def test_what_it_prints_arrives_as_it_prints_it() -> None:
+    """Launched first, with pid, group and start time; then text, before the program has ended."""
+
+    async def main() -> None:
+        wait = "import sys, time; print('first', flush=True); print('aside', file=sys.stderr); time.sleep(60)"
+        session, heard = await started(CommandBackend(grace=0.2), python(wait))
+        await heard.until(lambda heard: "first" in heard.said() and "aside" in heard.said("log"))
+        launched = heard[0]
+        assert isinstance(launched, Launched)
+        assert processes.alive(launched.pid, launched.started)
+        assert os.getpgid(launched.pid) == launched.group == launched.pid != os.getpgrp()
+        assert os.getsid(launched.pid) != os.getsid(0)
+        await session.interrupt()
+
+    asyncio.run(main())
+
+
+def test_the_answer_is_what_was_heard(tmp_path: Path) -> None:
+    """The answer's text is standard output, exactly; standard error is not part of it."""
+    result, heard = run(python("import sys; print('a'); print('b', file=sys.stderr); sys.stdout.write('c')"))
+
+    assert isinstance(result, Answer)
+    assert result.text == heard.said() == "a\nc"
+    assert heard.said("log") == "b\n"
+    assert result.outputs is None
+
+
+def test_a_character_in_two_pieces_is_one() -> None:
+    """UTF-8 is decoded across reads; what is no UTF-8 is replaced."""
+    program = """
+import sys, time
+for piece in (b"\\xe2\\x82", b"\\xac", b"\\xff!"):
+    sys.stdout.buffer.write(piece); sys.stdout.flush(); time.sleep(0.05)
+"""
+    assert answer(python(program)).text == "€\N{REPLACEMENT CHARACTER}!"
+
+
+def test_secrets_do_not_come_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the answer, nor the log, nor a reason, also when one is printed in two pieces."""
+    monkeypatch.setenv("MY_API_KEY", "sk-123456789")
+    program = """
+import os, sys, time
+key = os.environ["MY_API_KEY"]
+print(key[:5], end="", flush=True); time.sleep(0.05); print(key[5:], os.environ["DB_PASSWORD"])
+sys.exit("no access with " + key)
+"""
+    result, heard = run(python(program, env={"DB_PASSWORD": "hunter22"}))
+
+    assert isinstance(result, Failure)
+    assert result.reason.endswith("ended with status 1: no access with ***")
+    assert heard.said() == "*** ***\n"
+    assert "sk-" not in repr(list(heard))
+
+
+def test_the_time_it_took_is_measured() -> None:
+    """Also of a failure."""
+    assert 0.1 < answer(python("import time; time.sleep(0.1)")).usage.seconds < 20
+    assert failure(python("import time; time.sleep(0.1); 1 / 0")).usage.seconds > 0.1
+
+
+def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory stays bounded: the program is ended and the reason says why."""
+    monkeypatch.setattr(command, "ANSWER_LIMIT", 1_000_000)
+    result, heard = run(python("while True: print('x' * 1000)"))
+
+    assert isinstance(result, Failure)
+    assert (result.kind, result.reason) == ("failed", "its answer is longer than 1 MB: answer with a file")
+    assert len(heard.said()) < 2_000_000
+
+
+# -- how its end is read -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "end"),
+    [
+        ("raise ValueError('no such file')", "exit", "ended with status 1: ValueError: no such file"),
+        ("import sys; sys.exit(3)", "exit", "ended with status 3"),
+        ("import sys; print('busy', file=sys.stderr); sys.exit(75)", "transient", "ended with status 75: busy"),
+        ("import os; os.kill(os.getpid(), 9)", "exit", "was ended by SIGKILL (9)"),
+    ],
+)
+def test_a_status_is_a_failure(program: str, kind: str, end: str) -> None:
+    """The reason has the status or signal and the last line of standard error."""
+    result = failure(python(program))
+
+    assert result.kind == kind
+    assert result.reason.endswith(end)
+
+
+def test_a_command_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:
+    """What is missing, and where, and how to mend it."""
+    plain = tmp_path / "plain.sh"
+    plain.write_text("echo hello\n")
+    missing = failure(agent(argv=("no-such-program-here",)))
+    refused = failure(agent(argv=(str(plain),)))
+    plain.chmod(plain.stat().st_mode | stat.S_IXUSR)
+    formless = failure(agent(argv=(str(plain),)))
+    nowhere = failure(agent(argv=("true",), cwd="gone"), cwd=tmp_path)
+
+    assert {one.kind for one in (missing, refused, formless, nowhere)} == {"not_found"}
+    assert missing.reason.startswith("`no-such-program-here` cannot be started: there is no such program")
+    assert refused.reason == f"`{plain}` cannot be started: it may not be executed: `chmod +x` it, " + (
+        "or name its interpreter first"
+    )
+    assert "begin it with a `#!` line" in formless.reason
+    assert nowhere.reason == f"the working directory {tmp_path}/gone is not there: create it, or change `cwd`"
+
+
+def test_an_agent_without_a_command_says_so() -> None:
+    """An agent must have one; an action may have nothing to do."""
+    assert failure(agent("writer")).kind == "not_found"
+    assert answer(agent(kind="action")).text == ""
+
+
+def test_too_long_arguments_are_a_failure_that_says_so() -> None:
+    """The kernel's limit is named, not a traceback."""
+    result = failure(python("", env={"LONG": "x" * 3_000_000}))
+
+    assert result.kind == "failed"
+    assert "too long" in result.reason
+
+
+def test_files_that_cannot_be_kept_are_a_failure(tmp_path: Path) -> None:
+    """A folder that cannot be made is told, not raised."""
+    (tmp_path / "file").write_text("")
+    result = failure(python(""), folder=tmp_path / "file" / "below")
+
+    assert result.kind == "failed"
+    assert "could not be kept" in result.reason
+
+
+# -- actions and gates -------------------------------------------------------------------------------------------------
+
+
+def test_steps_run_in_order_and_each_is_given_the_prompt() -> None:
+    """One attempt, one answer: their texts one after the other."""
+    result, heard = run(agent(kind="action", steps=(("echo", "one"), ("cat",), ("echo", "two"))), prompt="p\n")
+
+    assert isinstance(result, Answer)
+    assert result.text == "one\np\ntwo\n"
+    assert sum(isinstance(event, Launched) for event in heard) == 3
+
+
+def test_the_first_step_that_fails_is_the_last() -> None:
+    """The reason names it as the file writes it."""
+    result, heard = run(agent(kind="action", steps=(("echo", "one"), ("{python}", "-c", "1/0"), ("echo", "two"))))
+
+    assert isinstance(result, Failure)
+    assert result.reason == "`{python} -c 1/0` ended with status 1: ZeroDivisionError: division by zero"
+    assert heard.said() == "one\n"
+
+
+@pytest.mark.parametrize(("status", "passed"), [(0, True), (1, False), (75, False)])
+def test_a_verdict_is_the_exit_status(status: int, passed: bool) -> None:
+    """What a gate prints, on either output, is its text, in the order printed."""
+    program = f"import sys; print('out', flush=True); print('err', file=sys.stderr, flush=True); sys.exit({status})"
+    result = answer(agent(kind="gate", verdict=True, steps=(("{python}", "-c", program),)))
+
+    assert (result.outputs, result.text) == ({"passed": passed}, "out\nerr\n")
+
+
+def test_a_gate_that_cannot_judge_fails() -> None:
+    """A program that is not there, or that a signal ended, has said nothing about the work."""
+    assert failure(agent(kind="gate", verdict=True, steps=(("no-such-program-here",),))).kind == "not_found"
+    assert failure(agent(kind="gate", verdict=True, steps=(("sh", "-c", "kill -9 $$"),))).kind == "exit"
+
+
+def test_the_time_out_is_that_of_the_attempt() -> None:
+    """Steps share it."""
+    step = ("{python}", "-c", "import time; time.sleep(0.6)")
+    result = failure(agent(kind="action", timeout=1.0, steps=(step, step, step)))
+
+    assert (result.kind, result.reason) == ("timeout", "it took longer than its time-out of 1 s")
+
+
+# -- how it is ended ---------------------------------------------------------------------------------------------------
+
+FAMILY = """
+import os, signal, sys, time
+def here(name): open(os.path.join(sys.argv[1], "pid-" + name), "w").write(str(os.getpid()))
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        here("grandchild"); print(".", flush=True); time.sleep(60)
+    here("child"); print(".", flush=True); time.sleep(60)
+here("parent"); print(".", flush=True); time.sleep(60)
+"""
+
+
+def everybody_is_there(heard: Heard) -> bool:
+    return heard.said().count(".") == 3
+
+
+def family(folder: Path, **values: Any) -> AgentPlan:
+    return agent(argv=(sys.executable, "-c", FAMILY, str(folder)), **values)
+
+
+def living(folder: Path) -> list[int]:
+    return [pid for pid in pids(folder) if processes.alive(pid, processes.started(pid))]
+
+
+def test_an_interruption_ends_it_with_all_it_started(tmp_path: Path) -> None:
+    """Those too who ignore SIGTERM and those who left the group; nobody lives when the result is there."""
+
+    async def main() -> None:
+        session, heard = await started(CommandBackend(grace=0.2), family(tmp_path))
+        await heard.until(everybody_is_there)
+        assert len(living(tmp_path)) == 3
+        await session.interrupt()
+        assert living(tmp_path) == []
+        result = await session.result()
+        assert isinstance(result, Failure)
+        assert result.kind == "interrupted"
+
+    asyncio.run(main())
+
+
+def test_cancelling_the_wait_ends_it_with_all_it_started(tmp_path: Path) -> None:
+    """Nobody lives when the cancelled wait is over, however often it is cancelled."""
+
+    async def main() -> None:
+        session, heard = await started(CommandBackend(grace=0.2), family(tmp_path))
+        waiting = asyncio.create_task(session.result())
+        await heard.until(everybody_is_there)
+        waiting.cancel()
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert living(tmp_path) == []
+
+    asyncio.run(main())
+
+
+def test_a_time_out_ends_it_with_all_it_started(tmp_path: Path) -> None:
+    """The failure says how long it could have taken."""
+    result = failure(family(tmp_path, timeout=2.0))
+
+    assert result.kind == "timeout"
+    assert len(pids(tmp_path)) == 3
+    assert living(tmp_path) == []
+
+
+def test_closing_the_backend_ends_every_attempt(tmp_path: Path) -> None:
+    """All at once, not one grace after the other."""
+
+    async def main() -> None:
+        backend = CommandBackend(grace=0.2)
+        folders = [tmp_path / name for name in "abc"]
+        sessions = []
+        for folder in folders:
+            folder.mkdir()
+            session, heard = await started(backend, family(folder), turn=f"{folder.name}#1")
+            await heard.until(everybody_is_there)
+            sessions.append(session)
+        await backend.close()
+        assert [living(folder) for folder in folders] == [[], [], []]
+        assert {getattr(await session.result(), "kind", None) for session in sessions} == {"interrupted"}
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_ends_ends_its_programs(tmp_path: Path) -> None:
+    """An attempt nobody waits for does not outlive `asyncio.run`."""
+
+    async def main() -> None:
+        _, heard = await started(CommandBackend(grace=0.2), family(tmp_path))
+        await heard.until(everybody_is_there)
+
+    asyncio.run(main())
+    assert living(tmp_path) == []
+
+
+def test_a_grandchild_that_holds_the_output_does_not_hold_the_answer(tmp_path: Path) -> None:
+    """The answer comes a moment after the program has ended, and who held on is ended, group or no group."""
+    program = """
+import os, sys, time
+print("answer", flush=True)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open(os.path.join(sys.argv[1], "pid-1"), "w").write(str(os.getpid()))
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+"""
+    began = time.monotonic()
+    result = answer(agent(argv=(sys.executable, "-c", program, str(tmp_path))))
+
+    assert result.text == "answer\n"
+    assert time.monotonic() - began < 10
+    if processes._HAS_PROC:
+        assert living(tmp_path) == []
+
+
+def test_what_is_left_in_the_group_is_ended_after_an_answer(tmp_path: Path) -> None:
+    """A child that let go of the outputs does not delay the answer, and does not outlive it."""
+    program = """
+import subprocess, sys
+quiet = {"stdin": -3, "stdout": -3, "stderr": -3}
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], **quiet)
+child.returncode = 0
+print(child.pid)
+"""
+    began = time.monotonic()
+    pid = int(answer(python(program)).text)
+
+    assert not processes.alive(pid, processes.started(pid))
+    assert time.monotonic() - began < 10
+
+
+def test_nothing_is_heard_after_the_result() -> None:
+    """The result is the last word, also of a program that goes on talking while it is ended."""
+
+    async def main() -> tuple[Heard, int]:
+        chatter = "import signal\nsignal.signal(15, signal.SIG_IGN)\nwhile True: print('x' * 100, flush=True)"
+        session, heard = await started(CommandBackend(grace=0.2), python(chatter))
+        await heard.until(lambda heard: len(heard) > 1)
+        await session.interrupt()
+        return heard, len(heard)
+
+    heard, count = asyncio.run(main())
+    assert len(heard) == count
+
+
+def test_many_programs_at_once() -> None:
+    """Answers do not get mixed up."""
+
+    async def main() -> None:
+        backend = CommandBackend()
+        plans = [agent(f"a{n}", argv=("sh", "-c", f"cat; echo {n}")) for n in range(30)]
+        results = await asyncio.gather(*(asked(backend, request(plan, prompt=plan.name)) for plan in plans))
+        said = [getattr(result, "text", None) for result, _ in results]
+        assert said == [f"a{n}{n}\n" for n in range(30)]
+        assert all(result.usage != NO_USAGE for result, _ in results)
+
+    asyncio.run(main())
+
+
+def test_events_are_those_of_the_promise() -> None:
+    """A program that only prints gives `Launched` and `Text`."""
+    _, heard = run(python("print('x')"))
+
+    assert [type(event) for event in heard] == [Launched, Text]

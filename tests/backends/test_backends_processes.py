@@ -1,0 +1,319 @@
+"""Processes are told apart, and ended with all they started."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from asking import pids
+
+from coterie.backends import processes
+from coterie.backends.base import Launched
+from coterie.backends.processes import MARK, alive, end_group, end_orphans, started
+
+NEEDS_PROC = pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="marks are read from /proc")
+MARKER = "test-run/agent#1.1"
+
+
+@pytest.fixture(params=["proc", "ps"])
+def source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where processes are looked up: both ways say the same."""
+    if request.param == "ps":
+        monkeypatch.setattr(processes, "_HAS_PROC", False)
+    elif not processes._HAS_PROC:
+        pytest.skip("there is no /proc here")
+    return str(request.param)
+
+
+class Zoo:
+    """Processes that a test starts, and that are gone when it ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, program: str, marker: str = MARKER, ready: int = 1) -> subprocess.Popen[bytes]:
+        """Run a Python *program* in a session of its own; wait until *ready* processes have called `here(name)`."""
+        head = f"""
+            import os, signal, subprocess, sys, time
+            def here(name):
+                with open(os.path.join({str(self._folder)!r}, "pid-" + name), "w") as file: file.write(str(os.getpid()))
+                os.write(1, b".")
+            def deaf():
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        """
+        child = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(head) + textwrap.dedent(program)],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env=os.environ | {MARK: marker},
+        )
+        self._started.append(child)
+        assert child.stdout is not None
+        for _ in range(ready):
+            assert child.stdout.read(1) == b"."
+        return child
+
+    def close(self) -> None:
+        """End whoever is left, also when the test failed."""
+        for pid in [*pids(self._folder), *(child.pid for child in self._started)]:
+            if started(pid):
+                os.kill(pid, signal.SIGKILL)
+        for child in self._started:
+            child.wait()
+            assert child.stdout is not None
+            child.stdout.close()
+
+
+@pytest.fixture
+def zoo(tmp_path: Path) -> Iterator[Zoo]:
+    """A place to start processes in."""
+    zoo = Zoo(tmp_path)
+    yield zoo
+    zoo.close()
+
+
+SLEEPER = "here('1'); time.sleep(60)"
+DEAF_GRANDCHILD = """
+    if os.fork() == 0:
+        deaf()
+        here('2')
+    else:
+        here('1')
+    time.sleep(60)
+"""
+LEFT_THE_GROUP = """
+    if os.fork() == 0:
+        os.setsid()
+        here('2')
+    else:
+        here('1')
+    time.sleep(60)
+"""
+ORPHAN_OF_ITS_OWN_GROUP = """
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            here('2')
+            time.sleep(60)
+        os._exit(0)
+    os.wait()
+    here('1')
+    time.sleep(60)
+"""
+
+
+def launched(child: subprocess.Popen[bytes]) -> Launched:
+    return Launched(pid=child.pid, group=child.pid, started=started(child.pid))
+
+
+def test_a_process_keeps_its_start_time(source: str, zoo: Zoo) -> None:
+    """The start time is the same however often it is asked, and alive goes by it."""
+    child = zoo.start(SLEEPER)
+
+    assert started(child.pid) == started(child.pid) != ""
+    assert alive(child.pid, started(child.pid))
+    assert not alive(child.pid, "another")
+    assert not alive(child.pid, "")
+
+
+def test_a_zombie_is_dead(source: str, zoo: Zoo) -> None:
+    """A process that ended and was not waited for yet does not live."""
+    child = zoo.start("here('1'); sys.stdin.read()")
+    began = started(child.pid)
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    assert not alive(child.pid, began)
+
+
+def test_nobody_has_no_start_time(source: str, zoo: Zoo) -> None:
+    """Once it was waited for, its pid names nobody."""
+    child = zoo.start("here('1')")
+    child.wait()
+
+    assert started(child.pid) == ""
+    assert not alive(child.pid, "")
+
+
+def test_a_name_with_brackets_does_not_confuse(zoo: Zoo, tmp_path: Path) -> None:
+    """The kernel prints a program's name unquoted, in brackets, before what is read."""
+    program = tmp_path / "od) S 1 (d"
+    program.symlink_to("/bin/sleep")
+    child = subprocess.Popen([program, "60"])
+    try:
+        assert alive(child.pid, started(child.pid))
+        assert started(child.pid).isdecimal() or not processes._HAS_PROC
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.parametrize("program", [DEAF_GRANDCHILD, LEFT_THE_GROUP], ids=["deaf", "left the group"])
+def test_a_group_ends_with_its_grandchildren(source: str, zoo: Zoo, tmp_path: Path, program: str) -> None:
+    """Who ignores SIGTERM is killed; who left the group is found by descent."""
+    child = zoo.start(program, ready=2)
+    family = {pid: started(pid) for pid in pids(tmp_path)}
+
+    ended = asyncio.run(end_group(child.pid, grace=0.2))
+    assert set(ended) == set(family)
+    assert not any(alive(pid, began) for pid, began in family.items())
+
+
+def test_whoever_ends_when_asked_is_not_killed(source: str, zoo: Zoo) -> None:
+    """SIGTERM comes first, once, and with time to clear up."""
+    child = zoo.start(
+        """
+        asked = []
+        signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
+        here('1')
+        while not asked: time.sleep(0.01)
+        time.sleep(0.2)
+        os.write(1, b'%d' % len(asked))
+        os._exit(7)
+        """
+    )
+
+    asyncio.run(end_group(child.pid))
+    assert child.wait() == 7
+    assert child.stdout is not None
+    assert child.stdout.read() == b"1"
+
+
+def test_a_group_of_zombies_has_ended(source: str, zoo: Zoo) -> None:
+    """Nobody waits for what only its parent can clear away."""
+    child = zoo.start(SLEEPER)
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    assert asyncio.run(end_group(child.pid)) == []
+
+
+@NEEDS_PROC
+def test_an_orphan_of_its_own_group_is_found_by_its_mark(zoo: Zoo, tmp_path: Path) -> None:
+    """Who left the group and lost its parent still carries the mark, launched record or not."""
+    child = zoo.start(ORPHAN_OF_ITS_OWN_GROUP, ready=2)
+    parent, orphan = pids(tmp_path)
+    assert os.getpgid(orphan) != child.pid
+
+    ended = asyncio.run(end_orphans(MARKER, [], grace=0.2))
+    assert set(ended) == {parent, orphan}
+    assert not alive(orphan, started(orphan))
+
+
+@NEEDS_PROC
+def test_a_run_stands_for_all_its_attempts(zoo: Zoo) -> None:
+    """A marker that ends in a slash covers every attempt of the run and below, and no namesake's."""
+    mine = zoo.start("here('1'); time.sleep(60)", marker="test-run/agent#1.1")
+    below = zoo.start("here('2'); time.sleep(60)", marker="test-run/team#1.1/agent#2.1")
+    other = zoo.start("here('3'); time.sleep(60)", marker="test-run-2/agent#1.1")
+
+    assert set(asyncio.run(end_orphans("test-run/", []))) == {mine.pid, below.pid}
+    assert other.poll() is None
+
+
+@NEEDS_PROC
+def test_another_attempt_lives_on(zoo: Zoo) -> None:
+    """`agent#1.1` is not `agent#1.10`."""
+    other = zoo.start(SLEEPER, marker=MARKER + "0")
+
+    assert asyncio.run(end_orphans(MARKER, [])) == []
+    assert other.poll() is None
+
+
+def test_what_a_record_names_is_ended(source: str, zoo: Zoo, tmp_path: Path) -> None:
+    """Without a mark to go by, the group of a launched process is ended whole."""
+    child = zoo.start(DEAF_GRANDCHILD, marker="none", ready=2)
+
+    ended = asyncio.run(end_orphans("nobody/x#1.1", [launched(child)], grace=0.2))
+    assert set(ended) == set(pids(tmp_path))
+
+
+def test_a_namesake_is_left_alone(source: str, zoo: Zoo) -> None:
+    """A pid that was given out again is not the process of the record."""
+    child = zoo.start(SLEEPER)
+    record = Launched(pid=child.pid, group=child.pid, started="1")
+
+    assert asyncio.run(end_orphans("nobody/x#1.1", [record])) == []
+    assert child.poll() is None
+
+
+CLEAN_UP = """
+import asyncio, os, sys
+from coterie.backends import processes
+from coterie.backends.base import Launched
+
+parent = os.getppid()
+processes._HAS_PROC = sys.argv[1] == "proc"
+record = Launched(pid=parent, group=os.getpgrp(), started=processes.started(parent))
+print(asyncio.run(processes.end_orphans(sys.argv[2], [record], grace=0.2)))
+"""
+
+
+def test_the_killer_spares_itself_and_its_ancestors(source: str, zoo: Zoo, tmp_path: Path) -> None:
+    """Who cleans up after the attempt it belongs to ends what carries its mark, and neither itself nor who waits."""
+    script = tmp_path / "clean_up.py"
+    script.write_text(CLEAN_UP)
+    program = f"""
+        sibling = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        here('1')
+        said = subprocess.run([sys.executable, {str(script)!r}, {source!r}, {MARKER!r}], capture_output=True, text=True)
+        print(said.stdout, said.stderr, said.returncode, sibling.pid, sep="|", flush=True)
+        sibling.kill()
+    """
+    child = zoo.start(program)
+
+    assert child.stdout is not None
+    said, errors, status, sibling = child.stdout.read().decode().split("|")
+    assert (errors, status) == ("", "0")
+    assert said.strip() == (f"[{sibling.strip()}]" if source == "proc" else "[]")
+    assert child.wait() == 0
+
+
+def test_a_forking_family_is_ended_whole(zoo: Zoo) -> None:
+    """Children that come while their parents go are found before anybody says it is over."""
+    program = """
+        deaf()
+        here('1')
+        for _ in range(200):
+            if os.fork() == 0:
+                time.sleep(0.02)
+                if os.fork() == 0:
+                    time.sleep(60)
+                os._exit(0)
+            time.sleep(0.01)
+            try:
+                os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                pass
+    """
+    child = zoo.start(program)
+
+    ended = asyncio.run(end_group(child.pid, grace=0.3))
+    assert len(ended) > 5
+    assert not any(alive(pid, started(pid)) for pid in ended)
+
+
+def test_the_loop_goes_on_meanwhile(zoo: Zoo) -> None:
+    """Ending others takes seconds at worst, and nobody else waits for it."""
+    child = zoo.start("deaf(); here('1'); time.sleep(60)")
+    beats = 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            await asyncio.sleep(0.01)
+            beats += 1
+
+    async def main() -> None:
+        heart = asyncio.create_task(beat())
+        await end_group(child.pid, MARKER, grace=0.5)
+        heart.cancel()
+
+    asyncio.run(main())
+    assert beats > 10

@@ -1,0 +1,102 @@
+"""A script says where it is wrong, and what would be right."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.backends.scripts import read_script
+from coterie.errors import UsageError
+from coterie.planning.plan import AgentPlan, Plan
+
+GOOD: dict[str, Any] = {
+    "writer": [{"text": "a draft", "seconds": 3}, {"fail": "timeout"}, {}],
+    "panel/critic": [
+        {"outputs": {"score": 4}, "emits": [{"topic": "x.y", "payload": [1]}], "usage": {"output_tokens": 7}},
+        {"fail": {"kind": "quota"}},
+    ],
+}
+PLAN = Plan(
+    name="team",
+    agents={
+        "writer": AgentPlan(name="writer"),
+        "panel": AgentPlan(
+            name="panel", kind="topology", child=Plan(name="p", agents={"critic": AgentPlan(name="critic")})
+        ),
+    },
+)
+
+
+def written(folder: Path, data: Any) -> Path:
+    path = folder / "script.json"
+    path.write_text(data if isinstance(data, str) else json.dumps(data))
+    return path
+
+
+def complaint(folder: Path, data: Any, plan: Plan | None = None) -> str:
+    """What is said about *data*, after the file's name."""
+    with pytest.raises(UsageError) as caught:
+        read_script(written(folder, data), plan)
+    said = str(caught.value)
+    assert said.startswith(str(folder / "script.json"))
+    return said.removeprefix(str(folder / "script.json"))
+
+
+def test_a_good_script_is_given_as_it_stands(tmp_path: Path) -> None:
+    """Every key, nested agents, and failures in both forms."""
+    assert read_script(written(tmp_path, GOOD), PLAN) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("{\n  oops", ":2:3: the script is not JSON: Expecting property name enclosed in double quotes"),
+        ([], ": a script is an object that maps agents to lists of entries, not a list"),
+        ({"a": {"text": "x"}}, ": a: wants a list of entries, not an object"),
+        ({"a": "x"}, ": a: wants a list of entries, not a text"),
+        ({"a": []}, ": a: the list is empty; leave the agent out to let it answer by itself"),
+        ({"a": [{}, 3]}, ": a[1]: wants an object, not a number"),
+        ({"a": [{"txt": "x"}]}, ": a[0]: there is no key 'txt'; did you mean 'text'?"),
+        (
+            {"a": [{"zzz": 1}]},
+            ": a[0]: there is no key 'zzz'; it may have text, outputs, seconds, fail, emits, usage",
+        ),
+        ({"a": [{"text": None}]}, ": a[0].text: wants a text, not null"),
+        ({"a": [{"outputs": []}]}, ": a[0].outputs: wants an object, not a list"),
+        ({"a": [{"seconds": -1}]}, ": a[0].seconds: wants a number from 0, not -1"),
+        ({"a": [{"seconds": True}]}, ": a[0].seconds: wants a number from 0, not true"),
+        ('{"a": [{"seconds": Infinity}]}', ": a[0].seconds: wants a number from 0, not Infinity"),
+        ({"a": [{"fail": 3}]}, ": a[0].fail: wants a text or an object, not a number"),
+        ({"a": [{"fail": {"kind": "time-out"}}]}, ": a[0].fail.kind: there is no failure 'time-out'; did you mean"),
+        ({"a": [{"emits": {}}]}, ": a[0].emits: wants a list, not an object"),
+        ({"a": [{"emits": [{"topic": "x"}, {}]}]}, ": a[0].emits[1]: wants a `topic`, the name of the event"),
+        ({"a": [{"emits": [{"topik": "x"}]}]}, ": a[0].emits[0]: there is no key 'topik'; did you mean 'topic'?"),
+        ({"a": [{"usage": {"tokens": 1}}]}, ": a[0].usage: there is no key 'tokens'; did you mean"),
+        (
+            {"a": [{"usage": {"input_tokens": 1.5}}]},
+            ": a[0].usage.input_tokens: wants a whole number, not 1.5",
+        ),
+    ],
+)
+def test_a_bad_script_names_the_place(tmp_path: Path, data: Any, said: str) -> None:
+    """File, agent, entry and key; and what was probably meant."""
+    assert complaint(tmp_path, data).startswith(said)
+
+
+def test_an_agent_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """Given the plan, a misspelt agent is no silence."""
+    bad = {"panel/critc": [{}]}
+
+    assert complaint(tmp_path, bad, PLAN) == ": team has no agent 'panel/critc'; did you mean 'panel/critic'?"
+    assert complaint(tmp_path, {"x": [{}]}, PLAN) == ": team has no agent 'x'; it has writer, panel, panel/critic"
+    assert read_script(written(tmp_path, bad)) == bad
+
+
+def test_a_script_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """A missing file and bytes that are no text."""
+    with pytest.raises(UsageError, match=r"none\.json: the script cannot be read: No such file"):
+        read_script(tmp_path / "none.json")
+    (tmp_path / "bytes.json").write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(UsageError, match=r"bytes\.json: the script is not UTF-8 text: .* at byte 7"):
+        read_script(tmp_path / "bytes.json")

@@ -1,0 +1,185 @@
+"""What every backend promises, whoever thinks behind it."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from asking import Heard, agent, asked, request
+
+from coterie.backends.base import FAILURES, Answer, Backend, Failure, Request
+from coterie.backends.command import CommandBackend
+from coterie.backends.human import HumanBackend
+from coterie.backends.scripted import ScriptedBackend
+from coterie.planning.plan import AgentPlan
+
+
+async def at_terminal(request: Request) -> str:
+    """A human with three moods."""
+    match request.agent.name:
+        case "answers":
+            return "an answer"
+        case "fails":
+            raise OSError("no terminal")
+        case _:
+            await asyncio.sleep(600)
+            return "too late"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A backend, and how to get it to answer, to fail, and to take its time."""
+
+    make: Callable[[], Backend]
+    plans: dict[str, AgentPlan]
+    streams: bool = True
+    """Whether an answer is heard before it is the result."""
+
+
+def program(name: str, text: str) -> AgentPlan:
+    return agent(name, argv=(sys.executable, "-c", text))
+
+
+PLAIN = {name: agent(name) for name in ("answers", "fails", "waits")}
+CASES = {
+    "command": Case(
+        lambda: CommandBackend(grace=0.5),
+        {
+            "answers": program("answers", "print('an answer', end='')"),
+            "fails": program("fails", "import sys; sys.exit('no')"),
+            "waits": program("waits", "import time; time.sleep(600)"),
+        },
+    ),
+    "action": Case(
+        lambda: CommandBackend(grace=0.5),
+        {
+            "answers": agent("answers", kind="action", steps=(("printf", "an "), ("printf", "answer"))),
+            "fails": agent("fails", kind="action", steps=(("true",), ("false",), ("sleep", "600"))),
+            "waits": agent("waits", kind="action", steps=(("true",), ("sleep", "600"))),
+        },
+    ),
+    "human": Case(lambda: HumanBackend(at_terminal), PLAIN, streams=False),
+    "scripted": Case(
+        lambda: ScriptedBackend(
+            {
+                "answers": [{"text": "an answer", "seconds": 0}],
+                "fails": [{"fail": "quota", "seconds": 0}],
+                "waits": [{"seconds": 600}],
+            }
+        ),
+        PLAIN,
+    ),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Case:
+    """Each backend in turn."""
+    return CASES[request.param]
+
+
+def test_an_attempt_has_events_and_then_one_result(case: Case) -> None:
+    """The result is the same however often it is asked for, and nothing is heard after it."""
+
+    async def main() -> Heard:
+        backend, heard = case.make(), Heard()
+        session = await backend.start(request(case.plans["answers"]), heard)
+        first = await session.result()
+        count = len(heard)
+        assert isinstance(first, Answer)
+        assert first.text == "an answer"
+        assert await session.result() == first
+        await session.interrupt()
+        await backend.close()
+        assert await session.result() == first
+        assert len(heard) == count
+        return heard
+
+    heard = asyncio.run(main())
+    assert heard.said() == ("an answer" if case.streams else "")
+
+
+def test_a_failure_is_a_result(case: Case) -> None:
+    """Of a known kind, with a reason, and no exception."""
+    result, _ = asyncio.run(asked(case.make(), request(case.plans["fails"])))
+
+    assert isinstance(result, Failure)
+    assert result.kind in FAILURES - {"interrupted"}
+    assert result.reason
+
+
+def test_an_interruption_ends_it(case: Case) -> None:
+    """Whoever waits gets a failure of kind `interrupted`; interrupting twice is once."""
+
+    async def main() -> None:
+        backend = case.make()
+        session = await backend.start(request(case.plans["waits"]), Heard())
+        waiting = asyncio.create_task(session.result())
+        await asyncio.sleep(0)
+        await session.interrupt()
+        await session.interrupt()
+        result = await asyncio.wait_for(waiting, 10)
+        assert isinstance(result, Failure)
+        assert (result.kind, bool(result.reason)) == ("interrupted", True)
+        assert await session.result() == result
+        await backend.close()
+
+    asyncio.run(main())
+
+
+def test_an_interruption_at_once_ends_it_too(case: Case) -> None:
+    """Even before anybody waits, or anything has begun."""
+
+    async def main() -> None:
+        session = await case.make().start(request(case.plans["waits"]), Heard())
+        await session.interrupt()
+        assert getattr(await asyncio.wait_for(session.result(), 10), "kind", "") == "interrupted"
+
+    asyncio.run(main())
+
+
+def test_cancelling_the_wait_ends_it(case: Case) -> None:
+    """The wait is cancelled, the attempt is over, and its result says so."""
+
+    async def main() -> None:
+        session = await case.make().start(request(case.plans["waits"]), Heard())
+        waiting = asyncio.create_task(session.result())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert getattr(await asyncio.wait_for(session.result(), 10), "kind", "") == "interrupted"
+
+    asyncio.run(main())
+
+
+def test_it_cannot_be_steered(case: Case) -> None:
+    """None of these backends takes guidance while it works, and each says so."""
+
+    async def main() -> None:
+        session = await case.make().start(request(case.plans["waits"]), Heard())
+        assert await session.steer("hurry up") is False
+        await session.interrupt()
+
+    asyncio.run(main())
+
+
+def test_closing_ends_what_still_runs(case: Case) -> None:
+    """Every attempt, and closing again does nothing."""
+
+    async def main() -> None:
+        backend = case.make()
+        plan = case.plans["waits"]
+        sessions = [await backend.start(request(plan, turn=f"{plan.name}#{n}"), Heard()) for n in range(1, 4)]
+        await backend.close()
+        await backend.close()
+        results = [await asyncio.wait_for(session.result(), 10) for session in sessions]
+        assert [getattr(result, "kind", "") for result in results] == ["interrupted"] * 3
+
+    asyncio.run(main())
+
+
+def test_a_backend_that_did_nothing_closes(case: Case) -> None:
+    """Closing needs no attempt before."""
+    asyncio.run(case.make().close())

@@ -1,0 +1,70 @@
+"""Ask a backend one question, and keep what it said."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from coterie.backends.base import Backend, Event, Request, Result, Session
+from coterie.planning.plan import AgentPlan
+
+
+def agent(name: str = "a", **values: Any) -> AgentPlan:
+    """An agent of a plan, asked by a command."""
+    return AgentPlan(name=name, **{"backend": "command", **values})
+
+
+def python(program: str, **values: Any) -> AgentPlan:
+    """An agent that is a Python program."""
+    return agent(argv=(sys.executable, "-c", program), **values)
+
+
+def request(agent: AgentPlan, **values: Any) -> Request:
+    """The first attempt of the first turn of *agent*."""
+    return Request(**{"run": "run", "turn": f"{agent.name}#1", "attempt": 1, "prompt": "", "agent": agent, **values})
+
+
+class Heard(list[Event]):
+    """The events of one attempt, and how to wait for one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = asyncio.Event()
+
+    def __call__(self, event: Event) -> None:
+        self.append(event)
+        self._changed.set()
+
+    async def until(self, holds: Callable[["Heard"], bool]) -> None:
+        """Wait until *holds* is true of what was heard."""
+        while not holds(self):
+            self._changed.clear()
+            await asyncio.wait_for(self._changed.wait(), 20)
+
+    def said(self, channel: str = "answer") -> str:
+        """All that was said on *channel*."""
+        return "".join(event.text for event in self if getattr(event, "channel", None) == channel)
+
+
+async def asked(backend: Backend, asking: Request) -> tuple[Result, Heard]:
+    """Ask *backend* and wait for its result."""
+    heard = Heard()
+    session = await backend.start(asking, heard)
+    return await asyncio.wait_for(session.result(), 30), heard
+
+
+def ask(backend: Backend, agent: AgentPlan, **values: Any) -> tuple[Result, Heard]:
+    """Ask *backend* on a loop of its own."""
+    return asyncio.run(asked(backend, request(agent, **values)))
+
+
+async def started(backend: Backend, agent: AgentPlan, **values: Any) -> tuple[Session, Heard]:
+    """Start an attempt and return while it is under way."""
+    heard = Heard()
+    return await backend.start(request(agent, **values), heard), heard
+
+
+def pids(folder: Path) -> list[int]:
+    """The processes that wrote their pid into *folder*, in the order of their names."""
+    return [int(path.read_text()) for path in sorted(folder.glob("pid-*"))]
