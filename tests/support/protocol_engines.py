@@ -24,7 +24,7 @@ from coterie.planning.plan import AgentPlan, Plan
 
 
 def debate(given: dict[str, Any]) -> Conversation:
-    """Two rounds of pro and con, then three judges of whom two suffice."""
+    """Two rounds of pro and con, then three judges of whom two suffice, then a clerk who writes it up."""
     said: list[str] = []
     for _ in range(2):
         try:
@@ -36,7 +36,9 @@ def debate(given: dict[str, Any]) -> Conversation:
     votes = yield Together(
         *(Question("judge", "\n".join(said)) for _ in range(3)), until=lambda got: sum(g is not None for g in got) >= 2
     )
-    return {"said": said, "votes": [vote.text for vote in votes if isinstance(vote, TurnFinished)]}
+    heard = [vote.text for vote in votes if isinstance(vote, TurnFinished)]
+    record = yield Question("clerk", "\n".join(said + heard))
+    return {"said": said, "votes": heard, "text": record.text}
 
 
 class LoopPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +107,7 @@ def agents(*names: str, **more: Any) -> dict[str, AgentPlan]:
     return {name: AgentPlan(name=name, **more) for name in names}
 
 
-DEBATE = Plan(name="debate", agents=agents("pro", "con", "judge", retry=1))
+DEBATE = Plan(name="debate", agents=agents("pro", "con", "judge", "clerk", retry=1))
 LOOPING = Plan(name="loop", agents=agents("planner", "builder", retry=2))
 
 

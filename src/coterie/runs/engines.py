@@ -20,7 +20,7 @@ def make_engine(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
             agents = dict(plan.agents)
             for group in flow.groups:
                 if group.on_max == "human":
-                    asked = human_agent(f"on-max:{group.source}")
+                    asked = human_agent(f"on-max:{group.source}", flow.groups)
                     agents[asked.name] = asked
             return Flow(flow, agents), agents
         case None:

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from coterie.backends.base import Answer, Emitted, Failure, Launched, OnEvent, Request, Result
 from coterie.clock import VirtualClock
-from coterie.engines.commands import Emit, Failed, Reply
+from coterie.engines.commands import Emit, Failed, Finish, Reply
 from coterie.errors import CoterieError, NoSuchRun, RunIsFinished
 from coterie.journal.records import (
     AttemptFailed,
@@ -44,8 +44,9 @@ from coterie.planning.plan import Limits, Plan, Wanted
 from coterie.runs.commands import ReadPlan, Wait
 from coterie.runs.core import Core
 from coterie.runs.engines import make_engine
-from coterie.runs.retries import MAX_CRASHES
+from coterie.runs.fold import Fold
 from coterie.runs.live import MakeEngine
+from coterie.runs.retries import MAX_CRASHES
 from coterie.runs.shell import Shell
 from coterie.topology.model import Topology
 
@@ -191,7 +192,7 @@ class _World:
         self._say_stale_things(loop, shell)
         try:
             loop.run_until_complete(task)
-        except (Crash, RuntimeError, CoterieError, asyncio.CancelledError) as error:
+        except (Crash, asyncio.CancelledError, Exception) as error:  # whatever an owner dies of is a finding
             if not self.killed and not isinstance(error, asyncio.CancelledError | RunIsFinished):
                 raise self._failed(f"{type(error).__name__}: {error}") from error
         finally:
@@ -288,13 +289,15 @@ class _World:
                 return
             raise self._failed(f"{run} does not end: its last record is {type(last).__name__}")
         plan = self._plan_of(run)
-        again = _core(run, plan, self.engines, lambda record: None)
+        again = Fold(run, *self.engines(plan))
         try:
-            again.fold(log)
-        except CoterieError as error:
+            again.fold(log[:-1])
+            left = [command for command in again.todo.values() if not isinstance(command, Finish)]
+            again.apply(last)
+        except Exception as error:  # whatever a replay dies of is a finding
             raise self._failed(f"{run} does not replay: {error}") from error
-        if again.todo:
-            raise self._failed(f"{run}: a replay leaves {list(again.todo.values())} to do")
+        if left and last.outcome != "cancelled":
+            raise self._failed(f"{run}: a replay leaves {left} to do beside the end")
         if last.outcome != "cancelled":
             self._compare(run, log, _uncrashed(run, plan, self.engines, log))
 
