@@ -23,6 +23,7 @@ class Extension:
 
     Attributes:
         timeout: Seconds.
+        given: The keys that it has, also those whose value does not fit.
         spans: Where each key's value stands.
     """
 
@@ -35,6 +36,7 @@ class Extension:
     prompt_via: str = ""
     on_interrupt: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
     spans: Mapping[str, Span] = field(default_factory=dict)
 
 
@@ -77,7 +79,8 @@ def read_extension(
         except _Wrong as wrong:
             message = f"{key!r} of {owner} is {wrong.wanted}, not {_brief(given)}"
             report(error(wrong.code, message, span, wrong.hint))
-    return Extension(**read, spans={key: span for key in value if (span := spans.get(key) or spans.get(""))})
+    places = {key: span for key in value if (span := spans.get(key) or spans.get(""))}
+    return Extension(**read, given=frozenset(value), spans=places)
 
 
 def known_backend(name: Any) -> str:

@@ -36,7 +36,7 @@ def choose(owner: str, own: Extension, default: Extension, backend: str | None, 
     chosen = own.backend or ("command" if own.command else "") or backend or usual
     inherits = chosen == usual or not chosen
     argv = own.command or default.command if chosen == "command" else ()
-    if chosen == "command" and not argv:
+    if chosen == "command" and not argv and "command" not in own.given | default.given:
         message = f"{owner} is to be a command, and no command is given"
         report(error("no-command", message, own.spans.get("backend"), 'write command: ["program", "argument"]'))
     return Thinker(
