@@ -32,7 +32,7 @@ class Again(Struct, frozen=True, kw_only=True, gc=False):
     ask: bool = False
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class Start(Struct, frozen=True, kw_only=True, gc=False):
     """An effect: start this attempt. *resumed*: its turn.started is from an earlier owner (a child run, a human)."""
 
     ask: Ask
@@ -63,7 +63,7 @@ class ReadPlan(Struct, frozen=True, kw_only=True):
 Effect = Start | Halt | Wait | ReadPlan
 
 
-class Turn(Struct, kw_only=True):
+class Turn(Struct, kw_only=True, gc=False):
     """A turn of this run.
 
     Attributes:

@@ -84,6 +84,7 @@ class Live:
     def __init__(self, run: str, plan: Plan, core: Core, writer: Writer, parent: "tuple[Live, Start] | None") -> None:
         self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
         self.outbox: list[Effect | Cut | Told] = []
+        self.here = Path(plan.folder) if plan.folder else None
         self.syncing = False
         self.told = False
         self.reap: list[AttemptLaunched] | None = None

@@ -31,10 +31,16 @@ def render(core: Fold, turn: Turn, read: ReadFile = lambda name: None, how_far: 
         parts.append(ask.prompt)
     else:
         agent = core.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
-        parts += [text for text in (agent.prompt, agent.role) if text]
+        if agent.prompt:
+            parts.append(agent.prompt)
+        if agent.role:
+            parts.append(agent.role)
         parts += _task(core.started.input if core.started else {})
-        parts += [_result(core, result) for result in inputs(core, turn)]
-        parts += [part for name in agent.reads if (part := _read(core, name, read))]
+        for result in inputs(core, turn):
+            parts.append(_result(core, result))
+        for name in agent.reads:
+            if part := _read(core, name, read):
+                parts.append(part)
         if agent.outputs:
             parts.append(how_to_answer(agent.outputs))
     if turn.tally.interrupted:
@@ -85,8 +91,8 @@ def _task(given: dict[str, Any]) -> list[str]:
     parts = []
     if task := given.get("prompt"):
         parts.append(f"# Task\n\n{task}")
-    named = {name: value for name, value in given.items() if name != "prompt"}
-    if named:
+    if len(given) > ("prompt" in given):
+        named = {name: value for name, value in given.items() if name != "prompt"}
         lines = [f"- {k}: {v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in named.items()]
         parts.append("# Input\n\n" + "\n".join(lines))
     return parts

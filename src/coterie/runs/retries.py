@@ -18,7 +18,7 @@ BACKOFF_FIRST = 1.0
 BACKOFF_MOST = 30.0
 
 
-class Tally(Struct):
+class Tally(Struct, gc=False):
     """What has gone wrong with one turn so far.
 
     Attributes:

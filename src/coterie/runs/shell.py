@@ -296,7 +296,7 @@ class Shell:
         )
 
     def _render(self, core: Fold, turn: Turn) -> str:
-        return render(core, turn, self._place.read_file, lambda name, k: self._place.how_far(core.run, name, k))
+        return render(core, turn, self._place.read_file, partial(self._place.how_far, core.run))
 
     def _pump(self, live: Live) -> None:
         core = live.core
@@ -384,7 +384,7 @@ class Shell:
             interrupted=turn.tally.interrupted,
             folder=self._place.attempt_folder(live.run, name, attempt),
             cwd=self._cwd,
-            here=Path(live.plan.folder) if live.plan.folder else None,
+            here=live.here,
             epoch=live.core.epoch,
         )
         try:
