@@ -75,10 +75,12 @@ def thinks(plan: Plan | None) -> dict[str, str]:
 def _thinks(agent: AgentPlan) -> str:
     if agent.child is not None:
         return f"topology {agent.child.name}"
-    steps = "; ".join(shlex.join(step) for step in agent.steps)
-    command = shlex.join(agent.argv) or steps
-    words = [agent.backend or ("nobody yet" if agent.kind == "agent" else ""), agent.model]
-    return " ".join(word for word in words if word) + (f": {command}" if command else "")
+    command = shlex.join(agent.argv) or "; ".join(shlex.join(step) for step in agent.steps)
+    if command:
+        return command
+    if agent.kind == "agent" and not agent.backend:
+        return f"{agent.model}, no backend chosen".removeprefix(", ")
+    return " ".join(word for word in (agent.backend if agent.backend != agent.kind else "", agent.model) if word)
 
 
 def _file(target: str) -> Path:

@@ -23,16 +23,16 @@ def outline(team: "Outline") -> str:
     if team.description:
         lines.append(f"  {team.description}")
     for node in team.nodes:
-        lines += _node(node)
+        lines += _node(node, is_last=node is team.nodes[-1])
     return "\n".join(lines)
 
 
-def _node(node: "OutlinedNode") -> Iterable[str]:
+def _node(node: "OutlinedNode", is_last: bool) -> Iterable[str]:
     about = [node.kind, *([node.thinks] if node.thinks else []), *([] if node.in_flow else ["not in the flow"])]
     below = [f"gives {output}" for output in node.outputs] + [_arrow(one) for one in node.arrows]
-    yield f"├─ {node.name} ({', '.join(about)})"
+    yield f"{'└' if is_last else '├'}─ {node.name} ({', '.join(about)})"
     for line in below:
-        yield f"│    {line}"
+        yield f"{' ' if is_last else '│'}    {line}"
 
 
 def _arrow(one: "OutlinedArrow") -> str:

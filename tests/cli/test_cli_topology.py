@@ -1,0 +1,145 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from coterie.cli import app
+
+TEAM = """\
+topology review : [pipeline] {
+  meta { description: "Reviews a change" }
+  agent planner { model: opus }
+  agent writer { model: sonnet }
+  agent reviewer {
+    outputs { verdict: approve | revise }
+    extensions { coterie { command: ["{python}", "check it.py"] } }
+  }
+  human boss { }
+  agent spare { model: haiku  invocation: manual }
+  flow {
+    planner -> writer -> reviewer
+    reviewer -> writer [when reviewer.verdict == "revise"]
+    reviewer -> boss [when reviewer.verdict == "approve"]
+  }
+}
+"""
+WRONG = """\
+topology wrong : [pipeline] {
+  agent a { model: m  modle: n }
+  flow { a -> bb }
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def teams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("team.at").write_text(TEAM)
+    Path("wrong.at").write_text(WRONG)
+
+
+def test_each_file_gets_a_verdict_and_its_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    """Findings with the line they point at go to standard error, verdicts to standard output; one error makes it 1."""
+    assert app.main(["topology", "validate", "team.at", "wrong.at", "gone.at"]) == 1
+
+    told = capsys.readouterr()
+    assert told.out.splitlines() == ["team.at: ok, 1 warning", "wrong.at: 1 error, 1 warning", "gone.at: 1 error"]
+    assert "\n  3 |   flow { a -> bb }\n    |               ^^" in told.err
+    assert told.err.startswith("team.at:13:5: warning[")
+
+
+def test_a_valid_file_is_status_0(capsys: pytest.CaptureFixture[str]) -> None:
+    """A warning does not make it invalid."""
+    assert app.main(["topology", "validate", "team.at"]) == 0
+
+
+def test_findings_as_json_are_one_line_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same findings with their places, and nothing on standard error."""
+    assert app.main(["topology", "validate", "--json", "team.at", "wrong.at"]) == 1
+
+    told = capsys.readouterr()
+    right, wrong = map(json.loads, told.out.splitlines())
+    assert told.err == ""
+    assert list(right) == ["file", "valid", "diagnostics"]
+    assert (right["file"], right["valid"], wrong["file"], wrong["valid"]) == ("team.at", True, "wrong.at", False)
+    assert list(wrong["diagnostics"][0]) == ["code", "severity", "message", "line", "column", "length", "hint"]
+    assert [(one["severity"], one["line"], one["column"], one["length"]) for one in wrong["diagnostics"]] == [
+        ("warning", 2, 23, 5),
+        ("error", 3, 15, 2),
+    ]
+
+
+def test_what_only_a_run_refuses_is_a_warning_of_a_valid_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """A flow through a group is good notation; `run` says the same as an error."""
+    Path("group.at").write_text(
+        "topology t : [pipeline] {\n"
+        "  agent a { model: m }  agent m1 { model: m }  agent m2 { model: m }\n"
+        "  group panel { members: [m1, m2]  speaker-selection: round-robin  max-rounds: 2 }\n"
+        "  flow { a -> panel }\n"
+        "}\n"
+    )
+    assert app.main(["topology", "validate", "group.at"]) == 0
+    assert "warning[cannot-run-group]" in capsys.readouterr().err
+
+    assert app.main(["run", "group.at", "--rehearse"]) == 1
+    assert "cannot-run-group" in capsys.readouterr().err
+
+
+def test_a_prompt_that_lies_outside_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """What planning finds counts, with the file's name and place."""
+    Path("inner").mkdir()
+    Path("secret.md").write_text("Psst.")
+    Path("inner/team.at").write_text(
+        'topology t : [pipeline] {\n  agent a { model: m  prompt: "../secret.md" }\n'
+        "  agent b { model: m }\n  flow { a -> b }\n}\n"
+    )
+
+    assert app.main(["topology", "validate", "inner/team.at"]) == 1
+    assert "inner/team.at:2:" in capsys.readouterr().err
+
+
+def test_show_draws_the_team(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who thinks, what comes back, and the arrows with their bounds, the implied one too."""
+    assert app.main(["topology", "show", "team.at"]) == 0
+
+    assert capsys.readouterr().out == (
+        "review [pipeline]\n"
+        "  Reviews a change\n"
+        "├─ planner (agent, opus, no backend chosen)\n"
+        "│    -> writer\n"
+        "├─ writer (agent, sonnet, no backend chosen)\n"
+        "│    -> reviewer\n"
+        "├─ reviewer (agent, '{python}' 'check it.py')\n"
+        "│    gives verdict: approve | revise\n"
+        '│    -> writer  [when reviewer.verdict == "revise", max 10 (implied: the file gives none)]\n'
+        '│    -> boss  [when reviewer.verdict == "approve"]\n'
+        "├─ boss (human)\n"
+        "└─ spare (agent, haiku, not in the flow)\n"
+    )
+
+
+def test_show_as_json_is_the_same_value(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nodes and arrows as plain data."""
+    assert app.main(["topology", "show", "team.at", "--json"]) == 0
+
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["name"], shown["patterns"]) == ("review", ["pipeline"])
+    reviewer = next(node for node in shown["nodes"] if node["name"] == "reviewer")
+    assert reviewer["arrows"][0] == {
+        "targets": ["writer"],
+        "when": 'reviewer.verdict == "revise"',
+        "max": 10,
+        "per": "run",
+        "implied": True,
+    }
+
+
+def test_show_of_a_file_with_errors_tells_them_and_draws_what_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """The status says that it is not valid."""
+    assert app.main(["topology", "show", "wrong.at"]) == 1
+
+    told = capsys.readouterr()
+    assert "error[" in told.err
+    assert "└─ bb (undeclared)" in told.out
+    assert app.main(["topology", "show", "gone.at"]) == 1
+    assert capsys.readouterr().out == ""
