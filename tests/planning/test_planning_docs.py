@@ -1,0 +1,40 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from coterie import formats
+from coterie.planning import BACKENDS, plan
+from coterie.planning.extension import AGENT_KEYS, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```at\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_the_examples_of_the_page_can_be_planned(text: str) -> None:
+    """And there is nothing to say of them."""
+    source = formats.read_text(text)
+    assert source.topology is not None
+    assert source.diagnostics == ()
+
+    made, said = plan(source.topology)
+    assert made is not None
+    assert said == []
+
+
+def test_the_page_has_every_key_and_where_it_stands() -> None:
+    """a: agent, t: top level, p: action or gate, h: human."""
+    rows = re.findall(r"^\| `([a-z-]+)` \| .* \| ([atph ]+) \|$", PAGE, re.MULTILINE)
+    places = {"a": AGENT_KEYS, "t": DEFAULT_KEYS, "p": PROCESS_KEYS, "h": HUMAN_KEYS}
+
+    assert {key: set(where.split()) for key, where in rows} == {
+        key: {letter for letter, keys in places.items() if key in keys} for key in AGENT_KEYS
+    }
+
+
+def test_the_page_has_every_backend() -> None:
+    """The first column of their table."""
+    table = PAGE[PAGE.index("The backends:") : PAGE.index("`model` names the model")]
+
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == BACKENDS
