@@ -14,7 +14,7 @@ from flow_driver import (
 )
 
 from coterie.engines.commands import Ask, Cancel, Emit, Finish, Note, Reply
-from coterie.engines.flow import Decision, Flow, human_agent
+from coterie.engines.flow import Decision, Flow
 from coterie.journal.records import (
     AttemptFailed,
     ConditionUnknown,
@@ -25,6 +25,7 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
+from coterie.planning.on_max import human_agent
 from coterie.planning.plan import FlowPlan
 from coterie.topology.graph import FlowGraph
 

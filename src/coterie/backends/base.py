@@ -37,8 +37,8 @@ class Request(Struct, frozen=True, kw_only=True):
     Attributes:
         key: `run/turn`: the same in every attempt, for tools that must act once.
         prompt: The whole question.
-        context: Gives the same as data: `task`, `input`, `inputs` and `reads` (each `agent`, `turn`, `text`, `outputs`),
-            `wanted`.
+        context: Gives the same as data: `task`, `input`, `inputs` and `reads` (each with `agent`, `turn`, `text` and
+            `outputs`), `wanted`.
         interrupted: How often earlier attempts of this turn were cut off; above 0 the prompt says so too.
         folder: The attempt's own folder, or None when the run keeps nothing on disk.
         cwd: The run's working directory.

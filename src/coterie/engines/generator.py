@@ -37,7 +37,7 @@ class AgentFailed(CoterieError):
 
 
 class Question:
-    """Ask *agent* this *prompt*, wanting these outputs. Yielding one gives its `TurnFinished`, or raises `AgentFailed`."""
+    """Ask *agent* this *prompt*, wanting these outputs; yielding it gives a `TurnFinished` or raises `AgentFailed`."""
 
     __slots__ = ("agent", "prompt", "wanted")
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from coterie.diagnostics import error
 from coterie.engines.commands import Engine
-from coterie.engines.flow import Flow, human_agent
+from coterie.engines.flow import Flow
 from coterie.errors import TopologyError
+from coterie.planning.on_max import human_agent
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 
 

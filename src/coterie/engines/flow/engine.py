@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reply
 from coterie.engines.flow.counters import Counters
-from coterie.engines.flow.on_max import ON_MAX, human_agent
 from coterie.engines.flow.readiness import Readiness
 from coterie.engines.replies import judge_reply
 from coterie.ids import turn_id
 from coterie.journal import records
 from coterie.journal.records import Record, RunStarted, TurnCancelled, TurnFailed, TurnFinished
+from coterie.planning.on_max import ON_MAX, human_agent
 from coterie.planning.plan import AgentPlan, FlowPlan
 from coterie.topology.graph import FlowGraph
 
