@@ -60,7 +60,7 @@ def test_a_human_is_asked_and_may_take_too_long() -> None:
     blocks = '  human y { description: "Ship it?"  timeout: 1h  on-timeout: fallback b  outputs { ok: boolean } }'
     agent = planned(team("a -> y", blocks, b="model: m"), backend="scripted").agents["y"]
 
-    assert (agent.kind, agent.backend, agent.description) == ("human", "human", "Ship it?")
+    assert (agent.kind, agent.backend, agent.prompt) == ("human", "human", "Ship it?")
     assert (agent.timeout, agent.on_fail, agent.fallback) == (3600.0, "fallback", "b")
     assert agent.outputs == (Wanted(name="ok", type="boolean"),)
 

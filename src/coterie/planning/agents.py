@@ -143,7 +143,8 @@ def _human(node: Human, setting: Setting) -> AgentPlan:
     common = _common(node, setting)
     common["on_fail"] = _policy(node.on_fail if node.on_fail is not None else node.on_timeout)
     timeout = node.timeout if own.timeout is None else own.timeout
-    return AgentPlan(kind="human", backend="human", timeout=timeout, **common)
+    # What a human is asked is what the file says of the node: there is no other text.
+    return AgentPlan(kind="human", backend="human", prompt=node.description, timeout=timeout, **common)
 
 
 def _own(node: AnyNode, keys: tuple[str, ...], setting: Setting) -> Extension:
