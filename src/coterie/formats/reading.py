@@ -5,6 +5,7 @@ from pathlib import Path
 
 from coterie.diagnostics import Diagnostic, did_you_mean, error
 from coterie.formats.at import Reading, read_at
+from coterie.topology.checks import check
 from coterie.topology.model import Topology
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -12,6 +13,9 @@ MAX_BYTES = 16 * 1024 * 1024
 
 SUFFIXES = (".at",)
 """The file names that are understood, by their ends."""
+
+_SAFE = frozenset({"duplicate-name", "duplicate-output", "no-model", "unknown-agent", "unknown-value"})
+"""What is wrong whatever the unread part of a flow says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ def _checked(reading: Reading) -> list[Diagnostic]:
     """What the checks find, less what may only be so because a part of the text could not be read."""
     if reading.topology is None or reading.lost_items:
         return []
-    return []
+    found = check(reading.topology)
+    return [each for each in found if each.code in _SAFE] if reading.lost_flow else found
 
 
 class _Unreadable(Exception):
@@ -79,7 +84,7 @@ def _text(path: Path) -> str:
     """The content of *path* as it is, line ends included."""
     if path.suffix not in SUFFIXES and not path.is_dir():
         close = did_you_mean(path.suffix, SUFFIXES)
-        raise _Unreadable(f"{path.suffix or 'a name without an end'} is no notation coterie knows", close or "use .at")
+        raise _Unreadable(f"{path.suffix!r} is no notation coterie knows", close or "use .at")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)

@@ -174,8 +174,7 @@ class _Reader:
         if value is None or value.kind not in _VALUES:
             return self._bad_condition(value or op, "it compares with nothing")
         self.result.when = Condition(agent.text, field.text, operator, scalar(value))
-        last = value if value.line == agent.line else agent
-        length = last.offset + len(last.text) - agent.offset
+        length = value.offset + len(value.text) - agent.offset
         self.result.spans["when"] = Span(agent.line, agent.column, length, agent.offset)
         self.result.spans["when.value"] = value.span
         if self._at < len(self._words) and self._words[self._at].text not in ATTRIBUTE_WORDS:

@@ -1,5 +1,7 @@
 """A place in the tokens of a file, and what was found wrong up to there."""
 
+from functools import cached_property
+
 from coterie.diagnostics import Diagnostic, Fix, Span, error
 from coterie.formats.at.lexer import BAD, END, NAME, OPEN_STRING, SINGLE_QUOTED, Token
 
@@ -17,7 +19,6 @@ class Cursor:
         diagnostics: What was found so far.
         lost_flow: Some text of a flow could not be read as written, so what the flow does not say proves nothing.
         lost_items: Some text outside the flow could not be read, so what is not declared proves nothing.
-        bad_names: The texts that were reported as no names.
     """
 
     def __init__(self, tokens: list[Token]) -> None:
@@ -27,7 +28,7 @@ class Cursor:
         self.diagnostics: list[Diagnostic] = []
         self.lost_flow = False
         self.lost_items = False
-        self.bad_names: set[str] = set()
+        self._bad_names: set[str] = set()
         self._suspect: Token | None = None
         self._blamed = False
 
@@ -57,20 +58,16 @@ class Cursor:
         at = min(self.at + ahead, len(self.tokens) - 1)
         return at == 0 or self.tokens[at].line > self.tokens[at - 1].line
 
-    def error(self, code: str, message: str, span: Span, hint: str = "", fix: Fix | None = None) -> None:
+    def error(self, code: str, message: str, span: Span | None, hint: str = "", fix: Fix | None = None) -> None:
         """Report an error."""
         self.diagnostics.append(error(code, message, span, hint, fix))
 
     def check(self, token: Token) -> None:
         """Report *token* if no valid file can hold it."""
         if token.kind == OPEN_STRING:
-            self.error(
-                "unclosed-string",
-                "this string is not closed on its line",
-                token.span,
-                'write "\\n" for a line end',
-                Fix("close the string", token.end, '"'),
-            )
+            fix = None if token.text.endswith(("]", "}")) else Fix("close the string", token.end, '"')
+            hint = "close it; a line end in a text is \\n"
+            self.error("unclosed-string", "this string is not closed on its line", token.span, hint, fix)
         elif token.kind == SINGLE_QUOTED:
             double = '"' + token.text[1:-1].replace("\\", "\\\\").replace('"', '\\"') + '"'
             self.error(
@@ -104,16 +101,32 @@ class Cursor:
         if self._suspect is None and close.line > open.line and close.column < head.column:
             self._suspect = open
 
+    def bad_name(self, token: Token) -> None:
+        """Report a name that is none, once for each text."""
+        self.lost_items = True
+        if token.text not in self._bad_names:
+            self._bad_names.add(token.text)
+            hint = "a name begins with a letter and holds a-z, A-Z, 0-9, '_' and '-'"
+            self.error("bad-name", f"{shown(token)!r} is not a name", token.span, hint)
+
+    def unclosed_bracket(self, open: Token) -> None:
+        """Report that the list opened by *open* is not closed before the next token."""
+        last = self.tokens[self.at - 1]
+        if last.kind != OPEN_STRING:  # that may hold the bracket, and is reported
+            fix = Fix("close the bracket", last.end, "]")
+            self.error("unclosed-bracket", "this bracket is never closed", open.span, "add the ']' that ends it", fix)
+
     def unclosed(self, open: Token) -> None:
         """Report that the block opened by *open* is not closed, once for all blocks that lack the same brace."""
         at_end = self.token.kind == END
+        if self._swallowed_brace or (at_end and self._blamed):
+            return
         if at_end:
-            if self._blamed or self._swallowed_brace():
-                return
             open = self._suspect or open
         self._blamed = True
         self.error("unclosed-block", "this block is never closed", open.span, "add the '}' that ends it")
 
+    @cached_property
     def _swallowed_brace(self) -> bool:
         """Whether a string that was not closed holds a brace: that was reported already."""
         return any(token.kind == OPEN_STRING and "}" in token.text for token in self.tokens)

@@ -149,13 +149,17 @@ class Fields:
         self.wrong(name, value, "a whole number, 0 or more")
         return None
 
-    def policy(self, name: str, choices: Collection[str]) -> str | None:
-        """One of *choices*, or `fallback NAME`; None when the field is not there."""
+    def policy(self, name: str, choices: Collection[str], also: str = "") -> str | None:
+        """One of *choices*, or `fallback NAME`; None when the field is not there.
+
+        Args:
+            also: One more word that is understood, but that nobody is advised to write.
+        """
         value = self.value(name, "one word")
         if value is None:
             return None
         text = text_of(value)
-        if text in choices:
+        if text in choices or (also and text == also):
             return text
         if isinstance(value, Words) and value.words[0].text == "fallback":
             if len(value.words) == 2 and value.words[1].kind == NAME and value.words[1].trivia:
@@ -209,16 +213,16 @@ class Fields:
                     self.spans[name] = span_of(item.value)
                 return item.value
             case Raw() | Block():
-                key = key_of(item)
-                self.spans[name] = key.span
-                self.wrong(name, key, wanted)
+                span = self.spans[name] = key_of(item).span
+                self.report(error("bad-value", f"{name!r} of {self.owner} is not {wanted}: a block", span))
                 return None
 
     def kept(self, known: Collection[str], read: Collection[str] = ()) -> dict[str, Any]:
         """What was not taken, by name. What is neither *known* nor one of those that are *read* is reported."""
         for name, item in self._left.items():
             if name not in known:
-                self._unknown(name, key_of(item), [*known, *read])
+                absent = [field for field in (*known, *read) if field not in self.spans and field not in self._left]
+                self._unknown(name, key_of(item), absent)
         return self.rest()
 
     def _unknown(self, name: str, key: Token, known: Sequence[str]) -> None:

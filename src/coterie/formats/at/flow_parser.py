@@ -8,6 +8,7 @@ from coterie.diagnostics import Fix, Span
 from coterie.formats.at.cursor import Cursor, shown
 from coterie.formats.at.lexer import (
     BAD_ARROW,
+    DURATION,
     END,
     ERROR_ARROW,
     NAME,
@@ -22,7 +23,7 @@ from coterie.formats.at.tree import Attribute, Attributes, FlowBlock, NameList, 
 ATTRIBUTE_WORDS = ("when", "max", "per", "on-max", "race", "tolerance", "wait", "weight", "reflection")
 
 _ARROWS = frozenset({"->", ERROR_ARROW, BAD_ARROW})
-_NAMELIKE = frozenset({NAME, WORD, STRING, SINGLE_QUOTED, NUMBER})
+_NAMELIKE = frozenset({NAME, WORD, STRING, SINGLE_QUOTED, NUMBER, DURATION})
 
 
 def parse_flow(cursor: Cursor) -> FlowBlock:
@@ -32,7 +33,7 @@ def parse_flow(cursor: Cursor) -> FlowBlock:
     found = len(cursor.diagnostics)
     statements: list[Statement | Stray] = []
     while cursor.token.kind not in ("}", END) and not cursor.begins_other_block("flow"):
-        statements.append(_statement(cursor))
+        statements += _statement(cursor)
     close = cursor.take_if("}")
     if close is None:
         cursor.unclosed(open)
@@ -42,16 +43,20 @@ def parse_flow(cursor: Cursor) -> FlowBlock:
     return FlowBlock(keyword, colon, open, statements, close, cursor.take_if(","))
 
 
-def _statement(cursor: Cursor) -> Statement | Stray:
+def _statement(cursor: Cursor) -> list[Statement | Stray]:
+    """The next statement, and what stands behind it on its line and could not be read."""
     if cursor.token.kind not in _NAMELIKE | _ARROWS | {"["}:
         cursor.unexpected("an agent's name", "a statement is: writer -> reviewer")
-        return _skip_line(cursor, [])
+        return [_skip_line(cursor, [])]
     parts: list[Token | NameList | Attributes] = []
-    while _node(cursor, parts) and cursor.token.kind in _ARROWS:
+    while (complete := _node(cursor, parts)) and cursor.token.kind in _ARROWS:
         parts.append(_arrow(cursor))
     if len(parts) == 1 and not _is_arrow(parts[0]):
-        return _without_arrow(cursor, parts[0])
-    return Statement(parts, cursor.take_if(","))
+        return [_without_arrow(cursor, parts[0])]
+    statement = Statement(parts, cursor.take_if(","))
+    if complete or cursor.on_new_line() or cursor.token.kind in ("}", END):
+        return [statement]
+    return [statement, _skip_line(cursor, [])]
 
 
 def _node(cursor: Cursor, parts: list[Token | NameList | Attributes]) -> bool:
@@ -62,7 +67,7 @@ def _node(cursor: Cursor, parts: list[Token | NameList | Attributes]) -> bool:
     if token.kind in _NAMELIKE:
         parts.append(cursor.take())
         if token.kind != NAME:
-            bad_name(cursor, token)
+            cursor.bad_name(token)
     elif token.kind == "[":
         parts.append(_name_list(cursor))
     else:
@@ -114,10 +119,10 @@ def _skip_line(cursor: Cursor, skipped: list[Token]) -> Stray:
 
 
 def _can_begin(cursor: Cursor) -> bool:
-    token = cursor.token
     if cursor.on_new_line():
-        return token.kind in _NAMELIKE or token.kind == "["
-    return (token.kind == NAME and cursor.peek().kind in _ARROWS) or cursor.begins_other_block("flow")
+        return True
+    arrow_follows = cursor.token.kind == NAME and cursor.peek().kind in _ARROWS
+    return arrow_follows or cursor.begins_other_block("flow")
 
 
 def _name_list(cursor: Cursor) -> NameList:
@@ -131,11 +136,11 @@ def _name_list(cursor: Cursor) -> NameList:
             fix = Fix("insert the comma", at, ",")
             cursor.error("missing-comma", f"a comma is missing before {shown(token)!r}", at, "write '[a, b]'", fix)
         if token.kind not in (NAME, ","):
-            bad_name(cursor, token)
+            cursor.bad_name(token)
         words.append(cursor.take())
     close = cursor.take_if("]")
     if close is None:
-        _unclosed(cursor, open, words[-1] if words else open)
+        cursor.unclosed_bracket(open)
     elif all(word.kind == "," for word in words):
         cursor.error("empty-list", "this list names nobody", open.span, "name the agents: [a, b]")
     return NameList(open, words, close)
@@ -143,11 +148,6 @@ def _name_list(cursor: Cursor) -> NameList:
 
 def _row_is_statement(cursor: Cursor) -> bool:
     return cursor.peek().kind in _ARROWS
-
-
-def _unclosed(cursor: Cursor, open: Token, last: Token) -> None:
-    fix = Fix("close the bracket", last.end, "]")
-    cursor.error("unclosed-bracket", "this bracket is never closed", open.span, "add the ']' that ends it", fix)
 
 
 def _attributes(cursor: Cursor, parts: list[Token | NameList | Attributes]) -> None:
@@ -203,8 +203,7 @@ def _attribute_list(cursor: Cursor) -> Attributes:
             break
     close = cursor.take_if("]")
     if close is None:
-        last = cursor.tokens[cursor.at - 1]
-        _unclosed(cursor, open, last)
+        cursor.unclosed_bracket(open)
     elif not items:
         cursor.error("empty-list", "no attribute stands in this list", open.span, "write '[max 3]' or leave it out")
     return Attributes(open, items, close)
@@ -212,8 +211,8 @@ def _attribute_list(cursor: Cursor) -> Attributes:
 
 def _give_back_lines(cursor: Cursor, words: list[Token]) -> list[Token]:
     """Where a bracket is not closed, the lines below it are statements, not attributes."""
-    for index in range(1, len(words)):
-        if words[index].line > words[index - 1].line:
+    for index in range(len(words)):
+        if cursor.on_new_line(index - len(words)):
             cursor.at -= len(words) - index
             return words[:index]
     return words
@@ -221,12 +220,3 @@ def _give_back_lines(cursor: Cursor, words: list[Token]) -> list[Token]:
 
 def _is_arrow(part: Token | NameList | Attributes) -> bool:
     return isinstance(part, Token) and part.kind in _ARROWS
-
-
-def bad_name(cursor: Cursor, token: Token) -> None:
-    """Report a name that is none, once for each text."""
-    if token.text in cursor.bad_names:
-        return
-    cursor.bad_names.add(token.text)
-    message = f"{shown(token)!r} is not a name"
-    cursor.error("bad-name", message, token.span, "a name begins with a letter and holds a-z, A-Z, 0-9, '_' and '-'")

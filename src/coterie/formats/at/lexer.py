@@ -28,10 +28,13 @@ END = "end"
 
 # Punctuation, `->` and the comparisons are their own kind.
 
-_NAMED_BLOCKS = frozenset(
-    {"topology", "fragment", "agent", "action", "gate", "human", "group", "skill", "tool", "hook"}
-)
-"""Words before a name: in `agent prompt {` the braces hold fields, not the text of a prompt."""
+# fmt: off
+NAMED_BLOCKS = frozenset({
+    "action", "agent", "artifact", "command", "fragment", "gate", "group", "hook", "human", "job", "level", "library",
+    "retrieval", "schema", "skill", "store", "tool", "topology", "variant",
+})
+# fmt: on
+"""Words with a name behind them: in `agent prompt {` the braces hold fields, not the text of a prompt."""
 
 _TOKEN = re.compile(
     r"""
@@ -40,8 +43,8 @@ _TOKEN = re.compile(
       (?P<name> [A-Za-z] [A-Za-z0-9_]*+ (?: - (?! x(?:\[[^\]\r\n]*+\])?-> ) [A-Za-z0-9_]++ )*+ (?!\w) )
     | (?P<own> -> | [=!<>]= (?!>) | [{}\[\]:,|.] )
     | (?P<string> " (?: [^"\\\r\n]++ | \\[^\r\n] )*+ " )
-    | (?P<duration> [0-9]{1,15} [smhd] (?!\w) )
-    | (?P<number> -? [0-9]{1,15} (?: \.[0-9]{1,15} )? (?!\w) )
+    | (?P<duration> [0-9]{1,15} [smhd] (?! -?\w) )
+    | (?P<number> -? [0-9]{1,15} (?: \.[0-9]{1,15} )? (?! -?\w) )
     | (?P<error_arrow> -x (?: \[[^\]\r\n]*+\] )? -> )
     | (?P<bad_arrow> --+> | ==*> | ~+> | <-+(?![0-9])>? | [\u2192\u21d2\u27f6\u2794\u279c] )
     | (?P<open_string> " (?: [^"\\\r\n]++ | \\[^\r\n] )*+ )
@@ -54,6 +57,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+_CLOSING_LINE = re.compile(r"(?:\r\n|\r|\n)([ \t]*)\}")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -163,7 +167,7 @@ def _opens_prompt(tokens: list[Token]) -> bool:
     before = tokens[at - 1] if at else None
     if before is None or before.kind == "->":
         return False
-    named = before.kind == NAME and before.text in _NAMED_BLOCKS
+    named = before.kind == NAME and before.text in NAMED_BLOCKS
     return not named or (at > 1 and tokens[at - 2].kind == ":")
 
 
@@ -182,18 +186,24 @@ def _matching_braces(text: str) -> dict[int, int]:
 def _raw(text: str, tokens: list[Token], braces: dict[int, int]) -> tuple[str, str]:
     """The kind and the text of the prompt behind the brace that ends *tokens*.
 
-    A prompt whose braces do not balance ends at the first line that holds a closing brace no deeper than the word
-    `prompt`, so the rest of the file is still read.
+    A prompt whose braces do not balance, or only with the brace of an outer block, ends at the first line that begins
+    with a closing brace no deeper than the word `prompt`, so the rest of the file is still read.
     """
     start = tokens[-1].offset + 1
     end = braces.get(start - 1)
-    if end is not None:
-        return RAW, text[start:end]
     word = next(token for token in reversed(tokens) if token.text == "prompt")
-    for match in re.compile(r"(?:\r\n|\r|\n)([ \t]*)\}").finditer(text, start):
-        if len(match[1]) < word.column:
+    if end is not None and not _is_deeper(word, text, end):
+        return RAW, text[start:end]
+    for match in _CLOSING_LINE.finditer(text, start, len(text) if end is None else end):
+        if len(match[1]) < word.column and (end is None or len(match[1]) == word.column - 1):
             return OPEN_RAW, text[start : match.end() - 1]
-    return OPEN_RAW, text[start:]
+    return (OPEN_RAW, text[start:]) if end is None else (RAW, text[start:end])
+
+
+def _is_deeper(word: Token, text: str, brace: int) -> bool:
+    """Whether *word* stands deeper than the closing brace at *brace*, which begins its line: perhaps another's."""
+    line_start = max(text.rfind("\n", 0, brace), text.rfind("\r", 0, brace)) + 1
+    return not text[line_start:brace].strip() and brace - line_start < word.column - 1
 
 
 def join(tokens: Iterable[Token]) -> str:

@@ -165,7 +165,7 @@ def _common(fields: Fields) -> dict[str, Any]:
     """What agents, actions and the orchestrator share, as arguments; `kept` holds the rest of what was read for it."""
     retry, kept = _retry(fields)
     extension, others = read_extensions(fields)
-    on_fail = fields.policy("on-fail", (*_ON_FAIL, "retry"))
+    on_fail = fields.policy("on-fail", _ON_FAIL, also="retry")
     if on_fail == "retry":
         on_fail, kept = None, kept | {"on-fail": "retry"}
     return {

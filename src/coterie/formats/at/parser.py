@@ -8,11 +8,12 @@ from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Fix, did_you_mean
 from coterie.formats.at.cursor import Cursor, shown
-from coterie.formats.at.flow_parser import bad_name, parse_flow
+from coterie.formats.at.flow_parser import parse_flow
 from coterie.formats.at.lexer import (
     DURATION,
     END,
     NAME,
+    NAMED_BLOCKS,
     NUMBER,
     OPEN_RAW,
     RAW,
@@ -89,7 +90,7 @@ def _file(cursor: Cursor) -> File:
     if not roots:
         hint = "a file begins with: topology NAME : [pipeline] { … }"
         cursor.diagnostics.clear()
-        cursor.error("no-topology", "there is no topology in this file", cursor.tokens[0].span, hint)
+        cursor.error("no-topology", "there is no topology in this file", None, hint)
     return File(items, cursor.token)
 
 
@@ -98,12 +99,12 @@ def _begins_root(cursor: Cursor, first: bool) -> bool:
     if token.kind != NAME:
         return False
     if token.text in ROOTS:
-        return cursor.peek().kind != ":"
+        return True
     return first and cursor.peek().kind == NAME and cursor.peek(2).kind in (":", "{") and _is_misspelt(token.text)
 
 
 def _is_misspelt(word: str) -> bool:
-    return bool(did_you_mean(word.lower(), ROOTS))
+    return word not in READ_BLOCKS and bool(did_you_mean(word.lower(), ["topology"]))
 
 
 def _text_before_root(cursor: Cursor) -> Stray:
@@ -129,22 +130,20 @@ def _begins_block(cursor: Cursor) -> bool:
 def _root(cursor: Cursor) -> Root:
     keyword = cursor.take()
     if keyword.text not in ROOTS:
-        hint = did_you_mean(keyword.text.lower(), ROOTS)
+        hint = did_you_mean(keyword.text.lower(), ["topology"])
         cursor.error("unexpected-text", f"a file cannot begin with {keyword.text!r}", keyword.span, hint)
     name = cursor.take() if cursor.token.kind in _KEYS else None
     if name is None:
         cursor.unexpected(f"the name of the {keyword.text}", f"write: {keyword.text} NAME : [pipeline] {{ … }}")
     elif name.kind != NAME:
-        bad_name(cursor, name)
+        cursor.bad_name(name)
     colon = cursor.take_if(":")
     patterns = _list(cursor, lenient=False) if cursor.token.kind == "[" else None
     if name is not None and keyword.text == "topology":
         _check_header(cursor, name, colon, patterns)
     skipped = _skip_to_brace(cursor)
     open = cursor.take_if("{")
-    if open is None:
-        return Root(keyword, name, colon, patterns, skipped, None, [], None)
-    items, close = _body(cursor, keyword, open, lenient=False)
+    items, close = _body(cursor, keyword, open or keyword, lenient=False)
     return Root(keyword, name, colon, patterns, skipped, open, items, close)
 
 
@@ -163,7 +162,12 @@ def _skip_to_brace(cursor: Cursor) -> list[Token]:
     """What stands between the header and its brace, and should not."""
     if cursor.token.kind == "{":
         return []
-    cursor.unexpected("the '{' that opens the topology")
+    last = cursor.tokens[cursor.at - 1]
+    if cursor.token.kind == END or _begins_block(cursor):
+        fix = Fix("open the topology", last.end, " {")
+        cursor.error("missing-brace", "the topology is not opened", last.end, "add the '{' that opens it", fix)
+    else:
+        cursor.unexpected("the '{' that opens the topology")
     skipped: list[Token] = []
     while cursor.token.kind not in ("{", END) and not _begins_block(cursor) and not _begins_root(cursor, first=False):
         skipped.append(cursor.take())
@@ -217,7 +221,7 @@ def _block(cursor: Cursor, length: int, owner: str, lenient: bool) -> Entry:
     lenient = lenient or _is_lenient(keyword, owner, top)
     head = [cursor.take() for _ in range(length)]
     if length > 1 and head[1].kind != NAME and not lenient:
-        bad_name(cursor, head[1])
+        cursor.bad_name(head[1])
     colon = cursor.take_if(":")
     if cursor.depth > _MAX_DEPTH:
         return _too_deep(cursor, head, colon)
@@ -353,10 +357,13 @@ def _begins_field(cursor: Cursor) -> bool:
         return False
     if cursor.peek().kind == ":":
         return True
+    if cursor.token.kind != NAME:
+        return False
     length = 1
-    while length < 4 and cursor.peek(length).kind in _KEYS and not cursor.on_new_line(length):
-        length += 1
-    return cursor.token.kind == NAME and cursor.peek(length).kind == "{"
+    if cursor.token.text in NAMED_BLOCKS:
+        while length < 4 and cursor.peek(length).kind in _KEYS:
+            length += 1
+    return cursor.peek(length).kind == "{"
 
 
 def _list(cursor: Cursor, lenient: bool) -> ListValue:
@@ -372,9 +379,7 @@ def _list(cursor: Cursor, lenient: bool) -> ListValue:
     cursor.depth -= 1
     close = cursor.take_if("]")
     if close is None:
-        last = cursor.tokens[cursor.at - 1]
-        fix = Fix("close the list", last.end, "]")
-        cursor.error("unclosed-bracket", "this list is never closed", open.span, "add the ']' that ends it", fix)
+        cursor.unclosed_bracket(open)
     return ListValue(open, items, close)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, note, warning
+from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error, note, warning
 from coterie.formats.at.fields import Fields
 from coterie.formats.at.flows import read_flow
 from coterie.formats.at.nodes import NAMED, read_agent, read_extensions, read_orchestrator
@@ -227,5 +227,7 @@ class _Reader:
         self._kept.append(Kept(kind=kind, name=name, value=value, span=span))
 
     def _unknown(self, keyword: str, span: Span) -> None:
-        hint = did_you_mean(keyword, [*READ_BLOCKS, *_KEPT_BLOCKS]) or "it is kept, and has no effect"
-        self._report(warning("unknown-block", f"there is no block {keyword!r}", span, hint))
+        close = did_you_mean(keyword, [*READ_BLOCKS, *_KEPT_BLOCKS])
+        fix = Fix("mend the name", span, close.split("'")[1]) if close else None
+        hint = close or "it is kept, and has no effect"
+        self._report(warning("unknown-block", f"there is no block {keyword!r}", span, hint, fix))

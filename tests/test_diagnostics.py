@@ -1,0 +1,89 @@
+import pytest
+
+from coterie.diagnostics import Diagnostic, Fix, Severity, Span, did_you_mean, error, note, warning
+
+TEXT = "flow {\n  writer -> reviwer\n\tx\n}\n"
+
+
+def test_a_diagnostic_shows_its_line_and_a_caret() -> None:
+    """Place, severity, code and sentence; the line; a caret under the span, with the hint beside it."""
+    found = Diagnostic(
+        code="unknown-agent",
+        severity=Severity.ERROR,
+        message="the flow names 'reviwer', which is not declared",
+        span=Span(2, 13, 7, 19),
+        hint="did you mean 'reviewer'?",
+        file="review.at",
+    )
+
+    assert found.render(TEXT) == (
+        "review.at:2:13: error[unknown-agent]: the flow names 'reviwer', which is not declared\n"
+        "  2 |   writer -> reviwer\n"
+        "    |             ^^^^^^^ did you mean 'reviewer'?\n"
+    )
+
+
+def test_a_tab_before_the_caret_stays_a_tab() -> None:
+    """So the caret stands under its text however wide tabs are shown."""
+    assert warning("w", "m", Span(3, 2, 1)).render(TEXT) == "3:2: warning[w]: m\n  3 | \tx\n    | \t^\n"
+
+
+@pytest.mark.parametrize(("length", "carets"), [(0, "^"), (3, "^^^"), (500, "^^^^^^")])
+def test_a_caret_stays_on_its_line(length: int, carets: str) -> None:
+    """At least one, at most up to the end of the line."""
+    rendered = note("n", "m", Span(1, 1, length)).render(TEXT)
+
+    assert rendered.splitlines()[2] == f"    | {carets}"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_counted_as_readers_count_them(end: str) -> None:
+    """A form feed or a Unicode separator ends no line."""
+    text = f"a\x0cb\u2028c{end}second{end}"
+
+    assert "second" in error("e", "m", Span(2, 1, 6)).render(text)
+
+
+@pytest.mark.parametrize("span", [None, Span(9, 1, 1)])
+def test_without_a_line_to_show_the_hint_stands_below(span: Span | None) -> None:
+    """A finding about the whole file, or about another text, shows no line."""
+    rendered = error("e", "m", span, "do this").render(TEXT)
+
+    assert rendered.endswith("error[e]: m\n  do this\n")
+
+
+def test_the_json_form_has_stable_keys() -> None:
+    """The keys are the contract of `topology validate --json`."""
+    found = error("e", "m", Span(2, 3, 4, 9), "h", Fix("f", Span(2, 3, 4, 9), ""))
+
+    assert found.to_dict() == {
+        "code": "e",
+        "severity": "error",
+        "message": "m",
+        "line": 2,
+        "column": 3,
+        "length": 4,
+        "hint": "h",
+    }
+    assert note("n", "m").to_dict() == {
+        "code": "n",
+        "severity": "note",
+        "message": "m",
+        "line": None,
+        "column": None,
+        "length": None,
+        "hint": "",
+    }
+
+
+def test_only_an_error_keeps_a_file_from_running() -> None:
+    """Warnings and notes do not."""
+    assert [found.is_error for found in (error("e", "m"), warning("w", "m"), note("n", "m"))] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("reviwer", "did you mean 'reviewer'?"), ("zzz", ""), ("writer", "did you mean 'writer'?")]
+)
+def test_a_close_word_is_suggested(word: str, hint: str) -> None:
+    """The closest, or none."""
+    assert did_you_mean(word, ["writer", "reviewer"]) == hint
