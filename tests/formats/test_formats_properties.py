@@ -14,9 +14,9 @@ from coterie.formats.at.lexer import join, lex
 DATA = Path(__file__).parent.parent / "data"
 FILES = [path.read_bytes().decode() for path in sorted((DATA / "at").glob("*/*.at"))]
 WORDS = (
-    "topology fragment agent action human group gates gate flow meta roles orchestrator extensions coterie prompt outputs "
-    'model tools retry when max per race t a b sonnet true 3 -1 30s 2d "x" "open \'y\' { } [ ] : , . | -> -x-> => --> == '
-    "!= < >= = # $ é § \\"
+    "topology fragment agent action human group gates gate flow meta roles orchestrator extensions coterie prompt "
+    "outputs model tools retry when max per race t a b sonnet true 3 -1 30s 2d { } [ ] : , . | -> -x-> => --> == != "
+    '< >= = # $ é § \'y\' "x" "open \\'
 )
 PIECES = [*WORDS.split(), "\n", "\r\n", "\t"]
 
