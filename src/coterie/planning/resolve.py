@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coterie import formats
 from coterie.diagnostics import Diagnostic, Span, error
 from coterie.errors import TopologyError
 from coterie.planning import gates
@@ -65,6 +64,8 @@ def plan_or_raise(
 
 
 def _read(path: Path) -> Topology:
+    from coterie import formats  # here, so that reading a journal, which holds plans, does not load the reader of files
+
     source = formats.read(path)
     if source.topology is None or source.has_errors:
         raise TopologyError([each for each in source.diagnostics if each.is_error], source.text)
