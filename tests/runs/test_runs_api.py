@@ -1,0 +1,70 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import coterie
+
+TEAM = """\
+topology team : [pipeline] {
+  agent greet { extensions { coterie { command: ["cat"] } } }
+  agent echo { extensions { coterie { command: ["cat"] } } }
+  flow { greet -> echo }
+}
+"""
+
+
+@pytest.fixture
+def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "team.at"
+    path.write_text(TEAM)
+    return path
+
+
+def test_a_file_is_run_and_resumed_in_two_calls(team: Path) -> None:
+    """A prompt or named values, limits, and `last` for the run to carry on."""
+    stopped = asyncio.run(coterie.run(team, "Hello", limits=coterie.Limits(max_turns=1)))
+    assert (stopped.status, stopped.exit) == ("stopped", 3)
+
+    outcome = asyncio.run(coterie.resume())
+    assert (outcome.run, outcome.status, outcome.usage.turns) == (stopped.run, "completed", 2)
+    assert "Hello" in outcome.result["text"]
+
+
+def test_a_topology_and_a_plan_run_like_their_file(team: Path) -> None:
+    """Each step can be taken by itself, and every record is seen as it is appended."""
+    topology = coterie.load(team)
+    plan = coterie.plan(topology)
+    seen: list[str] = []
+
+    for one in (topology, plan):
+        outcome = asyncio.run(coterie.run(one, {"prompt": "Hi", "n": 3}, observe=lambda run, record: seen.append(run)))
+        assert outcome.status == "completed"
+        assert "- n: 3" in outcome.result["text"]
+        assert set(seen[-5:]) == {outcome.run}
+
+
+def test_a_file_that_is_wrong_raises_all_its_errors_at_once(team: Path) -> None:
+    """With the lines they point at."""
+    team.write_text(TEAM.replace("greet -> echo", "greet -> ecko -> grete"))
+
+    with pytest.raises(coterie.TopologyError) as raised:
+        coterie.load(str(team))
+
+    assert [one.code for one in raised.value.diagnostics if one.is_error] == ["undeclared-name"] * 2
+    assert "    | " in str(raised.value)
+
+
+def test_a_topology_that_cannot_be_run_is_refused_at_planning(team: Path) -> None:
+    """A team without a flow is a good file, but nothing says who is asked."""
+    team.write_text('topology t : [pipeline] { agent a { model: m } }')
+
+    with pytest.raises(coterie.TopologyError, match="no-flow"):
+        coterie.plan(coterie.load(team))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    """As of any module."""
+    with pytest.raises(AttributeError, match="'coterie' has no attribute 'fly'"):
+        _ = coterie.fly  # type: ignore[attr-defined]
