@@ -7,6 +7,7 @@ from coterie.engines.commands import Ask, Finish
 from coterie.engines.flow import Flow
 from coterie.journal.records import RunStarted, TurnFailed, TurnFinished, TurnStarted
 from coterie.planning.plan import Plan, Wanted
+from coterie.topology.graph import FlowGraph
 
 BACK = "on-fail: bounce-back retry: 2"
 
@@ -109,8 +110,7 @@ def test_a_gate_on_a_way_back_leaves_it_a_way_back() -> None:
         "g -> a max 3 per s",
     ]
     assert plan.coordination is not None
-    engine = Flow(plan.coordination, plan.agents)
-    assert engine._graph.is_loop(3, "a")
+    assert FlowGraph(plan.coordination.mentions, plan.coordination.groups).is_loop(3, "a")
 
 
 def test_an_implied_bound_stands_on_both_halves() -> None:

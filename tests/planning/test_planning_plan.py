@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from planned import arrows, found, planned, sayings, team, topology
 
-from coterie.planning import not_executed, plan, plan_or_raise
+from coterie.formats.at import nodes
+from coterie.planning import not_executed, notes, plan, plan_or_raise
 from coterie.planning.plan import Plan, Wanted, from_json, to_json
 from coterie.topology.model import Agent, ArrowGroup, Flow, Topology
 
@@ -121,14 +122,19 @@ NOTED = """topology t : [pipeline, fan-out] {
 
 def test_what_is_kept_and_not_executed_is_noted() -> None:
     """On arrows and nodes; a field that nobody knows was reported by the reader."""
-    notes = not_executed(topology(NOTED))
+    said = not_executed(topology(NOTED))
 
-    assert [(each.severity.value, each.code, each.message) for each in notes] == [
+    assert [(each.severity.value, each.code, each.message) for each in said] == [
         ("note", "not-executed", "'race' on a -> [b, c] is kept and has no effect yet"),
         ("note", "not-executed", "'wait' on b -> c is kept and has no effect yet"),
         ("note", "not-executed", "'scale', 'temperature' and 'writes' of agent 'a' are kept and have no effect yet"),
         ("note", "not-executed", "'checks' of gate 'g' is kept and has no effect yet"),
     ]
+
+
+def test_every_field_that_is_kept_is_noted() -> None:
+    """What the reader of `.at` files knows and nothing executes is in the table of notes."""
+    assert notes._FIELDS["agent"] >= nodes._AGENT_KEPT
 
 
 def test_a_plan_carries_its_notes() -> None:
