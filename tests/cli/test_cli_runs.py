@@ -22,6 +22,16 @@ def wait_for(stream: IO[str] | None, text: str) -> str:
     raise AssertionError(f"{text!r} did not come:\n{lines}")
 
 
+def read_until(terminal: int, text: str) -> str:
+    """What *terminal* shows up to *text*."""
+    shown = b""
+    while text.encode() not in shown:
+        ready, _, _ = select.select([terminal], [], [], 60)
+        assert ready, shown.decode()
+        shown += os.read(terminal, 65536)
+    return shown.decode(errors="replace")
+
+
 def test_a_run_into_a_pipe_tells_lines_and_its_result(place: Place) -> None:
     """What happens and the result go to standard output; nothing went wrong, so standard error is empty."""
     said = place.call("run", "loop.at", "Do it")
@@ -331,11 +341,19 @@ def test_a_terminal_shows_the_tree_and_asks(place: Place) -> None:
     assert "✓ publisher#1" in shown
 
 
-def read_until(terminal: int, text: str) -> str:
-    """What *terminal* shows up to *text*."""
-    shown = b""
-    while text.encode() not in shown:
-        ready, _, _ = select.select([terminal], [], [], 60)
-        assert ready, shown.decode()
-        shown += os.read(terminal, 65536)
-    return shown.decode(errors="replace")
+def test_ctrl_c_at_a_question_leaves_it_open(place: Place) -> None:
+    """The terminal is given back, and the run can be resumed or answered."""
+    keyboard, line = pty.openpty()
+    process = place.start("run", "human.at", stdin=line, stdout=line, stderr=line)
+    os.close(line)
+    shown = read_until(keyboard, "> ")
+    process.send_signal(signal.SIGINT)
+    shown += read_until(keyboard, "carry on with:")
+    process.wait(timeout=60)
+    os.close(keyboard)
+
+    assert process.returncode == 130
+    assert "interrupting the run" in shown
+    place.call("control", "respond", "last", "Go", "--output", "verdict=approve")
+    place.call("resume", "last")
+    assert place.started() == ["writer#1", "publisher#1"]

@@ -52,13 +52,13 @@ def test_a_file_that_is_wrong_raises_all_its_errors_at_once(team: Path) -> None:
     with pytest.raises(coterie.TopologyError) as raised:
         coterie.load(str(team))
 
-    assert [one.code for one in raised.value.diagnostics if one.is_error] == ["undeclared-name"] * 2
+    assert [one.code for one in raised.value.diagnostics if one.is_error] == ["unknown-agent"] * 2
     assert "    | " in str(raised.value)
 
 
 def test_a_topology_that_cannot_be_run_is_refused_at_planning(team: Path) -> None:
     """A team without a flow is a good file, but nothing says who is asked."""
-    team.write_text('topology t : [pipeline] { agent a { model: m } }')
+    team.write_text("topology t : [pipeline] { agent a { model: m } }")
 
     with pytest.raises(coterie.TopologyError, match="no-flow"):
         coterie.plan(coterie.load(team))

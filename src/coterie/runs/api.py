@@ -32,10 +32,7 @@ def plan(topology: Topology, *, backend: str | None = None) -> Plan:
     Raises:
         TopologyError: If it cannot be run.
     """
-    made, found = planning.plan(topology, backend=backend)
-    if made is None or any(diagnostic.is_error for diagnostic in found):
-        raise TopologyError(found)
-    return made
+    return planning.plan_or_raise(topology, backend=backend)
 
 
 async def run(

@@ -7,12 +7,13 @@ from msgspec import Struct
 
 from coterie.engines.commands import Ask
 from coterie.errors import NoSuchTurn
-from coterie.journal.base import Store
-from coterie.journal.records import RunStarted, TurnStarted
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.records import TurnStarted
 from coterie.planning.plan import Plan, from_json
 from coterie.runs.commands import Again, Turn
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
+from coterie.runs.launch import first_record
 from coterie.runs.live import Place
 from coterie.runs.prompts import render
 
@@ -30,7 +31,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     same: bool
 
 
-def asked(store: Store, run: str, turn: str, place: Place | None = None) -> Asked:
+def asked(store: JsonlStore, run: str, turn: str, place: Place | None = None) -> Asked:
     """The question of the latest attempt of *turn* in *run*, which may be a child run.
 
     Raises:
@@ -50,13 +51,11 @@ def asked(store: Store, run: str, turn: str, place: Place | None = None) -> Aske
     return Asked(turn=turn, attempt=start.attempt, prompt=prompt, same=digest == start.prompt)
 
 
-def plan_of(store: Store, run: str) -> Plan:
+def plan_of(store: JsonlStore, run: str) -> Plan:
     """The plan that *run* was started with; a child run's is part of its parent's."""
     parent, below, attempt = run.rpartition("/")
     if not below:
-        first = next(iter(store.read(run)))
-        assert isinstance(first, RunStarted)
-        return from_json(first.plan)
+        return from_json(first_record(store, run).plan)
     agent = attempt.partition("#")[0]
     child = plan_of(store, parent).agents[agent].child
     assert child is not None
