@@ -1,56 +1,17 @@
-"""Parse an `.at` file into its syntax tree, by recursive descent.
+"""Parse an `.at` file into its syntax tree, by recursive descent: the file, its root, the header.
 
-A bad item is reported once and left out, and the rest of the file is still read. Blocks that are kept and not read are
-parsed leniently: in them nothing but a missing brace is an error.
+The rest of a file is read whatever is wrong with a part of it.
 """
 
 from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Fix, did_you_mean
+from coterie.formats.at.block_parser import KEYS, READ_BLOCKS, parse_body, parse_entry, parse_list
 from coterie.formats.at.cursor import Cursor, shown
-from coterie.formats.at.flow_parser import parse_flow
-from coterie.formats.at.lexer import (
-    DURATION,
-    END,
-    NAME,
-    NAMED_BLOCKS,
-    NUMBER,
-    OPEN_RAW,
-    RAW,
-    SINGLE_QUOTED,
-    STRING,
-    WORD,
-    Token,
-    lex,
-)
-from coterie.formats.at.tree import (
-    Block,
-    Directive,
-    Entry,
-    Field,
-    File,
-    Item,
-    ListValue,
-    Raw,
-    Root,
-    Stray,
-    Value,
-    Words,
-)
+from coterie.formats.at.lexer import END, NAME, Token, lex
+from coterie.formats.at.tree import Entry, File, ListValue, Root, Stray
 
 ROOTS = ("topology", "fragment", "library")
-READ_BLOCKS = frozenset(
-    {"meta", "orchestrator", "roles", "agent", "action", "gates", "gate", "human", "group", "flow", "extensions"}
-)
-"""Top-level blocks that are read into typed values."""
-
-_MAX_DEPTH = 40
-_READ_WITHIN = frozenset({"gate", "outputs", "retry", "extensions", "coterie"})
-_KEYS = frozenset({NAME, WORD, STRING, SINGLE_QUOTED, NUMBER, DURATION})
-_ENDS = frozenset({",", "}", "]", "{", "[", ":", END})
-_JOINS = frozenset({"|", "==", "!=", "<=", ">=", "<", ">", "="})
-_LEADING = frozenset({"fallback", "not", "of"})
-_DIRECTIVES = frozenset({"import", "include", "use"})
 
 
 class Parsed(Struct, frozen=True):
@@ -84,7 +45,7 @@ def _file(cursor: Cursor) -> File:
             roots += 1
         elif roots:
             reported = reported or _text_behind_root(cursor)
-            items.append(_entry(cursor, "topology") if _begins_block(cursor) else Stray([cursor.take()]))
+            items.append(parse_entry(cursor, "topology") if _begins_block(cursor) else Stray([cursor.take()]))
         else:
             items.append(_text_before_root(cursor))
     if not roots:
@@ -132,18 +93,18 @@ def _root(cursor: Cursor) -> Root:
     if keyword.text not in ROOTS:
         hint = did_you_mean(keyword.text.lower(), ["topology"])
         cursor.error("unexpected-text", f"a file cannot begin with {keyword.text!r}", keyword.span, hint)
-    name = cursor.take() if cursor.token.kind in _KEYS else None
+    name = cursor.take() if cursor.token.kind in KEYS else None
     if name is None:
         cursor.unexpected(f"the name of the {keyword.text}", f"write: {keyword.text} NAME : [pipeline] {{ … }}")
     elif name.kind != NAME:
         cursor.bad_name(name)
     colon = cursor.take_if(":")
-    patterns = _list(cursor, lenient=False) if cursor.token.kind == "[" else None
+    patterns = parse_list(cursor, lenient=False) if cursor.token.kind == "[" else None
     if name is not None and keyword.text == "topology":
         _check_header(cursor, name, colon, patterns)
     skipped = _skip_to_brace(cursor)
     open = cursor.take_if("{")
-    items, close = _body(cursor, keyword, open or keyword, lenient=False)
+    items, close = parse_body(cursor, keyword, open or keyword, lenient=False)
     return Root(keyword, name, colon, patterns, skipped, open, items, close)
 
 
@@ -172,228 +133,3 @@ def _skip_to_brace(cursor: Cursor) -> list[Token]:
     while cursor.token.kind not in ("{", END) and not _begins_block(cursor) and not _begins_root(cursor, first=False):
         skipped.append(cursor.take())
     return skipped
-
-
-def _body(cursor: Cursor, head: Token, open: Token, lenient: bool) -> tuple[list[Entry], Token | None]:
-    """The items of a block up to its closing brace, which is None when it is missing."""
-    items: list[Entry] = []
-    keyword = head.text
-    nested = cursor.depth > 0
-    cursor.depth += 1
-    while cursor.token.kind not in ("}", END) and not (nested and cursor.begins_other_block(keyword)):
-        items.append(_entry(cursor, keyword, lenient))
-    cursor.depth -= 1
-    close = cursor.take_if("}")
-    if close is None:
-        cursor.unclosed(open)
-    else:
-        cursor.closed(head, open, close)
-    return items, close
-
-
-def _entry(cursor: Cursor, owner: str, lenient: bool = False) -> Entry:
-    """One item of the block *owner*: a field, or a block within."""
-    token, after = cursor.token, cursor.peek()
-    if token.kind not in _KEYS:
-        return _stray(cursor, lenient, f"a field of {owner!r}" if token.kind != "{" else "a name before it")
-    if after.kind == ":":
-        return _block(cursor, 1, owner, lenient) if cursor.peek(2).kind == "{" else _field(cursor, lenient)
-    if token.text in _DIRECTIVES and cursor.depth == 1 and after.kind in (STRING, NAME):
-        return _directive(cursor)
-    length = 1
-    while length < 4 and cursor.peek(length).kind in _KEYS:
-        length += 1
-    if cursor.peek(length).kind == "{":
-        return _block(cursor, length, owner, lenient)
-    if not cursor.on_new_line(1) and (after.kind in _KEYS or after.kind == "["):
-        return _field(cursor, lenient)
-    return _stray(cursor, lenient, f"':' or '{{' behind {shown(token)!r}", ahead=1)
-
-
-def _block(cursor: Cursor, length: int, owner: str, lenient: bool) -> Entry:
-    """The block whose head is the next *length* tokens."""
-    keyword = cursor.token.text
-    top = cursor.depth <= 1
-    if keyword == "flow" and top and length == 1:
-        return parse_flow(cursor)
-    if _raw_follows(cursor, length):
-        return _raw(cursor)
-    lenient = lenient or _is_lenient(keyword, owner, top)
-    head = [cursor.take() for _ in range(length)]
-    if length > 1 and head[1].kind != NAME and not lenient:
-        cursor.bad_name(head[1])
-    colon = cursor.take_if(":")
-    if cursor.depth > _MAX_DEPTH:
-        return _too_deep(cursor, head, colon)
-    open = cursor.take()
-    items, close = _body(cursor, head[0], open, lenient)
-    return Block(head, colon, open, items, close, cursor.take_if(","))
-
-
-def _is_lenient(keyword: str, owner: str, top: bool) -> bool:
-    """Whether a block in *owner*, which is read, is kept and not read itself."""
-    if top:
-        return keyword not in READ_BLOCKS
-    if owner == "extensions":
-        return keyword != "coterie"
-    return owner != "coterie" and keyword not in _READ_WITHIN
-
-
-def _raw_follows(cursor: Cursor, length: int) -> bool:
-    return length == 1 and cursor.peek(3 if cursor.peek().kind == ":" else 2).kind in (RAW, OPEN_RAW)
-
-
-def _raw(cursor: Cursor) -> Raw:
-    key, colon, open, text = cursor.take(), cursor.take_if(":"), cursor.take(), cursor.take()
-    if text.kind == OPEN_RAW:
-        hint = "a prompt ends at the brace that matches its first one: balance those in its text"
-        cursor.error("unclosed-prompt", "the braces of this prompt do not balance", open.span, hint)
-    return Raw(key, colon, open, text, cursor.take_if("}"), cursor.take_if(","))
-
-
-def _too_deep(cursor: Cursor, head: list[Token], colon: Token | None) -> Stray:
-    message = f"blocks are nested more than {_MAX_DEPTH} deep"
-    cursor.error("too-deep", message, cursor.token.span, "nest them less deeply")
-    cursor.lost_items = True
-    return Stray([*head, *([colon] if colon else []), *_take_group(cursor)])
-
-
-def _take_group(cursor: Cursor) -> list[Token]:
-    """Take the bracket or brace that comes next and all up to the one that closes it."""
-    taken: list[Token] = []
-    depth = 0
-    while cursor.token.kind != END:
-        depth += _nesting(cursor.token)
-        taken.append(cursor.take())
-        if depth <= 0:
-            break
-    return taken
-
-
-def _nesting(token: Token) -> int:
-    return (token.kind in ("{", "[")) - (token.kind in ("}", "]"))
-
-
-def _field(cursor: Cursor, lenient: bool) -> Field:
-    key, colon = cursor.take(), cursor.take_if(":")
-    if colon is None and not lenient:
-        fix = Fix("insert the colon", key.end, ":")
-        cursor.error("missing-colon", f"a colon is missing behind {shown(key)!r}", key.end, "write 'name: value'", fix)
-    value = _value(cursor, lenient)
-    if value is None and not lenient:
-        cursor.error("missing-value", f"{shown(key)!r} has no value", key.span, "write 'name: value'")
-    return Field(key, colon, value, cursor.take_if(","))
-
-
-def _directive(cursor: Cursor) -> Directive:
-    words = [cursor.take()]
-    depth = 0
-    while cursor.token.kind != END and (depth or not cursor.on_new_line()):
-        if cursor.token.kind == "}" and not depth:
-            break
-        depth += _nesting(cursor.token)
-        words.append(cursor.take())
-    return Directive(words)
-
-
-def _stray(cursor: Cursor, lenient: bool, expected: str, ahead: int = 0) -> Stray:
-    """Report what cannot begin an item and skip to where the next one may begin."""
-    if not lenient:
-        cursor.at += ahead
-        cursor.unexpected(expected)
-        cursor.at -= ahead
-        cursor.lost_items = True
-    skipped = [cursor.take()]
-    depth = max(0, _nesting(skipped[0]))
-    while cursor.token.kind != END:
-        token = cursor.token
-        if depth == 0 and (token.kind == "}" or _can_begin(cursor)):
-            break
-        depth = max(0, depth + _nesting(token))
-        skipped.append(cursor.take())
-    return Stray(skipped)
-
-
-def _can_begin(cursor: Cursor) -> bool:
-    token = cursor.token
-    if token.kind not in (NAME, STRING):
-        return False
-    return cursor.on_new_line() or cursor.peek().kind == ":" or cursor.begins_other_block("")
-
-
-def _value(cursor: Cursor, lenient: bool) -> Value | None:
-    kind = cursor.token.kind
-    if kind == "[":
-        return _list(cursor, lenient)
-    if kind in _ENDS or (_begins_field(cursor) and cursor.on_new_line()):
-        return None
-    return _words(cursor, lenient)
-
-
-def _words(cursor: Cursor, lenient: bool) -> Token | Words:
-    """A value of one or more words. It goes on over the line's end only beside a sign that joins, such as `|`."""
-    first = cursor.take()
-    words = [first]
-    while cursor.token.kind not in _ENDS and _goes_on(cursor, words[-1]):
-        words.append(cursor.take())
-    if not lenient:
-        for word in words:
-            cursor.check(word)
-    return first if len(words) == 1 else Words(words)
-
-
-def _goes_on(cursor: Cursor, before: Token) -> bool:
-    token = cursor.token
-    if not token.trivia or token.kind in _JOINS or before.kind in _JOINS:
-        return True
-    if token.line != before.line and before.text not in _LEADING:
-        return False
-    return not _begins_field(cursor)
-
-
-def _begins_field(cursor: Cursor) -> bool:
-    """Whether the next tokens are `name:` or the head of a block."""
-    if cursor.token.kind not in _KEYS:
-        return False
-    if cursor.peek().kind == ":":
-        return True
-    if cursor.token.kind != NAME:
-        return False
-    length = 1
-    if cursor.token.text in NAMED_BLOCKS:
-        while length < 4 and cursor.peek(length).kind in _KEYS:
-            length += 1
-    return cursor.peek(length).kind == "{"
-
-
-def _list(cursor: Cursor, lenient: bool) -> ListValue:
-    open, items = cursor.take(), list[Item]()
-    cursor.depth += 1
-    while cursor.token.kind not in ("]", "}", ":", END):
-        start = cursor.at
-        value = _list_value(cursor, lenient)
-        comma = cursor.take_if(",")
-        if cursor.at == start:
-            break
-        items.append(Item(value, comma))
-    cursor.depth -= 1
-    close = cursor.take_if("]")
-    if close is None:
-        cursor.unclosed_bracket(open)
-    return ListValue(open, items, close)
-
-
-def _list_value(cursor: Cursor, lenient: bool) -> Value | None:
-    kind = cursor.token.kind
-    if kind in ("{", "[") and cursor.depth > _MAX_DEPTH:
-        cursor.error("too-deep", f"values are nested more than {_MAX_DEPTH} deep", cursor.token.span)
-        return Words(_take_group(cursor))
-    if kind == "{":
-        open = cursor.take()
-        items, close = _body(cursor, open, open, lenient=True)
-        return Block([], None, open, items, close, None)
-    if kind == "[":
-        return _list(cursor, lenient)
-    if kind == "," or _begins_field(cursor):
-        return None
-    return _words(cursor, lenient)

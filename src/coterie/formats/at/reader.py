@@ -10,10 +10,11 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error, note, warning
+from coterie.formats.at.block_parser import READ_BLOCKS
 from coterie.formats.at.fields import Fields
 from coterie.formats.at.flows import read_flow
 from coterie.formats.at.nodes import NAMED, read_agent, read_extensions, read_orchestrator
-from coterie.formats.at.parser import READ_BLOCKS, Parsed, parse
+from coterie.formats.at.parser import Parsed, parse
 from coterie.formats.at.tree import Block, Directive, Entry, Field, File, FlowBlock, Raw, Root, Stray, Words
 from coterie.formats.at.values import plain, plain_items, text_of, words_of
 from coterie.topology.model import AnyNode, Flow, Kept, Topology
