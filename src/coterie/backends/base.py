@@ -31,7 +31,7 @@ FAILURES = frozenset(
 )
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class Request(Struct, frozen=True, kw_only=True, gc=False):
     """One attempt of a turn, and all that a backend may know of it.
 
     Attributes:
@@ -100,7 +100,7 @@ Event = Launched | Text | Tool | Used | Emitted
 OnEvent = Callable[[Event], None]
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class Answer(Struct, frozen=True, kw_only=True, gc=False):
     """What the agent answered. *outputs* is None unless the backend has structured output."""
 
     text: str = ""
@@ -108,7 +108,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     usage: Usage = NO_USAGE
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+class Failure(Struct, frozen=True, kw_only=True, gc=False):
     """The attempt failed: *kind* is one of `FAILURES`, *reason* one sentence with the facts."""
 
     kind: str

@@ -20,7 +20,7 @@ HowFar = Callable[[str, int], str]
 """Gives what an earlier attempt of a turn had said when it was cut off: `how_far(turn, attempt)`."""
 
 
-def render(core: Fold, turn: Turn, read: ReadFile = lambda name: None, how_far: HowFar = lambda turn, k: "") -> str:
+def render(fold: Fold, turn: Turn, read: ReadFile = lambda name: None, how_far: HowFar = lambda turn, k: "") -> str:
     """The whole question of *turn*'s current attempt.
 
     A question that the engine wrote itself stands as it is; only the notes on earlier attempts join it.
@@ -30,16 +30,16 @@ def render(core: Fold, turn: Turn, read: ReadFile = lambda name: None, how_far: 
     if ask.prompt is not None:
         parts.append(ask.prompt)
     else:
-        agent = core.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
+        agent = fold.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
         if agent.prompt:
             parts.append(agent.prompt)
         if agent.role:
             parts.append(agent.role)
-        parts += _task(core.started.input if core.started else {})
-        for result in inputs(core, turn):
-            parts.append(_result(core, result))
+        parts += _task(fold.started.input if fold.started else {})
+        for result in inputs(fold, turn):
+            parts.append(_result(fold, result))
         for name in agent.reads:
-            if part := _read(core, name, read):
+            if part := _read(fold, name, read):
                 parts.append(part)
         if agent.outputs:
             parts.append(how_to_answer(agent.outputs))
@@ -50,27 +50,41 @@ def render(core: Fold, turn: Turn, read: ReadFile = lambda name: None, how_far: 
     return "\n\n".join(parts)
 
 
-def context(core: Fold, turn: Turn) -> dict[str, Any]:
+def context(fold: Fold, turn: Turn) -> dict[str, Any]:
     """The same question as data, for programs: `task`, `input`, `inputs`, `reads` (results only) and `wanted`."""
-    given = core.started.input if core.started else {}
-    agent = core.agents.get(turn.ask.instead_of or turn.ask.agent)
+    given = fold.started.input if fold.started else {}
+    agent = fold.agents.get(turn.ask.instead_of or turn.ask.agent)
     return {
         "task": given.get("prompt", "") if turn.ask.prompt is None else turn.ask.prompt,
         "input": given,
-        "inputs": [_as_data(core, result) for result in inputs(core, turn)],
-        "reads": [_as_data(core, core.latest[name]) for name in agent.reads if name in core.latest] if agent else [],
+        "inputs": [_as_data(fold, result) for result in inputs(fold, turn)],
+        "reads": [_as_data(fold, fold.latest[name]) for name in agent.reads if name in fold.latest] if agent else [],
         "wanted": [{"name": w.name, "type": w.type, "values": list(w.values)} for w in agent.outputs] if agent else [],
     }
 
 
-def inputs(core: Fold, turn: Turn) -> list[TurnFinished]:
-    """The results that the question shows: of the turns that marked it, then its own earlier one."""
+def inputs(fold: Fold, turn: Turn) -> list[TurnFinished]:
+    """The results that the question shows: of the turns that marked it, then its own earlier one.
+
+    A gate stands on an arrow: what it checked is shown too, before what it found.
+    """
     ask = turn.ask
-    found = [result for name in ask.inputs if (result := core.turns[name].result) is not None]
-    own = core.latest.get(ask.instead_of or ask.agent)
-    if own is not None and own not in found:
-        found.append(own)
-    return found
+    found: dict[str, TurnFinished] = {}
+    for name in ask.inputs:
+        _collect(fold, name, found)
+    own = fold.latest.get(ask.instead_of or ask.agent)
+    if own is not None:
+        found.setdefault(own.turn, own)
+    return list(found.values())
+
+
+def _collect(fold: Fold, name: str, found: dict[str, TurnFinished]) -> None:
+    turn = fold.turns[name]
+    if fold.kind(turn.ask.agent) == "gate":
+        for checked in turn.ask.inputs:
+            _collect(fold, checked, found)
+    if turn.result is not None:
+        found.setdefault(name, turn.result)
 
 
 def how_to_answer(wanted: tuple[Wanted, ...]) -> str:
@@ -98,12 +112,12 @@ def _task(given: dict[str, Any]) -> list[str]:
     return parts
 
 
-def _result(core: Fold, result: TurnFinished) -> str:
-    agent = _author(core, result)
+def _result(fold: Fold, result: TurnFinished) -> str:
+    agent = _author(fold, result)
     text = f"# Result of {agent} ({result.turn})\n\n{result.text}"
     shown = result.outputs
     if result.text and shown:
-        plan = core.agents.get(agent)
+        plan = fold.agents.get(agent)
         wanted = {output.name for output in plan.outputs} if plan else set()
         shown = {name: value for name, value in shown.items() if name in wanted}
     if shown:
@@ -111,19 +125,19 @@ def _result(core: Fold, result: TurnFinished) -> str:
     return text
 
 
-def _as_data(core: Fold, result: TurnFinished) -> dict[str, Any]:
-    return {"agent": _author(core, result), "turn": result.turn, "text": result.text, "outputs": result.outputs}
+def _as_data(fold: Fold, result: TurnFinished) -> dict[str, Any]:
+    return {"agent": _author(fold, result), "turn": result.turn, "text": result.text, "outputs": result.outputs}
 
 
-def _author(core: Fold, result: TurnFinished) -> str:
-    ask = core.turns[result.turn].ask
+def _author(fold: Fold, result: TurnFinished) -> str:
+    ask = fold.turns[result.turn].ask
     return ask.instead_of or ask.agent
 
 
-def _read(core: Fold, name: str, read: ReadFile) -> str:
-    result = core.latest.get(name)
+def _read(fold: Fold, name: str, read: ReadFile) -> str:
+    result = fold.latest.get(name)
     if result is not None:
-        return _result(core, result)
+        return _result(fold, result)
     text = read(name)
     return f"# {name}\n\n{text}" if text is not None else ""
 

@@ -83,6 +83,7 @@ class Shell:
         self._timers = 0
         self._starts = 0
         self._expected = 0
+        self._attempts: set[asyncio.Task[None]] = set()
         self._closing = False
         self.opened = asyncio.Event()
         """Set once the root run is claimed and begun or continued."""
@@ -131,17 +132,15 @@ class Shell:
         root: Live | None = None
         try:
             async with asyncio.TaskGroup() as self._group:
-                self._bell = asyncio.get_running_loop().create_future()
+                self._loop = asyncio.get_running_loop()
+                self._bell = self._loop.create_future()
                 root = open_root()
                 self.opened.set()
                 self._drain()
                 while not self._over(root):
                     await self._bell
-                    self._bell = asyncio.get_running_loop().create_future()
+                    self._bell = self._loop.create_future()
                     self._drain()
-                for live in self._runs.values():
-                    for task in live.attempts.values():
-                        task.cancel()  # a human's question stands, but nobody waits for the answer here any more
         except asyncio.CancelledError:
             if root is not None:
                 await self._interrupt(root)
@@ -149,6 +148,7 @@ class Shell:
         except BaseExceptionGroup as group:
             raise _first(group) from None
         finally:
+            await self._end_attempts()
             self._closing = True
             self._drain_events()
             for live in reversed(self._runs.values()):
@@ -363,7 +363,10 @@ class Shell:
         self._starts += 1
         human = agent.kind == "human"
         self._working += not human
-        live.attempts[name] = self._group.create_task(self._attempt(live, start, agent, self._starts))
+        task = self._loop.create_task(self._attempt(live, start, agent, self._starts))
+        live.attempts[name] = task
+        self._attempts.add(task)
+        task.add_done_callback(self._attempts.discard)
         if human and agent.timeout is not None:
             due = live.core.turns[name].asked + agent.timeout
             reason = f"nobody answered within {agent.timeout:g} s"
@@ -488,7 +491,7 @@ class Shell:
         if wait <= 0:
             self._happen(0, event)
         else:
-            asyncio.get_running_loop().call_later(wait, self._happen, 0, event)
+            self._loop.call_later(wait, self._happen, 0, event)
 
     def _read_plan(self, live: Live, cause: Cause) -> None:
         answer: ConfigChanged | ConfigRejected
@@ -527,6 +530,7 @@ class Shell:
 
     async def _interrupt(self, root: Live) -> None:
         """Keep what had already arrived, write down that the rest was cut off, deepest first, and let go."""
+        await self._end_attempts()
         self._closing = True
         self._drain_events()
         now = self._clock.now()
@@ -538,6 +542,13 @@ class Shell:
                         live.core.write(now, cut)
                 live.core.stop(now, "interrupted")
             await live.writer.durable(live.core.seq)
+
+    async def _end_attempts(self) -> None:
+        """End what still runs, and wait until it has: an attempt never outlives its owner's time with the run."""
+        while self._attempts:
+            for task in self._attempts:
+                task.cancel()
+            await asyncio.wait(self._attempts)
 
     def _drain_events(self) -> None:
         """Handle what had arrived when the owner let go; nothing new starts."""

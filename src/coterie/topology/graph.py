@@ -35,6 +35,7 @@ class FlowGraph:
             for target in dict.fromkeys(group.targets):
                 self._into[target].append((i, group.source))
         self._upstream: dict[str, int] = {}
+        self._masks: dict[int, int] = {}
 
     def groups_of(self, node: str) -> list[int]:
         """The indices of the groups that leave *node*, in source order."""
@@ -129,21 +130,31 @@ class FlowGraph:
 
     def _find_upstream(self, node: str) -> int:
         home = self._component[node]
-        front = [source for i, source in self._into[node] if not self.is_loop(i, node)]
-        seen, whole = {node}, set[int]()
+        front = [source for i, source in self._into[node] if source != node and not self.is_loop(i, node)]
         mask = 0
+        if len(self.components[home]) == 1:
+            # No way to a source leads through the node: it would lie on a cycle with it.
+            for source in front:
+                reaching = self._reaching(self._component[source])
+                mask = mask | reaching if mask else reaching
+            return mask
+        seen = {node}
         while front:
             name = front.pop()
             component = self._component[name]
             if component != home:
-                # No way from there leads through the node: it would lie on a cycle with it.
-                if component not in whole:
-                    whole.add(component)
-                    mask |= self._ancestors[component] | self._members(component)
+                mask |= self._reaching(component)
             elif name not in seen:
                 seen.add(name)
                 mask |= 1 << self.rank[name]
                 front += [source for _, source in self._into[name]]
+        return mask
+
+    def _reaching(self, component: int) -> int:
+        """The mask of a component and of all that leads to it; computed when first asked for, then kept."""
+        mask = self._masks.get(component)
+        if mask is None:
+            mask = self._masks[component] = self._ancestors[component] | self._members(component)
         return mask
 
     def _precedes(self, i: int, target: str) -> bool:
