@@ -112,9 +112,10 @@ LOOPING = Plan(name="loop", agents=agents("planner", "builder", retry=2))
 
 
 def outer(given: dict[str, Any]) -> Conversation:
-    """A debate and a loop side by side, each a child run, then a writer."""
-    both = yield Together(Question("debate", given["prompt"]), Question("loop", given["prompt"]))
-    texts = [one.text if isinstance(one, TurnFinished) else one.kind for one in both]
+    """A debate and two loops side by side, each a child run; the debate and one loop suffice. Then a writer."""
+    runs = [Question(name, given["prompt"]) for name in ("debate", "loop", "loop")]
+    got = yield Together(*runs, until=lambda got: got[0] is not None and (got[1] or got[2]) is not None)
+    texts = [one.text if isinstance(one, TurnFinished) else one.kind if one else "called off" for one in got]
     return (yield Question("writer", " and ".join(texts))).text
 
 

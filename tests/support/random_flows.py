@@ -2,6 +2,8 @@
 
 import random
 
+from msgspec.structs import replace
+
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import ArrowGroup
@@ -9,16 +11,23 @@ from coterie.topology.model import ArrowGroup
 VERDICTS = ("approve", "revise")
 
 
-def random_flow_plan(seed: int) -> Plan:
-    """A flow of 2 to 7 nodes that ends whatever its agents answer: every arrow back has a `max` per run."""
+def random_flow_plan(seed: int, most: int = 7) -> Plan:
+    """A flow of 2 to *most* nodes that ends whatever its agents answer: every arrow back has a `max` per run.
+
+    Now and then a node is a flow itself.
+    """
     dice = random.Random(f"flow {seed}")
-    names = [f"n{i}" for i in range(dice.randint(2, 7))]
+    names = [f"n{i}" for i in range(dice.randint(2, most))]
     groups = _forward(dice, names)
     for _ in range(dice.choice([0, 1, 1, 2])):
         source = dice.randrange(len(names))
         target = dice.randrange(source + 1)
         groups.append(_group(dice, names[source], (names[target],), max=dice.randint(1, 2)))
     agents = {name: _agent(dice, name, names) for name in names}
+    if most > 3 and dice.random() < 0.3:
+        name = dice.choice(names)
+        child = random_flow_plan(seed + 1, most=3)
+        agents[name] = replace(agents[name], kind="topology", child=child, outputs=())
     mentions = tuple(dict.fromkeys(name for g in groups for name in (g.source, *g.targets)))
     return Plan(name=f"flow-{seed}", agents=agents, coordination=FlowPlan(mentions=mentions, groups=tuple(groups)))
 

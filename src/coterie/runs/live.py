@@ -1,6 +1,7 @@
 """One run of the tree while it is driven, and what its driver and others say of it."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,8 @@ class Live:
         self.here = Path(plan.folder) if plan.folder else None
         self.syncing = False
         self.told = False
+        self.unseen: deque[Record] = deque()
+        """What was appended and not yet shown to the observer: it is not durable."""
         self.reap: list[AttemptLaunched] | None = None
         self.attempts: dict[str, asyncio.Task[None]] = {}
         self.sessions: dict[str, Session] = {}

@@ -20,9 +20,9 @@ import msgspec
 from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result
 from coterie.clock import Clock
 from coterie.engines.commands import Emit, Engine, Failed, Reply
-from coterie.errors import CoterieError, RunIsFinished
+from coterie.errors import CoterieError, NoSuchRun, RunIsFinished
 from coterie.ids import child_run_id
-from coterie.journal.base import Store
+from coterie.journal.base import Store, Writer
 from coterie.journal.records import (
     NO_USAGE,
     AttemptInterrupted,
@@ -32,6 +32,7 @@ from coterie.journal.records import (
     ConfigRejected,
     OperatorSaid,
     Record,
+    RunFinished,
     RunStarted,
     Usage,
 )
@@ -54,7 +55,7 @@ class Shell:
         clock: The source of time.
         limits: What this owner allows the whole tree.
         park: Let go of the run when nothing runs but humans and timers.
-        observe: Called with the run's id and each record as it is appended.
+        observe: Called with the run's id and each record, in order, once it is durable.
         place: Where the runs' files lie.
         reload: Reads a run's plan again, for engines that ask for it; raises `CoterieError` when it cannot.
         cwd: The working directory of the agents.
@@ -84,6 +85,8 @@ class Shell:
         self._starts = 0
         self._expected = 0
         self._attempts: set[asyncio.Task[None]] = set()
+        self._retired: list[Writer] = []
+        """The journals of child runs that are over."""
         self._closing = False
         self.opened = asyncio.Event()
         """Set once the root run is claimed and begun or continued."""
@@ -141,6 +144,7 @@ class Shell:
                     await self._bell
                     self._bell = self._loop.create_future()
                     self._drain()
+                    await self._close_retired()
         except asyncio.CancelledError:
             if root is not None:
                 await self._interrupt(root)
@@ -151,8 +155,10 @@ class Shell:
             await self._end_attempts()
             self._closing = True
             self._drain_events()
+            await self._close_retired()
             for live in reversed(self._runs.values()):
                 await live.writer.close()
+                self._show(live)
             await self._turns.close()
         return self.ended(root)
 
@@ -260,7 +266,7 @@ class Shell:
         def append(record: Record) -> None:
             writer.append((record,))
             if self._observe is not None:
-                self._observe(run, record)
+                live.unseen.append(record)
 
         core = Core(run, engine, agents, append, self._render, _digest)
         live = Live(run, plan, core, writer, parent)
@@ -275,6 +281,9 @@ class Shell:
                     core.write(now, writer.repaired)
                 live.reap = [one for turn in core.turns.values() if turn.result is None for one in turn.launched]
                 live.outbox += core.own(now, self._limits)
+                for name, turn in core.turns.items():
+                    if turn.cancelled:
+                        self._call_off(live, name)
         else:
             self._runs[run] = live
             core.begin(now, self._first_record(live, engine, given or {}), self._limits)
@@ -310,6 +319,7 @@ class Shell:
         if live.syncing or not (live.outbox or not live.writer.is_durable(live.core.seq)):
             return
         if live.reap is None and live.writer.is_durable(live.core.seq):
+            self._show(live)
             outbox, live.outbox = live.outbox, []
             self._perform_all(live, outbox)
         else:
@@ -323,9 +333,15 @@ class Shell:
         while live.outbox or not live.writer.is_durable(live.core.seq):
             outbox, live.outbox = live.outbox, []
             await live.writer.durable(live.core.seq)
+            self._show(live)
             self._perform_all(live, outbox)
         live.syncing = False
         self._ring()
+
+    def _show(self, live: Live) -> None:
+        if self._observe is not None:
+            while live.unseen and live.writer.is_durable(live.unseen[0].seq):
+                self._observe(live.run, live.unseen.popleft())
 
     def _perform_all(self, live: Live, outbox: list[Effect | Cut | Told]) -> None:
         for effect in outbox:
@@ -466,9 +482,33 @@ class Shell:
             task.cancel()
         child = live.children.pop(name, None)
         if child is not None:
-            child.outbox += child.core.cancel_run(self._clock.now(), "its parent called the turn off")
-            self._pump(child)
-            self._ring()
+            self._end_child(child)
+
+    def _end_child(self, child: Live) -> None:
+        child.outbox += child.core.cancel_run(self._clock.now(), "its parent called the turn off")
+        self._pump(child)
+        self._ring()
+
+    def _call_off(self, live: Live, name: str) -> None:
+        """End the child run of a turn that was called off, if an earlier owner could not."""
+        turn = live.core.turns[name]
+        agent = live.core.agents.get(turn.ask.agent)
+        run = child_run_id(live.run, name, turn.attempt)
+        if agent is None or agent.child is None or not self._unfinished(run):
+            return
+        child = self._open(run, agent.child, None, (live, Start(ask=turn.ask, attempt=turn.attempt, prompt="")))
+        child.outbox.clear()  # what it would have gone on with
+        for below, one in list(child.core.turns.items()):
+            if one.status == "running":
+                self._call_off(child, below)
+        self._end_child(child)
+
+    def _unfinished(self, run: str) -> bool:
+        try:
+            *_, last = self._store.read(run)
+        except (NoSuchRun, ValueError):
+            return False
+        return not isinstance(last, RunFinished)
 
     def _wait(self, live: Live, cause: Cause, turn: str, due: float, held: bool) -> None:
         if held:
@@ -523,7 +563,7 @@ class Shell:
         def hear() -> None:
             parent.children.pop(name, None)
             self._runs.pop(live.run, None)
-            self._group.create_task(live.writer.close())
+            self._retired.append(live.writer)
             self.hear(parent, said)
 
         self._happen(self._starts, hear)
@@ -542,6 +582,10 @@ class Shell:
                         live.core.write(now, cut)
                 live.core.stop(now, "interrupted")
             await live.writer.durable(live.core.seq)
+
+    async def _close_retired(self) -> None:
+        while self._retired:
+            await self._retired.pop().close()
 
     async def _end_attempts(self) -> None:
         """End what still runs, and wait until it has: an attempt never outlives its owner's time with the run."""

@@ -302,10 +302,12 @@ class _World:
             self._compare(run, log, _uncrashed(run, plan, self.engines, log))
 
     def _abandoned(self, run: str) -> bool:
-        """A child run of an attempt that its parent called off while nobody could write that down."""
+        """A child run that was called off just before the last kill: its parent ended, nobody owned it again."""
         parent, _, attempt = run.rpartition("/")
         turn = attempt.rpartition(".")[0]
-        return any(isinstance(r, TurnCancelled) and r.turn == turn for r in self.journals.get(parent, ()))
+        above = self.journals.get(parent, [])
+        called_off = any(isinstance(r, TurnCancelled) and r.turn == turn for r in above)
+        return called_off and isinstance(above[-1], RunFinished)
 
     def _compare(self, run: str, log: Sequence[Record], oracle: Sequence[Record]) -> None:
         end, other = log[-1], oracle[-1]
