@@ -281,7 +281,6 @@ class _Patient(Cast):
         for message in (self.say, self.again):
             if message is not None:
                 loop = asyncio.get_running_loop()
-                stage.shell.expect()
                 loop.call_later(0.5, stage.shell.post, lambda message=message: self._deliver(stage, message))
         self.say = self.again = None
         part = await super().start(request, on_event)
@@ -304,7 +303,11 @@ def _remember(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def shell(stage: Stage, limits: Limits | None):  # type: ignore[no-untyped-def]
         _stages.append(stage)
-        return real(stage, limits)
+        made = real(stage, limits)
+        for message in (getattr(stage.cast, "say", None), getattr(stage.cast, "again", None)):
+            if message is not None:
+                made.expect()
+        return made
 
     monkeypatch.setattr(Stage, "_shell", shell)
 

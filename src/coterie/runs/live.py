@@ -86,7 +86,6 @@ class Live:
         self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
         self.outbox: list[Effect | Cut | Told] = []
         self.here = Path(plan.folder) if plan.folder else None
-        self.syncing = False
         self.told = False
         self.unseen: deque[Record] = deque()
         """What was appended and not yet shown to the observer: it is not durable."""
@@ -96,6 +95,11 @@ class Live:
         self.children: dict[str, Live] = {}
         self.held: dict[str, Cause] = {}
         """Retries that a human must allow first, by turn."""
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether all that was appended so far would survive a power cut."""
+        return self.writer.is_durable(self.core.seq)
 
     def humans(self) -> list[Turn]:
         """The turns that wait for a human's answer."""

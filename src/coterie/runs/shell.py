@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,8 @@ from coterie.clock import Clock
 from coterie.engines.commands import Emit, Engine, Failed, Reply
 from coterie.errors import CoterieError, NoSuchRun, RunIsFinished
 from coterie.ids import child_run_id
-from coterie.journal.base import Store, Writer
+from coterie.journal.base import Store
 from coterie.journal.records import (
-    NO_USAGE,
     AttemptInterrupted,
     AttemptLaunched,
     Cause,
@@ -34,12 +34,12 @@ from coterie.journal.records import (
     Record,
     RunFinished,
     RunStarted,
-    Usage,
 )
 from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
 from coterie.runs.commands import Effect, Halt, ReadPlan, Start, Turn, Wait
 from coterie.runs.core import Core
 from coterie.runs.fold import Fold
+from coterie.runs.ledger import Ledger
 from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Told, Waiting
 from coterie.runs.prompts import context, render
 from coterie.runs.turns import Turns, ask
@@ -84,9 +84,9 @@ class Shell:
         self._timers = 0
         self._starts = 0
         self._expected = 0
-        self._attempts: set[asyncio.Task[None]] = set()
-        self._retired: list[Writer] = []
-        """The journals of child runs that are over."""
+        self._ledger = Ledger(self._limits, self._runs)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._rang = False
         self._closing = False
         self.opened = asyncio.Event()
         """Set once the root run is claimed and begun or continued."""
@@ -132,56 +132,68 @@ class Shell:
     # -- one run after the other ------------------------------------------------------------------------------------
 
     async def _drive(self, open_root: Callable[[], Live]) -> Ended:
+        self._loop = asyncio.get_running_loop()
         root: Live | None = None
         try:
-            async with asyncio.TaskGroup() as self._group:
-                self._loop = asyncio.get_running_loop()
-                self._bell = self._loop.create_future()
-                root = open_root()
-                self.opened.set()
-                self._drain()
-                while not self._over(root):
-                    await self._bell
-                    self._bell = self._loop.create_future()
-                    self._drain()
-                    await self._close_retired()
+            root = open_root()
+            self.opened.set()
+            while not await self._advance(root):
+                await self._rung()
         except asyncio.CancelledError:
             if root is not None:
                 await self._interrupt(root)
             raise
-        except BaseExceptionGroup as group:
-            raise _first(group) from None
+        except BaseException:
+            self._events.clear()  # this owner is over: nothing is judged any more
+            raise
         finally:
-            await self._end_attempts()
-            self._closing = True
-            self._drain_events()
-            await self._close_retired()
-            for live in reversed(self._runs.values()):
-                await live.writer.close()
-                self._show(live)
-            await self._turns.close()
+            await self._close()
         return self.ended(root)
+
+    async def _advance(self, root: Live) -> bool:
+        """Handle all that has happened and let what follows leave; whether that is the end, and durable."""
+        while True:
+            self._drain()
+            await self._leave()
+            if root.core.finished or root.core.stopped:
+                return True
+            if not self._events and not self._let_go():
+                return False
+
+    async def _rung(self) -> None:
+        """Wait until something happens."""
+        if not self._events and not self._rang:
+            self._bell = self._loop.create_future()
+            await self._bell
+        self._rang = False
+
+    async def _close(self) -> None:
+        """End every attempt, refuse what still comes, and give the journals up."""
+        await self._end_attempts()
+        self._closing = True
+        self._drain_events()
+        for live in reversed(self._runs.values()):
+            await live.writer.close()
+            self._show(live)
+        await self._turns.close()
 
     def ended(self, root: Live) -> Ended:
         """How it stands with *root*."""
-        finished = root.core.finished
+        finished, spent = root.core.finished, self._ledger.spent()
         waiting = tuple(
             Waiting(run=live.run, turn=turn.ask.turn, agent=turn.ask.agent, prompt=render(live.core, turn))
             for live in self._runs.values()
             for turn in live.humans()
         )
         if finished is None:
-            return Ended(run=root.run, status="stopped", reason=root.core.stopped, usage=self._spent(), waiting=waiting)
+            return Ended(run=root.run, status="stopped", reason=root.core.stopped, usage=spent, waiting=waiting)
         return Ended(
             run=root.run,
             status="completed" if finished.outcome == "completed" else "failed",
             reason=finished.reason,
             result=finished.result,
-            usage=self._spent(),
+            usage=spent,
         )
-
-    def _over(self, root: Live) -> bool:
-        return bool(root.core.finished or root.core.stopped) and root.writer.is_durable(root.core.seq)
 
     def _happen(self, order: int, event: Callable[[], object]) -> None:
         if self._closing:
@@ -191,6 +203,7 @@ class Shell:
         self._ring()
 
     def _ring(self) -> None:
+        self._rang = True
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
 
@@ -199,62 +212,45 @@ class Shell:
         while self._events:
             events, self._events = self._events, []
             if len(events) > 1:
-                events.sort(key=lambda event: event[0])
+                events.sort(key=itemgetter(0))
             for _, event in events:
                 event()
             for live in list(self._runs.values()):
                 if live.core.queued:
                     self._pump(live)
-        self._settle()
 
-    def _settle(self) -> None:
-        """Flush what waits, and let go of the tree when nothing can happen any more without a human or other limits."""
-        for live in list(self._runs.values()):
-            self._flush(live)
-        root = next(iter(self._runs.values()))
-        if self._working or self._expected or self._events or root.core.finished or root.core.stopped:
-            return
-        if any(live.outbox or live.syncing for live in self._runs.values()):
-            return
+    async def _leave(self) -> None:
+        """Let what follows leave: once all that was appended before is durable, which one sync serves for all."""
+        while waiting := [live for live in self._runs.values() if live.outbox or not live.is_durable]:
+            for live in waiting:
+                if live.reap is not None:
+                    launched, live.reap = live.reap, None
+                    await self._turns.reap(live.run, launched)
+            syncs = [live.writer.durable(live.core.seq) for live in waiting if not live.is_durable]
+            if len(syncs) == 1:
+                await syncs[0]
+            elif syncs:
+                await asyncio.gather(*syncs)
+            for live in waiting:
+                self._show(live)
+                outbox, live.outbox = live.outbox, []
+                for effect in outbox:
+                    await self._perform(live, effect)
+
+    def _let_go(self) -> bool:
+        """Stop the tree when nothing can happen any more without a human or other limits; whether it was stopped."""
+        if self._working or self._expected:
+            return False
         humans = any(live.humans() for live in self._runs.values())
-        if self._timers and not (humans and self._park):
-            return
-        if humans and not self._park:
-            return
-        reason = self._limit() or ("waiting" if humans else "stuck")
+        if (self._timers or humans) and not (humans and self._park):
+            return False
+        reason = self._ledger.reached() or self._engine_stops() or ("waiting" if humans else "stuck")
         for live in reversed(self._runs.values()):
             live.core.stop(self._clock.now(), reason)
-            self._flush(live)
+        return True
 
-    def _limit(self) -> str:
-        spent = self._spent()
-        if any(live.core.queued for live in self._runs.values()):
-            if self._limits.max_turns is not None and spent.turns >= self._limits.max_turns:
-                return "max_turns"
-            if self._limits.max_cost is not None and spent.cost >= self._limits.max_cost:
-                return "max_cost"
+    def _engine_stops(self) -> str:
         return next((reason for live in self._runs.values() if (reason := live.core.wants_stop)), "")
-
-    def _spent(self) -> Usage:
-        return sum((live.core.spent for live in self._runs.values()), NO_USAGE)
-
-    def _room(self, core: Core, agent: str, again: bool) -> bool:
-        """Whether a turn of *agent* may start now, under the limits of the whole tree."""
-        if self._closing:
-            return False
-        limits = self._limits
-        if (
-            limits.max_parallel is not None
-            and core.takes_a_slot(agent)
-            and sum(other.core.busy for other in self._runs.values()) >= limits.max_parallel
-        ):
-            return False
-        if limits.max_turns is None and limits.max_cost is None:
-            return True
-        spent = self._spent()
-        if limits.max_cost is not None and spent.cost >= limits.max_cost:
-            return False
-        return again or limits.max_turns is None or spent.turns < limits.max_turns or core.kind(agent) == "topology"
 
     # -- a run --------------------------------------------------------------------------------------------------------
 
@@ -307,6 +303,9 @@ class Shell:
     def _render(self, core: Fold, turn: Turn) -> str:
         return render(core, turn, self._place.read_file, partial(self._place.how_far, core.run))
 
+    def _room(self, core: Core, agent: str, again: bool) -> bool:
+        return not self._closing and self._ledger.admits(core, agent, again)
+
     def _pump(self, live: Live) -> None:
         core = live.core
         live.outbox += core.pump(self._clock.now(), partial(self._room, core))
@@ -314,40 +313,12 @@ class Shell:
             live.told = True
             live.outbox.append(Told())
 
-    def _flush(self, live: Live) -> None:
-        """Perform what waits in the outbox, now if all before it is durable, else after the next sync."""
-        if live.syncing or not (live.outbox or not live.writer.is_durable(live.core.seq)):
-            return
-        if live.reap is None and live.writer.is_durable(live.core.seq):
-            self._show(live)
-            outbox, live.outbox = live.outbox, []
-            self._perform_all(live, outbox)
-        else:
-            live.syncing = True
-            self._group.create_task(self._sync(live))
-
-    async def _sync(self, live: Live) -> None:
-        if live.reap is not None:
-            launched, live.reap = live.reap, None
-            await self._turns.reap(live.run, launched)
-        while live.outbox or not live.writer.is_durable(live.core.seq):
-            outbox, live.outbox = live.outbox, []
-            await live.writer.durable(live.core.seq)
-            self._show(live)
-            self._perform_all(live, outbox)
-        live.syncing = False
-        self._ring()
-
     def _show(self, live: Live) -> None:
         if self._observe is not None:
             while live.unseen and live.writer.is_durable(live.unseen[0].seq):
                 self._observe(live.run, live.unseen.popleft())
 
-    def _perform_all(self, live: Live, outbox: list[Effect | Cut | Told]) -> None:
-        for effect in outbox:
-            self._perform(live, effect)
-
-    def _perform(self, live: Live, effect: Effect | Cut | Told) -> None:
+    async def _perform(self, live: Live, effect: Effect | Cut | Told) -> None:
         match effect:
             case Start():
                 self._start(live, effect)
@@ -356,12 +327,12 @@ class Shell:
             case Wait(cause=cause, again=again):
                 self._wait(live, cause, again.turn, again.due, again.ask)
             case ReadPlan(cause=cause):
-                self._happen(0, lambda: self._read_plan(live, cause))
+                self._happen(0, partial(self._read_plan, live, cause))
             case Cut(turn=turn):
                 if (session := live.sessions.get(turn)) is not None:
-                    self._group.create_task(session.interrupt())
+                    self._own(self._loop.create_task(session.interrupt()))
             case Told():
-                self._tell(live)
+                await self._tell(live)
 
     # -- effects ------------------------------------------------------------------------------------------------------
 
@@ -381,13 +352,17 @@ class Shell:
         self._working += not human
         task = self._loop.create_task(self._attempt(live, start, agent, self._starts))
         live.attempts[name] = task
-        self._attempts.add(task)
-        task.add_done_callback(self._attempts.discard)
+        self._own(task)
         if human and agent.timeout is not None:
             due = live.core.turns[name].asked + agent.timeout
             reason = f"nobody answered within {agent.timeout:g} s"
             failed = Failed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
             self._later(due, lambda: self.hear(live, failed))
+
+    def _own(self, task: asyncio.Task[None]) -> None:
+        """Keep *task*: it is ended, and waited for, before this owner is gone."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _attempt(self, live: Live, start: Start, agent: AgentPlan, order: int) -> None:
         name, attempt = start.ask.turn, start.attempt
@@ -545,7 +520,7 @@ class Shell:
         live.core.reloaded(self._clock.now(), cause, answer)
         self._pump(live)
 
-    def _tell(self, live: Live) -> None:
+    async def _tell(self, live: Live) -> None:
         """The run is over: its parent hears of it."""
         finished = live.core.finished
         if live.parent is None or finished is None:
@@ -562,10 +537,10 @@ class Shell:
 
         def hear() -> None:
             parent.children.pop(name, None)
-            self._runs.pop(live.run, None)
-            self._retired.append(live.writer)
+            self._runs.pop(live.run, None)  # from here on what it spent is part of what its parent spent
             self.hear(parent, said)
 
+        await live.writer.close()
         self._happen(self._starts, hear)
 
     async def _interrupt(self, root: Live) -> None:
@@ -583,16 +558,12 @@ class Shell:
                 live.core.stop(now, "interrupted")
             await live.writer.durable(live.core.seq)
 
-    async def _close_retired(self) -> None:
-        while self._retired:
-            await self._retired.pop().close()
-
     async def _end_attempts(self) -> None:
         """End what still runs, and wait until it has: an attempt never outlives its owner's time with the run."""
-        while self._attempts:
-            for task in self._attempts:
+        while self._tasks:
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.wait(self._attempts)
+            await asyncio.wait(self._tasks)
 
     def _drain_events(self) -> None:
         """Handle what had arrived when the owner let go; nothing new starts."""
@@ -614,10 +585,3 @@ def reply_of(result: Any) -> tuple[str, dict[str, Any]]:
 
 def _digest(prompt: str) -> str:
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _first(error: BaseException) -> BaseException:
-    """The first thing that went wrong; the rest of a group was only ended by it."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -1,0 +1,52 @@
+"""One ledger for a root run and all its child runs: what was spent, and what that still allows."""
+
+from collections.abc import Mapping
+
+from coterie.journal.records import NO_USAGE, Usage
+from coterie.planning.plan import Limits
+from coterie.runs.core import Core
+from coterie.runs.live import Live
+
+
+class Ledger:
+    """What the runs of one tree have spent together, held against the owner's limits.
+
+    A child run's spending is its own while it lives, and its parent's once the parent has its result.
+
+    Args:
+        runs: The runs that are driven, by id; looked at anew each time.
+    """
+
+    def __init__(self, limits: Limits, runs: Mapping[str, Live]) -> None:
+        self._limits, self._runs = limits, runs
+
+    def spent(self) -> Usage:
+        """What the tree has used so far."""
+        return sum((live.core.spent for live in self._runs.values()), NO_USAGE)
+
+    def admits(self, core: Core, agent: str, again: bool) -> bool:
+        """Whether a turn of *agent* may start in *core* now; *again*: it is a further attempt, and no new turn."""
+        limits = self._limits
+        if (
+            limits.max_parallel is not None
+            and core.takes_a_slot(agent)
+            and sum(live.core.busy for live in self._runs.values()) >= limits.max_parallel
+        ):
+            return False
+        if limits.max_turns is None and limits.max_cost is None:
+            return True
+        spent = self.spent()
+        if limits.max_cost is not None and spent.cost >= limits.max_cost:
+            return False
+        return again or limits.max_turns is None or spent.turns < limits.max_turns or core.kind(agent) == "topology"
+
+    def reached(self) -> str:
+        """The limit that keeps what stands in line from starting, `max_turns` or `max_cost`; empty if none does."""
+        if not any(live.core.queued for live in self._runs.values()):
+            return ""
+        spent = self.spent()
+        if self._limits.max_turns is not None and spent.turns >= self._limits.max_turns:
+            return "max_turns"
+        if self._limits.max_cost is not None and spent.cost >= self._limits.max_cost:
+            return "max_cost"
+        return ""
