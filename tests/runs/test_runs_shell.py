@@ -335,6 +335,9 @@ class _FullWriter:
     def is_durable(self, seq: int) -> bool:
         return seq <= self._safe
 
+    def sync(self) -> bool:
+        return False
+
     async def durable(self, seq: int) -> None:
         await asyncio.sleep(0)
         if seq > self._most:

@@ -31,6 +31,15 @@ class Writer(Protocol):
     def is_durable(self, seq: int) -> bool:
         """Whether everything up to *seq* would survive a power cut now."""
 
+    def sync(self) -> bool:
+        """Make everything appended so far durable at once, if that is quick here; False: await `durable` instead.
+
+        For an owner who has nothing to do until it is: it saves two turns of the event loop.
+
+        Raises:
+            JournalFailed, Fenced: As `durable` does.
+        """
+
     async def durable(self, seq: int) -> None:
         """Return once everything up to *seq* would survive a power cut.
 

@@ -111,6 +111,10 @@ class MemoryWriter:
         """Whether *seq* was appended; memory knows no later."""
         return seq <= self.last
 
+    def sync(self) -> bool:
+        """Nothing is left to do."""
+        return True
+
     async def durable(self, seq: int) -> None:
         """Return at once."""
         if seq > self.last:

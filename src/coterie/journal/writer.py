@@ -91,6 +91,15 @@ class JsonlWriter:
         """Whether everything up to *seq* would survive a power cut now."""
         return seq <= self._durable
 
+    def sync(self) -> bool:
+        """Make everything durable here and now, while the disk is quick; see `coterie.journal.base.Writer`."""
+        if self._exiled or self._committing:
+            return False
+        self._write_here()
+        if self._failed:
+            raise self._failed
+        return True
+
     async def durable(self, seq: int) -> None:
         """Return once everything up to *seq* would survive a power cut; see `coterie.journal.base.Writer`."""
         if self._failed:

@@ -226,11 +226,9 @@ class Shell:
                 if live.reap is not None:
                     launched, live.reap = live.reap, None
                     await self._turns.reap(live.run, launched)
-            syncs = [live.writer.durable(live.core.seq) for live in waiting if not live.is_durable]
-            if len(syncs) == 1:
-                await syncs[0]
-            elif syncs:
-                await asyncio.gather(*syncs)
+            slow = [live for live in waiting if not live.is_durable and not live.writer.sync()]
+            if slow:
+                await asyncio.gather(*(live.writer.durable(live.core.seq) for live in slow))
             for live in waiting:
                 self._show(live)
                 outbox, live.outbox = live.outbox, []

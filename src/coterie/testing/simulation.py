@@ -374,6 +374,9 @@ class _Writer:
             self._world.synced_to(self._run, self.last)
         return seq <= self._world.synced.get(self._run, 0)
 
+    def sync(self) -> bool:
+        return False
+
     async def durable(self, seq: int) -> None:
         while not self.is_durable(seq):
             upto = self.last
