@@ -132,11 +132,7 @@ class Core(Fold):
             case Note():
                 self.write(now, command.record, cause)
             case Cancel():
-                turn = self.turns.get(command.turn)
-                if turn is not None and turn.status == "ended":
-                    del self.todo[cause]  # it ended first: nothing to do
-                    return
-                effects += self._halt(turn, command.turn)
+                effects += self._halt(self.turns.get(command.turn), command.turn)
                 self.write(now, TurnCancelled(turn=command.turn, reason=command.reason), cause)
             case Finish():
                 finished = RunFinished(outcome=command.outcome, result=command.result, reason=command.reason)

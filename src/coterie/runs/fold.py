@@ -7,7 +7,7 @@ Every command has the identity (seq of the record that caused it, index). The re
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from coterie.engines.commands import Ask, Command, Engine, Note, Reload, Stop
+from coterie.engines.commands import Ask, Cancel, Command, Engine, Note, Reload, Stop
 from coterie.errors import ReplayMismatch
 from coterie.journal.records import (
     NO_USAGE,
@@ -65,6 +65,7 @@ class Fold:
         self._at_once: deque[Cause] = deque()
         self._asks: deque[Cause] = deque()
         self._fresh: list[Cause] = []
+        self._cancels: dict[str, Cause] = {}
         self._waiting: dict[str, Cause] = {}
         """What is decided for each turn that does not run: its Ask, its Again, or the Note of its failure."""
 
@@ -164,6 +165,12 @@ class Fold:
                 self._fresh.append(cause)
             case Stop():
                 self.stopping = cause
+            case Cancel(turn=turn):
+                if turn in self.turns and self.turns[turn].status == "ended":
+                    del self.todo[cause]  # it ended first: nothing to do
+                else:
+                    self._at_once.append(cause)
+                    self._cancels[turn] = cause
             case Note(record=TurnFailed(turn=turn)):
                 self._at_once.append(cause)
                 self._waiting[turn] = cause
@@ -205,6 +212,7 @@ class Fold:
         return turn
 
     def _end_turn(self, record: TurnFinished | TurnFailed | TurnCancelled) -> None:
+        self.todo.pop(self._cancels.pop(record.turn, (0, 0)), None)
         waiting = self._waiting.pop(record.turn, None)
         if waiting is not None:  # a retry that was waiting, or a start that never came, is void
             command = self.todo.pop(waiting, None)
