@@ -67,6 +67,15 @@ def test_inputs_come_in_the_source_order_of_the_arrows() -> None:
     assert asks(flow.step(finished("y#1"))) == [("z#1", ["y#1", "x#1"])]
 
 
+def test_an_arrow_that_did_not_fire_gives_no_place() -> None:
+    """Rule 2: the order is that of the arrows which brought the marks, not of all that lead into the node."""
+    flow = make_flow(group("a -> z", "a.n >= 2"), group("b -> z"), group("a -> z"))
+    flow.step(start())
+    flow.step(finished("a#1", n=1))
+
+    assert asks(flow.step(finished("b#1"))) == [("z#1", ["b#1", "a#1"])]
+
+
 def test_a_source_with_two_arrows_marks_once() -> None:
     """Rule 2: the same result is not shown twice."""
     flow = make_flow(group("a -> b", "a.n >= 1"), group("a -> b", "a.n >= 0"))

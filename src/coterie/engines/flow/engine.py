@@ -196,7 +196,7 @@ class Flow:
         for i in fire:
             self._counters.fire(i)
             for target in self._groups[i].targets:
-                self._ready.mark(target, node)
+                self._ready.mark(target, i)
         if fire:
             self._ends.discard(node)
         else:

@@ -23,19 +23,19 @@ class Readiness:
         self._names = list(graph.rank)
         self._running = 0  # bit masks by rank
         self._marked = 0
-        self._marks: dict[str, set[str]] = {}
+        self._marks: dict[str, set[int]] = {}  # the groups on whose arrows they came
         self._waiting: dict[int, list[int]] = {}  # by the rank of whom they wait for
         self._due: set[int] = set()  # ranks to look at
 
-    def mark(self, node: str, source: str | None = None) -> None:
-        """Mark *node* on the arrow from *source*, or as an entry. Marks on one arrow do not add up."""
+    def mark(self, node: str, group: int | None = None) -> None:
+        """Mark *node* on its arrow of *group*, or as an entry. Marks on one arrow do not add up."""
         if node not in self._marks:
             rank = self._rank[node]
             self._marks[node] = set()
             self._marked |= 1 << rank
             self._due.add(rank)
-        if source is not None:
-            self._marks[node].add(source)
+        if group is not None:
+            self._marks[node].add(group)
 
     def end(self, node: str) -> None:
         """Let *node* be in flight no more: its turn has ended and its groups are judged."""
@@ -52,7 +52,7 @@ class Readiness:
     def start(self, busy: Container[str]) -> Iterator[tuple[str, list[str]]]:
         """Start what may start, in rank order, but no node whose agent is *busy*.
 
-        Gives each with the sources that marked it, in the source order of the arrows.
+        Gives each with the sources that marked it, in the source order of the arrows that fired.
         """
         due, self._due = sorted(self._due), set()
         for rank in due:
@@ -65,7 +65,7 @@ class Readiness:
                 continue
             self._marked ^= bit
             self._running |= bit
-            yield node, self._sources(node, self._marks.pop(node))
+            yield node, self._sources(self._marks.pop(node))
 
     def _awaited(self, node: str, rank: int) -> int | None:
         """The rank of one node that *node* has to wait for, or None. Its own mark is still there."""
@@ -79,7 +79,6 @@ class Readiness:
         lowest = (marked & -marked).bit_length() - 1
         return lowest if 0 <= lowest < rank else None
 
-    def _sources(self, node: str, marks: set[str]) -> list[str]:
-        if len(marks) < 2:
-            return list(marks)
-        return list(dict.fromkeys(source for _, source in self._graph.arrows_into(node) if source in marks))
+    def _sources(self, marks: set[int]) -> list[str]:
+        groups = self._graph.groups
+        return list(dict.fromkeys([groups[i].source for i in sorted(marks)]))
