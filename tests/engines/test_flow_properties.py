@@ -72,10 +72,10 @@ class ByTheBook:
     def __init__(self, graph: FlowGraph) -> None:
         self.graph = graph
         self.running: set[str] = set()
-        self.marks: dict[str, set[str]] = {}
+        self.marks: dict[str, set[int]] = {}
 
-    def mark(self, node: str, source: str | None = None) -> None:
-        self.marks.setdefault(node, set()).update([source] if source else [])
+    def mark(self, node: str, group: int | None = None) -> None:
+        self.marks.setdefault(node, set()).update([] if group is None else [group])
 
     def end(self, node: str) -> None:
         self.running.discard(node)
@@ -92,7 +92,7 @@ class ByTheBook:
                 marks = self.marks.pop(node)
                 self.running.add(node)
                 arrows = self.graph.arrows_into(node)
-                yield node, list(dict.fromkeys(source for _, source in arrows if source in marks))
+                yield node, list(dict.fromkeys(source for i, source in arrows if i in marks))
 
 
 SEEDS = st.integers(0, 10_000)
