@@ -73,9 +73,10 @@ class Fields:
 
     def word(self, name: str) -> str:
         """A text without blanks, such as a name or `openai/gpt-4o`; empty when the field is not there."""
+        missing = UNREADABLE if name in self else ""
         value = self.value(name, "one word")
         if value is None:
-            return ""
+            return missing
         if isinstance(value, ListValue | Block) or (isinstance(value, Words) and not value.one):
             self.wrong(name, value, "one word")
             return UNREADABLE
