@@ -1,7 +1,8 @@
 """What a run costs per turn, beside `asyncio.create_task` + `await` of the same stub.
 
 Chain and fan-out of 100 and 10,000 turns, with the journal in memory and durable on disk; the durable chain beside one
-bare `write` + `fdatasync` a turn. Every figure is the median of several rounds in which both sides take turns.
+bare `write` + `fdatasync` a turn; the resume of a run of 10,000 turns. Every figure is the median of several rounds in
+which all sides take turns.
 
     python benchmarks/turns.py
 """
@@ -14,6 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from coterie.backends.base import Answer, OnEvent, Request
@@ -68,13 +70,13 @@ def plan(names: list[str], groups: tuple[ArrowGroup, ...]) -> Plan:
     return Plan(name="bench", agents=agents, coordination=FlowPlan(mentions=tuple(names), groups=groups))
 
 
-def shell(store: object) -> Shell:
+def shell(store: object, limits: Limits | None = None) -> Shell:
     return Shell(
         store=store,  # type: ignore[arg-type]
         turns=Stub(),
         make_engine=make_engine,
         clock=SystemClock(),
-        limits=Limits(max_parallel=None),
+        limits=limits or Limits(max_parallel=None),
     )
 
 
@@ -123,35 +125,47 @@ def rounds(count: int, *sides: Callable[[], float]) -> list[float]:
     return [statistics.median(column) for column in zip(*got, strict=True)]
 
 
+def resumed(team: Plan, n: int, folder: Path) -> float:
+    """Seconds from opening the journal of a run of *n* turns, all but one done, to its end."""
+    with tempfile.TemporaryDirectory(dir=folder) as root:
+        asyncio.run(shell(JsonlStore(Path(root)), Limits(max_turns=n - 1, max_parallel=None)).start("r", team, {}))
+        return timed(lambda: asyncio.run(shell(JsonlStore(Path(root))).resume("r", team)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--folder", type=Path, default=Path.cwd(), help="where durable journals are written")
     given = parser.parse_args()
-    per_turn: dict[tuple[str, int], float] = {}
     for shape, make in (("chain", chain), ("fan-out", fan_out)):
-        for n in (100, 10_000):
-            team = make(n)
-            count = given.rounds * 3 if n == 100 else given.rounds
-            limit, memory = rounds(
-                count, lambda n=n, s=shape: bare(n, parallel=s != "chain"), lambda n=n, t=team: in_memory(t, n)
-            )
-            per_turn[shape, n] = memory
-            print(
-                f"{shape:8} {n:6}  task+await {limit * 1e6:7.2f} µs  memory {memory * 1e6:7.2f} µs a turn"
-                f"  = {memory / limit:5.2f}x (≤ 12)"
-            )
-        print(f"{shape:8} cost per turn at 10,000 / at 100 = {per_turn[shape, 10_000] / per_turn[shape, 100]:.2f} (≤ 1.3)")
+        cost = {n: memory_beside_tasks(shape, make(n), n, given.rounds) for n in (100, 10_000)}
+        print(f"{shape:8} cost per turn at 10,000 / at 100 = {cost[10_000] / cost[100]:.2f} (≤ 1.3)")
     for n in (100, 1_000):
         team = fan_out(n)
-        memory, disk = rounds(
-            given.rounds * 2, lambda n=n, t=team: in_memory(t, n), lambda n=n, t=team: durable(t, n, given.folder)
-        )
-        print(f"fan-out  {n:6}  memory {memory * 1e6:7.2f} µs  durable {disk * 1e6:7.2f} µs a turn = {disk / memory:.2f}x (≤ 2)")
-    n = 300
-    team = chain(n)
-    sync, disk = rounds(given.rounds, lambda: bare_sync(n, given.folder), lambda: durable(team, n, given.folder))
-    print(f"chain    {n:6}  one fdatasync {sync * 1e6:7.1f} µs  durable {disk * 1e6:7.1f} µs a turn = {disk / sync:.2f}x (≤ 1.5)")
+        memory, disk = rounds(given.rounds * 2, partial(in_memory, team, n), partial(durable, team, n, given.folder))
+        print(f"fan-out  {n:6}  memory {us(memory)}  durable {us(disk)} a turn = {disk / memory:.2f}x (≤ 2)")
+    team = chain(300)
+    sync, disk = rounds(given.rounds, partial(bare_sync, 300, given.folder), partial(durable, team, 300, given.folder))
+    print(f"chain       300  write+fdatasync {us(sync)}  durable {us(disk)} a turn = {disk / sync:.2f}x (≤ 1.5)")
+    [seconds] = rounds(2, partial(resumed, chain(10_000), 10_000, given.folder))
+    print(f"resume of a run of 10,000 turns: {seconds:.2f} s (≤ 1)")
+
+
+def memory_beside_tasks(shape: str, team: Plan, n: int, count: int) -> float:
+    """Print a run's cost per turn beside tasks that are awaited one by one, and all at once; return it."""
+    count = count * 3 if n == 100 else count
+    one, at_once, memory = rounds(
+        count, partial(bare, n, parallel=False), partial(bare, n, parallel=True), partial(in_memory, team, n)
+    )
+    print(
+        f"{shape:8} {n:6}  create_task+await {us(one)}, all at once {us(at_once)}  memory {us(memory)} a turn"
+        f" = {memory / one:5.2f}x (≤ 12), {memory / at_once:5.2f}x of all at once"
+    )
+    return memory
+
+
+def us(seconds: float) -> str:
+    return f"{seconds * 1e6:6.1f} µs"
 
 
 if __name__ == "__main__":
