@@ -10,24 +10,15 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Engine, Failed, Finish, Note, Reload, Reply
-from coterie.journal.records import (
-    AttemptFailed,
-    AttemptInterrupted,
-    AttemptLaunched,
-    Cause,
-    ConfigChanged,
-    ConfigRejected,
-    Record,
-    RunFinished,
-    RunOwned,
-    RunStarted,
-    RunStopped,
-    TurnCancelled,
-    TurnStarted,
-)
+from coterie.journal import records
+from coterie.journal.records import Cause, Record
 from coterie.planning.plan import AgentPlan, Limits
 from coterie.runs.commands import Again, Effect, Halt, ReadPlan, Start, Turn, Wait
 from coterie.runs.fold import Fold
+
+
+Said = Reply | Failed | Emit | records.AttemptLaunched
+"""What an attempt may say."""
 
 
 class Core(Fold):
@@ -60,17 +51,17 @@ class Core(Fold):
         self.apply(record)
         return record
 
-    def begin(self, now: float, started: RunStarted, limits: Limits) -> None:
+    def begin(self, now: float, started: records.RunStarted, limits: Limits) -> None:
         """Write the first records of a new run."""
         self.write(now, started)
-        self.write(now, RunOwned(epoch=1, limits=limits))
+        self.write(now, records.RunOwned(epoch=1, limits=limits))
 
     def hears(self, turn: str, attempt: int) -> bool:
         """Whether what *attempt* of *turn* says still counts."""
         known = self.turns.get(turn)
         return known is not None and known.status == "running" and known.attempt == attempt and self.is_live
 
-    def accept(self, now: float, said: Reply | Failed | Emit | AttemptLaunched, source: str = "agent") -> Record | None:
+    def accept(self, now: float, said: Said, source: str = "agent") -> Record | None:
         """Turn what an attempt says into a record. None: it is too late, and nothing was written."""
         if not self.hears(said.turn, said.attempt):
             return None
@@ -78,14 +69,14 @@ class Core(Fold):
             case Reply() | Emit():
                 return self.write(now, self.engine.judge(said), source=source)
             case Failed(kind="interrupted"):
-                cut = AttemptInterrupted(turn=said.turn, attempt=said.attempt, reason="interrupted")
+                cut = records.AttemptInterrupted(turn=said.turn, attempt=said.attempt, reason="interrupted")
                 return self.write(now, cut)
             case Failed():
-                failed = AttemptFailed(
+                failed = records.AttemptFailed(
                     turn=said.turn, attempt=said.attempt, kind=said.kind, reason=said.reason, usage=said.usage
                 )
                 return self.write(now, failed)
-            case AttemptLaunched():
+            case records.AttemptLaunched():
                 return self.write(now, said)
 
     # -- what is left to do -----------------------------------------------------------------------------------------
@@ -133,9 +124,9 @@ class Core(Fold):
                 self.write(now, command.record, cause)
             case Cancel():
                 effects += self._halt(self.turns.get(command.turn), command.turn)
-                self.write(now, TurnCancelled(turn=command.turn, reason=command.reason), cause)
+                self.write(now, records.TurnCancelled(turn=command.turn, reason=command.reason), cause)
             case Finish():
-                finished = RunFinished(outcome=command.outcome, result=command.result, reason=command.reason)
+                finished = records.RunFinished(outcome=command.outcome, result=command.result, reason=command.reason)
                 self.write(now, finished, cause)
 
     def _start(self, now: float, cause: Cause) -> Start:
@@ -147,7 +138,7 @@ class Core(Fold):
             turn = msgspec.structs.replace(self.turns[command.turn], attempt=command.attempt)
         ask = turn.ask
         prompt = self._render(self, turn)
-        intent = TurnStarted(
+        intent = records.TurnStarted(
             turn=ask.turn, agent=ask.agent, attempt=turn.attempt, inputs=ask.inputs, prompt=self._digest(prompt)
         )
         self.write(now, intent, cause)
@@ -165,33 +156,29 @@ class Core(Fold):
             self._asks.popleft()
         return bool(self._asks)
 
-    def cancel(self, now: float, turn: str, reason: str) -> list[Effect]:
+    def cancel(self, now: float, turn: str, reason: str, source: str = "operator") -> list[Effect]:
         """Call a turn off on somebody's word, not the engine's; nothing happens if it ended first."""
-        known = self.turns.get(turn)
-        if self.finished is not None or known is None or known.status == "ended":
+        known = self.turns[turn]
+        if self.finished is not None or known.status == "ended":
             return []
         effects = self._halt(known, turn)
-        self.write(now, TurnCancelled(turn=turn, reason=reason), source="operator")
+        self.write(now, records.TurnCancelled(turn=turn, reason=reason), source=source)
         return effects
 
     def cancel_run(self, now: float, reason: str) -> list[Effect]:
         """End this run because its parent does not want it any more."""
-        effects: list[Effect] = []
-        for name, turn in list(self.turns.items()):
-            if turn.status != "ended" and self.finished is None:
-                effects += self._halt(turn, name)
-                self.write(now, TurnCancelled(turn=name, reason=reason))
+        effects = [effect for turn in list(self.turns) for effect in self.cancel(now, turn, reason, "harness")]
         if self.finished is None:
-            self.write(now, RunFinished(outcome="cancelled", reason=reason))
+            self.write(now, records.RunFinished(outcome="cancelled", reason=reason))
         return effects
 
     def stop(self, now: float, reason: str) -> None:
         """Let go of the run, which can be resumed; no attempt may run any more but those of humans and child runs."""
         if self.finished is None and not self.stopped:
             cause, self.stopping = self.stopping, None
-            self.write(now, RunStopped(reason=reason), cause)
+            self.write(now, records.RunStopped(reason=reason), cause)
 
-    def reloaded(self, now: float, cause: Cause, answer: ConfigChanged | ConfigRejected) -> None:
+    def reloaded(self, now: float, cause: Cause, answer: records.ConfigChanged | records.ConfigRejected) -> None:
         """Answer a `ReadPlan`."""
         if cause in self.todo:
             self.write(now, answer, cause)
@@ -204,7 +191,7 @@ class Core(Fold):
         A child run is continued under its id and a human's question stands; any other attempt in flight was cut off
         and is to be asked again.
         """
-        self.write(now, RunOwned(epoch=self.epoch + 1, limits=limits))
+        self.write(now, records.RunOwned(epoch=self.epoch + 1, limits=limits))
         effects: list[Effect] = []
         for name, turn in list(self.turns.items()):
             if turn.status != "running":
@@ -212,7 +199,7 @@ class Core(Fold):
             if self._goes_on(turn.ask.agent):
                 effects.append(Start(ask=turn.ask, attempt=turn.attempt, prompt=self._render(self, turn), resumed=True))
             else:
-                self.write(now, AttemptInterrupted(turn=name, attempt=turn.attempt, reason="crash"))
+                self.write(now, records.AttemptInterrupted(turn=name, attempt=turn.attempt, reason="crash"))
         return effects
 
     def _goes_on(self, agent: str) -> bool:
