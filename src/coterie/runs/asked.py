@@ -9,11 +9,11 @@ from coterie.engines.commands import Ask
 from coterie.errors import NoSuchTurn
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import TurnStarted
-from coterie.planning.plan import Plan, from_json
+from coterie.planning.plan import Plan
 from coterie.runs.commands import Again, Turn
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
-from coterie.runs.launch import first_record
+from coterie.runs.launch import recorded_plan
 from coterie.runs.live import Place
 from coterie.runs.prompts import render
 
@@ -55,7 +55,7 @@ def plan_of(store: JsonlStore, run: str) -> Plan:
     """The plan that *run* was started with; a child run's is part of its parent's."""
     parent, below, attempt = run.rpartition("/")
     if not below:
-        return from_json(first_record(store, run).plan)
+        return recorded_plan(store, run)
     agent = attempt.partition("#")[0]
     child = plan_of(store, parent).agents[agent].child
     assert child is not None

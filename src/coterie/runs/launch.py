@@ -10,9 +10,9 @@ from msgspec import Struct
 from coterie.backends.base import Backend, Request
 from coterie.clock import Clock, SystemClock
 from coterie.diagnostics import error
-from coterie.errors import TopologyError
+from coterie.errors import JournalUnreadable, RunIsFinished, TopologyError, UsageError
 from coterie.ids import new_run_id
-from coterie.journal.jsonl import JsonlStore
+from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import NO_USAGE, RunStarted, Usage
 from coterie.planning.plan import AgentPlan, Limits, Plan, from_json
 from coterie.runs import index
@@ -21,6 +21,7 @@ from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
 from coterie.runs.folder import DiskPlace
 from coterie.runs.inbox import Inbox
+from coterie.runs.listing import ENDS, standing
 from coterie.runs.live import Ended, Observe, Waiting
 from coterie.runs.shell import Shell
 from coterie.runs.turns import LocalTurns, Turns
@@ -91,12 +92,14 @@ async def start(
 
     Raises:
         TopologyError: If an agent has nobody who thinks, or nothing says who is asked.
+        UsageError: If the name of the topology's folder cannot be written down.
         JournalFailed: If the journal could not be written.
 
     Cancelling the task interrupts the run: attempts are ended, the outcome is `stopped`, `interrupted`.
     """
     if turns is None:
         require_backends(plan)
+    _check_name(plan.folder)
     run, clock = run_id or new_run_id(), clock or SystemClock()
     cwd = (cwd or Path.cwd()).resolve()
     store = JsonlStore(state_dir)
@@ -134,11 +137,19 @@ async def resume(
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished, JournalUnreadable: If it cannot be taken over.
         ReplayMismatch: If the plan or today's engine decides otherwise than the journal says.
+        TopologyError: If *reload* has nobody who thinks for an agent.
+        UsageError: If the folder it was started in is gone: every turn would fail for good.
     """
     store, clock = JsonlStore(state_dir), clock or SystemClock()
     first = first_record(store, run)
-    plan = reload or from_json(first.plan)
+    if (state := standing(store.folder(run))) in ENDS:
+        raise RunIsFinished(run, state)
+    plan = reload or recorded_plan(store, run)
+    if turns is None:
+        require_backends(plan)
     cwd = Path(first.cwd) if first.cwd else Path.cwd()
+    if not cwd.is_dir():
+        raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
     shell = Shell(
         store=store,
         turns=turns or local_turns(human),
@@ -160,7 +171,7 @@ def replay(run: str, *, state_dir: Path) -> ReplayReport:
         ReplayMismatch: If an engine decides otherwise than its journal says.
     """
     store = JsonlStore(state_dir)
-    return _replay(store, run, from_json(first_record(store, run).plan))
+    return _replay(store, run, recorded_plan(store, run))
 
 
 def first_record(store: JsonlStore, run: str) -> RunStarted:
@@ -169,13 +180,24 @@ def first_record(store: JsonlStore, run: str) -> RunStarted:
     Raises:
         NoSuchRun, JournalUnreadable: If there is none to read.
     """
-    from coterie.errors import JournalUnreadable
-
     first = next(store.read(run), None)
     if not isinstance(first, RunStarted):
-        place = str(store.folder(run) / "journal.jsonl")
+        place = str(store.folder(run) / JOURNAL)
         raise JournalUnreadable(place, 1, "it does not begin with run.started, so the run never began; start it anew")
     return first
+
+
+def recorded_plan(store: JsonlStore, run: str) -> Plan:
+    """The plan that the root run *run* was started with.
+
+    Raises:
+        NoSuchRun, JournalUnreadable: If there is none to read.
+    """
+    try:
+        return from_json(first_record(store, run).plan)
+    except ValueError as error:
+        reason = f"the plan in it is damaged, or of another coterie ({error})"
+        raise JournalUnreadable(str(store.folder(run) / JOURNAL), 1, reason) from error
 
 
 def local_turns(human: AskHuman | None = None) -> LocalTurns:
@@ -202,6 +224,13 @@ def require_backends(plan: Plan) -> None:
             "with --backend, or try it without a model: --rehearse"
         )
         raise TopologyError([error("no-backend", message, hint=hint)])
+
+
+def _check_name(folder: str) -> None:
+    try:
+        folder.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the name of the folder {folder!r} is not UTF-8 text: rename it, then run") from None
 
 
 def _silent(plan: Plan, path: str) -> list[str]:
@@ -247,6 +276,8 @@ async def _drive(shell: Shell, store: JsonlStore, run: str, main: Any, limits: L
         try:
             ended = await task
         except asyncio.CancelledError:
+            if not shell.runs:
+                raise  # it never began
             ended = shell.ended(next(iter(shell.runs.values())))
         current = asyncio.current_task()
         if current is not None:

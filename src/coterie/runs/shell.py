@@ -254,8 +254,8 @@ class Shell:
 
     def _open(self, run: str, plan: Plan, given: dict[str, Any] | None, parent: tuple[Live, Start] | None) -> Live:
         """Claim *run* and begin or continue it; *given* is its input, None if it must be there already."""
-        writer = self._store.claim(run)
         engine, agents = self._make_engine(plan)
+        writer = self._store.claim(run)
 
         def append(record: Record) -> None:
             writer.append((record,))
@@ -263,13 +263,12 @@ class Shell:
                 live.unseen.append(record)
 
         core = Core(run, engine, agents, append, self._render, _digest)
-        live = Live(run, plan, core, writer, parent)
+        self._runs[run] = live = Live(run, plan, core, writer, parent)  # whatever comes now, its journal is given up
         now = self._clock.now()
         if writer.last:
             core.fold(self._store.read(run))
             if core.finished is not None and parent is None:
                 raise RunIsFinished(run, core.finished.outcome)
-            self._runs[run] = live
             if core.finished is None:
                 if writer.repaired is not None:
                     core.write(now, writer.repaired)
@@ -279,7 +278,6 @@ class Shell:
                     if turn.cancelled:
                         self._call_off(live, name)
         else:
-            self._runs[run] = live
             core.begin(now, self._first_record(live, engine, given or {}), self._limits)
         self._pump(live)
         return live
@@ -355,7 +353,7 @@ class Shell:
             due = live.core.turns[name].asked + agent.timeout
             reason = f"nobody answered within {agent.timeout:g} s"
             failed = Failed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
-            self._later(due, lambda: self.hear(live, failed))
+            self._later(live, due, lambda: self.hear(live, failed))
 
     def _own(self, task: asyncio.Task[None]) -> None:
         """Keep *task*: it is ended, and waited for, before this owner is gone."""
@@ -493,14 +491,14 @@ class Shell:
             self._timers -= 1
             self._due(live, cause)
 
-        self._later(due, ring)
+        self._later(live, due, ring)
 
     def _due(self, live: Live, cause: Cause) -> None:
         live.core.due(cause)
         self._pump(live)
 
-    def _later(self, due: float, event: Callable[[], object]) -> None:
-        wait = due - self._clock.now()
+    def _later(self, live: Live, due: float, event: Callable[[], object]) -> None:
+        wait = due - max(self._clock.now(), live.core.at)  # *due* counts in the journal's time, which never goes back
         if wait <= 0:
             self._happen(0, event)
         else:
