@@ -13,6 +13,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,21 @@ import msgspec
 from msgspec import Struct
 
 from coterie.engines.commands import Emit, Reply
+from coterie.errors import JournalFailed, UsageError
 from coterie.ids import new_message_id
+from coterie.journal.jsonl import JsonlStore
 from coterie.journal.lock import is_held
 from coterie.journal.records import AttemptFailed, EventInvalid, MessageRefused, OperatorSaid
 from coterie.runs.folder import control
+from coterie.runs.listing import history
 from coterie.runs.live import Live
 from coterie.runs.shell import Shell
 
 ANSWER_WITHIN = 10.0
 """Seconds for which a sender waits for the verdict of a living owner."""
+WAITS = "the message waits in its inbox for `coterie resume`"
+LOOK_EVERY = 2.0
+"""Seconds between two looks of an owner at its inbox, for messages whose doorbell could not be rung."""
 SOCKET_PATH_MOST = 100
 """Bytes; longer socket paths do not bind."""
 
@@ -75,24 +82,47 @@ def interrupt(folder: Path, turn: str | None = None) -> Verdict:
 
 
 def send(folder: Path, message: Message) -> Verdict:
-    """Put *message* into the inbox of the run in *folder* and, if its owner lives, wait for the verdict."""
+    """Put *message* into the inbox of the run in *folder* and, if its owner lives, wait for the verdict.
+
+    Raises:
+        UsageError: If it holds bytes that are no UTF-8 text.
+        OSError: If it cannot be put there.
+    """
+    try:
+        data = msgspec.json.encode(message)
+    except UnicodeEncodeError:
+        raise UsageError("the message is not UTF-8 text, and nothing was sent") from None
     inbox = folder / "inbox"
     inbox.mkdir(exist_ok=True)
     path = inbox / f"{message.id}.json"
     part = inbox / f".{message.id}.part"
     with part.open("wb") as file:
-        file.write(msgspec.json.encode(message))
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     part.rename(path)
     deadline = time.monotonic() + ANSWER_WITHIN
-    while is_held(folder / "lock"):
+    while is_held(folder / "lock") and path.exists():
         if (verdict := _ring(folder, message.id, deadline)) is not None:
             return verdict
         if time.monotonic() >= deadline:
-            return Verdict(status="queued", detail="the run's owner does not answer; the message stays in its inbox")
+            return Verdict(
+                status="queued", detail="the run's owner does not answer now; it looks into its inbox itself"
+            )
         time.sleep(0.05)
-    return Verdict(status="queued", detail="nobody runs it now; the message waits in its inbox for `coterie resume`")
+    if path.exists():
+        return Verdict(status="queued", detail=f"nobody runs it now; {WAITS}")
+    return _recorded(folder, message.id)  # its owner took it without the bell
+
+
+def _recorded(folder: Path, name: str) -> Verdict:
+    """What the journal says of the message *name*."""
+    for _, record in history(JsonlStore(folder.parent.parent), folder.name):
+        if getattr(record, "message", "") == name:
+            if isinstance(record, MessageRefused):
+                return Verdict(status="refused", detail=record.reason)
+            return Verdict(status="accepted")
+    return Verdict(status="refused", detail="the run was over before it was read")
 
 
 def _ring(folder: Path, name: str, deadline: float) -> Verdict | None:
@@ -113,7 +143,9 @@ def _ring(folder: Path, name: str, deadline: float) -> Verdict | None:
 
 
 class Inbox:
-    """The owner's side: takes what lies there at the start, and what the doorbell announces.
+    """The owner's side: takes what lies there, at once when the doorbell rings and otherwise at the next look.
+
+    Without a doorbell (no folder for sockets, or its socket was cleared away) messages take a little longer.
 
     Args:
         folder: The root run's folder.
@@ -125,44 +157,71 @@ class Inbox:
         self._folder, self._shell, self._now = folder, shell, now
         self._server: asyncio.Server | None = None
         self._socket = _socket_path(folder)
+        self._looking: asyncio.Task[None] | None = None
+        self._taken: dict[str, asyncio.Task[Verdict]] = {}
+        """The messages that were taken, by id: a sender who was slower than a look is still told."""
 
     async def open(self) -> None:
-        """Hang out the doorbell and take what waits."""
-        (self._folder / "inbox").mkdir(exist_ok=True)
-        self._socket.unlink(missing_ok=True)
-        try:
+        """Hang out the doorbell, take what waits and look for more from now on."""
+        with suppress(OSError):  # then messages are found by looking
+            (self._folder / "inbox").mkdir(exist_ok=True)
+            self._socket.unlink(missing_ok=True)
             self._server = await asyncio.start_unix_server(self._answer, path=str(self._socket))
-        except OSError:
-            self._server = None  # messages are then found by looking, below
-        found = {"socket": str(self._socket), "pid": os.getpid()}
-        part = self._folder / ".control.part"
-        part.write_text(json.dumps(found))
-        part.rename(self._folder / "control.json")
-        for path in sorted((self._folder / "inbox").glob("*.json"), key=lambda path: path.stat().st_mtime_ns):
-            await self._deliver(path)
+            part = self._folder / ".control.part"
+            part.write_text(json.dumps({"socket": str(self._socket), "pid": os.getpid()}))
+            part.rename(self._folder / "control.json")
+        await self._look()
+        self._looking = asyncio.create_task(self._keep_looking())
 
     async def close(self) -> None:
-        """Take the doorbell down. Idempotent."""
+        """Take down what was hung out here, and nothing of another owner's. Idempotent."""
+        for task in [*self._taken.values(), *([self._looking] if self._looking else [])]:
+            task.cancel()
         if self._server is not None:
             self._server.close()
             self._server = None
-        self._socket.unlink(missing_ok=True)
-        (self._folder / "control.json").unlink(missing_ok=True)
+            with suppress(OSError):
+                self._socket.unlink(missing_ok=True)
+                (self._folder / "control.json").unlink(missing_ok=True)
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            await self._look()
+
+    async def _look(self) -> None:
+        """Take what lies in the inbox, in the order it came."""
+        came: dict[str, int] = {}
+        for path in (self._folder / "inbox").glob("*.json"):
+            with suppress(OSError):  # taken meanwhile
+                came[path.stem] = path.stat().st_mtime_ns
+        for name in sorted(came, key=lambda name: (came[name], name)):
+            with suppress(OSError, JournalFailed):  # an owner whose journal fails is ended by its shell
+                await self._take(name)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            name = (await reader.readline()).decode().strip()
-            path = self._folder / "inbox" / f"{Path(name).name}.json"
-            verdict = await self._deliver(path)
+            verdict = await self._take((await reader.readline()).decode().strip())
             writer.write(msgspec.json.encode(verdict) + b"\n")
             await writer.drain()
-        except OSError:
-            pass  # the sender went away; its message was taken all the same
+        except (OSError, ValueError, JournalFailed, asyncio.CancelledError):
+            pass  # nobody waits any more, it was no name, or this owner is over: the sender sees that itself
         finally:
             writer.close()
 
+    async def _take(self, name: str) -> Verdict:
+        """The verdict on the message *name*, which is judged once however often it comes."""
+        path = self._folder / "inbox" / f"{Path(name).name}.json"
+        task = self._taken.get(path.stem)
+        if task is None:
+            task = self._taken[path.stem] = asyncio.create_task(self._deliver(path))
+        verdict = await asyncio.shield(task)
+        if verdict.status != "queued":
+            path.unlink(missing_ok=True)
+        return verdict
+
     async def _deliver(self, path: Path) -> Verdict:
-        """Have the message in *path* judged, wait until that is durable, and delete the file."""
+        """Have the message in *path* judged and wait until that is durable; then its file may go."""
         message = _load(path)
         if isinstance(message, Verdict):
             return message
@@ -176,17 +235,18 @@ class Inbox:
         self._shell.post(judge)
         live, verdict = await judged
         await live.writer.durable(live.core.seq)
-        _remove(path)
         return verdict
 
 
 def take(shell: Shell, message: Message, now: float) -> tuple[Live, Verdict]:
     """Judge *message* and write what it deserves, in one piece; the verdict counts once that is durable."""
     live, turn = _addressee(shell, message)
-    if message.id in live.core.messages:
+    if any(message.id in one.core.messages for one in shell.runs.values()):
         return live, Verdict(status="accepted", detail="it had arrived before")
-    if not live.core.is_live:
+    if live.core.finished is not None:
         return live, Verdict(status="refused", detail="the run is over")
+    if live.core.stopped:
+        return live, Verdict(status="queued", detail=f"its owner is letting go of the run; {WAITS}")
     match message.kind:
         case "answer":
             problem = _answer(shell, live, turn, message)
@@ -253,18 +313,14 @@ def _load(path: Path) -> Message | Verdict:
         return msgspec.json.decode(path.read_bytes(), type=Message)
     except FileNotFoundError:
         return Verdict(status="refused", detail="there is no such message")
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
         path.rename(path.with_suffix(".unreadable"))
         return Verdict(status="refused", detail=f"the message cannot be read: {error}")
 
 
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
-
-
 def _socket_path(folder: Path) -> Path:
     """A path for the doorbell in the per-user runtime directory, short enough to bind."""
-    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16] + ".sock"
+    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16] + ".sock"
     for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):
         if not base or not Path(base).is_dir():
             continue
