@@ -14,9 +14,12 @@ def main() -> int:
 
         print(f"coterie {__version__}")
         return 0
-    from coterie.cli.app import main as run
+    try:
+        from coterie.cli.app import main as run
 
-    return run(arguments)
+        return run(arguments)
+    except KeyboardInterrupt:  # before the command line was there to hear of it
+        return 130
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Files that hold a prompt may be read by their owner only and are gone when the attempt is over.
 """
 
+import json
 import os
 import re
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 
@@ -58,7 +59,7 @@ def surroundings(request: Request) -> Iterator[Surroundings]:
     """
     with ExitStack() as stack:
         folder = _folder(request, stack)
-        turn_file = _private(folder / TURN_FILE, msgspec.json.encode(request.context()), stack)
+        turn_file = _private(folder / TURN_FILE, _as_json(request.context()), stack)
         prompt = request.prompt.encode("utf-8", "replace")
         prompt_file = None
         if _wants_file(request):
@@ -101,6 +102,14 @@ def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: P
     if prompt_file is not None:
         ours["COTERIE_PROMPT_FILE"] = str(prompt_file)
     return env | ours
+
+
+def _as_json(context: dict[str, Any]) -> bytes:
+    """*context*, plain data, as JSON; half a surrogate pair, which UTF-8 cannot carry, becomes `?` as in the prompt."""
+    try:
+        return msgspec.json.encode(context)
+    except UnicodeEncodeError:
+        return json.dumps(context, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _wants_file(request: Request) -> bool:

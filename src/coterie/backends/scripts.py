@@ -59,6 +59,8 @@ def read_script(path: Path, plan: Plan | None = None) -> Script:
         raise UsageError(f"{path}: the script is not UTF-8 text: {error.reason} at byte {error.start}") from None
     except json.JSONDecodeError as error:
         raise UsageError(f"{path}:{error.lineno}:{error.colno}: the script is not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:  # a number or a nesting beyond all bounds
+        raise UsageError(f"{path}: the script cannot be read: {error}") from None
     entries = parse_script(data, str(path))
     if plan is not None:
         known = list(_paths(plan))

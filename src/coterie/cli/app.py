@@ -92,7 +92,8 @@ def _tell(error: Exception) -> int:
         output.complain(f"coterie: {error}")
         return 2 if isinstance(error, UsageError) else 1
     if isinstance(error, OSError):
-        output.complain(f"coterie: {error.filename or 'the system'}: {error.strerror or error}")
+        missing = "the current folder is gone" if isinstance(error, FileNotFoundError) else "the system"
+        output.complain(f"coterie: {error.filename or missing}: {error.strerror or error}")
         return 1
     if os.environ.get("COTERIE_DEBUG"):
         sys.excepthook(type(error), error, error.__traceback__)

@@ -42,7 +42,7 @@ def respond(
     if len(words) > 2:
         raise UsageError("give RUN, perhaps a TURN, and one TEXT: put a text of several words in quotes")
     turn = words[0] if len(words) == 2 else None
-    text = sys.stdin.read() if words[-1] == "-" else words[-1]
+    text = _standard_input() if words[-1] == "-" else words[-1]
     outputs = dict(map(pair, named)) if named else None
     return _tell(inbox.respond(_open(index.find(run, state_dir)), turn, text, outputs), as_json)
 
@@ -59,6 +59,19 @@ def interrupt(
     from coterie.runs import inbox, index
 
     return _tell(inbox.interrupt(_open(index.find(run, state_dir)), turn), as_json)
+
+
+def _standard_input() -> str:
+    from coterie.errors import UsageError
+
+    if sys.stdin is None:
+        raise UsageError("standard input is closed: give the answer as TEXT")
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"the answer on standard input is not UTF-8 text: {error.reason} at byte {error.start}"
+        ) from None
 
 
 def _open(folder: Path) -> Path:

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 from coterie.cli.output import complain
 
 T = TypeVar("T")
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def drive(main: Coroutine[Any, Any, T]) -> T:
     """Run *main* to its end.
 
-    The first Ctrl-C (or SIGTERM) cancels it, so that a run is interrupted in good order and can be resumed; one more
-    ends the process at once.
+    The first Ctrl-C (or SIGTERM, or the terminal's end) cancels it, so that a run is interrupted in good order and can
+    be resumed; one more ends the process at once. Under `nohup` the terminal's end is ignored.
 
     Raises:
         KeyboardInterrupt: If *main* was cancelled and had no outcome to give.
@@ -31,12 +31,14 @@ async def _with_brake(main: Coroutine[Any, Any, T]) -> T:
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(main)
     brake = _Brake(task)
-    for number in SIGNALS:
+    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    heard = [number for number in SIGNALS if not (nohup and number is signal.SIGHUP)]
+    for number in heard:
         loop.add_signal_handler(number, brake.pull, number)
     try:
         return await task
     finally:
-        for number in SIGNALS:
+        for number in heard:
             loop.remove_signal_handler(number)
 
 

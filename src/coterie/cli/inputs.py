@@ -33,7 +33,7 @@ def from_file(path: Path) -> dict[str, Any]:
         return {"prompt": text}
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the input file {path} is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise UsageError(f'the input file {path} must hold a JSON object, {{"name": value, …}}')
@@ -51,5 +51,5 @@ def pair(word: str) -> tuple[str, Any]:
         return name, value
     try:
         return name, json.loads(value)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the value of {name!r} is not JSON: {error}") from None

@@ -1,6 +1,7 @@
 """Where what a command says goes: results to standard output, everything else to standard error.
 
-A reader that goes away (`coterie runs | head -1`) does not disturb a command: what is said after that is dropped.
+A reader that goes away (`coterie runs | head -1`), a disk that is full and a terminal that was closed do not disturb a
+command: what is said after that is dropped, and but for the first case that is told once.
 """
 
 import os
@@ -17,7 +18,13 @@ def say_json(value: Any) -> None:
     """Print *value*, plain data or values of coterie, as one line of JSON."""
     import msgspec
 
-    say(msgspec.json.encode(value, enc_hook=str).decode())
+    try:
+        line = msgspec.json.encode(value, enc_hook=str).decode()
+    except UnicodeEncodeError:  # half a surrogate pair: a file name that is not UTF-8, say; it is written as \\udcff
+        import json
+
+        line = json.dumps(msgspec.to_builtins(value, enc_hook=str), separators=(",", ":"))
+    say(line)
 
 
 def complain(text: str) -> None:
@@ -44,7 +51,9 @@ def _write(stream: TextIO | None, text: str) -> None:
     try:
         stream.write(text)
         stream.flush()
-    except BrokenPipeError:
+    except OSError as error:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            complain(f"coterie: standard output cannot be written: {error.strerror}; what is left of it is dropped")

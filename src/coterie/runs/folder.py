@@ -7,6 +7,7 @@
 """
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -39,20 +40,20 @@ class DiskPlace(Place):
         return self._store.folder(run)
 
     def attempt_folder(self, run: str, turn: str, attempt: int) -> Path:
-        """The folder of an attempt; made when it is first needed."""
-        folder = self._attempt(run, turn, attempt)
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        """The folder of an attempt; whoever first needs it makes it."""
+        return self._store.folder(run) / "turns" / folder_name(attempt_id(turn, attempt))
 
     def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
-        """Append *event* to the attempt's `stream.jsonl`, unsynced: nothing is decided from it."""
-        path = self.attempt_folder(run, turn, attempt) / "stream.jsonl"
-        with path.open("ab") as file:
-            file.write(msgspec.json.encode(event) + b"\n")
+        """Append *event* to the attempt's `stream.jsonl`, unsynced: nothing is decided from it, so it may be lost."""
+        folder = self.attempt_folder(run, turn, attempt)
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / "stream.jsonl").open("ab") as file:
+                file.write(msgspec.json.encode(event) + b"\n")
 
     def how_far(self, run: str, turn: str, attempt: int) -> str:
         """The end of what an attempt had said."""
-        path = self._attempt(run, turn, attempt) / "stream.jsonl"
+        path = self.attempt_folder(run, turn, attempt) / "stream.jsonl"
         try:
             with path.open("rb") as file:
                 file.seek(0, 2)
@@ -81,9 +82,6 @@ class DiskPlace(Place):
         except (OSError, UnicodeDecodeError):
             return None
         return text if len(text) <= READ_MOST else text[:READ_MOST] + f"\n… (cut at {READ_MOST} characters)"
-
-    def _attempt(self, run: str, turn: str, attempt: int) -> Path:
-        return self._store.folder(run) / "turns" / folder_name(attempt_id(turn, attempt))
 
 
 def control(folder: Path) -> dict[str, str]:

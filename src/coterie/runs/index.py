@@ -26,12 +26,16 @@ def path() -> Path:
 
 
 def add(entry: Entry) -> None:
-    """Put a run into the index; a read-only home only means that it is not listed from elsewhere."""
+    """Put a run into the index; a read-only home only means that it is not listed from elsewhere.
+
+    So does no home at all, or a folder whose name is not text.
+    """
     try:
+        line = msgspec.json.encode(entry) + b"\n"
         path().parent.mkdir(parents=True, exist_ok=True)
         with path().open("ab") as file:
-            file.write(msgspec.json.encode(entry) + b"\n")
-    except OSError:
+            file.write(line)
+    except (OSError, RuntimeError, UnicodeEncodeError):
         return
 
 
@@ -73,12 +77,16 @@ def _local(state_dir: Path) -> Iterator[Entry]:
 def _indexed() -> Iterator[Entry]:
     try:
         lines = path().read_bytes().splitlines()
-    except OSError:
+    except (OSError, RuntimeError):
         return
     for line in lines:
         try:
             entry = msgspec.json.decode(line, type=Entry)
-        except (msgspec.DecodeError, msgspec.ValidationError):
+        except (msgspec.DecodeError, UnicodeDecodeError):
             continue  # a torn line costs one listing
-        if (Path(entry.folder) / "journal.jsonl").exists():
+        try:
+            exists = (Path(entry.folder) / "journal.jsonl").exists()
+        except (OSError, ValueError):  # a name too long, a folder that may not be entered: one listing again
+            continue
+        if exists:
             yield entry
