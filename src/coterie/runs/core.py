@@ -16,7 +16,6 @@ from coterie.planning.plan import AgentPlan, Limits
 from coterie.runs.commands import Again, Effect, Halt, ReadPlan, Start, Turn, Wait
 from coterie.runs.fold import Fold
 
-
 Said = Reply | Failed | Emit | records.AttemptLaunched
 """What an attempt may say."""
 
