@@ -19,10 +19,15 @@ class Ledger:
 
     def __init__(self, limits: Limits, runs: Mapping[str, Live]) -> None:
         self._limits, self._runs = limits, runs
+        self._kept = NO_USAGE
 
     def spent(self) -> Usage:
         """What the tree has used so far."""
-        return sum((live.core.spent for live in self._runs.values()), NO_USAGE)
+        return sum((live.core.spent for live in self._runs.values()), self._kept)
+
+    def keep(self, usage: Usage) -> None:
+        """Count what a child run used that was called off: no record of its parent holds it."""
+        self._kept += usage
 
     def admits(self, core: Core, agent: str, again: bool) -> bool:
         """Whether a turn of *agent* may start in *core* now; *again*: it is a further attempt, and no new turn."""

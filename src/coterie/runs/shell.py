@@ -534,7 +534,8 @@ class Shell:
         def hear() -> None:
             parent.children.pop(name, None)
             self._runs.pop(live.run, None)  # from here on what it spent is part of what its parent spent
-            self.hear(parent, said)
+            if self.hear(parent, said) is None:
+                self._ledger.keep(usage)
 
         await live.writer.close()
         self._happen(self._starts, hear)
