@@ -82,7 +82,7 @@ def test_what_only_a_run_refuses_is_a_warning_of_a_valid_file(capsys: pytest.Cap
     assert "warning[cannot-run-group]" in capsys.readouterr().err
 
     assert app.main(["run", "group.at", "--rehearse"]) == 1
-    assert "cannot-run-group" in capsys.readouterr().err
+    assert "error[cannot-run-group]" in capsys.readouterr().err
 
 
 def test_a_prompt_that_lies_outside_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +131,35 @@ def test_show_as_json_is_the_same_value(capsys: pytest.CaptureFixture[str]) -> N
         "max": 10,
         "per": "run",
         "implied": True,
+        "on_max": "forward",
+        "kept": [],
     }
+
+
+def test_show_tells_what_has_no_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    """Attributes at their arrow, then each thing in a sentence; a gate stands on its arrow."""
+    Path("kept.at").write_text(
+        "topology t : [fan-out] {\n"
+        "  agent a { model: m }  agent b { model: m }  agent c { model: m }\n"
+        '  gates { gate g { after: a before: c run: "true" }  gate h { after: c run: "true" } }\n'
+        "  batch { per: ticket }\n"
+        "  flow { a -> [b, c] [race]  b -> b [when b.v == x, max 2, on-max end] }\n"
+        "}\n"
+    )
+    assert app.main(["topology", "show", "kept.at"]) == 0
+
+    assert capsys.readouterr().out == (
+        "t [fan-out]\n"
+        "├─ a (agent, m, no backend chosen)\n"
+        "│    -> [b, c]  [race]\n"
+        "├─ b (agent, m, no backend chosen)\n"
+        '│    -> b  [when b.v == "x", max 2, on-max end]\n'
+        "├─ c (agent, m, no backend chosen)\n"
+        "├─ g (gate, true, on a -> c)\n"
+        "└─ h (gate, true, behind c)\n"
+        "'batch' is kept and has no effect yet\n"
+        "'race' on a -> [b, c] is kept and has no effect yet\n"
+    )
 
 
 def test_show_of_a_file_with_errors_tells_them_and_draws_what_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:

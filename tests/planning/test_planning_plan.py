@@ -132,6 +132,31 @@ def test_what_is_kept_and_not_executed_is_noted() -> None:
     ]
 
 
+SAID = """topology t : [pipeline] {
+  meta { version: "1.0.0"  timeout: 5m }
+  extensions { coterie { on-interrupt: resume } }
+  agent a { model: m  retry { max: 2 backoff: linear }  extensions { coterie { on-interrupt: adopt }  other { x: 1 } } }
+  agent b { model: m  extensions { coterie { on-interrupt: ask } } }
+  action c { source: "tracker"  commands: ["true"] }
+  flow { a -> b -> c }
+}
+"""
+
+
+def test_what_has_effect_in_part_is_noted_in_that_part() -> None:
+    """Neither a count of retries nor a policy that holds is called idle; a wish that no backend can fulfil is."""
+    said = not_executed(topology(SAID))
+
+    assert [each.message for each in said] == [
+        "'timeout' of 'meta' is kept and has no effect yet",
+        "'on-interrupt: resume' of the topology counts as 'retry': no backend can do more yet",
+        "'on-interrupt: adopt' of agent 'a' counts as 'retry': no backend can do more yet",
+        "'retry.backoff' and 'extensions.other' of agent 'a' are kept and have no effect yet",
+        "'source' of action 'c' is kept and has no effect yet",
+    ]
+    assert [each.span.line for each in said if each.span is not None] == [2, 3, 4, 4, 6]
+
+
 def test_every_field_that_is_kept_is_noted() -> None:
     """What the reader of `.at` files knows and nothing executes is in the table of notes."""
     assert notes._FIELDS["agent"] >= nodes._AGENT_KEPT

@@ -63,7 +63,7 @@ def plan_for_a_run(target: str, backend: str | None) -> tuple[Plan, Examined]:
     found = examine(_file(target), backend)
     if found.plan is None or not found.valid:
         wrong = [one for one in found.diagnostics if one.is_error or one.code in ONLY_FOR_A_RUN]
-        raise TopologyError(wrong, found.text)
+        raise TopologyError([replace(one, severity=Severity.ERROR) for one in wrong], found.text)
     return found.plan, found
 
 

@@ -38,9 +38,10 @@ def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to show.")],
     as_json: AsJson = False,
 ) -> int:
-    """Show a team: its nodes, who thinks, what they give back, and the arrows with their bounds."""
+    """Show a team: its nodes, who thinks, what they give back, the arrows with their bounds, and what has no effect."""
     from coterie.cli import text
     from coterie.cli.reading import examine, thinks
+    from coterie.planning import sentences
     from coterie.topology.outline import outline
 
     found = examine(file)
@@ -49,7 +50,7 @@ def show(
             complain(diagnostic.render(found.text).rstrip("\n"))
     if found.topology is None:
         return 1
-    team = outline(found.topology, thinks(found.plan))
+    team = outline(found.topology, thinks(found.plan), sentences(found.topology))
     if as_json:
         say_json(team)
     else:

@@ -3,7 +3,7 @@
 A value for people and pages to draw; whoever thinks at a node is decided in `coterie.planning`, so the caller says it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coterie.topology.loops import bounded
@@ -17,6 +17,8 @@ class OutlinedArrow:
     Attributes:
         when: The condition as it is written; empty for none.
         max: How often it may fire, also where the file leaves that open (*implied*).
+        on_max: What happens when only spent arrows would fire.
+        kept: Attributes that have no effect yet.
     """
 
     targets: tuple[str, ...]
@@ -24,6 +26,8 @@ class OutlinedArrow:
     max: int | None = None
     per: str = "run"
     implied: bool = False
+    on_max: str = "forward"
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,7 @@ class OutlinedNode:
         thinks: Who thinks there, in a few words.
         outputs: Each as `name: type`, an enum as its members.
         in_flow: Whether the flow mentions it.
+        place: Where a gate stands that the flow does not mention: `on writer -> reviewer`, `behind writer`.
     """
 
     name: str
@@ -44,20 +49,31 @@ class OutlinedNode:
     outputs: tuple[str, ...] = ()
     arrows: tuple[OutlinedArrow, ...] = ()
     in_flow: bool = True
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """A team: the flow's nodes in order of first mention, then the others."""
+    """A team: the flow's nodes in order of first mention, then the others.
+
+    Attributes:
+        kept: What the file says that has no effect yet, one sentence each.
+    """
 
     name: str
     patterns: tuple[str, ...] = ()
     description: str = ""
     nodes: tuple[OutlinedNode, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
-def outline(topology: Topology, thinks: Mapping[str, str] | None = None) -> Outline:
-    """*topology* at a glance; *thinks* says who thinks at each node, else the file's own model does."""
+def outline(topology: Topology, thinks: Mapping[str, str] | None = None, kept: Sequence[str] = ()) -> Outline:
+    """*topology* at a glance.
+
+    Args:
+        thinks: Who thinks at each node; else the file's own model does.
+        kept: What the file says that has no effect yet, one sentence each.
+    """
     thinks = thinks or {}
     declared = {node.name: node for node in reversed(topology.nodes)}
     phases = {name: node.phase for name, node in declared.items()}
@@ -76,6 +92,7 @@ def outline(topology: Topology, thinks: Mapping[str, str] | None = None) -> Outl
             _node(name, declared.get(name), thinks.get(name, ""), tuple(arrows.get(name, ())), name in in_flow)
             for name in names
         ),
+        kept=tuple(kept),
     )
 
 
@@ -90,7 +107,14 @@ def _node(
         outputs=tuple(map(_output, node.outputs)) if node is not None else (),
         arrows=arrows,
         in_flow=in_flow,
+        place=_place(node) if isinstance(node, Gate) and not in_flow else "",
     )
+
+
+def _place(gate: Gate) -> str:
+    if not gate.after:
+        return ""
+    return f"on {gate.after} -> {gate.before}" if gate.before else f"behind {gate.after}"
 
 
 def _kind(node: AnyNode | None) -> str:
@@ -120,4 +144,6 @@ def _arrow(group: ArrowGroup) -> OutlinedArrow:
         max=group.max,
         per=group.per,
         implied=group.implied_max,
+        on_max=group.on_max,
+        kept=tuple(group.kept),
     )

@@ -24,15 +24,22 @@ def outline(team: "Outline") -> str:
         lines.append(f"  {team.description}")
     for node in team.nodes:
         lines += _node(node, is_last=node is team.nodes[-1])
+    lines += team.kept
     return "\n".join(lines)
 
 
 def _node(node: "OutlinedNode", is_last: bool) -> Iterable[str]:
-    about = [node.kind, *([node.thinks] if node.thinks else []), *([] if node.in_flow else ["not in the flow"])]
+    about = [node.kind, *([node.thinks] if node.thinks else []), *_place(node)]
     below = [f"gives {output}" for output in node.outputs] + [_arrow(one) for one in node.arrows]
     yield f"{'└' if is_last else '├'}─ {node.name} ({', '.join(about)})"
     for line in below:
         yield f"{' ' if is_last else '│'}    {line}"
+
+
+def _place(node: "OutlinedNode") -> list[str]:
+    if node.in_flow:
+        return []
+    return [node.place or "not in the flow"]
 
 
 def _arrow(one: "OutlinedArrow") -> str:
@@ -40,5 +47,6 @@ def _arrow(one: "OutlinedArrow") -> str:
     if one.max is not None:
         bound = f"max {one.max}" + (" (implied: the file gives none)" if one.implied else "")
         bound += f" per {one.per}" if one.per != "run" else ""
-    attributes = [*([f"when {one.when}"] if one.when else []), *([bound] if bound else [])]
+    on_max = f"on-max {one.on_max}" if one.on_max != "forward" else ""
+    attributes = [said for said in (f"when {one.when}" if one.when else "", bound, on_max, *one.kept) if said]
     return arrow(("", one.targets)).lstrip() + (f"  [{', '.join(attributes)}]" if attributes else "")
