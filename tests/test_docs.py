@@ -105,6 +105,15 @@ def test_the_commands_of_a_page_do_what_it_says(block: Block, copy: Path, tmp_pa
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.info == "python"], ids=lambda block: block.name)
+def test_the_python_of_a_page_runs(block: Block, copy: Path) -> None:
+    """Every `python` block is a program that ends without an error, and without a warning."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", block.body], cwd=copy, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_pages_have_commands_to_run() -> None:
     """The rule above is not empty: README alone has several blocks."""
     assert len([block for block in TO_RUN if block.page == "README.md"]) >= 3

@@ -50,6 +50,8 @@ def test_a_completed_run_says_its_result_and_what_it_used() -> None:
         (None, ""),
         ("text\n", "text"),
         ({"text": "", "outputs": {"w": {"v": "ok"}}}, '{"w": {"v": "ok"}}'),
+        ({"text": 'It holds.\n\n```json\n{"verdict": "ok"}\n```\n', "outputs": {"w": {"verdict": "ok"}}}, "It holds."),
+        ({"text": '```json\n{"verdict": "ok"}\n```', "outputs": {}}, '```json\n{"verdict": "ok"}\n```'),
         ({"said": [1]}, '{"said": [1]}'),
         (3, "3"),
     ],

@@ -1,5 +1,6 @@
 """Texts on how a run ended, and what to do next."""
 
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,9 @@ from coterie.views.words import duration, plural, quoted
 if TYPE_CHECKING:
     from coterie.journal.records import Usage
     from coterie.runs.launch import Outcome, ReplayReport
+
+_OUTPUTS = re.compile(r"\n\s*```(?:json)?\s*\{[^`]*\}\s*```$")
+"""The block of outputs at the end of an answer: for the flow, not for people."""
 
 
 def outcome(ended: "Outcome") -> str:
@@ -46,7 +50,7 @@ def _raised(reason: str) -> str:
 def result(value: Any) -> str:
     """What a run gave back: its text, and its outputs as JSON."""
     if isinstance(value, dict) and isinstance(value.get("text"), str):
-        shown = [value["text"].strip()]
+        shown = [_OUTPUTS.sub("", value["text"].strip()) or value["text"].strip()]
         outputs = value.get("outputs")
         if outputs and not shown[0]:
             shown.append(as_json(outputs))
