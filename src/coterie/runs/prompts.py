@@ -36,13 +36,13 @@ def render(fold: Fold, turn: Turn, read: ReadFile = lambda name: None, how_far: 
         if agent.role:
             parts.append(agent.role)
         parts += _task(fold.started.input if fold.started else {})
-        for result in inputs(fold, turn):
-            parts.append(_result(fold, result))
+        shown = inputs(fold, turn)
+        parts += [_result(fold, result) for result in shown]
         for name in agent.reads:
-            if part := _read(fold, name, read):
+            if fold.latest.get(name) not in shown and (part := _read(fold, name, read)):
                 parts.append(part)
         if agent.outputs:
-            parts.append(how_to_answer(agent.outputs))
+            parts.append(how_to_answer(agent.outputs, human=_is_human(fold, ask.agent)))
     if turn.tally.interrupted:
         parts.append(_cut_off(turn, how_far))
     elif turn.failure is not None:
@@ -87,8 +87,8 @@ def _collect(fold: Fold, name: str, found: dict[str, TurnFinished]) -> None:
         found.setdefault(name, turn.result)
 
 
-def how_to_answer(wanted: tuple[Wanted, ...]) -> str:
-    """What a reply must hold, in words."""
+def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> str:
+    """What a reply must hold, in words; nobody wants a *human* to write JSON."""
     lines = []
     for output in wanted:
         if output.type == "enum":
@@ -98,7 +98,15 @@ def how_to_answer(wanted: tuple[Wanted, ...]) -> str:
         else:
             what = {"any": "a value"}.get(output.type, f"a {output.type}")
         lines.append(f"- `{output.name}`: {what}")
-    return "# How to answer\n\nEnd your reply with one JSON object in a ```json block that holds:\n" + "\n".join(lines)
+    form = "End your reply with one JSON object in a ```json block that holds:"
+    if human:
+        form = "Give each of these on a line of its own, as `name: value`:"
+    return f"# How to answer\n\n{form}\n" + "\n".join(lines)
+
+
+def _is_human(fold: Fold, agent: str) -> bool:
+    plan = fold.agents.get(agent)
+    return plan is not None and "human" in (plan.kind, plan.backend)
 
 
 def _task(given: dict[str, Any]) -> list[str]:

@@ -1,0 +1,57 @@
+"""What an agent is asked, word for word."""
+
+from stage import Cast, Stage, flow
+
+from coterie.backends.base import Answer
+from coterie.planning.plan import AgentPlan, Wanted
+
+VERDICT = Wanted(name="verdict", type="enum", values=("approve", "revise"))
+
+
+def asked(stage: Stage, turn: str, **given: object) -> str:
+    """The question of *turn*, after the run of *stage*."""
+    stage.start(**given)
+    return next(request.prompt for request in stage.cast.asked if request.turn == turn)
+
+
+def test_a_prompt_holds_everything_in_its_order() -> None:
+    """The agent's own words, its role, the task, what marked it, what it reads, how to answer."""
+    plan = flow(
+        "a -> b -> c",
+        a=AgentPlan(name="a"),
+        c=AgentPlan(name="c", prompt="Judge.", role="You are a reviewer.", reads=("a",), outputs=(VERDICT,)),
+    )
+    cast = Cast({"c": [Answer(text="good", outputs={"verdict": "approve"})]})
+
+    assert asked(Stage(plan, cast), "c#1", depth=2) == (
+        "Judge.\n\n"
+        "You are a reviewer.\n\n"
+        "# Task\n\ngo\n\n"
+        "# Input\n\n- depth: 2\n\n"
+        "# Result of b (b#1)\n\nb#1 done\n\n"
+        "# Result of a (a#1)\n\na#1 done\n\n"
+        "# How to answer\n\nEnd your reply with one JSON object in a ```json block that holds:\n"
+        '- `verdict`: one of "approve", "revise"'
+    )
+
+
+def test_what_marked_an_agent_is_not_shown_again_because_it_reads_it() -> None:
+    """Tokens cost money."""
+    plan = flow("a -> b", b=AgentPlan(name="b", reads=("a",)))
+
+    assert asked(Stage(plan), "b#1").count("a#1 done") == 1
+
+
+def test_a_human_is_not_asked_for_json() -> None:
+    """A node that is a human, and an agent whose backend is one."""
+    node = AgentPlan(name="b", kind="human", backend="human", prompt="Publish?", outputs=(VERDICT,))
+    agent = AgentPlan(name="c", backend="human", outputs=(VERDICT,))
+    answers = [Answer(text="verdict: approve")]
+    stage = Stage(flow("a -> b -> c", b=node, c=agent), Cast({"b": answers, "c": answers}))
+    stage.start()
+
+    for request in stage.cast.asked[1:]:
+        assert request.prompt.endswith(
+            "# How to answer\n\nGive each of these on a line of its own, as `name: value`:\n"
+            '- `verdict`: one of "approve", "revise"'
+        )
