@@ -14,40 +14,33 @@ real core, shell and engines run; only the store, the agents and the time are ma
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from coterie.backends.base import Answer, Emitted, Failure, Launched, OnEvent, Request, Result
+from coterie.backends.base import Request
 from coterie.clock import VirtualClock
-from coterie.engines.commands import Emit, Failed, Finish, Reply
-from coterie.errors import CoterieError, NoSuchRun, RunIsFinished
+from coterie.engines.commands import Finish, Reply
+from coterie.errors import CoterieError, RunIsFinished
 from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
-    AttemptLaunched,
     ConfigChanged,
-    ConfigRejected,
-    EventEmitted,
-    EventInvalid,
     Record,
     RunFinished,
-    RunStarted,
     TurnCancelled,
     TurnFinished,
     TurnStarted,
-    Usage,
 )
-from coterie.planning.plan import Limits, Plan, Wanted
-from coterie.runs.commands import ReadPlan, Wait
-from coterie.runs.core import Core
+from coterie.planning.plan import Limits, Plan
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
 from coterie.runs.live import MakeEngine
-from coterie.runs.retries import MAX_CRASHES
 from coterie.runs.shell import Shell
+from coterie.testing.oracle import asked, uncrashed
+from coterie.testing.simulated import Crash, SimulatedStore, SimulatedTurns
 from coterie.topology.model import Topology
 
 Reload = Callable[[str, Plan], ConfigChanged]
@@ -79,10 +72,6 @@ class Survived(Struct, frozen=True, kw_only=True):
     interruptions: int
     turns: int
     repeated: int
-
-
-class Crash(KeyboardInterrupt):
-    """The owner is killed: not an error to be handled, the end of its process."""
 
 
 def simulate(
@@ -175,10 +164,10 @@ class _World:
         self.crash_in = self.dice.randint(1, 25) if kill else -1
         lose = self.dice.random() < 0.5
         limits = Limits(max_parallel=self.dice.choice([None, 1, 2, 16]))
-        store = _Store(self)
+        store = SimulatedStore(self)
         shell = Shell(
             store=store,
-            turns=_Turns(self),
+            turns=SimulatedTurns(self),
             make_engine=self.engines,
             clock=self.clock,
             limits=limits,
@@ -261,6 +250,9 @@ class _World:
             isinstance(r, AttemptFailed) and (r.turn, r.attempt) == (turn, before) for r in self.journals[parent]
         )
 
+    def events_of(self, request: Request, dice: random.Random) -> Sequence[str]:
+        return self.emits(request, dice) if self.emits is not None else ()
+
     def appended(self, run: str, record: Record) -> None:
         log = self.journals.setdefault(run, [])
         if log and isinstance(log[-1], RunFinished):
@@ -299,7 +291,7 @@ class _World:
         if left and last.outcome != "cancelled":
             raise self._failed(f"{run}: a replay leaves {left} to do beside the end")
         if last.outcome != "cancelled":
-            self._compare(run, log, _uncrashed(run, plan, self.engines, log))
+            self._compare(run, log, uncrashed(run, plan, self.engines, log))
 
     def _abandoned(self, run: str) -> bool:
         """A child run that was called off just before the last kill: its parent ended, nobody owned it again."""
@@ -314,9 +306,9 @@ class _World:
         assert isinstance(end, RunFinished)
         if not isinstance(other, RunFinished) or (end.outcome, end.result) != (other.outcome, other.result):
             raise self._failed(f"{run} ended as {end}, uncrashed with the same replies as {other}")
-        asked, wanted = _asked(log), _asked(oracle)
-        if asked != [turn for turn in wanted if turn in asked]:
-            raise self._failed(f"{run} asked {asked}, uncrashed with the same replies {wanted}")
+        got, wanted = asked(log), asked(oracle)
+        if got != [turn for turn in wanted if turn in got]:
+            raise self._failed(f"{run} asked {got}, uncrashed with the same replies {wanted}")
 
     def _plan_of(self, run: str) -> Plan:
         plan = self.plan
@@ -330,136 +322,6 @@ class _World:
         return SimulationFailed(self.seed, what, self.journals)
 
 
-class _Store:
-    """Journals in memory whose last records are lost in a power cut."""
-
-    def __init__(self, world: _World) -> None:
-        self.world = world
-
-    def claim(self, run: str) -> "_Writer":
-        return _Writer(self, run)
-
-    def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
-        if run not in self.world.journals:
-            raise NoSuchRun(run)
-        return iter(list(self.world.journals[run])[from_seq - 1 :])
-
-    def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
-        raise NoSuchRun(run)
-
-    def list(self) -> list[str]:
-        return [run for run in self.world.journals if "/" not in run]
-
-
-class _Writer:
-    repaired: Record | None = None
-
-    def __init__(self, store: _Store, run: str) -> None:
-        self._world, self._run = store.world, run
-        self._slow = store.world.dice.random() < 0.7
-
-    @property
-    def last(self) -> int:
-        return len(self._world.journals.get(self._run, ()))
-
-    def append(self, records: Sequence[Record]) -> int:
-        for record in records:
-            if self._world.killed:
-                raise Crash
-            self._world.appended(self._run, record)
-        return self.last
-
-    def is_durable(self, seq: int) -> bool:
-        if not self._slow:
-            self._world.synced_to(self._run, self.last)
-        return seq <= self._world.synced.get(self._run, 0)
-
-    def sync(self) -> bool:
-        return False
-
-    async def durable(self, seq: int) -> None:
-        while not self.is_durable(seq):
-            upto = self.last
-            await asyncio.sleep(self._world.dice.choice([0.0, 0.001, 0.4]))
-            if not self._world.killed:
-                self._world.synced_to(self._run, max(upto, self._world.synced.get(self._run, 0)))
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
-class _Turns:
-    def __init__(self, world: _World) -> None:
-        self._world = world
-
-    async def start(self, request: Request, on_event: OnEvent) -> "_Session":
-        if self._world.killed:
-            raise Crash
-        self._world.start(request)
-        return _Session(self._world, request, on_event)
-
-    async def find(self, run: str, turn: str, attempt: int) -> None:
-        return None
-
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
-        await asyncio.sleep(self._world.dice.choice([0.0, 0.1]))
-
-    async def close(self) -> None:
-        """Nothing runs."""
-
-
-class _Session:
-    """An agent that answers at random; the same attempt always answers the same."""
-
-    def __init__(self, world: _World, request: Request, on_event: OnEvent) -> None:
-        self._world, self._request, self._on_event = world, request, on_event
-        self._dice = random.Random(f"{world.seed} {_path(request.run)} {request.turn} {request.attempt}")
-
-    async def result(self) -> Result:
-        request, dice = self._request, self._dice
-        if dice.random() < 0.3:
-            self._on_event(Launched(pid=1, group=1, started="1"))
-        for event in self._world.emits(request, dice) if self._world.emits else ():
-            await asyncio.sleep(dice.choice([0.0, 0.25]))
-            self._on_event(Emitted(event=event))
-        if dice.random() < 0.1:  # an event that comes when the attempt is over
-            loop = asyncio.get_running_loop()
-            loop.call_later(dice.uniform(0.0, 9.0), self._on_event, Emitted(event="late"))
-        await asyncio.sleep(dice.choice([0.0, 0.5, 1.0, 1.0, 3.0]))
-        if dice.random() < 0.12 * self._world.chaos:
-            kind = dice.choice(["transient", "rate_limited", "exit", "timeout", "crashed", "interrupted", "auth"])
-            return Failure(kind=kind, reason=f"{kind} by chance", usage=Usage(cost=0.25))
-        return Answer(
-            text=f"{request.turn} {dice.randint(0, 99)}",
-            outputs=None
-            if not request.agent.outputs
-            else random_outputs(request.agent.outputs, dice, self._world.chaos),
-            usage=Usage(cost=0.5),
-        )
-
-    async def interrupt(self) -> None:
-        """It ends by itself soon enough."""
-
-    async def steer(self, text: str) -> bool:
-        return False
-
-
-def random_outputs(wanted: Sequence[Wanted], dice: random.Random, chaos: float = 0.0) -> dict[str, Any]:
-    """A random value for each output; now and then one is missing or does not fit, as *chaos* allows."""
-    values: dict[str, Any] = {}
-    for output in wanted:
-        roll = dice.random()
-        if roll < 0.04 * chaos:
-            continue
-        if roll < 0.08 * chaos:
-            values[output.name] = "something else"
-        elif output.values:
-            values[output.name] = dice.choice(output.values)
-        else:
-            values[output.name] = {"boolean": dice.random() < 0.5, "text": "words"}.get(output.type, dice.randint(0, 5))
-    return values
-
-
 def _abandon(loop: asyncio.AbstractEventLoop) -> None:
     """Drop a dead owner: its tasks end where they stand, and whatever they try on the way fails."""
     loop.set_exception_handler(lambda loop, context: None)
@@ -469,74 +331,3 @@ def _abandon(loop: asyncio.AbstractEventLoop) -> None:
         with contextlib.suppress(Crash):
             loop.run_until_complete(asyncio.wait(tasks))
     loop.close()
-
-
-def _core(run: str, plan: Plan, engines: MakeEngine, append: Callable[[Record], None]) -> Core:
-    engine, agents = engines(plan)
-    return Core(run, engine, agents, append, lambda core, turn: "", lambda prompt: "")
-
-
-def _uncrashed(run: str, plan: Plan, engines: MakeEngine, log: Sequence[Record]) -> list[Record]:
-    """The journal of a run that nobody crashed, given the replies of *log* in the order of *log*."""
-    oracle: list[Record] = []
-    core = _core(run, plan, engines, oracle.append)
-    first = log[0]
-    assert isinstance(first, RunStarted)
-    core.begin(0.0, msgspec.structs.replace(first, seq=0), Limits(max_parallel=None))
-    reads: list[ReadPlan] = []
-    crashes: dict[str, int] = {}
-
-    def pump() -> None:
-        while effects := core.pump(0.0, lambda agent, again: True):
-            reads.extend(effect for effect in effects if isinstance(effect, ReadPlan))
-            for effect in effects:
-                if isinstance(effect, Wait):
-                    core.due(effect.cause)
-
-    pump()
-    for record in log:
-        match record:
-            case ConfigChanged() | ConfigRejected() if reads:
-                core.reloaded(0.0, reads.pop(0).cause, msgspec.structs.replace(record, seq=0, cause=None))
-            case TurnCancelled(cause=None):
-                core.cancel(0.0, record.turn, record.reason)
-            case AttemptInterrupted(turn=name, reason="crash"):
-                crashes[name] = crashes.get(name, 0) + 1
-                due = crashes[name] == MAX_CRASHES and core.turns[name].status == "running"
-                for _ in range(MAX_CRASHES if due else 0):
-                    cut = AttemptInterrupted(turn=name, attempt=core.turns[name].attempt, reason="crash")
-                    core.write(0.0, cut)
-                    pump()
-            case AttemptInterrupted(turn=name):
-                crashes[name] = 0
-            case TurnFinished() | AttemptFailed() | EventEmitted() | EventInvalid():
-                if isinstance(record, AttemptFailed):
-                    crashes[record.turn] = 0
-                turn = core.turns.get(record.turn)
-                if turn is not None:
-                    core.accept(0.0, _said(record, turn.attempt))
-        pump()
-    return oracle
-
-
-def _said(record: Record, attempt: int) -> Reply | Failed | Emit:
-    match record:
-        case TurnFinished():
-            return Reply(turn=record.turn, attempt=attempt, text=record.text, outputs=record.outputs)
-        case AttemptFailed():
-            return Failed(turn=record.turn, attempt=attempt, kind=record.kind, reason=record.reason)
-        case EventEmitted() | EventInvalid():
-            return Emit(turn=record.turn, attempt=attempt, event=record.event)
-    raise TypeError(record)
-
-
-def _asked(log: Sequence[Record]) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(r.turn, r.agent, r.inputs) for r in log if isinstance(r, TurnStarted) and r.attempt == 1]
-
-
-def _path(run: str) -> str:
-    """*run* without attempt numbers: which attempt of a nested run it was does not matter."""
-    return "/".join(step.rpartition(".")[0] or step for step in run.split("/"))
-
-
-__all__ = ["Crash", "SimulationFailed", "Survived", "random_outputs", "simulate"]

@@ -1,0 +1,89 @@
+"""What a run would have been that nobody crashed, given the same replies in the same order."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from coterie.engines.commands import Emit, Failed, Reply
+from coterie.journal.records import (
+    AttemptFailed,
+    AttemptInterrupted,
+    ConfigChanged,
+    ConfigRejected,
+    EventEmitted,
+    EventInvalid,
+    Record,
+    RunStarted,
+    TurnCancelled,
+    TurnFinished,
+    TurnStarted,
+)
+from coterie.planning.plan import Limits, Plan
+from coterie.runs.commands import ReadPlan, Wait
+from coterie.runs.core import Core
+from coterie.runs.live import MakeEngine
+from coterie.runs.retries import MAX_CRASHES
+
+
+def _core(run: str, plan: Plan, engines: MakeEngine, append: Callable[[Record], None]) -> Core:
+    engine, agents = engines(plan)
+    return Core(run, engine, agents, append, lambda core, turn: "", lambda prompt: "")
+
+
+def uncrashed(run: str, plan: Plan, engines: MakeEngine, log: Sequence[Record]) -> list[Record]:
+    """The journal of a run that nobody crashed, given the replies of *log* in the order of *log*."""
+    oracle: list[Record] = []
+    core = _core(run, plan, engines, oracle.append)
+    first = log[0]
+    assert isinstance(first, RunStarted)
+    core.begin(0.0, msgspec.structs.replace(first, seq=0), Limits(max_parallel=None))
+    reads: list[ReadPlan] = []
+    crashes: dict[str, int] = {}
+
+    def pump() -> None:
+        while effects := core.pump(0.0, lambda agent, again: True):
+            reads.extend(effect for effect in effects if isinstance(effect, ReadPlan))
+            for effect in effects:
+                if isinstance(effect, Wait):
+                    core.due(effect.cause)
+
+    pump()
+    for record in log:
+        match record:
+            case ConfigChanged() | ConfigRejected() if reads:
+                core.reloaded(0.0, reads.pop(0).cause, msgspec.structs.replace(record, seq=0, cause=None))
+            case TurnCancelled(cause=None):
+                core.cancel(0.0, record.turn, record.reason)
+            case AttemptInterrupted(turn=name, reason="crash"):
+                crashes[name] = crashes.get(name, 0) + 1
+                due = crashes[name] == MAX_CRASHES and core.turns[name].status == "running"
+                for _ in range(MAX_CRASHES if due else 0):
+                    cut = AttemptInterrupted(turn=name, attempt=core.turns[name].attempt, reason="crash")
+                    core.write(0.0, cut)
+                    pump()
+            case AttemptInterrupted(turn=name):
+                crashes[name] = 0
+            case TurnFinished() | AttemptFailed() | EventEmitted() | EventInvalid():
+                if isinstance(record, AttemptFailed):
+                    crashes[record.turn] = 0
+                turn = core.turns.get(record.turn)
+                if turn is not None:
+                    core.accept(0.0, _said(record, turn.attempt))
+        pump()
+    return oracle
+
+
+def _said(record: Record, attempt: int) -> Reply | Failed | Emit:
+    match record:
+        case TurnFinished():
+            return Reply(turn=record.turn, attempt=attempt, text=record.text, outputs=record.outputs)
+        case AttemptFailed():
+            return Failed(turn=record.turn, attempt=attempt, kind=record.kind, reason=record.reason)
+        case EventEmitted() | EventInvalid():
+            return Emit(turn=record.turn, attempt=attempt, event=record.event)
+    raise TypeError(record)
+
+
+def asked(log: Sequence[Record]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The turns of a journal in the order they were started: id, agent, inputs."""
+    return [(r.turn, r.agent, r.inputs) for r in log if isinstance(r, TurnStarted) and r.attempt == 1]

@@ -1,0 +1,197 @@
+"""What a simulated run stands on: a store that can lose its last records, and agents that answer at random."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, Protocol
+
+from coterie.backends.base import Answer, Emitted, Failure, Launched, OnEvent, Request, Result
+from coterie.errors import NoSuchRun
+from coterie.journal.records import AttemptLaunched, Record, Usage
+from coterie.planning.plan import Wanted
+
+
+class World(Protocol):
+    """What outlives the owners of a simulated run, and sees what they do.
+
+    Attributes:
+        journals: What was appended, by run.
+        synced: How much of that would survive a power cut.
+        killed: Whether the present owner is dead: nothing it does counts.
+    """
+
+    seed: int
+    chaos: float
+    dice: random.Random
+    journals: dict[str, list[Record]]
+    synced: dict[str, int]
+    killed: bool
+
+    def appended(self, run: str, record: Record) -> None:
+        """Take a record; may be the end of the owner."""
+
+    def synced_to(self, run: str, seq: int) -> None:
+        """Let everything up to *seq* survive."""
+
+    def start(self, request: Request) -> None:
+        """See an attempt start."""
+
+    def events_of(self, request: Request, dice: random.Random) -> Sequence[str]:
+        """The events that an attempt emits."""
+
+
+class Crash(KeyboardInterrupt):
+    """The owner is killed: not an error to be handled, the end of its process."""
+
+
+class SimulatedStore:
+    """Journals in memory whose last records are lost in a power cut."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def claim(self, run: str) -> "SimulatedWriter":
+        """The owner's writer; ownership itself is not simulated."""
+        return SimulatedWriter(self, run)
+
+    def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
+        """What was appended and not lost."""
+        if run not in self.world.journals:
+            raise NoSuchRun(run)
+        return iter(list(self.world.journals[run])[from_seq - 1 :])
+
+    def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
+        """Nobody watches a simulation."""
+        raise NoSuchRun(run)
+
+    def list(self) -> list[str]:
+        """The root runs."""
+        return [run for run in self.world.journals if "/" not in run]
+
+
+class SimulatedWriter:
+    """Appends to the world; durable after a random wait."""
+
+    repaired: Record | None = None
+
+    def __init__(self, store: SimulatedStore, run: str) -> None:
+        self._world, self._run = store.world, run
+        self._slow = store.world.dice.random() < 0.7
+
+    @property
+    def last(self) -> int:
+        """The seq of the last record."""
+        return len(self._world.journals.get(self._run, ()))
+
+    def append(self, records: Sequence[Record]) -> int:
+        """Hand the records to the world, which may end the owner at any of them."""
+        for record in records:
+            if self._world.killed:
+                raise Crash
+            self._world.appended(self._run, record)
+        return self.last
+
+    def is_durable(self, seq: int) -> bool:
+        """Whether a power cut would leave *seq*; a quick disk is always up to date."""
+        if not self._slow:
+            self._world.synced_to(self._run, self.last)
+        return seq <= self._world.synced.get(self._run, 0)
+
+    def sync(self) -> bool:
+        """A simulated disk takes its time."""
+        return False
+
+    async def durable(self, seq: int) -> None:
+        """Wait as long as the dice say, until *seq* is safe."""
+        while not self.is_durable(seq):
+            upto = self.last
+            await asyncio.sleep(self._world.dice.choice([0.0, 0.001, 0.4]))
+            if not self._world.killed:
+                self._world.synced_to(self._run, max(upto, self._world.synced.get(self._run, 0)))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class SimulatedTurns:
+    """Starts attempts that answer at random."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def start(self, request: Request, on_event: OnEvent) -> "SimulatedSession":
+        """Have the world see it, and answer at random."""
+        if self._world.killed:
+            raise Crash
+        self._world.start(request)
+        return SimulatedSession(self._world, request, on_event)
+
+    async def find(self, run: str, turn: str, attempt: int) -> None:
+        """Nothing outlives its owner."""
+        return None
+
+    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+        """Ending orphans takes a while, or not."""
+        await asyncio.sleep(self._world.dice.choice([0.0, 0.1]))
+
+    async def close(self) -> None:
+        """Nothing runs."""
+
+
+class SimulatedSession:
+    """An agent that answers at random; the same attempt always answers the same."""
+
+    def __init__(self, world: World, request: Request, on_event: OnEvent) -> None:
+        self._world, self._request, self._on_event = world, request, on_event
+        self._dice = random.Random(f"{world.seed} {path_of(request.run)} {request.turn} {request.attempt}")
+
+    async def result(self) -> Result:
+        """Events, a wait, and an answer or a failure."""
+        request, dice = self._request, self._dice
+        if dice.random() < 0.3:
+            self._on_event(Launched(pid=1, group=1, started="1"))
+        for event in self._world.events_of(request, dice):
+            await asyncio.sleep(dice.choice([0.0, 0.25]))
+            self._on_event(Emitted(event=event))
+        if dice.random() < 0.1:  # an event that comes when the attempt is over
+            loop = asyncio.get_running_loop()
+            loop.call_later(dice.uniform(0.0, 9.0), self._on_event, Emitted(event="late"))
+        await asyncio.sleep(dice.choice([0.0, 0.5, 1.0, 1.0, 3.0]))
+        if dice.random() < 0.12 * self._world.chaos:
+            kind = dice.choice(["transient", "rate_limited", "exit", "timeout", "crashed", "interrupted", "auth"])
+            return Failure(kind=kind, reason=f"{kind} by chance", usage=Usage(cost=0.25))
+        return Answer(
+            text=f"{request.turn} {dice.randint(0, 99)}",
+            outputs=None
+            if not request.agent.outputs
+            else random_outputs(request.agent.outputs, dice, self._world.chaos),
+            usage=Usage(cost=0.5),
+        )
+
+    async def interrupt(self) -> None:
+        """It ends by itself soon enough."""
+
+    async def steer(self, text: str) -> bool:
+        """It cannot be steered."""
+        return False
+
+
+def random_outputs(wanted: Sequence[Wanted], dice: random.Random, chaos: float = 0.0) -> dict[str, Any]:
+    """A random value for each output; now and then one is missing or does not fit, as *chaos* allows."""
+    values: dict[str, Any] = {}
+    for output in wanted:
+        roll = dice.random()
+        if roll < 0.04 * chaos:
+            continue
+        if roll < 0.08 * chaos:
+            values[output.name] = "something else"
+        elif output.values:
+            values[output.name] = dice.choice(output.values)
+        else:
+            values[output.name] = {"boolean": dice.random() < 0.5, "text": "words"}.get(output.type, dice.randint(0, 5))
+    return values
+
+
+def path_of(run: str) -> str:
+    """*run* without attempt numbers: which attempt of a nested run it was does not matter."""
+    return "/".join(step.rpartition(".")[0] or step for step in run.split("/"))
