@@ -204,8 +204,13 @@ def local_turns(human: AskHuman | None = None) -> LocalTurns:
     """The backends of this process."""
     from coterie.backends.command import CommandBackend
     from coterie.backends.human import HumanBackend
+    from coterie.backends.scripted import ScriptedBackend
 
-    backends: Mapping[str, Backend] = {"command": CommandBackend(), "human": HumanBackend(human)}
+    backends: Mapping[str, Backend] = {
+        "command": CommandBackend(),
+        "human": HumanBackend(human),
+        "scripted": ScriptedBackend(),
+    }
     return LocalTurns(backends)
 
 
