@@ -30,6 +30,9 @@ def finished(seq: int, text: str, **outputs: object) -> TurnFinished:
     return TurnFinished(seq=seq, turn="a#1", attempt=1, text=text, outputs=outputs)
 
 
+TEXT_LINE = b'{"topic":"text","hash":"%s","text":"x"}\n' % hashlib.sha256(b"x").hexdigest().encode()
+
+
 @given(journals, st.integers(1, 4))
 def test_what_is_written_reads_the_same(records: list[Record], step: int) -> None:
     """Every value comes back as it was, however the records were spread over appends; every text is written once."""
@@ -47,7 +50,7 @@ def test_what_is_written_reads_the_same(records: list[Record], step: int) -> Non
 @given(
     journals,
     st.integers(1, 3000),
-    st.sampled_from([b"", b"oops", b"oops\n", b"\x00", b'{"topic":"text","hash":"1","text":"x"}\n']),
+    st.sampled_from([b"", b"oops", b"oops\n", b"\x00", TEXT_LINE]),
 )
 def test_a_file_reads_the_same_in_pieces_of_any_size(records: list[Record], size: int, tail: bytes) -> None:
     """Reading many lines at once gives what reading them one by one gives, up to a torn last line."""
@@ -78,6 +81,14 @@ def test_damage_is_named_in_pieces_of_any_size(records: list[Record], size: int,
             list(Decoder("here").read(io.BytesIO(b"".join(lines))))
 
     assert caught.value.line == at + 1
+
+
+def test_a_text_that_is_not_what_its_hash_names_is_damage() -> None:
+    """A flipped bit in a long text is still JSON; it is found all the same."""
+    line = TEXT_LINE.replace(b'"x"', b'"y"')
+
+    with pytest.raises(JournalUnreadable, match=r"here:1: .*damaged"):
+        Decoder("here").decode(line)
 
 
 def test_a_long_text_stands_before_the_first_record_that_holds_it_and_nowhere_else() -> None:

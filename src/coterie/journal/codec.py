@@ -96,7 +96,7 @@ class Encoder:
             escaped, size = _measure(text)
             if size <= LIMIT and not escaped and not text.startswith(_MARK):
                 return text
-            digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            digest = _hash(text)
             if digest not in self._written and digest not in fresh:
                 fresh.add(digest)
                 kept = text.encode("unicode_escape").decode("ascii") if escaped else text
@@ -182,7 +182,7 @@ class Decoder:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._refuse(line, error)
         if type(record) is TextLine:
-            self.texts[record.hash] = _unescape(record.text) if record.escaped else record.text
+            self.texts[record.hash] = self._checked(record)
             found = None
         else:
             if record.seq != self.last + 1:
@@ -194,6 +194,12 @@ class Decoder:
         self._line += 1
         self.end += len(line)
         return found
+
+    def _checked(self, line: TextLine) -> str:
+        text = _unescape(line.text) if line.escaped else line.text
+        if _hash(text) != line.hash:
+            self._fail("the text on this line is damaged: it is not the one that its hash names")
+        return text
 
     def _whole(self, text: str) -> str:
         if not text.startswith(_MARK):
@@ -213,6 +219,10 @@ class Decoder:
 
     def _fail(self, reason: str) -> NoReturn:
         raise JournalUnreadable(self.place, self._line + 1, reason)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _measure(text: str) -> tuple[bool, int]:

@@ -17,8 +17,8 @@ try:
 except ImportError:  # no Unix: a claim is refused with that reason
     fcntl = None  # type: ignore[assignment]
 
-_TRIES = 5
-_PAUSE = 0.002
+_TRIES = 20
+_PAUSE = 0.005
 
 
 class RunLock:

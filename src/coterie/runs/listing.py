@@ -72,6 +72,6 @@ def history(store: JsonlStore, run: str) -> Iterator[tuple[str, Record]]:
 def _decoded(line: bytes) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(line)
-    except msgspec.DecodeError:
+    except ValueError:  # not JSON, or not even text
         return {}
     return value if isinstance(value, dict) else {}
