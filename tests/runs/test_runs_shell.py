@@ -46,6 +46,31 @@ def test_transient_failures_back_off_and_count_against_nothing() -> None:
     assert starts == [0.0, 2.0, 5.0, 10.0]
 
 
+def test_a_clock_that_jumps_back_delays_nothing() -> None:
+    """Waits count in the journal's time, which never goes back: an hour lost is not an hour waited."""
+    plan = flow("a -> b", a=AgentPlan(name="a", retry=1))
+    stage = Stage(plan, Cast({"a": [lambda _: back(), Answer(text="ok")]}))
+
+    def back() -> Failure:
+        stage.clock.advance(-3600)
+        return Failure(kind="exit", reason="the clock was set")
+
+    stage.clock.advance(7200)
+    assert stage.start().status == "completed"
+    assert stage.clock.now() < 7200
+    assert [r.at for r in stage.records()] == sorted(r.at for r in stage.records())
+
+
+def test_a_run_that_cannot_be_taken_over_is_given_up_again() -> None:
+    """Whoever refuses it does not keep it owned."""
+    stage = Stage(flow("a -> b"))
+    stage.start()
+
+    for _ in range(2):
+        with pytest.raises(RunIsFinished):
+            stage.resume()
+
+
 def test_a_fourth_transient_failure_ends_the_turn() -> None:
     """At most three are tried again, whatever `retry` says."""
     plan = flow("a -> b", a=AgentPlan(name="a", retry=9))

@@ -1,0 +1,162 @@
+"""Messages to a run on disk: taken once, by whoever owns it, however they come."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from stage import Cast, flow
+
+from coterie.errors import UsageError
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.records import MessageRefused, TurnFinished, TurnStarted
+from coterie.planning.plan import AgentPlan
+from coterie.runs import inbox, launch
+from coterie.runs.folder import control
+from coterie.runs.inbox import Message, Verdict, send
+
+PLAN = flow("a -> boss", boss=AgentPlan(name="boss", kind="human", backend="human"))
+
+
+class Asked(Cast):
+    """Agents answer at once; the human is asked, and answers through the inbox only."""
+
+    def __init__(self, on_asked: Callable[[], None]) -> None:
+        super().__init__({}, seconds=0)
+        self._on_asked = on_asked
+
+    async def start(self, request, on_event):  # type: ignore[no-untyped-def]
+        if request.agent.kind != "human":
+            return await super().start(request, on_event)
+        from coterie.backends.human import HumanBackend
+
+        self._on_asked()
+        return await HumanBackend().start(request, on_event)
+
+
+async def with_owner(state: Path, meanwhile: Callable[[Path], object]) -> launch.Outcome:
+    """Run `PLAN` in *state*; once boss is asked, do *meanwhile* in a thread, as another process would."""
+    asked = asyncio.Event()
+    owner = asyncio.create_task(
+        launch.start(PLAN, {}, state_dir=state, park=False, turns=Asked(asked.set), run_id="r", cwd=state)
+    )
+    folder = state / "runs" / "r"
+    await asked.wait()
+    while not control(folder):  # noqa: ASYNC110 - a file has no event
+        await asyncio.sleep(0)
+    try:
+        await asyncio.to_thread(meanwhile, folder)
+        return await asyncio.wait_for(owner, 10)
+    finally:
+        owner.cancel()
+
+
+def answer(name: str = "m1", turn: str = "boss#1") -> Message:
+    return Message(id=name, kind="answer", turn=turn, text="yes")
+
+
+def results(state: Path) -> list[str]:
+    return [record.turn for record in JsonlStore(state).read("r") if isinstance(record, TurnFinished)]
+
+
+def test_a_message_is_found_without_its_doorbell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody cleared the sockets away: the owner looks into its inbox by itself, and the sender hears of it."""
+    monkeypatch.setattr(inbox, "LOOK_EVERY", 0.01)
+    said: list[Verdict] = []
+
+    def meanwhile(folder: Path) -> None:
+        Path(control(folder)["socket"]).unlink()
+        said.append(send(folder, answer(turn="a#1")))
+        said.append(send(folder, answer("m2")))
+
+    assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"
+    assert [verdict.status for verdict in said] == ["refused", "accepted"]
+    assert "does not wait for an answer" in said[0].detail
+    assert not list((tmp_path / "runs/r/inbox").glob("*.json"))
+
+
+def test_a_message_that_comes_twice_counts_once_and_is_told_the_same(tmp_path: Path) -> None:
+    """Whoever repeats its id, after a refusal too."""
+    said: list[Verdict] = []
+
+    def meanwhile(folder: Path) -> None:
+        said.extend(send(folder, answer("m1", "nobody#1")) for _ in range(2))
+        said.append(send(folder, answer("m2")))
+
+    assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"
+    assert [verdict.status for verdict in said] == ["refused", "refused", "accepted"]
+    assert said[0] == said[1]
+    refused = [record for record in JsonlStore(tmp_path).read("r") if isinstance(record, MessageRefused)]
+    assert [record.message for record in refused] == ["m1"]
+
+
+@pytest.mark.parametrize("name", [b"\xff\xff\n", b"a\0b\n", b"../../lock\n", b"x" * 100_000 + b"\n", b"", b"\n"])
+def test_nonsense_at_the_doorbell_disturbs_nobody(
+    tmp_path: Path, name: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It gets no verdict, or a refusal; the next message is taken."""
+
+    def meanwhile(folder: Path) -> None:
+        with socket.socket(socket.AF_UNIX) as bell:
+            bell.connect(control(folder)["socket"])
+            bell.sendall(name)
+            bell.shutdown(socket.SHUT_WR)
+            heard = bell.makefile("rb").read()
+        assert heard == b"" or msgspec.json.decode(heard, type=Verdict).status == "refused"
+        assert send(folder, answer()).status == "accepted"
+
+    assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"
+    assert not caplog.records
+    assert (tmp_path / "runs/r/lock").exists()
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"{}", b"[" * 5000, b'{"id":1}'])
+def test_a_message_that_cannot_be_read_is_put_aside(tmp_path: Path, data: bytes) -> None:
+    """The next one is taken all the same."""
+
+    def meanwhile(folder: Path) -> None:
+        (folder / "inbox/bad.json").write_bytes(data)
+        with socket.socket(socket.AF_UNIX) as bell:
+            bell.connect(control(folder)["socket"])
+            bell.sendall(b"bad\n")
+            assert msgspec.json.decode(bell.makefile("rb").read(), type=Verdict).status == "refused"
+        assert send(folder, answer()).status == "accepted"
+
+    assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"
+    assert (tmp_path / "runs/r/inbox/bad.unreadable").read_bytes() == data
+
+
+def test_an_answer_that_waits_is_taken_by_the_next_owner(tmp_path: Path) -> None:
+    """Nobody owns the run: the message is queued, and the answer is the turn's result."""
+    outcome = asyncio.run(
+        launch.start(PLAN, {}, state_dir=tmp_path, park=True, turns=Asked(lambda: None), run_id="r", cwd=tmp_path)
+    )
+    assert outcome.reason == "waiting"
+
+    said = send(tmp_path / "runs/r", answer())
+    assert (said.status, "coterie resume" in said.detail) == ("queued", True)
+    outcome = asyncio.run(launch.resume("r", state_dir=tmp_path, turns=Asked(lambda: None)))
+    assert outcome.status == "completed"
+    assert results(tmp_path) == ["a#1", "boss#1"]
+
+
+def test_an_answer_that_is_no_text_is_not_sent(tmp_path: Path) -> None:
+    """Half a surrogate pair, as bytes of a command line become that are not UTF-8."""
+    with pytest.raises(UsageError, match="not UTF-8"):
+        send(tmp_path, Message(id="m1", kind="answer", text="\udcff"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_folder_of_sockets_and_the_inbox_belong_to_their_user(tmp_path: Path) -> None:
+    """Nobody else may ring."""
+    modes: list[int] = []
+
+    def meanwhile(folder: Path) -> None:
+        modes.append(Path(control(folder)["socket"]).parent.stat().st_mode & 0o777)
+        send(folder, answer())
+
+    asyncio.run(with_owner(tmp_path, meanwhile))
+    assert modes == [0o700]
+    assert [record.turn for record in JsonlStore(tmp_path).read("r") if isinstance(record, TurnStarted)]
