@@ -80,3 +80,9 @@ def test_an_input_file_that_cannot_be_used_is_a_usage_error(
 
     assert str(file) in str(raised.value)
     assert message in str(raised.value)
+
+
+def test_a_value_nested_beyond_all_bounds_is_no_json() -> None:
+    """It is refused like any other nonsense."""
+    with pytest.raises(UsageError, match="'n' is not JSON"):
+        pair("n:=" + "[" * 100_000)

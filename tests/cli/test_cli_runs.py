@@ -319,7 +319,8 @@ def test_resume_can_take_the_file_as_it_is_now(place: Place) -> None:
     team.write_text(team.read_text().replace("/agent.py", "/gone.py"))
     place.call("resume", "last", "--max-turns", "1", status=3)
 
-    assert "gone.py" in place.call("resume", "last", "--reload", "slow.at", status=1).out
+    place.call("resume", "last", "--max-turns", "1", "--reload", "slow.at", status=3)
+    assert "gone.py" in place.call("resume", "last", status=1).out
 
 
 def test_a_terminal_shows_the_tree_and_asks(place: Place) -> None:

@@ -63,6 +63,18 @@ def nested() -> list[r.Record]:
     ]
 
 
+def reloaded() -> list[r.Record]:
+    """A run that was stopped by a limit and carried on under another plan."""
+    return [
+        r.RunStarted(run="reloaded", engine="flow", topology="team", plan='{"name":"team"}'),
+        r.RunOwned(epoch=1, limits=Limits(max_turns=0)),
+        r.RunStopped(reason="max_turns"),
+        r.PlanReloaded(source="operator", plan='{"name":"team","notes":["again"]}', plan_hash="ab" * 32),
+        r.RunOwned(epoch=2),
+        r.RunStopped(reason="waiting"),
+    ]
+
+
 def loop() -> list[r.Record]:
     """A loop with emits, reloads, a turn that is called off and a failed end."""
     return [
@@ -86,7 +98,7 @@ def loop() -> list[r.Record]:
     ]
 
 
-HISTORIES = {"review": review, "nested": nested, "loop": loop}
+HISTORIES = {"review": review, "nested": nested, "loop": loop, "reloaded": reloaded}
 
 
 def numbered(records: list[r.Record]) -> list[r.Record]:

@@ -31,7 +31,9 @@ def test_a_timeline(name: str, request: pytest.FixtureRequest) -> None:
 
 def test_every_kind_of_record_has_a_sentence() -> None:
     """A kind that is added is told, too."""
-    told = {type(record): sentence(record) for name in ("review", "nested", "loop") for record in history(name)}
+    told = {
+        type(record): sentence(record) for name in ("review", "nested", "loop", "reloaded") for record in history(name)
+    }
 
     assert set(told) == set(AnyRecord.__args__)
     assert all(text and not text.endswith(".") and "\n" not in text for text in told.values())

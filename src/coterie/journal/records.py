@@ -256,6 +256,13 @@ class ConfigRejected(Record, frozen=True, kw_only=True, tag="config.rejected", g
     reason: str
 
 
+class PlanReloaded(Record, frozen=True, kw_only=True, tag="plan.reloaded", gc=False):
+    """An operator had the run carried on under another *plan*, as JSON; it agrees with all that was decided before."""
+
+    plan: str
+    plan_hash: str = ""
+
+
 class IterationStarted(Record, frozen=True, kw_only=True, tag="iteration.start", gc=False):
     """A loop began its *n*-th iteration, from 1, for *role*."""
 
@@ -291,6 +298,7 @@ AnyRecord = (
     | ConditionUnknown
     | ConfigChanged
     | ConfigRejected
+    | PlanReloaded
     | IterationStarted
     | JournalRepaired
 )

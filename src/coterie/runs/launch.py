@@ -13,7 +13,7 @@ from coterie.diagnostics import error
 from coterie.errors import JournalUnreadable, RunIsFinished, TopologyError, UsageError
 from coterie.ids import new_run_id
 from coterie.journal.jsonl import JOURNAL, JsonlStore
-from coterie.journal.records import NO_USAGE, RunStarted, Usage
+from coterie.journal.records import NO_USAGE, PlanReloaded, RunStarted, Usage
 from coterie.planning.plan import AgentPlan, Limits, Plan, from_json
 from coterie.runs import index
 from coterie.runs.commands import Again
@@ -161,7 +161,7 @@ async def resume(
         place=DiskPlace(store, cwd),
         cwd=cwd,
     )
-    return await _drive(shell, store, run, shell.resume(run, plan), limits, clock)
+    return await _drive(shell, store, run, shell.resume(run, plan, reloaded=reload is not None), limits, clock)
 
 
 def replay(run: str, *, state_dir: Path) -> ReplayReport:
@@ -188,13 +188,17 @@ def first_record(store: JsonlStore, run: str) -> RunStarted:
 
 
 def recorded_plan(store: JsonlStore, run: str) -> Plan:
-    """The plan that the root run *run* was started with.
+    """The plan that the root run *run* obeys: the one it was started with, or that was taken instead at a resume.
 
     Raises:
         NoSuchRun, JournalUnreadable: If there is none to read.
     """
+    text = first_record(store, run).plan
+    for record in store.read(run):
+        if isinstance(record, PlanReloaded):
+            text = record.plan
     try:
-        return from_json(first_record(store, run).plan)
+        return from_json(text)
     except ValueError as error:
         reason = f"the plan in it is damaged, or of another coterie ({error})"
         raise JournalUnreadable(str(store.folder(run) / JOURNAL), 1, reason) from error

@@ -31,6 +31,7 @@ from coterie.journal.records import (
     ConfigChanged,
     ConfigRejected,
     OperatorSaid,
+    PlanReloaded,
     Record,
     RunFinished,
     RunStarted,
@@ -87,6 +88,7 @@ class Shell:
         self._ledger = Ledger(self._limits, self._runs)
         self._tasks: set[asyncio.Task[None]] = set()
         self._rang = False
+        self._reloaded = False
         self._closing = False
         self.opened = asyncio.Event()
         """Set once the root run is claimed and begun or continued."""
@@ -102,13 +104,14 @@ class Shell:
         """
         return await self._drive(lambda: self._open(run, plan, given, None))
 
-    async def resume(self, run: str, plan: Plan) -> Ended:
-        """Take over *run* and drive it on.
+    async def resume(self, run: str, plan: Plan, *, reloaded: bool = False) -> Ended:
+        """Take over *run* and drive it on under *plan*; *reloaded*: it is another one than the journal holds.
 
         Raises:
             RunIsOwned, RunIsFinished, JournalUnreadable, ReplayMismatch: If it cannot be taken over.
             JournalFailed: If the journal could not be written; every attempt has been ended.
         """
+        self._reloaded = reloaded
         return await self._drive(lambda: self._open(run, plan, None, None))
 
     def post(self, event: Callable[[], object]) -> None:
@@ -272,6 +275,9 @@ class Shell:
             if core.finished is None:
                 if writer.repaired is not None:
                     core.write(now, writer.repaired)
+                if self._reloaded and parent is None:
+                    text = to_json(plan).decode()
+                    core.write(now, PlanReloaded(plan=text, plan_hash=plan.content_hash()), source="operator")
                 live.reap = [one for turn in core.turns.values() if turn.result is None for one in turn.launched]
                 live.outbox += core.own(now, self._limits)
                 for name, turn in core.turns.items():

@@ -151,6 +151,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.EventEmitted: lambda x: f"{x.turn} emitted {x.event}" + (f" with {quoted(x.payload)}" if x.payload else ""),
     r.EventInvalid: _event_invalid,
     r.MessageRefused: lambda x: f"a message{f' for {x.turn}' if x.turn else ''} was refused: {x.reason}",
+    r.PlanReloaded: lambda x: "the run is carried on under another plan",
     r.OperatorSaid: lambda x: f"the operator asked to {x.what} {x.turn or 'everything that runs'}",
     r.LoopExhausted: _loop_exhausted,
     r.PathEnded: _path_ended,
