@@ -71,7 +71,9 @@ def reloaded() -> list[r.Record]:
         r.RunStopped(reason="max_turns"),
         r.PlanReloaded(source="operator", plan='{"name":"team","notes":["again"]}', plan_hash="ab" * 32),
         r.RunOwned(epoch=2),
-        r.RunStopped(reason="waiting"),
+        r.TurnStarted(cause=(1, 0), turn="ada#1", agent="ada"),
+        r.TurnFinished(source="agent", turn="ada#1", attempt=1, text=LONG, usage=r.Usage(cost=0.5)),
+        r.RunFinished(cause=(7, 0), outcome="completed", result={"text": LONG}),
     ]
 
 
