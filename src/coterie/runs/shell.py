@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 
-from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result
 from coterie.clock import Clock
 from coterie.engines.commands import Emit, Engine, Failed, Reply
 from coterie.errors import CoterieError, NoSuchRun, RunIsFinished
@@ -37,13 +36,14 @@ from coterie.journal.records import (
     RunStarted,
 )
 from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
+from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Effect, Halt, ReadPlan, Start, Turn, Wait
 from coterie.runs.core import Core
 from coterie.runs.fold import Fold
 from coterie.runs.ledger import Ledger
 from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Told, Waiting
-from coterie.runs.prompts import context, render
-from coterie.runs.turns import Turns, ask
+from coterie.runs.prompts import render
+from coterie.runs.turns import Turns
 
 
 class Shell:
@@ -81,12 +81,10 @@ class Shell:
         self._place, self._reload, self._cwd = place or Place(), reload, cwd
         self._runs: dict[str, Live] = {}
         self._events: list[tuple[int, Callable[[], object]]] = []
-        self._working = 0
         self._timers = 0
-        self._starts = 0
         self._expected = 0
         self._ledger = Ledger(self._limits, self._runs)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._attempts = Attempts(turns, self._place, cwd, happen=self._happen, hear=self.hear, ring=self._ring)
         self._rang = False
         self._reloaded = False
         self._closing = False
@@ -172,7 +170,7 @@ class Shell:
 
     async def _close(self) -> None:
         """End every attempt, refuse what still comes, and give the journals up."""
-        await self._end_attempts()
+        await self._attempts.end()
         self._closing = True
         self._drain_events()
         for live in reversed(self._runs.values()):
@@ -240,7 +238,7 @@ class Shell:
 
     def _let_go(self) -> bool:
         """Stop the tree when nothing can happen any more without a human or other limits; whether it was stopped."""
-        if self._working or self._expected:
+        if self._attempts.working or self._expected:
             return False
         humans = any(live.humans() for live in self._runs.values())
         if (self._timers or humans) and not (humans and self._park):
@@ -331,8 +329,7 @@ class Shell:
             case ReadPlan(cause=cause):
                 self._happen(0, partial(self._read_plan, live, cause))
             case Cut(turn=turn):
-                if (session := live.sessions.get(turn)) is not None:
-                    self._own(self._loop.create_task(session.interrupt()))
+                self._attempts.interrupt(live, turn)
             case Told():
                 await self._tell(live)
 
@@ -349,70 +346,12 @@ class Shell:
             live.children[name] = self._open(run, agent.child, given, (live, start))
             self._ring()
             return
-        self._starts += 1
-        human = agent.kind == "human"
-        self._working += not human
-        task = self._loop.create_task(self._attempt(live, start, agent, self._starts))
-        live.attempts[name] = task
-        self._own(task)
-        if human and agent.timeout is not None:
+        self._attempts.start(live, start, agent)
+        if agent.kind == "human" and agent.timeout is not None:
             due = live.core.turns[name].asked + agent.timeout
             reason = f"nobody answered within {agent.timeout:g} s"
             failed = Failed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
             self._later(live, due, lambda: self.hear(live, failed))
-
-    def _own(self, task: asyncio.Task[None]) -> None:
-        """Keep *task*: it is ended, and waited for, before this owner is gone."""
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _attempt(self, live: Live, start: Start, agent: AgentPlan, order: int) -> None:
-        name, attempt = start.ask.turn, start.attempt
-        turn = live.core.turns[name]
-        request = Request(
-            run=live.run,
-            turn=name,
-            attempt=attempt,
-            agent=agent,
-            prompt=start.prompt,
-            key=f"{live.run}/{name}",
-            context=partial(context, live.core, turn),
-            interrupted=turn.tally.interrupted,
-            folder=self._place.attempt_folder(live.run, name, attempt),
-            cwd=self._cwd,
-            here=live.here,
-            epoch=live.core.epoch,
-        )
-        try:
-            result = await ask(
-                self._turns,
-                request,
-                partial(self._event, live, name, attempt),
-                partial(live.sessions.__setitem__, name),
-            )
-            self._happen(order, partial(self._answered, live, start, result))
-        finally:
-            self._working -= agent.kind != "human"
-            self._ring()
-
-    def _answered(self, live: Live, start: Start, result: Result) -> None:
-        turn, attempt = start.ask.turn, start.attempt
-        match result:
-            case Answer(text=text, outputs=outputs, usage=usage):
-                self.hear(live, Reply(turn=turn, attempt=attempt, text=text, outputs=outputs, usage=usage))
-            case Failure(kind=kind, reason=reason, usage=usage):
-                self.hear(live, Failed(turn=turn, attempt=attempt, kind=kind, reason=reason, usage=usage))
-
-    def _event(self, live: Live, name: str, attempt: int, event: Event) -> None:
-        match event:
-            case Launched(pid=pid, group=group, started=started):
-                launched = AttemptLaunched(turn=name, attempt=attempt, pid=pid, group=group, started=started)
-                self._happen(0, lambda: self.hear(live, launched))
-            case Emitted(event=topic, payload=payload):
-                emit = Emit(turn=name, attempt=attempt, event=topic, payload=payload)
-                self._happen(0, lambda: self.hear(live, emit))
-            case _:
-                self._place.stream(live.run, name, attempt, event)
 
     def hear(self, live: Live, said: Reply | Failed | Emit | AttemptLaunched, source: str = "agent") -> Record | None:
         """Take what an attempt says; None if it came too late. Only while an event is handled (`post`)."""
@@ -420,9 +359,8 @@ class Shell:
         if record is None:
             return None
         turn = live.core.turns[said.turn]
-        if turn.status != "running" and (task := live.attempts.pop(said.turn, None)) is not None:
-            live.sessions.pop(said.turn, None)
-            task.cancel()  # a human was answered from elsewhere; any other task has ended by itself
+        if turn.status != "running":
+            self._attempts.halt(live, said.turn)  # a human was answered from elsewhere; any other has ended by itself
         self._pump(live)
         return record
 
@@ -454,9 +392,7 @@ class Shell:
         return ""
 
     def _halt(self, live: Live, name: str) -> None:
-        live.sessions.pop(name, None)
-        if (task := live.attempts.pop(name, None)) is not None:
-            task.cancel()
+        self._attempts.halt(live, name)
         child = live.children.pop(name, None)
         if child is not None:
             self._end_child(child)
@@ -544,11 +480,11 @@ class Shell:
                 self._ledger.keep(usage)
 
         await live.writer.close()
-        self._happen(self._starts, hear)
+        self._happen(self._attempts.started, hear)
 
     async def _interrupt(self, root: Live) -> None:
         """Keep what had already arrived, write down that the rest was cut off, deepest first, and let go."""
-        await self._end_attempts()
+        await self._attempts.end()
         self._closing = True
         self._drain_events()
         now = self._clock.now()
@@ -560,13 +496,6 @@ class Shell:
                         live.core.write(now, cut)
                 live.core.stop(now, "interrupted")
             await live.writer.durable(live.core.seq)
-
-    async def _end_attempts(self) -> None:
-        """End what still runs, and wait until it has: an attempt never outlives its owner's time with the run."""
-        while self._tasks:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.wait(self._tasks)
 
     def _drain_events(self) -> None:
         """Handle what had arrived when the owner let go; nothing new starts."""

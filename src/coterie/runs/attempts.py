@@ -1,0 +1,128 @@
+"""The attempts under way in this process: each a task of its own, from its start to its one result."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result
+from coterie.engines.commands import Emit, Failed, Reply
+from coterie.journal.records import AttemptLaunched
+from coterie.planning.plan import AgentPlan
+from coterie.runs.commands import Start
+from coterie.runs.core import Said
+from coterie.runs.live import Live, Place
+from coterie.runs.prompts import context
+from coterie.runs.turns import Turns, ask
+
+Happen = Callable[[int, Callable[[], object]], None]
+"""Puts an event in line; of those that came together, the one with the lower number is handled first."""
+
+
+class Attempts:
+    """Starts attempts and ends them; what they say comes to *hear*, one by one, through *happen*.
+
+    None outlives `end`: it cancels what still runs and waits until it is gone.
+
+    Args:
+        cwd: The working directory of the agents.
+        ring: Called when an attempt is gone, however it ended.
+
+    Attributes:
+        working: Attempts that run now, humans not counted.
+        started: How many were started so far.
+    """
+
+    def __init__(
+        self,
+        turns: Turns,
+        place: Place,
+        cwd: Path | None,
+        *,
+        happen: Happen,
+        hear: Callable[[Live, Said], object],
+        ring: Callable[[], None],
+    ) -> None:
+        self._turns, self._place, self._cwd = turns, place, cwd
+        self._happen, self._hear, self._ring = happen, hear, ring
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.working = self.started = 0
+
+    def start(self, live: Live, start: Start, agent: AgentPlan) -> None:
+        """Start an attempt of a turn of *live*."""
+        self.started += 1
+        self.working += agent.kind != "human"
+        live.attempts[start.ask.turn] = self._own(self._attempt(live, start, agent, self.started))
+
+    def halt(self, live: Live, turn: str) -> None:
+        """End the attempt of *turn*, if one runs; what it still says is too late."""
+        live.sessions.pop(turn, None)
+        if (task := live.attempts.pop(turn, None)) is not None:
+            task.cancel()
+
+    def interrupt(self, live: Live, turn: str) -> None:
+        """Have the attempt of *turn*, if one runs, end as interrupted."""
+        if (session := live.sessions.get(turn)) is not None:
+            self._own(session.interrupt())
+
+    async def end(self) -> None:
+        """End all that still run, and wait until they have."""
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _attempt(self, live: Live, start: Start, agent: AgentPlan, order: int) -> None:
+        name, attempt = start.ask.turn, start.attempt
+        turn = live.core.turns[name]
+        request = Request(
+            run=live.run,
+            turn=name,
+            attempt=attempt,
+            agent=agent,
+            prompt=start.prompt,
+            key=f"{live.run}/{name}",
+            context=partial(context, live.core, turn),
+            interrupted=turn.tally.interrupted,
+            folder=self._place.attempt_folder(live.run, name, attempt),
+            cwd=self._cwd,
+            here=live.here,
+            epoch=live.core.epoch,
+        )
+        try:
+            result = await ask(
+                self._turns,
+                request,
+                partial(self._event, live, name, attempt),
+                partial(live.sessions.__setitem__, name),
+            )
+            self._happen(order, partial(self._answered, live, start, result))
+        finally:
+            self.working -= agent.kind != "human"
+            self._ring()
+
+    def _answered(self, live: Live, start: Start, result: Result) -> None:
+        turn, attempt = start.ask.turn, start.attempt
+        match result:
+            case Answer(text=text, outputs=outputs, usage=usage):
+                self._hear(live, Reply(turn=turn, attempt=attempt, text=text, outputs=outputs, usage=usage))
+            case Failure(kind=kind, reason=reason, usage=usage):
+                self._hear(live, Failed(turn=turn, attempt=attempt, kind=kind, reason=reason, usage=usage))
+
+    def _event(self, live: Live, name: str, attempt: int, event: Event) -> None:
+        match event:
+            case Launched(pid=pid, group=group, started=started):
+                launched = AttemptLaunched(turn=name, attempt=attempt, pid=pid, group=group, started=started)
+                self._happen(0, lambda: self._hear(live, launched))
+            case Emitted(event=topic, payload=payload):
+                emit = Emit(turn=name, attempt=attempt, event=topic, payload=payload)
+                self._happen(0, lambda: self._hear(live, emit))
+            case _:
+                self._place.stream(live.run, name, attempt, event)
