@@ -24,7 +24,7 @@ drive(main())
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_cancels_and_the_outcome_still_counts(
     number: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,3 +68,18 @@ def test_the_second_signal_ends_the_process_at_once() -> None:
     process.communicate(timeout=60)
 
     assert process.returncode == -signal.SIGINT
+
+
+def test_under_nohup_the_terminals_end_is_not_heard() -> None:
+    """Who asked for the run to go on without its terminal gets that."""
+
+    async def main() -> str:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0)
+        return "went on"
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert drive(main()) == "went on"
+    finally:
+        signal.signal(signal.SIGHUP, before)

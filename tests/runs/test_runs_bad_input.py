@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import resource
 import shutil
 import signal
@@ -192,6 +193,20 @@ def test_a_full_standard_output_does_not_disturb_the_run(place: Place) -> None:
 def test_a_terminal_that_closes_interrupts_the_run(place: Place) -> None:
     """SIGHUP is heard like Ctrl-C: nobody works on behind the user's back."""
     process = place.start_slow()
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=ENOUGH)
+
+    assert process.returncode == 130
+    assert reads(place)[-2:] == ["attempt.interrupted", "run.stopped"]
+
+
+def test_a_live_tree_whose_terminal_is_gone_changes_no_status(place: Place) -> None:
+    """Nothing can be shown any more; the run is interrupted in good order all the same."""
+    terminal, end = pty.openpty()
+    process = place.start("run", "slow.at", "--no-park", stdout=end)
+    (place.folder / "ready").read_text()  # a pipe: opened once the agent opens its end
+    os.close(end)
+    os.close(terminal)
     process.send_signal(signal.SIGHUP)
     process.communicate(timeout=ENOUGH)
 

@@ -1,6 +1,7 @@
 """Messages to a run on disk: taken once, by whoever owns it, however they come."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -160,3 +161,26 @@ def test_the_folder_of_sockets_and_the_inbox_belong_to_their_user(tmp_path: Path
     asyncio.run(with_owner(tmp_path, meanwhile))
     assert modes == [0o700]
     assert [record.turn for record in JsonlStore(tmp_path).read("r") if isinstance(record, TurnStarted)]
+
+
+@pytest.mark.parametrize("trap", ["link", "open"])
+def test_a_folder_for_sockets_that_others_prepared_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str
+) -> None:
+    """A link to somewhere else, or a folder that everybody may write to: another place is taken."""
+    prepared = tmp_path / f"coterie-{os.getuid()}"
+    if trap == "link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        prepared.symlink_to("elsewhere")
+    else:
+        prepared.mkdir()
+        prepared.chmod(0o777)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    sockets: list[str] = []
+
+    def meanwhile(folder: Path) -> None:
+        sockets.append(control(folder)["socket"])
+        send(folder, answer())
+
+    asyncio.run(with_owner(tmp_path / "state", meanwhile))
+    assert not sockets[0].startswith(str(prepared))

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 
 from rich.console import Console
@@ -44,7 +44,8 @@ class LiveTree:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._live.stop()
+        with suppress(OSError):  # the terminal is gone; the run has been told so by a signal
+            self._live.stop()
 
     def recall(self, history: Iterable[tuple[str, Record]]) -> None:
         """Take in what happened under earlier owners."""

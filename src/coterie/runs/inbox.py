@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import socket
+import stat
 import tempfile
 import time
 from collections.abc import Callable
@@ -331,6 +332,7 @@ def _socket_path(folder: Path) -> Path:
             home.mkdir(mode=0o700, exist_ok=True)
         except OSError:
             continue
-        if home.stat().st_uid == os.getuid():
+        found = home.lstat()  # /tmp is everybody's: no link that somebody left there, and no folder others write to
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022:
             return home / name
     return folder / "bell.sock"

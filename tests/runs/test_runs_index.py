@@ -1,0 +1,51 @@
+"""The per-user index is a convenience: whatever is wrong with it costs a listing and nothing else."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from coterie.runs import index
+from coterie.runs.index import Entry
+
+
+def made(folder: Path) -> Entry:
+    """An entry for a run that is there."""
+    folder.mkdir(parents=True)
+    (folder / "journal.jsonl").touch()
+    return Entry(run=folder.name, folder=str(folder))
+
+
+def test_lines_that_lead_nowhere_are_passed_over(tmp_path: Path) -> None:
+    """Torn, not text, a name too long for the disk, a name with a NUL, a folder that is gone."""
+    good = made(tmp_path / "runs" / "r1")
+    for folder in ("/" + "x" * 5000, "a\0b", str(tmp_path / "gone")):
+        index.add(Entry(run="bad", folder=folder))
+    with index.path().open("ab") as file:
+        file.write(b'\xff\xff\n{"run":\n[]\n')
+    index.add(good)
+
+    assert [entry.run for entry in index.entries()] == ["r1"]
+
+
+def test_a_folder_whose_name_is_no_text_is_not_listed_from_elsewhere(tmp_path: Path) -> None:
+    """It is found from its own state directory."""
+    state = tmp_path / os.fsdecode(b"caf\xe9")
+    index.add(made(state / "runs" / "r1"))
+
+    assert index.entries() == []
+    assert index.find("last", state) == state / "runs" / "r1"
+
+
+def test_without_a_home_there_is_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user whom the system does not know has no home; runs are found in their state directory."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    entry = made(tmp_path / "runs" / "r1")
+    index.add(entry)
+
+    assert [found.run for found in index.entries(tmp_path)] == ["r1"]
