@@ -34,6 +34,16 @@ def test_the_agent_comes_first_then_the_run_then_the_topology(
     assert (agent.backend, agent.argv) == (thinker, argv)
 
 
+def test_an_agent_whose_backend_is_a_human_is_one() -> None:
+    """It is waited for like a human node, so the topology's time-out, meant for programs, is not its own."""
+    text = extension(own="backend: human", default=f"{OTHER} timeout: 30s")
+    agent = planned(text).agents["a"]
+
+    assert (agent.kind, agent.timeout) == ("human", None)
+    assert planned(extension(own="backend: human timeout: 1h")).agents["a"].timeout == 3600.0
+    assert planned(text).agents["b"].timeout == 30.0
+
+
 def test_a_run_is_told_of_a_backend_that_does_not_exist() -> None:
     """With what was probably meant."""
     (said,) = found(team("a -> b"), backend="comand")

@@ -43,15 +43,11 @@ def test_what_marked_an_agent_is_not_shown_again_because_it_reads_it() -> None:
 
 
 def test_a_human_is_not_asked_for_json() -> None:
-    """A node that is a human, and an agent whose backend is one."""
+    """Lines are understood as well."""
     node = AgentPlan(name="b", kind="human", backend="human", prompt="Publish?", outputs=(VERDICT,))
-    agent = AgentPlan(name="c", backend="human", outputs=(VERDICT,))
-    answers = [Answer(text="verdict: approve")]
-    stage = Stage(flow("a -> b -> c", b=node, c=agent), Cast({"b": answers, "c": answers}))
-    stage.start()
+    cast = Cast({"b": [Answer(text="verdict: approve")]})
 
-    for request in stage.cast.asked[1:]:
-        assert request.prompt.endswith(
-            "# How to answer\n\nGive each of these on a line of its own, as `name: value`:\n"
-            '- `verdict`: one of "approve", "revise"'
-        )
+    assert asked(Stage(flow("a -> b", b=node), cast), "b#1").endswith(
+        "# How to answer\n\nGive each of these on a line of its own, as `name: value`:\n"
+        '- `verdict`: one of "approve", "revise"'
+    )

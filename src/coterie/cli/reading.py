@@ -80,7 +80,7 @@ def _thinks(agent: AgentPlan) -> str:
         return command
     if agent.kind == "agent" and not agent.backend:
         return f"{agent.model}, no backend chosen".removeprefix(", ")
-    return " ".join(word for word in (agent.backend if agent.backend != agent.kind else "", agent.model) if word)
+    return " ".join(word for word in (agent.backend, agent.model) if word)
 
 
 def _file(target: str) -> Path:

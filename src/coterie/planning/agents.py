@@ -86,6 +86,9 @@ def with_child(agent: AgentPlan, child: Plan) -> AgentPlan:
 def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str]:
     own, owner = _own(node, AGENT_KEYS, setting), title(node)
     thinker = choose(owner, own, setting.default, setting.backend, setting.report)
+    process, human = _process(node, own, setting), thinker.backend == "human"
+    if human:
+        process["timeout"] = _timeout(node, own)  # what is meant for programs is too short for people
     own_words: dict[str, Any] = {}
     if isinstance(node, Agent):
         own_words = {
@@ -95,6 +98,7 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
             "reads": node.reads,
         }
     plan = AgentPlan(
+        kind="human" if human else "agent",
         backend=thinker.backend,
         model=node.model,
         argv=located(thinker.argv, setting.folder),
@@ -102,7 +106,7 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
         options=thinker.options,
         **own_words,
         **_common(node, setting),
-        **_process(node, own, setting),
+        **process,
     )
     return plan, thinker.topology
 
@@ -142,9 +146,8 @@ def _human(node: Human, setting: Setting) -> AgentPlan:
     own = _own(node, HUMAN_KEYS, setting)
     common = _common(node, setting)
     common["on_fail"] = _policy(node.on_fail if node.on_fail is not None else node.on_timeout)
-    timeout = node.timeout if own.timeout is None else own.timeout
     # What a human is asked is what the file says of the node: there is no other text.
-    return AgentPlan(kind="human", backend="human", prompt=node.description, timeout=timeout, **common)
+    return AgentPlan(kind="human", backend="human", prompt=node.description, timeout=_timeout(node, own), **common)
 
 
 def _own(node: AnyNode, keys: tuple[str, ...], setting: Setting) -> Extension:
@@ -168,14 +171,17 @@ def _common(node: AnyNode, setting: Setting) -> dict[str, Any]:
 
 def _process(node: AnyNode, own: Extension, setting: Setting) -> dict[str, Any]:
     """What everything that works by itself has: its own word, then the node's field, then the topology's."""
-    default = setting.default
-    timeout = node.timeout if own.timeout is None else own.timeout
+    default, timeout = setting.default, _timeout(node, own)
     return {
         "timeout": default.timeout if timeout is None else timeout,
         "cwd": own.cwd or default.cwd,
         "env": {**default.env, **own.env},
         "on_interrupt": own.on_interrupt or default.on_interrupt or "retry",
     }
+
+
+def _timeout(node: AnyNode, own: Extension) -> float | None:
+    return node.timeout if own.timeout is None else own.timeout
 
 
 def _policy(policy: str | None) -> str:

@@ -36,7 +36,8 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who thinks at one node, and under which rules.
 
     Attributes:
-        kind: `agent`, `action`, `gate`, `human` or `topology` (a child run of *child*).
+        kind: `agent`, `action`, `gate`, `human` (an agent whose backend is one, too), or `topology` (a child run of
+            *child*).
         backend: The name of the backend that is asked: `command`, `human`, `scripted`; empty until one is chosen.
         model: The model's name, for the backend.
         argv: The command and its arguments; may hold `{python}`, `{here}`, `{model}` and `{prompt_file}`.

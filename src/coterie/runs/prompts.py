@@ -42,7 +42,7 @@ def render(fold: Fold, turn: Turn, read: ReadFile = lambda name: None, how_far: 
             if fold.latest.get(name) not in shown and (part := _read(fold, name, read)):
                 parts.append(part)
         if agent.outputs:
-            parts.append(how_to_answer(agent.outputs, human=_is_human(fold, ask.agent)))
+            parts.append(how_to_answer(agent.outputs, human=fold.kind(ask.agent) == "human"))
     if turn.tally.interrupted:
         parts.append(_cut_off(turn, how_far))
     elif turn.failure is not None:
@@ -102,11 +102,6 @@ def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> str:
     if human:
         form = "Give each of these on a line of its own, as `name: value`:"
     return f"# How to answer\n\n{form}\n" + "\n".join(lines)
-
-
-def _is_human(fold: Fold, agent: str) -> bool:
-    plan = fold.agents.get(agent)
-    return plan is not None and "human" in (plan.kind, plan.backend)
 
 
 def _task(given: dict[str, Any]) -> list[str]:

@@ -29,7 +29,7 @@ def outline(team: "Outline") -> str:
 
 
 def _node(node: "OutlinedNode", is_last: bool) -> Iterable[str]:
-    about = [node.kind, *([node.thinks] if node.thinks else []), *_place(node)]
+    about = [node.kind, *([node.thinks] if node.thinks not in ("", node.kind) else []), *_place(node)]
     below = [f"gives {output}" for output in node.outputs] + [_arrow(one) for one in node.arrows]
     yield f"{'└' if is_last else '├'}─ {node.name} ({', '.join(about)})"
     for line in below:
