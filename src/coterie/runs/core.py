@@ -41,8 +41,6 @@ class Core(Fold):
         super().__init__(run, engine, agents)
         self._append, self._render, self._digest = append, render, digest
 
-    # -- what the world says ----------------------------------------------------------------------------------------
-
     def write(self, now: float, record: Record, cause: Cause | None = None, source: str = "harness") -> Record:
         """Give *record* its place in the journal, append it and fold it in."""
         record = msgspec.structs.replace(record, seq=self.seq + 1, at=max(now, self.at), cause=cause, source=source)
@@ -78,8 +76,6 @@ class Core(Fold):
             case records.AttemptLaunched():
                 return self.write(now, said)
 
-    # -- what is left to do -----------------------------------------------------------------------------------------
-
     def pump(self, now: float, room: Callable[[str, bool], bool]) -> list[Effect]:
         """Carry out what is decided: write each intent, and return the effects to perform once these are durable.
 
@@ -107,15 +103,13 @@ class Core(Fold):
         return effects
 
     def _next_start(self, room: Callable[[str, bool], bool]) -> bool:
-        while self._asks:
-            match self.todo.get(self._asks[0]):
-                case Ask(agent=agent):
-                    return room(agent, False)
-                case Again(turn=turn):
-                    return room(self.turns[turn].ask.agent, True)
-                case _:
-                    self._asks.popleft()  # void: its turn has ended
-        return False
+        match self.todo[self._asks[0]] if self.queued else None:
+            case Ask(agent=agent):
+                return room(agent, False)
+            case Again(turn=turn):
+                return room(self.turns[turn].ask.agent, True)
+            case _:
+                return False
 
     def _carry_out(self, now: float, cause: Cause, command: Command | Again, effects: list[Effect]) -> None:
         match command:
@@ -152,7 +146,7 @@ class Core(Fold):
     def queued(self) -> bool:
         """Whether a start stands in line."""
         while self._asks and self._asks[0] not in self.todo:
-            self._asks.popleft()
+            self._asks.popleft()  # void: its turn has ended
         return bool(self._asks)
 
     def cancel(self, now: float, turn: str, reason: str, source: str = "operator") -> list[Effect]:
@@ -162,13 +156,6 @@ class Core(Fold):
             return []
         effects = self._halt(known, turn)
         self.write(now, records.TurnCancelled(turn=turn, reason=reason), source=source)
-        return effects
-
-    def cancel_run(self, now: float, reason: str) -> list[Effect]:
-        """End this run because its parent does not want it any more."""
-        effects = [effect for turn in list(self.turns) for effect in self.cancel(now, turn, reason, "harness")]
-        if self.finished is None:
-            self.write(now, records.RunFinished(outcome="cancelled", reason=reason))
         return effects
 
     def stop(self, now: float, reason: str) -> None:
@@ -181,8 +168,6 @@ class Core(Fold):
         """Answer a `ReadPlan`."""
         if cause in self.todo:
             self.write(now, answer, cause)
-
-    # -- resuming ---------------------------------------------------------------------------------------------------
 
     def own(self, now: float, limits: Limits) -> list[Effect]:
         """Take over a folded run: a new epoch, attempts that were cut off, and what goes on as it was.

@@ -209,7 +209,7 @@ class Shell:
             self._bell.set_result(None)
 
     def _drain(self) -> None:
-        """Handle all that has happened. Attempts that ended together count in the order they were started."""
+        """Handle all that has happened. Attempts that ended together count in the order their turns were started."""
         while self._events:
             events, self._events = self._events, []
             if len(events) > 1:
@@ -341,6 +341,7 @@ class Shell:
             return  # it was cancelled before its intent was durable
         agent = live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
         if agent.child is not None:
+            self._attempts.order(live, name)
             run = child_run_id(live.run, name, start.attempt)
             given = {"prompt": start.prompt}
             live.children[name] = self._open(run, agent.child, given, (live, start))
@@ -398,7 +399,11 @@ class Shell:
             self._end_child(child)
 
     def _end_child(self, child: Live) -> None:
-        child.outbox += child.core.cancel_run(self._clock.now(), "its parent called the turn off")
+        core, now, reason = child.core, self._clock.now(), "its parent called the turn off"
+        for turn in list(core.turns):
+            child.outbox += core.cancel(now, turn, reason, "harness")
+        if core.finished is None:
+            core.write(now, RunFinished(outcome="cancelled", reason=reason))
         self._pump(child)
         self._ring()
 
@@ -468,7 +473,7 @@ class Shell:
         said: Reply | Failed
         if finished.outcome == "completed":
             text, outputs = reply_of(finished.result)
-            said = Reply(turn=name, attempt=start.attempt, text=text, outputs=outputs, usage=usage)
+            said = Reply(turn=name, attempt=start.attempt, text=text, outputs=outputs or None, usage=usage)
         else:
             reason = finished.reason or f"child run {live.run} failed"
             said = Failed(turn=name, attempt=start.attempt, kind="failed", reason=reason, usage=usage)
@@ -480,7 +485,7 @@ class Shell:
                 self._ledger.keep(usage)
 
         await live.writer.close()
-        self._happen(self._attempts.started, hear)
+        self._happen(self._attempts.order(parent, name), hear)
 
     async def _interrupt(self, root: Live) -> None:
         """Keep what had already arrived, write down that the rest was cut off, deepest first, and let go."""
