@@ -115,6 +115,16 @@ def test_what_ends_together_counts_in_the_order_it_started() -> None:
     ]
 
 
+def test_a_second_attempt_does_not_lose_its_turns_place() -> None:
+    """a was started before c, so it counts first although its last attempt began after c."""
+    script = {"a": [{"fail": "rate_limited"}, {"text": "fine"}], "c": [{"seconds": 2}]}
+    document = played(team("a -> d", "b -> c -> e"), script)
+
+    ends = {turn["agent"]: turn["finished"] for turn in document["turns"]}
+    assert ends["a"] == ends["c"] == 3.0
+    assert [name for name, *_ in starts(document)] == ["a", "b", "c", "d", "e"]
+
+
 def test_limits_hold_in_a_rehearsal_too() -> None:
     """`--max-turns` stops it with exit 3; turns that never ran are listed."""
     document = played(team("a -> b -> c"), max_turns=2)

@@ -165,6 +165,18 @@ def test_one_ledger_for_the_whole_tree() -> None:
     assert all(stage.records(run=run)[-1].reason == "max_turns" for run in ("r", "r/debate#1.1", "r/loop#1.1"))
 
 
+def test_a_team_answers_in_text_when_nobody_in_it_gives_outputs() -> None:
+    """A child run without outputs has no structured output: those its parent wants are found in what it said."""
+    inner = flow("x -> y")
+    stage = Stage(
+        flow("a -> team", team=AgentPlan(name="team", kind="topology", child=inner, outputs=(VERDICT,))),
+        Cast({"y": [Answer(text='{"verdict": "revise"}')]}),
+    )
+    assert stage.start().status == "completed"
+
+    assert [r.outputs for r in stage.records(TurnFinished) if r.turn == "team#1"] == [{"verdict": "revise"}]
+
+
 def test_a_human_parks_the_run_and_the_answer_carries_it_on() -> None:
     """With nothing but humans left the owner lets go; the question stands for the next one, asked once."""
     human = AgentPlan(name="h", kind="human", backend="human", outputs=(VERDICT,))

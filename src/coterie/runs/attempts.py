@@ -31,7 +31,6 @@ class Attempts:
 
     Attributes:
         working: Attempts that run now, humans not counted.
-        started: How many were started so far.
     """
 
     def __init__(
@@ -47,13 +46,18 @@ class Attempts:
         self._turns, self._place, self._cwd = turns, place, cwd
         self._happen, self._hear, self._ring = happen, hear, ring
         self._tasks: set[asyncio.Task[None]] = set()
-        self.working = self.started = 0
+        self._orders: dict[tuple[str, str], int] = {}
+        self.working = 0
 
     def start(self, live: Live, start: Start, agent: AgentPlan) -> None:
         """Start an attempt of a turn of *live*."""
-        self.started += 1
         self.working += agent.kind != "human"
-        live.attempts[start.ask.turn] = self._own(self._attempt(live, start, agent, self.started))
+        order = self.order(live, start.ask.turn)
+        live.attempts[start.ask.turn] = self._own(self._attempt(live, start, agent, order))
+
+    def order(self, live: Live, turn: str) -> int:
+        """The place of *turn* of *live* among all that were started here, which its attempts share."""
+        return self._orders.setdefault((live.run, turn), len(self._orders) + 1)
 
     def halt(self, live: Live, turn: str) -> None:
         """End the attempt of *turn*, if one runs; what it still says is too late."""
