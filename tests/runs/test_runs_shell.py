@@ -8,6 +8,7 @@ from stage import Cast, Stage, flow
 
 from coterie.backends.base import Answer, Failure
 from coterie.errors import JournalFailed, ReplayMismatch, RunIsFinished
+from coterie.journal.memory import MemoryStore
 from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
@@ -23,6 +24,7 @@ from coterie.journal.records import (
 )
 from coterie.planning.plan import AgentPlan, Limits, Wanted
 from coterie.runs.inbox import Message, take
+from coterie.runs.live import Ended
 
 VERDICT = Wanted(name="verdict", type="enum", values=("approve", "revise"))
 
@@ -231,6 +233,23 @@ def test_an_operators_interrupt_ends_the_attempt_and_is_no_failure() -> None:
     assert "cut off" in stage.cast.asked[1].prompt
 
 
+@pytest.mark.parametrize(("word", "ends"), [("retry", ["finished", "finished"]), ("cancel", ["cancelled"])])
+def test_with_on_interrupt_ask_a_human_decides_on_what_a_crash_cut_off(word: str, ends: list[str]) -> None:
+    """The run parks until somebody says `retry` or `cancel`; any other word is refused."""
+    stage = Stage(flow("a -> b", a=AgentPlan(name="a", on_interrupt="ask")), park=True)
+    stage.start()
+    crashed(stage, next(r.seq for r in stage.records(TurnStarted)))
+
+    ended = stage.resume()
+    assert (ended.reason, [one.turn for one in ended.waiting]) == ("waiting", ["a#1"])
+    assert ended.waiting[0].prompt.endswith("answer `retry` to ask it again, or `cancel` to call it off")
+    assert resumed(stage, Message(id="m1", kind="answer", turn="a#1", text="go on")).reason == "waiting"
+    assert "answer `retry` to ask it again" in stage.records(MessageRefused)[0].reason
+    assert resumed(stage, Message(id="m2", kind="answer", text=word)).status == "completed"
+    assert [r.what for r in stage.records(OperatorSaid)] == [word]
+    assert [type(r).__name__.removeprefix("Turn").lower() for r in stage.records(TurnFinished, TurnCancelled)] == ends
+
+
 def test_cancelling_the_owner_interrupts_and_does_not_cancel_turns() -> None:
     """Ctrl-C: attempts are cut off, the run is stopped, and resume asks them again."""
     stage = Stage(flow("a -> [b, c] -> d"))
@@ -297,6 +316,31 @@ def test_an_exception_in_a_backend_is_a_failed_attempt() -> None:
     assert ended.status == "failed"
     assert stage.records(AttemptFailed)[0].kind == "crashed"
     assert "ZeroDivisionError: oops" in ended.reason
+
+
+def resumed(stage: Stage, message: Message) -> Ended:
+    """Resume the run of *stage*, whose inbox holds *message*."""
+
+    def deliver() -> None:
+        take(stage.shell, message, stage.clock.now())
+        stage.shell.arrived()
+
+    async def owner() -> Ended:
+        stage.shell = stage._shell(None)
+        stage.shell.expect()
+        asyncio.get_running_loop().call_later(0.5, stage.shell.post, deliver)
+        return await stage.shell.resume("r", stage.plan)
+
+    return stage.clock.run(owner())
+
+
+def crashed(stage: Stage, seq: int) -> None:
+    """Leave of the journal what there was when its owner died, after the record *seq*."""
+    kept = [record for record in stage.records() if record.seq <= seq]
+    stage.store = MemoryStore()
+    writer = stage.store.claim("r")
+    writer.append(kept)
+    stage.clock.run(writer.close())
 
 
 def _never(request: object) -> Answer:

@@ -104,6 +104,14 @@ def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> str:
     return f"# How to answer\n\n{form}\n" + "\n".join(lines)
 
 
+def how_to_decide(turn: str) -> str:
+    """What a human is asked of *turn*, which a crash cut off, before it is asked again."""
+    return (
+        f"{turn} was cut off by a crash, and what it did outside may already be done: "
+        "answer `retry` to ask it again, or `cancel` to call it off"
+    )
+
+
 def _task(given: dict[str, Any]) -> list[str]:
     parts = []
     if task := given.get("prompt"):

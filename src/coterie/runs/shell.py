@@ -42,7 +42,7 @@ from coterie.runs.core import Core
 from coterie.runs.fold import Fold
 from coterie.runs.ledger import Ledger
 from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Told, Waiting
-from coterie.runs.prompts import render
+from coterie.runs.prompts import how_to_decide, render
 from coterie.runs.turns import Turns
 
 
@@ -182,7 +182,7 @@ class Shell:
         """How it stands with *root*."""
         finished, spent = root.core.finished, self._ledger.spent()
         waiting = tuple(
-            Waiting(run=live.run, turn=turn.ask.turn, agent=turn.ask.agent, prompt=render(live.core, turn))
+            Waiting(run=live.run, turn=turn.ask.turn, agent=turn.ask.agent, prompt=self._question(live, turn))
             for live in self._runs.values()
             for turn in live.humans()
         )
@@ -195,6 +195,10 @@ class Shell:
             result=finished.result,
             usage=spent,
         )
+
+    def _question(self, live: Live, turn: Turn) -> str:
+        name = turn.ask.turn
+        return how_to_decide(name) if name in live.held else self._render(live.core, turn)
 
     def _happen(self, order: int, event: Callable[[], object]) -> None:
         if self._closing:
@@ -381,7 +385,7 @@ class Shell:
     def decide(self, live: Live, turn: str, word: str, message: str) -> str:
         """Take a human's word on a turn that a crash cut off; return why it cannot be used, if so."""
         if word.strip() not in ("retry", "cancel"):
-            return f"{turn} was cut off by a crash: answer `retry` or `cancel`, not {word!r}"
+            return f"{how_to_decide(turn)} (not {word!r})"
         cause = live.held.pop(turn)
         said = OperatorSaid(message=message, what=word.strip(), turn=turn)
         live.core.write(self._clock.now(), said, source="operator")
