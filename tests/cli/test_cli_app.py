@@ -164,6 +164,13 @@ def test_a_character_that_cannot_be_shown_is_escaped(tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr
 
 
+def test_an_agents_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are shown as what they are; line ends and tabs stay."""
+    output.say("red \x1b[31m, bell \a, C1 \x9b\n\tindented")
+
+    assert capsys.readouterr().out == "red \\x1b[31m, bell \\x07, C1 \\x9b\n\tindented\n"
+
+
 def test_json_is_one_line_of_values_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     """Text stays readable, paths are texts, and a line break inside a value does not break the line."""
     output.say_json({"text": "é\n", "path": Path("a/b")})

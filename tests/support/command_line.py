@@ -3,9 +3,11 @@
 import contextlib
 import io
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from coterie.cli.app import main
@@ -56,8 +58,9 @@ class Place:
     folder: Path
 
     def start(self, *words: str, **options: object) -> "subprocess.Popen[str]":
-        """Start `coterie` with *words*."""
+        """Start `coterie` with *words*; signals as a shell hands them on, whatever the tests themselves ignore."""
         given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        given["preexec_fn"] = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
         return subprocess.Popen([sys.executable, "-m", "coterie", *words], cwd=self.folder, **(given | options))  # type: ignore[call-overload, no-any-return]
 
     def call(self, *words: str, status: int = 0) -> "Said":

@@ -8,6 +8,9 @@ import os
 import sys
 from typing import Any, TextIO
 
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+"""What an agent says may not steer the terminal that shows it: control characters are shown, not sent."""
+
 
 def say(text: str) -> None:
     """Print *text*, which ends in no newline, as a result."""
@@ -49,7 +52,7 @@ def _write(stream: TextIO | None, text: str) -> None:
     if stream is None:  # closed by the caller: `coterie … >&-`
         return
     try:
-        stream.write(text)
+        stream.write(text.translate(_CONTROL))
         stream.flush()
     except OSError as error:
         nowhere = os.open(os.devnull, os.O_WRONLY)
