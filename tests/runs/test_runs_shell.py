@@ -235,8 +235,8 @@ def test_an_operators_interrupt_ends_the_attempt_and_is_no_failure() -> None:
 
 @pytest.mark.parametrize(("word", "ends"), [("retry", ["finished", "finished"]), ("cancel", ["cancelled"])])
 def test_with_on_interrupt_ask_a_human_decides_on_what_a_crash_cut_off(word: str, ends: list[str]) -> None:
-    """The run parks until somebody says `retry` or `cancel`; any other word is refused."""
-    stage = Stage(flow("a -> b", a=AgentPlan(name="a", on_interrupt="ask")), park=True)
+    """The run lets go, at a terminal too, until somebody says `retry` or `cancel`; any other word is refused."""
+    stage = Stage(flow("a -> b", a=AgentPlan(name="a", on_interrupt="ask")))
     stage.start()
     crashed(stage, next(r.seq for r in stage.records(TurnStarted)))
 

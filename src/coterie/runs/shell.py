@@ -244,8 +244,9 @@ class Shell:
         """Stop the tree when nothing can happen any more without a human or other limits; whether it was stopped."""
         if self._attempts.working or self._expected:
             return False
-        humans = any(live.humans() for live in self._runs.values())
-        if (self._timers or humans) and not (humans and self._park):
+        humans = [turn.ask.turn in live.held for live in self._runs.values() for turn in live.humans()]
+        unseen = all(humans) and not self._timers  # no terminal shows what a crash cut off: only the inbox answers
+        if (self._timers or humans) and not (humans and (self._park or unseen)):
             return False
         reason = self._ledger.reached() or self._engine_stops() or ("waiting" if humans else "stuck")
         for live in reversed(self._runs.values()):
