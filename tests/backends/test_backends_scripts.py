@@ -8,7 +8,8 @@ import pytest
 
 from coterie.backends.scripts import read_script
 from coterie.errors import UsageError
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.topology.model import ArrowGroup
 
 GOOD: dict[str, Any] = {
     "writer": [{"text": "a draft", "seconds": 3}, {"fail": "timeout"}, {}],
@@ -82,6 +83,15 @@ def test_a_good_script_is_given_as_it_stands(tmp_path: Path) -> None:
 def test_a_bad_script_names_the_place(tmp_path: Path, data: Any, said: str) -> None:
     """File, agent, entry and key; and what was probably meant."""
     assert complaint(tmp_path, data).startswith(said)
+
+
+def test_the_human_at_a_spent_loop_has_a_part(tmp_path: Path) -> None:
+    """Whoever asks for `on-max human` can script what that human decides."""
+    loop = ArrowGroup(source="r", targets=("w",), max=1, on_max="human")
+    plan = Plan(name="team", agents={}, coordination=FlowPlan(mentions=("r", "w"), groups=(loop,)))
+    script = {"on-max:r": [{"outputs": {"decision": "again"}}]}
+
+    assert read_script(written(tmp_path, script), plan) == script
 
 
 def test_an_agent_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from coterie.backends.base import FAILURES, Emitted, Failure
 from coterie.diagnostics import did_you_mean
 from coterie.errors import UsageError
 from coterie.journal.records import Usage
+from coterie.planning.on_max import ON_MAX
 from coterie.planning.plan import Plan
 
 Script = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -88,6 +89,9 @@ def _paths(plan: Plan, above: str = "") -> Iterator[str]:
         yield above + name
         if agent.child is not None:
             yield from _paths(agent.child, f"{above}{name}/")
+    for group in plan.coordination.groups if plan.coordination is not None else ():
+        if group.on_max == "human":
+            yield above + ON_MAX + group.source
 
 
 def _entries(data: Any, where: str) -> tuple[Entry, ...]:
