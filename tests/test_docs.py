@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from coterie.formats import read_text
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SHOWN = ("src", "examples", "docs", "README.md")
@@ -112,6 +114,13 @@ def test_the_python_of_a_page_runs(block: Block, copy: Path) -> None:
         [sys.executable, "-W", "error", "-c", block.body], cwd=copy, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.info == "at"], ids=lambda block: block.name)
+def test_the_teams_of_a_page_are_valid(block: Block) -> None:
+    """Every `at` block is a whole file without an error."""
+    source = read_text(block.body, folder=ROOT)
+    assert not source.has_errors, [finding.render(source.text) for finding in source.diagnostics]
 
 
 def test_the_pages_have_commands_to_run() -> None:
