@@ -31,7 +31,7 @@ FAILURES = frozenset(
 )
 
 
-class Request(Struct, frozen=True, kw_only=True, gc=False):
+class Request(Struct, frozen=True, kw_only=True):
     """One attempt of a turn, and all that a backend may know of it.
 
     Attributes:
