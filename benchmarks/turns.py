@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from coterie.backends.base import Answer, OnEvent, Request
@@ -52,7 +53,7 @@ async def stub() -> Answer:
 
 def chain(n: int) -> Plan:
     names = [f"a{i}" for i in range(n)]
-    groups = tuple(ArrowGroup(source=a, targets=(b,)) for a, b in zip(names, names[1:], strict=False))
+    groups = tuple(ArrowGroup(source=a, targets=(b,)) for a, b in pairwise(names))
     return plan(names, groups)
 
 
