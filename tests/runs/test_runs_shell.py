@@ -198,6 +198,19 @@ def test_a_human_parks_the_run_and_the_answer_carries_it_on() -> None:
     assert (answer.source, answer.message, answer.outputs) == ("operator", "m2", {"verdict": "approve"})
 
 
+def test_a_human_who_is_asked_for_one_value_may_just_say_it() -> None:
+    """`control respond RUN approve` is an answer; what does not fit still is none."""
+    human = AgentPlan(name="h", kind="human", backend="human", outputs=(VERDICT,))
+    stage = Stage(flow("h -> b", h=human), _Patient({}), park=True)
+    assert stage.start().reason == "waiting"
+    stage.cast.say = Message(id="m1", kind="answer", text="never")
+    assert stage.resume().reason == "waiting"
+    stage.cast.say = Message(id="m2", kind="answer", text=" approve\n")
+    assert stage.resume().status == "completed"
+
+    assert [r.outputs for r in stage.records(TurnFinished) if r.turn == "h#1"] == [{"verdict": "approve"}]
+
+
 def test_a_human_who_does_not_answer_in_time_fails_the_turn() -> None:
     """The time is the question's: it runs on while nobody owns the run."""
     human = AgentPlan(name="h", kind="human", backend="human", timeout=3600.0)
