@@ -7,6 +7,7 @@ from protocol_engines import NESTED, engines
 from stage import Cast, Stage, flow
 
 from coterie.backends.base import Answer, Failure
+from coterie.engines.generator import Conversation, GeneratorEngine, Question, Together
 from coterie.errors import JournalFailed, ReplayMismatch, RunIsFinished
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import (
@@ -22,9 +23,11 @@ from coterie.journal.records import (
     TurnStarted,
     Usage,
 )
-from coterie.planning.plan import AgentPlan, Limits, Wanted
+from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
+from coterie.runs.attempts import Attempts
+from coterie.runs.commands import Start
 from coterie.runs.inbox import Message, take
-from coterie.runs.live import Ended
+from coterie.runs.live import Ended, Live
 
 VERDICT = Wanted(name="verdict", type="enum", values=("approve", "revise"))
 
@@ -315,6 +318,30 @@ def test_a_journal_that_cannot_be_written_ends_the_owner_at_once() -> None:
 
     assert stage.cast.running == 0
     assert {one.turn for one in stage.cast.asked} == {"a#1"}
+
+
+def test_an_attempt_that_is_called_off_before_its_first_step_keeps_nothing_waiting() -> None:
+    """The first of two answers suffices; the second attempt was started and called off at one instant."""
+
+    def team(given: dict[str, object]) -> Conversation:
+        both = yield Together(Question("a", "?"), Question("b", "?"), until=lambda got: got[0] is not None)
+        last = yield Question("c", f"{both[1]}")
+        return last.text
+
+    plan = Plan(name="team", agents={name: AgentPlan(name=name) for name in "abc"})
+    stage = Stage(plan, make_engine=lambda plan: (GeneratorEngine(team), plan.agents))
+    real = Attempts.start
+
+    def start(attempts: Attempts, live: Live, start: Start, agent: AgentPlan) -> None:
+        real(attempts, live, start, agent)
+        if start.ask.agent == "b":
+            attempts.halt(live, start.ask.turn)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Attempts, "start", start)
+        assert stage.start().status == "completed"
+    assert {one.agent.name for one in stage.cast.asked} == {"a", "c"}
+    assert stage.shell._attempts.working == 0
 
 
 def test_an_exception_in_a_backend_is_a_failed_attempt() -> None:

@@ -51,9 +51,11 @@ class Attempts:
 
     def start(self, live: Live, start: Start, agent: AgentPlan) -> None:
         """Start an attempt of a turn of *live*."""
-        self.working += agent.kind != "human"
         order = self.order(live, start.ask.turn)
-        live.attempts[start.ask.turn] = self._own(self._attempt(live, start, agent, order))
+        live.attempts[start.ask.turn] = task = self._own(self._attempt(live, start, agent, order))
+        if agent.kind != "human":
+            self.working += 1
+            task.add_done_callback(self._stopped_working)
 
     def order(self, live: Live, turn: str) -> int:
         """The place of *turn* of *live* among all that were started here, which its attempts share."""
@@ -80,8 +82,19 @@ class Attempts:
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._gone)
         return task
+
+    def _gone(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._happen(0, partial(_raise, error))  # a defect of ours ends the owner, aloud
+
+    def _stopped_working(self, task: asyncio.Task[None]) -> None:
+        """Count it off here, not in its own code: a task that is cancelled before its first step never runs any."""
+        self.working -= 1
+        if not self.working:
+            self._ring()
 
     async def _attempt(self, live: Live, start: Start, agent: AgentPlan, order: int) -> None:
         name, attempt = start.ask.turn, start.attempt
@@ -100,17 +113,13 @@ class Attempts:
             here=live.here,
             epoch=live.core.epoch,
         )
-        try:
-            result = await ask(
-                self._turns,
-                request,
-                partial(self._event, live, name, attempt),
-                partial(live.sessions.__setitem__, name),
-            )
-            self._happen(order, partial(self._answered, live, start, result))
-        finally:
-            self.working -= agent.kind != "human"
-            self._ring()
+        result = await ask(
+            self._turns,
+            request,
+            partial(self._event, live, name, attempt),
+            partial(live.sessions.__setitem__, name),
+        )
+        self._happen(order, partial(self._answered, live, start, result))
 
     def _answered(self, live: Live, start: Start, result: Result) -> None:
         turn, attempt = start.ask.turn, start.attempt
@@ -130,3 +139,7 @@ class Attempts:
                 self._happen(0, lambda: self._hear(live, emit))
             case _:
                 self._place.stream(live.run, name, attempt, event)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
