@@ -3,6 +3,10 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("coterie", derandomize=True, deadline=None)  # the same examples every time, on any machine
+settings.load_profile("coterie")
 
 
 @pytest.fixture(autouse=True)
