@@ -10,7 +10,6 @@
   - JournalFailed        a journal could not be written; this owner is over
     - Fenced             another owner took the run
   - ReplayMismatch       today's engine decides otherwise than the journal says
-  - MissingExtra         an optional library is not installed
   - UsageError           a command was called in a way that cannot work
 """
 
@@ -113,14 +112,6 @@ class ReplayMismatch(CoterieError):
             f"run {run!r}, record {seq}: the journal says {found}, today's engine wants {wanted}; "
             f"the run was decided by another version, up to record {seq - 1} both agree"
         )
-
-
-class MissingExtra(CoterieError):
-    """An optional library is not installed."""
-
-    def __init__(self, what: str, extra: str) -> None:
-        self.extra = extra
-        super().__init__(f"{what} needs an optional library: pip install 'coterie[{extra}]'")
 
 
 class UsageError(CoterieError):

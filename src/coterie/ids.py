@@ -6,10 +6,7 @@ named by the attempt that started it, `<run>/reviewer#2.1`.
 
 import secrets
 import time
-from collections.abc import Callable
 from urllib.parse import quote
-
-NewId = Callable[[], str]
 
 
 def new_run_id() -> str:

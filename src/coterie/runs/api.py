@@ -53,7 +53,7 @@ async def run(
         given: The prompt, or named values, `prompt` among them.
         backend: Who thinks where no agent says otherwise.
         park: End, with `waiting`, when nothing runs but humans and timers.
-        observe: Called with a run's id and each record, as it is appended.
+        observe: Called with a run's id and each record, in order, once it is durable.
         human: Asks a human; without it humans answer through the run's inbox.
 
     Raises:

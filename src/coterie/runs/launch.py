@@ -85,7 +85,7 @@ async def start(
     Args:
         given: The run's input: `prompt`, and further named values.
         park: Stop with `waiting` when nothing runs but humans and timers.
-        observe: Called with the run's id and each record, as it is appended.
+        observe: Called with the run's id and each record, in order, once it is durable.
         human: Asks a human at a terminal; without it humans answer through the inbox.
         turns: Who starts attempts; by default the backends of this process.
         cwd: The agents' working directory; by default the current one.
@@ -103,17 +103,7 @@ async def start(
     run, clock = run_id or new_run_id(), clock or SystemClock()
     cwd = (cwd or Path.cwd()).resolve()
     store = JsonlStore(state_dir)
-    shell = Shell(
-        store=store,
-        turns=turns or local_turns(human),
-        make_engine=make_engine,
-        clock=clock,
-        limits=limits,
-        park=park,
-        observe=observe,
-        place=DiskPlace(store, cwd),
-        cwd=cwd,
-    )
+    shell = _shell(store, turns or local_turns(human), clock, limits, park, observe, cwd)
     index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
     return await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
 
@@ -150,17 +140,7 @@ async def resume(
     cwd = Path(first.cwd) if first.cwd else Path.cwd()
     if not cwd.is_dir():
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
-    shell = Shell(
-        store=store,
-        turns=turns or local_turns(human),
-        make_engine=make_engine,
-        clock=clock,
-        limits=limits,
-        park=park,
-        observe=observe,
-        place=DiskPlace(store, cwd),
-        cwd=cwd,
-    )
+    shell = _shell(store, turns or local_turns(human), clock, limits, park, observe, cwd)
     return await _drive(shell, store, run, shell.resume(run, plan, reloaded=reload is not None), limits, clock)
 
 
@@ -262,9 +242,31 @@ def _asked(plan: Plan) -> list[AgentPlan]:
     return [plan.agents[name] for name in names if name in plan.agents]
 
 
+def _shell(
+    store: JsonlStore,
+    turns: Turns,
+    clock: Clock,
+    limits: Limits | None,
+    park: bool,
+    observe: Observe | None,
+    cwd: Path,
+) -> Shell:
+    """A shell for a run whose files lie on disk."""
+    return Shell(
+        store=store,
+        turns=turns,
+        make_engine=make_engine,
+        clock=clock,
+        limits=limits,
+        park=park,
+        observe=observe,
+        place=DiskPlace(store, cwd),
+        cwd=cwd,
+    )
+
+
 async def _drive(shell: Shell, store: JsonlStore, run: str, main: Any, limits: Limits | None, clock: Clock) -> Outcome:
     inbox = Inbox(store.folder(run), shell, clock.now)
-    opening: asyncio.Task[None] | None = None
 
     async def serve() -> None:
         await shell.opened.wait()
@@ -324,17 +326,17 @@ def _overshoot(ended: Ended, limits: Limits) -> str:
 
 def _replay(store: JsonlStore, run: str, plan: Plan) -> ReplayReport:
     engine, agents = make_engine(plan)
-    core = Fold(run, engine, agents)
+    fold = Fold(run, engine, agents)
     left: list[str] = []
     for record in store.read(run):
-        core.apply(record)
-    records = core.seq
+        fold.apply(record)
+    records = fold.seq
     left += [
         f"{command.turn}: attempt {command.attempt}" if isinstance(command, Again) else str(command)
-        for command in core.todo.values()
+        for command in fold.todo.values()
     ]
-    for name, turn in core.turns.items():
-        child = core.agents[turn.ask.agent].child if turn.ask.agent in core.agents else None
+    for name, turn in fold.turns.items():
+        child = fold.agents[turn.ask.agent].child if turn.ask.agent in fold.agents else None
         if child is None:
             continue
         for attempt in range(1, turn.attempt + 1):
