@@ -23,6 +23,7 @@ LINE = (
     {"runs"},
     {"patterns"},
     {"gateway", "dashboard"},
+    {"lsp"},
     {"cli"},
     {"testing"},
     {"coterie", "__main__"},  # the friendly names of `coterie` itself, loaded lazily, and the way in

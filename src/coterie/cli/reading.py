@@ -1,7 +1,6 @@
 """Reading a team's file for a command: the topology, the plan, and everything that was found."""
 
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,9 @@ from typing import Any
 from coterie import formats, planning
 from coterie.diagnostics import Diagnostic, Severity
 from coterie.errors import TopologyError, UsageError
+from coterie.planning import ONLY_FOR_A_RUN
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.topology.model import Topology
-
-ONLY_FOR_A_RUN = frozenset({"cannot-run-group", "no-flow"})
-"""Findings of planning that keep a file from running, though it is a valid file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +41,8 @@ class Examined:
 def examine(file: Path, backend: str | None = None) -> Examined:
     """Read *file* and plan it, as far as it goes, and say all that was found."""
     source = formats.read(file)
-    plan: Plan | None = None
-    found = list(source.diagnostics)
-    if source.topology is not None and not source.has_errors:
-        plan, more = planning.plan(source.topology, backend=backend)
-        found += [*map(_for_any_use, more), *planning.not_executed(source.topology)]
-    diagnostics = tuple(_by_place(dict.fromkeys(replace(one, file=source.file) for one in found)))
-    return Examined(file=str(file), text=source.text, topology=source.topology, plan=plan, diagnostics=diagnostics)
+    plan, found = planning.examine(source, backend=backend)
+    return Examined(file=str(file), text=source.text, topology=source.topology, plan=plan, diagnostics=found)
 
 
 def plan_for_a_run(target: str, backend: str | None) -> tuple[Plan, Examined]:
@@ -90,11 +82,3 @@ def _file(target: str) -> Path:
     if path.suffix == ".at":
         raise UsageError(f"there is no file {target!r}; TARGET is an .at file")
     raise UsageError(f"{target!r} cannot be run: TARGET is an .at file, the one notation that runs today")
-
-
-def _for_any_use(found: Diagnostic) -> Diagnostic:
-    return replace(found, severity=Severity.WARNING) if found.code in ONLY_FOR_A_RUN else found
-
-
-def _by_place(found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    return sorted(found, key=lambda one: one.span.offset if one.span is not None else -1)

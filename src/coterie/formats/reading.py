@@ -1,10 +1,11 @@
 """Read a file that describes a team, in whichever notation it is written."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coterie.diagnostics import Diagnostic, did_you_mean, error
 from coterie.formats.at import Reading, read_at
+from coterie.formats.at.tree import File
 from coterie.topology.checks import check
 from coterie.topology.model import Topology
 
@@ -27,12 +28,14 @@ class Source:
         file: The path, as the user named it.
         topology: None when there is none in the text.
         diagnostics: In the order of the text; what concerns the whole file comes first.
+        tree: The syntax tree, for an editor; None when there is no text.
     """
 
     text: str
     file: str
     topology: Topology | None
     diagnostics: tuple[Diagnostic, ...]
+    tree: File | None = field(default=None, compare=False, repr=False)
 
     @property
     def has_errors(self) -> bool:
@@ -61,7 +64,7 @@ def read_text(text: str, file: str = "", folder: Path | None = None) -> Source:
     reading = read_at(text, file, folder)
     found = [*reading.diagnostics, *_checked(reading)]
     found.sort(key=lambda diagnostic: (diagnostic.span.offset if diagnostic.span else -1, diagnostic.code))
-    return Source(text, file, reading.topology, tuple(replace(each, file=file) for each in found))
+    return Source(text, file, reading.topology, tuple(replace(each, file=file) for each in found), reading.tree)
 
 
 def _checked(reading: Reading) -> list[Diagnostic]:

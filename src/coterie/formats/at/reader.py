@@ -36,12 +36,14 @@ class Reading(Struct, frozen=True):
         topology: None when there is none in the text.
         lost_flow: Some text of the flow could not be read.
         lost_items: Some text outside the flow could not be read.
+        tree: What it was read from.
     """
 
     topology: Topology | None
     diagnostics: list[Diagnostic]
     lost_flow: bool
     lost_items: bool
+    tree: File
 
 
 def read_at(text: str, file: str = "", folder: Path | None = None) -> Reading:
@@ -54,7 +56,7 @@ def read_at(text: str, file: str = "", folder: Path | None = None) -> Reading:
     parsed = parse(text)
     reader = _Reader(parsed, folder)
     topology = reader.read(parsed.tree, file)
-    return Reading(topology, reader.diagnostics, reader.lost_flow, reader.lost_items)
+    return Reading(topology, reader.diagnostics, reader.lost_flow, reader.lost_items, parsed.tree)
 
 
 class _Reader:

@@ -1,0 +1,40 @@
+"""All that is to be said of a file before anything runs: what reading, planning and what has no effect give.
+
+The command line prints it and an editor underlines it, so both say the same.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from coterie.diagnostics import Diagnostic, Severity
+from coterie.planning.notes import not_executed
+from coterie.planning.plan import Plan
+from coterie.planning.resolve import plan
+
+if TYPE_CHECKING:
+    from coterie.formats import Source  # reading a journal, which holds plans, does not load the reader of files
+
+ONLY_FOR_A_RUN = frozenset({"cannot-run-group", "no-flow"})
+"""Findings of planning that keep a file from running, though it is a valid file."""
+
+
+def examine(source: "Source", *, backend: str | None = None) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+    """Plan what was read, as far as it goes: the plan, None when it cannot be run, and all that was found.
+
+    The findings come in the order of the file, each once; what only a run would miss is a warning.
+    """
+    made: Plan | None = None
+    found = list(source.diagnostics)
+    if source.topology is not None and not source.has_errors:
+        made, more = plan(source.topology, backend=backend)
+        found += [*map(_for_any_use, more), *not_executed(source.topology)]
+    return made, tuple(_by_place(dict.fromkeys(replace(one, file=source.file) for one in found)))
+
+
+def _for_any_use(found: Diagnostic) -> Diagnostic:
+    return replace(found, severity=Severity.WARNING) if found.code in ONLY_FOR_A_RUN else found
+
+
+def _by_place(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return sorted(found, key=lambda one: one.span.offset if one.span is not None else -1)
