@@ -6,10 +6,12 @@ server underlines them, `coterie.load` raises them together.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 _LINE_END = re.compile(r"\r\n|\r|\n")  # what readers count as lines; `str.splitlines` knows more
 
@@ -22,8 +24,7 @@ class Severity(Enum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
+class Span(Struct, frozen=True, order=True, gc=False):
     """A stretch of one line of a text.
 
     Attributes:
@@ -58,6 +59,7 @@ class Diagnostic:
         span: Where; None when it concerns the whole file.
         hint: What to do, shown beside the caret.
         file: The file as the user named it.
+        text: The text of *file*, where that is another than the one being read.
     """
 
     code: str
@@ -67,6 +69,7 @@ class Diagnostic:
     hint: str = ""
     fix: Fix | None = None
     file: str = ""
+    text: str = field(default="", compare=False, repr=False)
 
     @property
     def is_error(self) -> bool:
@@ -74,12 +77,12 @@ class Diagnostic:
         return self.severity is Severity.ERROR
 
     def render(self, text: str = "") -> str:
-        """The diagnostic for people, with the line of *text* it points at and a caret below."""
+        """The diagnostic for people, with the line it points at, of *text* or of its own, and a caret below."""
         place = f"{self.file}:" if self.file else ""
         if self.span is not None:
             place += f"{self.span.line}:{self.span.column}:"
         head = f"{place}{' ' if place else ''}{self.severity.value}[{self.code}]: {self.message}\n"
-        lines = _LINE_END.split(text)
+        lines = _LINE_END.split(self.text or text)
         if self.span is None or not 1 <= self.span.line <= len(lines):
             return head + (f"  {self.hint}\n" if self.hint else "")
         line = lines[self.span.line - 1]
@@ -101,6 +104,12 @@ class Diagnostic:
             "length": self.span.length if self.span else None,
             "hint": self.hint,
         }
+
+
+def of_part(found: Diagnostic, file: str, span: Span | None) -> Diagnostic:
+    """*found* in *file*, told at *span*, where another file names that one."""
+    place = f":{found.span.line}:{found.span.column}" if found.span is not None else ""
+    return replace(found, message=f"{file}{place}: {found.message}", span=span, fix=None, file="", text="")
 
 
 def error(code: str, message: str, span: Span | None = None, hint: str = "", fix: Fix | None = None) -> Diagnostic:

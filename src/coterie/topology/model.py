@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.diagnostics import Span
+from coterie.topology.composition import Import, Included, Interface, Param
 from coterie.topology.conditions import Condition, Scalar
 
 
@@ -69,6 +70,8 @@ class Agent(Node):
     writes: tuple[str, ...] = ()
     manual: bool = False
     """`invocation: manual`: not meant to be in the flow."""
+    imported: Import | None = None
+    """It was declared by `import`; its extension names the file, its outputs are those of that topology."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +193,10 @@ class Topology:
         meta: `version`, `description` and whatever else the block says.
         extension: The top-level `extensions { coterie { … } }`, as plain values.
         kept: Blocks that are read and not executed.
+        params: The values that those who use it may give it, or must.
+        interface: Where it starts and whose result is its own.
+        fragment: It is a part for others to include, and is not run by itself.
+        included: The files that were included, in the order of their offsets.
         file: The path it was read from, as the user named it; empty for one made in Python.
     """
 
@@ -201,6 +208,10 @@ class Topology:
     meta: Mapping[str, Any] = field(default_factory=dict)
     extension: Mapping[str, Any] = field(default_factory=dict)
     kept: tuple[Kept, ...] = ()
+    params: tuple[Param, ...] = ()
+    interface: Interface | None = None
+    fragment: bool = False
+    included: tuple[Included, ...] = field(default=(), compare=False)
     file: str = ""
     span: Span | None = field(default=None, compare=False)
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
