@@ -2,18 +2,23 @@
 
 import asyncio
 import errno
+import json
 import os
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coterie.errors import Fenced, JournalFailed, JournalUnreadable, RunIsOwned
 from coterie.journal import lock as lock_module
@@ -129,6 +134,82 @@ def test_a_last_line_that_is_json_is_not_torn(store: JsonlStore, line: bytes) ->
     """What a newer coterie wrote, or a record out of order, is never cut off."""
     path = write(store, "r1", RECORDS)
     path.write_bytes(path.read_bytes() + line)
+
+    with pytest.raises(JournalUnreadable, match=r"journal\.jsonl:5: "):
+        store.claim("r1")
+
+
+def test_an_owner_makes_room_and_takes_it_away(store: JsonlStore) -> None:
+    """While a run is owned its journal ends in room for more, which no reader minds; what is closed has none."""
+
+    async def main() -> None:
+        writer = store.claim("r1")
+        path = store.folder("r1") / "journal.jsonl"
+        await writer.durable(writer.append(RECORDS))
+        content = path.read_bytes()
+        size = len(content.rstrip(b"\t"))
+        assert len(content) > size
+        assert list(store.read("r1")) == RECORDS
+        assert all(json.loads(line) for line in content.splitlines() if line.strip()), "still lines of JSON"
+        await writer.durable(writer.append([owned(4)]))
+        assert path.stat().st_size == len(content), "the room took it in"
+        assert list(store.read("r1")) == [*RECORDS, owned(4)]
+        await writer.close()
+        assert not path.read_bytes().endswith(b"\t")
+
+    asyncio.run(main())
+    assert list(store.read("r1")) == [*RECORDS, owned(4)]
+
+
+def test_a_killed_owner_leaves_room_and_nothing_to_repair(store: JsonlStore) -> None:
+    """The room behind the last commit is not a torn line."""
+    path = write(store, "r1", RECORDS)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"\t" * 4096)
+
+    writer = store.claim("r1")
+    assert writer.repaired is None
+    assert path.read_bytes() == whole
+    close(writer)
+
+
+@given(st.data())
+def test_what_a_power_cut_leaves_of_a_commit_is_never_read_wrongly(data: st.DataObject) -> None:
+    """Whichever sectors of the last commit were lost, what is read is a beginning of it, and the rest is set aside."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = JsonlStore(Path(folder))
+        path = write(store, "r1", RECORDS)
+        whole = path.read_bytes()
+        texts = data.draw(st.lists(st.text("ab ", max_size=400), min_size=1, max_size=4))
+        last = [finished(4 + n, text) for n, text in enumerate(texts)]
+        write(store, "r1", last)
+        commit = path.read_bytes()[len(whole) :]
+        sector = data.draw(st.sampled_from([64, 512]))
+        first = len(whole) // sector
+        lost = data.draw(st.sets(st.integers(first, (len(whole) + len(commit)) // sector), min_size=1))
+        torn = bytearray(whole + commit + b"\t" * 100)
+        for n in lost:
+            for at in range(max(n * sector, len(whole)), min((n + 1) * sector, len(torn))):
+                torn[at : at + 1] = b"\t"
+        path.write_bytes(torn)
+
+        read = list(store.read("r1"))
+        assert read == [*RECORDS, *last][: len(read)]
+        assert len(read) >= len(RECORDS)
+        writer = store.claim("r1")
+        assert list(store.read("r1")) == read
+        assert (writer.repaired is None) == (not torn[len(path.read_bytes()) :].strip(b"\t"))
+        close(writer)
+
+
+def test_damage_before_the_last_commit_is_not_taken_for_a_torn_one(store: JsonlStore) -> None:
+    """A gap that a later commit follows is damage, though no record behind it is on the line that is damaged."""
+    path = write(store, "r1", RECORDS)
+    write(store, "r1", [owned(4), owned(5)])
+    write(store, "r1", [owned(6)])
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[-3] = b"\t" * (len(lines[-3]) - 1) + b"\n"
+    path.write_bytes(b"".join(lines))
 
     with pytest.raises(JournalUnreadable, match=r"journal\.jsonl:5: "):
         store.claim("r1")
@@ -386,7 +467,7 @@ def test_the_thread_ends_with_the_last_writer(store: JsonlStore, monkeypatch: py
                 assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("where", ["write", "fdatasync"])
+@pytest.mark.parametrize("where", ["pwrite", "fdatasync"])
 @pytest.mark.parametrize("quick", [0.0, 1e9])
 def test_a_disk_that_fails_ends_the_owner(
     store: JsonlStore, monkeypatch: pytest.MonkeyPatch, where: str, quick: float
@@ -395,9 +476,10 @@ def test_a_disk_that_fails_ends_the_owner(
     monkeypatch.setattr(writer_module, "QUICK", quick)
     real = getattr(os, where)
 
-    def fail(fd: int, *rest: bytes) -> int:
+    def fail(fd: int, *rest: Any) -> int:
         if rest:
-            real(fd, rest[0][: len(rest[0]) - 100])
+            data, at = rest
+            real(fd, data[: len(data) - 100], at)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     async def main() -> None:
@@ -419,7 +501,7 @@ def test_a_disk_that_fails_ends_the_owner(
     asyncio.run(main())
     assert list(store.read("r1"))[:3] == RECORDS
     writer = store.claim("r1")
-    assert (writer.repaired is not None) == (where == "write")
+    assert (writer.repaired is not None) == (where == "pwrite")
     last = writer.last
     writer.append([owned(last + 1)])
     close(writer)

@@ -56,7 +56,7 @@ def usage(at: Located) -> Shown:
 def journal(at: Located) -> Shown:
     """Its records; as text, the file as it is."""
     path = at.store.folder(at.run) / "journal.jsonl"
-    return list(at.store.read(at.run)), path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
+    return list(at.store.read(at.run)), path.read_text(encoding="utf-8", errors="replace").rstrip()
 
 
 def why(at: Located, turn: str) -> Shown:

@@ -6,6 +6,10 @@ text's SHA-256. So a journal grows with what is new in it. Callers never see ref
 
 A text that looks like a reference is written as a text line whatever its length, which is all the escaping there is.
 Values are JSON values; NaN and the infinities, which JSON does not know, become null.
+
+A commit is the lines that one sync made durable together; the last of them ends in a blank (`MARK`). Behind the last
+commit a file may hold room for the next ones, filled with tabs (`ROOM`), which stand nowhere else in a journal. So what
+a power cut left of a commit can be told from damage: a line with a tab in it was not written whole.
 """
 
 import hashlib
@@ -20,11 +24,15 @@ from coterie.journal.records import SCHEMA, AnyRecord, Record, RunStarted
 
 LIMIT = 1000
 """The longest text, in bytes of UTF-8, that stands in the record itself."""
+MARK = b" "
+"""Ends the last line of a commit, before its newline. To JSON it is nothing."""
+ROOM = b"\t"
+"""Fills the room behind the last commit. To JSON it is nothing, and it is no part of a line that is whole."""
 
 S = TypeVar("S", bound=Struct)
 
-_MARK = "@text:"
-_QUOTED_MARK = b'"@text:'
+_REFERENCE = "@text:"
+_QUOTED_REFERENCE = b'"@text:'
 
 
 class TextLine(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text", tag_field="topic", gc=False):
@@ -47,6 +55,7 @@ _from_lines = msgspec.json.Decoder(AnyRecord | TextLine).decode_lines
 _TOPICS = frozenset(kind.__struct_config__.tag for kind in (*AnyRecord.__args__, TextLine))
 _PLAIN = frozenset(AnyRecord.__args__) - {RunStarted}
 _NEWLINE = ord("\n")
+_COMMIT_END = MARK + b"\n"
 _CHUNK = 1 << 15
 
 
@@ -72,7 +81,7 @@ class Encoder:
         """
         try:
             data = _to_lines(records)
-            if len(data) <= LIMIT and _QUOTED_MARK not in data:
+            if len(data) <= LIMIT and _QUOTED_REFERENCE not in data:
                 return data  # too short to hold a long text
         except (TypeError, ValueError, OverflowError, RecursionError):
             pass  # the long way says which record it is, or can write it
@@ -94,14 +103,14 @@ class Encoder:
 
         def shorten(text: str) -> str:
             escaped, size = _measure(text)
-            if size <= LIMIT and not escaped and not text.startswith(_MARK):
+            if size <= LIMIT and not escaped and not text.startswith(_REFERENCE):
                 return text
             digest = _hash(text)
             if digest not in self._written and digest not in fresh:
                 fresh.add(digest)
                 kept = text.encode("unicode_escape").decode("ascii") if escaped else text
                 lines.append(_to_json(TextLine(hash=digest, text=kept, escaped=escaped)))
-            return _MARK + digest
+            return _REFERENCE + digest
 
         return _to_json(_map_fields(record, shorten))
 
@@ -124,27 +133,28 @@ class Decoder:
         self.end = 0
         self.texts: dict[str, str] = {}
         self._line = 0
+        self._marked = False  # whether the journal says where its commits end; earlier ones do not
 
     def read(self, file: BinaryIO) -> Iterator[Record]:
-        """The records in what is left of *file*, up to a torn last line; afterwards `end` says where that begins.
+        """The records in what is left of *file*, up to a torn line; afterwards `end` says where that begins.
 
-        Torn is a last line without its newline, or one that is not JSON.
+        Torn is a line without its newline, or one of the last commit that is not JSON.
 
         Raises:
             JournalUnreadable: If any other line cannot be read.
         """
         while chunk := file.read(_CHUNK):
             if chunk[-1] != _NEWLINE:
-                chunk += file.readline()
+                chunk = (chunk + file.readline()).rstrip(ROOM)
             if plain := self._plain(chunk):
                 yield from plain
                 continue
             *lines, torn = chunk.split(b"\n")
-            for n, line in enumerate(lines, 1):
+            for n, line in enumerate(lines):
                 try:
                     record = self.decode(line + b"\n")
                 except NotJson:
-                    if n < len(lines) or torn or file.read(1):
+                    if self._goes_on(b"\n".join([*lines[n:], torn]) + file.read()):
                         raise
                     return
                 if record is not None:
@@ -152,9 +162,14 @@ class Decoder:
             if torn:
                 return
 
+    def _goes_on(self, rest: bytes) -> bool:
+        """Whether, in *rest*, more follows than what one commit can leave behind when it is torn."""
+        _, _, behind = rest.partition(_COMMIT_END if self._marked else b"\n")
+        return bool(behind.strip(ROOM))
+
     def _plain(self, chunk: bytes) -> list[Record] | None:
         """All records in *chunk* at once, as `decode` would give them; None if it is not that simple."""
-        if chunk[-1] != _NEWLINE or _QUOTED_MARK in chunk:
+        if not chunk.endswith(b"\n") or _QUOTED_REFERENCE in chunk or ROOM in chunk:
             return None
         try:
             records: list[Record] = _from_lines(chunk)
@@ -166,6 +181,7 @@ class Decoder:
             if type(record) not in _PLAIN or record.seq != seq:
                 return None
         self.last += len(records)
+        self._marked = self._marked or _COMMIT_END in chunk
         self._line += len(records)
         self.end += len(chunk)
         return records
@@ -177,6 +193,8 @@ class Decoder:
             NotJson: If it is not JSON; the line does not count as read.
             JournalUnreadable: If it is no record of this or an earlier coterie, or not the one that comes next.
         """
+        if ROOM in line:
+            raise NotJson(self.place, self._line + 1, "this line has a gap: it was never written whole")
         try:
             record = _from_json(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -190,7 +208,8 @@ class Decoder:
             if type(record) is RunStarted and record.schema > SCHEMA:
                 self._fail(_newer(record.schema))
             self.last = record.seq
-            found = _map_fields(record, self._whole) if _QUOTED_MARK in line else record
+            found = _map_fields(record, self._whole) if _QUOTED_REFERENCE in line else record
+        self._marked = self._marked or line.endswith(_COMMIT_END)
         self._line += 1
         self.end += len(line)
         return found
@@ -202,9 +221,9 @@ class Decoder:
         return text
 
     def _whole(self, text: str) -> str:
-        if not text.startswith(_MARK):
+        if not text.startswith(_REFERENCE):
             return text
-        found = self.texts.get(text[len(_MARK) :])
+        found = self.texts.get(text[len(_REFERENCE) :])
         if found is None:
             self._fail(f"it refers to the text {text!r}, which no line before it holds")
         return found

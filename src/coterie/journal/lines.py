@@ -1,13 +1,14 @@
 """The file of a journal: where its whole lines end, and what to do about a torn one.
 
-A crash can leave the last line torn: without its newline, or not JSON. Such a line was never durable, so nothing
-depends on it; it is left out when reading and set aside when the run is claimed. Damage anywhere else is an error.
+A crash can leave the last commit torn: a line of it without its newline, or not JSON. Such a line was never durable,
+so nothing depends on it; it and what follows are left out when reading and set aside when the run is claimed. Damage
+anywhere else is an error.
 """
 
 import os
 from pathlib import Path
 
-from coterie.journal.codec import Decoder
+from coterie.journal.codec import ROOM, Decoder
 from coterie.journal.records import JournalRepaired
 
 
@@ -27,12 +28,15 @@ def scan(path: Path) -> Decoder:
 def set_aside(journal: int, folder: Path, end: int) -> JournalRepaired | None:
     """Cut what lies behind *end* off the open file *journal*, and keep it in *folder* as `journal.torn-<n>`.
 
-    It is safe on disk before it is cut off. None when there is nothing to cut.
+    It is safe on disk before it is cut off. None when there is nothing but room for more, which is cut off, too.
     """
-    size = os.fstat(journal).st_size - end
-    if size <= 0:
+    behind = os.pread(journal, os.fstat(journal).st_size - end, end)
+    if not behind:
         return None
-    torn = os.pread(journal, size, end)
+    torn = behind.rstrip(ROOM)
+    if not torn:
+        os.ftruncate(journal, end)
+        return None
     n = 1
     while (kept := folder / f"journal.torn-{n}").exists():
         n += 1
@@ -43,7 +47,7 @@ def set_aside(journal: int, folder: Path, end: int) -> JournalRepaired | None:
     sync_folder(folder)
     os.ftruncate(journal, end)
     os.fsync(journal)
-    return JournalRepaired(file=kept.name, size=size)
+    return JournalRepaired(file=kept.name, size=len(torn))
 
 
 def make_folder(path: Path) -> None:

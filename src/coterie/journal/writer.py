@@ -8,6 +8,9 @@ Where the sync happens is a measured choice. A thread costs two wake-ups and a f
 100 µs, on top of a sync of 220 µs, for every turn of a chain. So a commit is done on the loop's own thread while the
 disk is quick (`QUICK`). After one that was not, commits go to the store's thread, and the loop goes on meanwhile; now
 and then, ever more rarely, one is tried on the loop again.
+
+Commits are written into room that was made before, as databases do with their logs: a sync that need not make a new
+file size durable, too, takes two thirds of the time. A close takes the room away.
 """
 
 import asyncio
@@ -20,7 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from coterie.errors import JournalFailed
-from coterie.journal.codec import Encoder
+from coterie.journal.codec import MARK, ROOM, Encoder
 from coterie.journal.lines import scan, set_aside, sync_folder
 from coterie.journal.lock import RunLock
 from coterie.journal.records import JournalRepaired, Record
@@ -31,6 +34,7 @@ QUICK = 0.001
 """Seconds that a commit may hold the loop up; after one that takes longer the next ones go to the thread."""
 
 _LONGEST_EXILE = 256
+_LEAST_ROOM, _MOST_ROOM = 1 << 12, 1 << 16
 
 
 class JsonlWriter:
@@ -51,7 +55,7 @@ class JsonlWriter:
         self.lock = lock
         self.repaired: JournalRepaired | None = None
         known = scan(path) if path.exists() else None
-        self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             if known is None:
                 sync_folder(path.parent)
@@ -63,6 +67,7 @@ class JsonlWriter:
             raise
         self._encoder = Encoder(known.texts if known else ())
         self.last = self._durable = known.last if known else 0
+        self._end = self._size = known.end if known else 0  # of the last commit; of the file, with the room behind it
         self._pending: deque[tuple[int, bytes]] = deque()  # filled by the loop, emptied under `_disk` in any thread
         self._waiters: list[asyncio.Future[None]] = []
         self._committing = False
@@ -132,6 +137,8 @@ class JsonlWriter:
         waiters, self._waiters = self._waiters, []
         self._tell(waiters)
         with self._disk:
+            if self._failed is None:
+                self._take_room_away()
             os.close(self._fd)
         self._released(self._run)
 
@@ -189,7 +196,7 @@ class JsonlWriter:
                 return
             try:
                 self.lock.check()
-                _write_all(self._fd, b"".join(lines))
+                self._put(b"".join(lines)[:-1] + MARK + b"\n")
                 os.fdatasync(self._fd)
             except JournalFailed as failed:
                 self._failed = failed
@@ -198,8 +205,25 @@ class JsonlWriter:
             else:
                 self._durable = upto
 
+    def _put(self, commit: bytes) -> None:
+        """Write *commit* behind the last one; where the room there does not hold it, with more room behind it."""
+        end = self._end + len(commit)
+        _write_all(self._fd, commit, self._end)
+        if end > self._size:
+            self._size = end
+            with contextlib.suppress(OSError):  # a disk that has no more than the commit needs
+                self._size += os.pwrite(self._fd, ROOM * min(max(end, _LEAST_ROOM), _MOST_ROOM), end)
+        self._end = end
 
-def _write_all(fd: int, data: bytes) -> None:
+    def _take_room_away(self) -> None:
+        if self._size > self._end:
+            with contextlib.suppress(OSError, JournalFailed):  # it does no harm
+                self.lock.check()
+                os.ftruncate(self._fd, self._end)
+
+
+def _write_all(fd: int, data: bytes, at: int) -> None:
     rest = memoryview(data)
     while rest:
-        rest = rest[os.write(fd, rest) :]
+        written = os.pwrite(fd, rest, at)
+        rest, at = rest[written:], at + written
