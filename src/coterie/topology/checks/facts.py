@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from msgspec import structs
+
 from coterie.diagnostics import Span, did_you_mean
 from coterie.topology.conditions import Scalar
 from coterie.topology.graph import FlowGraph
@@ -38,13 +40,13 @@ class Facts:
         """The names in the flow, its conditions included, that nothing declares, and where they stand first."""
         found: dict[str, Span | None] = {}
         for group in self._written.groups:
-            places = [(group.source, "source"), *((name, name) for name in group.targets)]
-            if group.when is not None:
-                places.append((group.when.agent, "when"))
-            for name, where in places:
+            for name in (group.source, *group.targets):
                 if name not in self.declared and name not in found:
-                    span = group.spans.get(where) or group.span
-                    found[name] = replace(span, length=len(name)) if where == "when" and span is not None else span
+                    found[name] = group.spans.get("source" if name == group.source else name) or group.span
+            name = group.when.agent if group.when is not None else group.source
+            if name not in self.declared and name not in found:
+                span = group.spans.get("when") or group.span
+                found[name] = structs.replace(span, length=len(name)) if span is not None else None
         return found
 
     @cached_property
