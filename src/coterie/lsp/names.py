@@ -1,0 +1,294 @@
+"""Every name in an `.at` file: where it is declared and where it is used.
+
+Works on the syntax tree, so a file that is being typed, and cannot be read to the end, has its names too.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from coterie.formats.at import lexer
+from coterie.formats.at.lexer import NAME, STRING, Token
+from coterie.formats.at.tree import (
+    Attribute,
+    Attributes,
+    Block,
+    Directive,
+    Entry,
+    Field,
+    File,
+    FlowBlock,
+    ListValue,
+    NameList,
+    Raw,
+    Root,
+    Statement,
+    Stray,
+    Value,
+    Words,
+)
+
+
+class Kind(Enum):
+    """What a name stands for; the value is what a person calls it."""
+
+    NODE = "node"
+    OUTPUT = "output"
+    VALUE = "value"
+    ROLE = "role"
+    SCHEMA = "schema"
+    STORE = "store"
+    RETRIEVAL = "retrieval"
+    SKILL = "skill"
+    TOOL = "tool"
+    SERVER = "MCP server"
+    ARTIFACT = "artifact"
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """What a name stands for. An output's owner is its agent, a value's `agent.output`."""
+
+    kind: Kind
+    name: str
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A place where a name stands, without the quotes around it.
+
+    Attributes:
+        declares: Whether it is declared here.
+        fixed: Whether the place dictates the name: the word `orchestrator`.
+    """
+
+    symbol: Symbol
+    offset: int
+    length: int
+    declares: bool = False
+    fixed: bool = False
+
+    @property
+    def end(self) -> int:
+        """The offset behind its last character."""
+        return self.offset + self.length
+
+
+class Names:
+    """The names of one file, by place and by what they stand for."""
+
+    def __init__(self, occurrences: Iterable[Occurrence]) -> None:
+        self.all = sorted(occurrences, key=lambda one: one.offset)
+        self._offsets = [one.offset for one in self.all]
+        self._of: dict[Symbol, list[Occurrence]] = defaultdict(list)
+        for one in self.all:
+            self._of[one.symbol].append(one)
+
+    def at(self, offset: int) -> Occurrence | None:
+        """The name at *offset*, its end included."""
+        index = bisect_right(self._offsets, offset) - 1
+        if index >= 0 and self.all[index].end >= offset:
+            return self.all[index]
+        return None
+
+    def of(self, symbol: Symbol) -> Sequence[Occurrence]:
+        """Every place where the name of *symbol* stands, in the order of the text."""
+        return self._of.get(symbol, ())
+
+    def declarations(self, symbol: Symbol) -> list[Occurrence]:
+        """Where *symbol* is declared; more than one place is a mistake in the file."""
+        return [one for one in self.of(symbol) if one.declares]
+
+    def symbols(self, kind: Kind, owner: str = "") -> list[Symbol]:
+        """Every symbol of *kind* that has *owner*, in order of first mention."""
+        return [symbol for symbol in self._of if symbol.kind is kind and symbol.owner == owner]
+
+
+def names_in(tree: File) -> Names:
+    """Every name in *tree*."""
+    found: list[Occurrence] = []
+    for item in tree.items:
+        found += _entries(item.items) if isinstance(item, Root) else _entry(item)
+    return Names(found)
+
+
+_NODES = frozenset({"agent", "action", "gate", "human", "group"})
+_DECLARES: Mapping[str, Kind] = {
+    **dict.fromkeys(_NODES, Kind.NODE),
+    "schema": Kind.SCHEMA,
+    "store": Kind.STORE,
+    "retrieval": Kind.RETRIEVAL,
+    "skill": Kind.SKILL,
+    "tool": Kind.TOOL,
+    "artifact": Kind.ARTIFACT,
+}
+"""What a block with a name declares, by its first word."""
+
+_USES: Mapping[str, Kind] = {
+    **dict.fromkeys(
+        ("after", "before", "members", "handles", "compensates", "error-handler", "entry", "exit", "omit"), Kind.NODE
+    ),
+    "role": Kind.ROLE,
+    "tools": Kind.TOOL,
+    "disallowed-tools": Kind.TOOL,
+    "allowed-tools": Kind.TOOL,
+    "skills": Kind.SKILL,
+    "mcp-servers": Kind.SERVER,
+    "memory": Kind.STORE,
+    "retrieval": Kind.RETRIEVAL,
+    "produces": Kind.ARTIFACT,
+    "consumes": Kind.ARTIFACT,
+    "depends-on": Kind.ARTIFACT,
+    "input-schema": Kind.SCHEMA,
+    "output-schema": Kind.SCHEMA,
+}
+"""What the value of a field names, by the field."""
+
+_USES_IN: Mapping[tuple[str, str], Kind] = {
+    ("job", "agent"): Kind.NODE,
+    ("job", "action"): Kind.NODE,
+    ("skill", "agent"): Kind.NODE,
+    ("retrieval", "sources"): Kind.STORE,
+}
+"""The same for fields that only do so in one block."""
+
+_TYPES = frozenset({"text", "string", "number", "integer", "boolean", "any"})
+_POLICIES = frozenset({"on-fail", "on-timeout"})
+_CONSTANTS = frozenset({"true", "false"})
+
+
+def _entries(items: Sequence[Entry], block: str = "", owner: str = "") -> Iterator[Occurrence]:
+    for item in items:
+        yield from _entry(item, block, owner)
+
+
+def _entry(item: Entry, block: str = "", owner: str = "") -> Iterator[Occurrence]:
+    """The names in *item*, which stands in *block*, inside the declaration of *owner*."""
+    match item:
+        case Field():
+            yield from _field(item, block)
+        case Block():
+            yield from _block(item, block, owner)
+        case FlowBlock():
+            for statement in item.statements:
+                if isinstance(statement, Statement):
+                    yield from _statement(statement)
+        case Directive():
+            for word, name in zip(item.words, item.words[1:], strict=False):
+                if word.text == "as" and name.kind == NAME:
+                    yield _occurrence(Kind.NODE, name, declares=True)
+        case Raw() | Stray():
+            pass
+
+
+def _block(item: Block, block: str, owner: str) -> Iterator[Occurrence]:
+    keyword = item.keyword
+    kind = _DECLARES.get(keyword)
+    match block, keyword:
+        case _, "orchestrator" if not block:
+            symbol = Symbol(Kind.NODE, keyword)
+            yield Occurrence(symbol, item.head[0].offset, len(keyword), declares=True, fixed=True)
+            owner = keyword
+        case _, "roles" if not block:
+            for field in item.items:
+                if isinstance(field, Field):
+                    yield _occurrence(Kind.ROLE, field.key, declares=True)
+            return
+        case _, "outputs":
+            for field in item.items:
+                if isinstance(field, Field):
+                    yield from _output(field, owner)
+            return
+        case "mcp-servers", _ if item.head:
+            yield _occurrence(Kind.SERVER, item.head[0], declares=True)
+        case _ if kind is not None and len(item.head) > 1:
+            yield _occurrence(kind, item.head[1], declares=True)
+            owner = _text(item.head[1]) if kind is Kind.NODE else owner
+    yield from _entries(item.items, keyword, owner)
+
+
+def _field(item: Field, block: str) -> Iterator[Occurrence]:
+    name = _text(item.key)
+    kind = _USES.get(name) or _USES_IN.get((block, name))
+    if name in _POLICIES and isinstance(item.value, Words):
+        if item.value.words[0].text == "fallback" and len(item.value.words) == 2:
+            yield _occurrence(Kind.NODE, item.value.words[1])
+    elif block == "schema":
+        for word in _schema_words(item.value):
+            yield _occurrence(Kind.SCHEMA, word)
+    elif kind is not None:
+        for word in _words(item.value):
+            yield _occurrence(kind, word)
+
+
+def _output(field: Field, owner: str) -> Iterator[Occurrence]:
+    """An output's declaration, and those of the values it can have."""
+    yield _occurrence(Kind.OUTPUT, field.key, owner, declares=True)
+    members = field.value.words[::2] if isinstance(field.value, Words) else _words(field.value)
+    if len(members) == 1 and members[0].text in _TYPES:
+        return
+    for word in members:
+        yield from _value(word, f"{owner}.{_text(field.key)}", declares=True)
+
+
+def _statement(statement: Statement) -> Iterator[Occurrence]:
+    for part in statement.parts:
+        match part:
+            case Token() if part.kind == NAME:
+                yield _occurrence(Kind.NODE, part)
+            case NameList():
+                for name in part.names:
+                    if name.kind == NAME:
+                        yield _occurrence(Kind.NODE, name)
+            case Attributes():
+                for attribute in part.items:
+                    yield from _attribute(attribute)
+
+
+def _attribute(attribute: Attribute) -> Iterator[Occurrence]:
+    match [(word.text if at == 0 else word.kind) for at, word in enumerate(attribute.words[:6])]:
+        case ["per", lexer.NAME, *_] if attribute.words[1].text not in ("run", "phase"):
+            yield _occurrence(Kind.NODE, attribute.words[1])
+        case ["when", lexer.NAME, *rest]:
+            agent = attribute.words[1]
+            yield _occurrence(Kind.NODE, agent)
+            if rest[:2] == [".", NAME]:
+                output = attribute.words[3]
+                yield _occurrence(Kind.OUTPUT, output, agent.text)
+                if len(rest) == 4:
+                    yield from _value(attribute.words[5], f"{agent.text}.{output.text}")
+
+
+def _value(word: Token, owner: str, declares: bool = False) -> Iterator[Occurrence]:
+    if word.kind in (NAME, STRING) and word.text not in _CONSTANTS:
+        yield _occurrence(Kind.VALUE, word, owner, declares)
+
+
+def _words(value: Value | None) -> list[Token]:
+    """The words in *value*, one alone or the items of a list, that can be names."""
+    match value:
+        case Token() if value.kind in (NAME, STRING):
+            return [value]
+        case ListValue():
+            return [word for item in value.items for word in _words(item.value)]
+        case _:
+            return []
+
+
+def _schema_words(value: Value | None) -> list[Token]:
+    """What may be the name of a schema in the type of a field: `finding`, `array of finding`."""
+    words = value.words if isinstance(value, Words) else _words(value)
+    return [word for word in words[-1:] if word.kind == NAME and word.text not in _TYPES | {"object", "array"}]
+
+
+def _occurrence(kind: Kind, word: Token, owner: str = "", declares: bool = False) -> Occurrence:
+    quoted = word.kind == STRING
+    name = word.text[1:-1] if quoted else word.text
+    return Occurrence(Symbol(kind, name, owner), word.offset + quoted, len(name), declares)
+
+
+def _text(word: Token) -> str:
+    return word.text[1:-1] if word.kind == STRING else word.text

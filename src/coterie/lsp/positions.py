@@ -1,0 +1,106 @@
+"""Places in a text as an editor counts them, and back.
+
+A line ends where readers of `.at` files say it does: at a line feed, a carriage return, or both. Within a line the
+protocol counts code units, of UTF-16 unless editor and server agree on another encoding; everything else here counts
+characters.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+_UNITS: Mapping[str, Callable[[str], int]] = {
+    "utf-8": lambda text: len(text.encode("utf-8", "surrogatepass")),
+    "utf-16": lambda text: len(text) + sum(letter > "\uffff" for letter in text),
+    "utf-32": len,
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A point between two characters.
+
+    Attributes:
+        line: Counted from 0.
+        character: In code units from the start of the line, counted from 0.
+    """
+
+    line: int
+    character: int
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What stands between two positions."""
+
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An editor's change: *text* in place of what stands in *range*, or of everything when that is None."""
+
+    text: str
+    range: Range | None = None
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text and its lines, in which a position can be found.
+
+    Attributes:
+        encoding: In which characters of a line are counted: `utf-8`, `utf-16` or `utf-32`.
+    """
+
+    content: str
+    encoding: str = "utf-16"
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The offset at which each line begins."""
+        return [0, *(match.end() for match in _LINE_END.finditer(self.content))]
+
+    def offset(self, position: Position) -> int:
+        """The offset of *position*; behind the end of its line it is that end, behind the last line the text's end.
+
+        A position inside a character, such as between the two halves of an emoji, counts as before it.
+        """
+        if position.line >= len(self.starts):
+            return len(self.content)
+        start = self.starts[position.line]
+        line = self._line(position.line)
+        if line.isascii():
+            return start + min(position.character, len(line))
+        units, count = _UNITS[self.encoding], 0
+        for at, letter in enumerate(line):
+            count += units(letter)
+            if count > position.character:
+                return start + at
+        return start + len(line)
+
+    def position(self, offset: int) -> Position:
+        """The position of *offset*."""
+        line = bisect_right(self.starts, offset) - 1
+        before = self.content[self.starts[line] : offset]
+        return Position(line, len(before) if before.isascii() else _UNITS[self.encoding](before))
+
+    def range(self, offset: int, length: int) -> Range:
+        """The range of *length* characters from *offset*."""
+        return Range(self.position(offset), self.position(offset + length))
+
+    def changed(self, change: Change) -> "Text":
+        """The text after *change*."""
+        if change.range is None:
+            return Text(change.text, self.encoding)
+        start, end = self.offset(change.range.start), self.offset(change.range.end)
+        return Text(self.content[:start] + change.text + self.content[max(start, end) :], self.encoding)
+
+    def _line(self, number: int) -> str:
+        """The line *number*, without its end."""
+        end = self.starts[number + 1] if number + 1 < len(self.starts) else len(self.content)
+        return self.content[self.starts[number] : end].rstrip("\r\n")

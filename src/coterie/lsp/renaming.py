@@ -1,0 +1,126 @@
+"""Give something another name, everywhere in a file, or say why not."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from coterie.errors import UsageError
+from coterie.lsp.document import Document
+from coterie.lsp.names import Kind, Names, Occurrence, Symbol
+from coterie.planning.agents import role_of
+from coterie.topology.model import Agent, Gate
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*")
+_OPEN = frozenset({Kind.NODE, Kind.OUTPUT, Kind.VALUE})
+"""What may be renamed though nothing declares it; an undeclared tool or skill is somebody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace *length* characters at *offset* by *text*."""
+
+    offset: int
+    length: int
+    text: str
+
+
+def renamable(document: Document, offset: int) -> Occurrence:
+    """The name at *offset*.
+
+    Raises:
+        UsageError: If none stands there, or one that cannot be changed.
+    """
+    one = document.names.at(offset)
+    if one is None:
+        raise UsageError("nothing here has a name")
+    symbol = one.symbol
+    declared = document.names.declarations(symbol)
+    if any(each.fixed for each in declared):
+        raise UsageError(f"the orchestrator is always called {symbol.name!r}")
+    if symbol.kind not in _OPEN and not declared:
+        raise UsageError(f"the {symbol.kind.value} {symbol.name!r} is not declared in this file")
+    if symbol.kind is Kind.OUTPUT and not declared and _is_gate(document, symbol.owner):
+        raise UsageError(f"what a gate gives back is always called {symbol.name!r}")
+    return one
+
+
+def rename(document: Document, offset: int, name: str) -> list[Edit]:
+    """The edits that call what stands at *offset* by *name*, in the order of the text.
+
+    Afterwards the file says the same, with the names mapped; what would not is refused.
+
+    Raises:
+        UsageError: Saying why.
+    """
+    symbol = renamable(document, offset).symbol
+    if name == symbol.name:
+        return []
+    _check(document.names, symbol, name)
+    edits = [Edit(one.offset, one.length, name) for one in document.names.of(symbol)]
+    after = Document.of(apply(document.text.content, edits), document.path)
+    if not _same_names(document.names, after.names, symbol, name):
+        raise UsageError(f"with the name {name!r} the file would say something else")
+    _check_roles(document, after)
+    return edits
+
+
+def apply(text: str, edits: Sequence[Edit]) -> str:
+    """*text* after *edits*, which are in its order and do not overlap."""
+    pieces, end = [], 0
+    for edit in edits:
+        pieces += [text[end : edit.offset], edit.text]
+        end = edit.offset + edit.length
+    return "".join([*pieces, text[end:]])
+
+
+def _check(names: Names, symbol: Symbol, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not a name: it begins with a letter and holds a-z, A-Z, 0-9, '_' and '-'")
+    if symbol.kind is Kind.NODE and name in ("run", "phase"):
+        raise UsageError(f"{name!r} means something else behind 'per': choose another name")
+    if symbol.kind is Kind.VALUE and name in ("true", "false"):
+        raise UsageError(f"{name!r} is no text: choose another name")
+    if names.of(replace(symbol, name=name)):
+        owner = f" of {symbol.owner!r}" if symbol.owner else ""
+        raise UsageError(f"there is a {symbol.kind.value} {name!r}{owner} already")
+
+
+def _same_names(before: Names, after: Names, symbol: Symbol, name: str) -> bool:
+    """Whether *after* has the names of *before* at the same places, that of *symbol* mapped to *name*."""
+    expected, shift = [], 0
+    for one in before.all:
+        length = len(name) if one.symbol == symbol else one.length
+        expected.append(replace(one, symbol=_mapped(one.symbol, symbol, name), offset=one.offset + shift, length=length))
+        shift += length - one.length
+    return expected == after.all
+
+
+def _mapped(one: Symbol, symbol: Symbol, name: str) -> Symbol:
+    """*one* as it is called, and as its owner is called, once *symbol* is *name*."""
+    if one == symbol:
+        return replace(one, name=name)
+    owner = one.owner
+    if symbol.kind is Kind.NODE and one.kind is Kind.OUTPUT and owner == symbol.name:
+        owner = name
+    elif symbol.kind is Kind.NODE and one.kind is Kind.VALUE and owner.startswith(f"{symbol.name}."):
+        owner = name + owner[len(symbol.name) :]
+    elif symbol.kind is Kind.OUTPUT and one.kind is Kind.VALUE and owner == f"{symbol.owner}.{symbol.name}":
+        owner = f"{symbol.owner}.{name}"
+    return one if owner == one.owner else replace(one, owner=owner)
+
+
+def _check_roles(before: Document, after: Document) -> None:
+    """An agent without `role:` has the role whose name begins its own, so a new name may give it another."""
+    old, new = before.source.topology, after.source.topology
+    if old is None or new is None:
+        return
+    for was, becomes in zip(old.nodes, new.nodes, strict=True):
+        if isinstance(was, Agent) and isinstance(becomes, Agent):
+            if role_of(was, old.roles) != role_of(becomes, new.roles):
+                raise UsageError(f"the name of agent {was.name!r} chooses its role: write its role: first")
+
+
+def _is_gate(document: Document, name: str) -> bool:
+    topology = document.source.topology
+    node = topology.node(name) if topology is not None else None
+    return isinstance(node, Gate)

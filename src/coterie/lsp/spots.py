@@ -1,0 +1,357 @@
+"""Where the cursor stands, so far as that decides what may be written there.
+
+A file is incomplete while it is being typed, so this looks at the tree only to find the innermost bracket that holds
+the cursor, and at the words before the cursor for the rest.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coterie.formats.at.lexer import (
+    BAD_ARROW,
+    DURATION,
+    ERROR_ARROW,
+    NAME,
+    NAMED_BLOCKS,
+    NUMBER,
+    OPEN_RAW,
+    OPEN_STRING,
+    RAW,
+    STRING,
+    WORD,
+    Token,
+)
+from coterie.formats.at.tree import (
+    Attributes,
+    Block,
+    Directive,
+    Entry,
+    Field,
+    File,
+    FlowBlock,
+    ListValue,
+    NameList,
+    Raw,
+    Root,
+    Statement,
+    Stray,
+)
+
+FILE = "file"
+"""The block of what stands outside the topology."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """The word at the cursor, which what is chosen replaces.
+
+    Attributes:
+        quoted: It stands in quotes, which stay.
+    """
+
+    offset: int
+    length: int
+    quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A field or a block of *block* may begin here; empty: of the topology.
+
+    Attributes:
+        taken: The fields and blocks it has already.
+    """
+
+    typed: Typed
+    block: str
+    taken: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldValue:
+    """The value of *field* in *block*, or an item of it when it is a list.
+
+    Attributes:
+        written: The words of the value before the cursor.
+    """
+
+    typed: Typed
+    block: str
+    field: str
+    written: tuple[str, ...] = ()
+    in_list: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FlowNode:
+    """The name of a node in the flow; *taken* stand in the same list."""
+
+    typed: Typed
+    taken: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class BehindNode:
+    """Behind a node in the flow, where an arrow or attributes may follow."""
+
+    typed: Typed
+    after_arrow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InAttribute:
+    """Inside the brackets behind an arrow.
+
+    Attributes:
+        source: Where the arrow comes from.
+        words: Those of the attribute at the cursor that stand before it.
+        before: The attributes before this one, by their first words; *after*: those behind it.
+    """
+
+    typed: Typed
+    source: str
+    words: tuple[Token, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+Spot = Item | FieldValue | FlowNode | BehindNode | InAttribute
+_Holder = Root | Block | FlowBlock | ListValue | NameList | Attributes
+_WORDS = frozenset({NAME, WORD, NUMBER, DURATION})
+_ARROWS = frozenset({"->", ERROR_ARROW, BAD_ARROW})
+
+
+def spot(tree: File, text: str, offset: int) -> Spot | None:
+    """Where *offset* stands in *text*, whose tree is *tree*; None where nothing can be proposed, such as a comment."""
+    path = _path(tree, offset)
+    before = [token for token in _near(path[-1] if path else tree, offset) if token.offset < offset]
+    typed = Typed(offset, 0)
+    if before:
+        last = before[-1]
+        end = last.offset + len(last.text)
+        if "#" in _last_line(text[end:offset]) or last.kind in (RAW, OPEN_RAW):
+            return None
+        if end >= offset and last.kind in _WORDS:
+            typed = Typed(last.offset, len(last.text))
+            before.pop()
+        elif last.kind in (STRING, OPEN_STRING) and (end > offset or (end == offset and last.kind == OPEN_STRING)):
+            typed = Typed(last.offset + 1, len(last.text) - 1 - (last.kind == STRING), quoted=True)
+            before.pop()
+    elif "#" in _last_line(text[:offset]):
+        return None
+    return _spot(path, before, typed, text)
+
+
+def _spot(path: list[_Holder], before: list[Token], typed: Typed, text: str) -> Spot | None:
+    """What may be written at *typed* behind the tokens *before*, inside *path*."""
+    if not path:
+        return Item(typed, FILE, frozenset()) if not before else None
+    begins_line = not before or "\n" in text[before[-1].offset + len(before[-1].text) : typed.offset]
+    match path[-1]:
+        case Attributes() as attributes:
+            return _in_attributes(attributes, path, typed)
+        case NameList() as names:
+            return FlowNode(typed, frozenset(name.text for name in names.names if name.offset != typed.offset))
+        case FlowBlock():
+            return _in_flow(before, typed, begins_line)
+        case ListValue() as values:
+            block, field = _list_owner(path, values)
+            return FieldValue(typed, block, field, in_list=True) if field else None
+        case Root() as root:
+            if root.open is None or typed.offset <= root.open.offset:
+                return None
+            return _in_block("", root.items, before, typed, begins_line)
+        case Block() as block:
+            return _in_block(block.keyword, block.items, before, typed, begins_line)
+
+
+def _in_block(
+    block: str, items: Sequence[Entry], before: list[Token], typed: Typed, begins_line: bool
+) -> Item | FieldValue | None:
+    last = before[-1]
+    item = None if typed.quoted else Item(typed, block, _taken(items, typed))
+    if last.kind == ":":
+        return FieldValue(typed, block, before[-2].text) if len(before) > 1 else None
+    if last.kind in ("{", "}", "]", ",", RAW, OPEN_RAW) or (begins_line and last.kind != "|"):
+        return item
+    words = _same_value(before)
+    if words is None:
+        return None
+    key, written = words
+    if written[-1] == "|" or written == ("fallback",):
+        return FieldValue(typed, block, key, written)
+    return item
+
+
+def _same_value(before: list[Token]) -> tuple[str, tuple[str, ...]] | None:
+    """The field whose value ends *before*, and its words; None when they are no value, but say the name of a block."""
+    written: list[str] = []
+    for index in range(len(before) - 1, 0, -1):
+        if before[index].kind == ":":
+            return before[index - 1].text, tuple(reversed(written))
+        if before[index].kind in ("{", "}", "[", "]", ",") or before[index].text in NAMED_BLOCKS:
+            return None
+        written.append(before[index].text)
+    return None
+
+
+def _in_flow(before: list[Token], typed: Typed, begins_line: bool) -> FlowNode | BehindNode | None:
+    last = before[-1]
+    if last.kind in _ARROWS or last.kind in ("{", ",") or begins_line:
+        return FlowNode(typed)
+    if typed.length or last.kind not in (NAME, "]"):
+        return None
+    row = [token for token in before if token.line == last.line]
+    return BehindNode(typed, after_arrow=any(token.kind in _ARROWS for token in row))
+
+
+def _in_attributes(attributes: Attributes, path: list[_Holder], typed: Typed) -> InAttribute:
+    words: tuple[Token, ...] = ()
+    names: list[str] = []
+    after: list[str] = []
+    for item in attributes.items:
+        first = item.words[0].offset if item.words else -1
+        if first >= 0 and first < typed.offset and (item.comma is None or typed.offset <= item.comma.offset):
+            words = tuple(word for word in item.words if word.offset < typed.offset)
+        elif item.words and first < typed.offset:
+            names.append(item.words[0].text)
+        elif item.words and first > typed.offset:
+            after.append(item.words[0].text)
+    if words and words[-1].offset + 1 == typed.offset and typed.quoted:
+        words = words[:-1]  # the text that is being typed
+    return InAttribute(typed, _source(path, attributes), words, tuple(names), tuple(after))
+
+
+def _source(path: list[_Holder], attributes: Attributes) -> str:
+    """The node that the arrow before *attributes* leaves; empty when it leaves a list, or none."""
+    flow = path[-2]
+    assert isinstance(flow, FlowBlock)  # attributes stand nowhere else
+    for statement in flow.statements:
+        if isinstance(statement, Statement) and any(part is attributes for part in statement.parts):
+            names = [part for part in statement.parts if isinstance(part, NameList) or _is_name(part)]
+            before = names[-2] if len(names) > 1 else None
+            return before.text if isinstance(before, Token) else ""
+    return ""
+
+
+def _is_name(part: Token | NameList | Attributes) -> bool:
+    return isinstance(part, Token) and part.kind == NAME
+
+
+def _taken(items: Sequence[Entry], typed: Typed) -> frozenset[str]:
+    """The names of the fields and blocks among *items*, but for what is being typed."""
+    found = set[str]()
+    for item in items:
+        match item:
+            case Field() | Raw():
+                if item.key.offset != typed.offset:
+                    found.add(item.key.text)
+            case Block() if item.head and item.head[0].offset != typed.offset:
+                found.add(item.keyword)
+            case FlowBlock():
+                found.add(item.keyword.text)
+    return frozenset(found)
+
+
+def _list_owner(path: list[_Holder], values: ListValue) -> tuple[str, str]:
+    """The block and the field whose value is *values*; no field for a list inside a list."""
+    owner = path[-2] if len(path) > 1 else None
+    if isinstance(owner, Root):
+        if owner.patterns is values:
+            return "", "patterns"
+        return "", next((field.key.text for field in _fields(owner.items) if field.value is values), "")
+    if isinstance(owner, Block):
+        return owner.keyword, next((field.key.text for field in _fields(owner.items) if field.value is values), "")
+    return "", ""
+
+
+def _fields(items: Sequence[Entry]) -> list[Field]:
+    return [item for item in items if isinstance(item, Field)]
+
+
+def _path(tree: File, offset: int) -> list[_Holder]:
+    """The brackets that hold *offset*, outermost first. One that is not closed holds all up to the next item."""
+    path: list[_Holder] = []
+    items: Sequence[Root | Entry | Statement] = tree.items
+    while True:
+        index = bisect_left(items, offset, key=_start) - 1
+        holder = _holder(items[index], offset) if index >= 0 else None
+        if holder is None:
+            return path
+        path.append(holder)
+        match holder:
+            case Root() | Block():
+                items = holder.items
+                if isinstance(holder, Root) and holder.patterns is not None and _holds(holder.patterns, offset):
+                    return [*path, holder.patterns]
+            case FlowBlock():
+                items = holder.statements
+            case _:
+                return path
+
+
+def _holder(item: Root | Entry | Statement, offset: int) -> _Holder | None:
+    """The bracket of *item* that holds *offset*."""
+    match item:
+        case Root():
+            return item if item.close is None or offset <= item.close.offset else None
+        case Block() | FlowBlock():
+            return item if _holds(item, offset) else None
+        case Field():
+            return item.value if isinstance(item.value, ListValue | Block) and _holds(item.value, offset) else None
+        case Statement():
+            for part in item.parts:
+                if isinstance(part, NameList | Attributes) and _holds(part, offset):
+                    return part
+            return None
+        case Raw() | Directive() | Stray():
+            return None
+
+
+def _holds(holder: Block | FlowBlock | ListValue | NameList | Attributes, offset: int) -> bool:
+    return holder.open.offset < offset and (holder.close is None or offset <= holder.close.offset)
+
+
+def _near(holder: _Holder | File, offset: int) -> list[Token]:
+    """The tokens of *holder* around *offset*: of many items the last two before it, for the rest decides nothing."""
+    match holder:
+        case File():
+            items, lead = list[Root | Entry | Statement](holder.items), list[Token]()
+        case Root():
+            items, lead = list(holder.items), list(_header(holder))
+        case Block():
+            items, lead = list(holder.items), [*holder.head, holder.open]
+        case FlowBlock():
+            items, lead = list(holder.statements), [holder.keyword, holder.open]
+        case _:
+            return list(holder.tokens())
+    index = bisect_left(items, offset, key=_start)
+    return [*lead, *(token for item in items[max(0, index - 2) : index] for token in item.tokens())]
+
+
+def _header(root: Root) -> list[Token]:
+    found = [root.keyword, root.name, root.colon]
+    found += list(root.patterns.tokens()) if root.patterns is not None else []
+    return [token for token in [*found, *root.skipped, root.open] if token is not None]
+
+
+def _start(item: Root | Entry | Statement) -> int:
+    """The offset of the first token of *item*."""
+    match item:
+        case Root() | FlowBlock():
+            return item.keyword.offset
+        case Field() | Raw():
+            return item.key.offset
+        case Block():
+            return (item.head[0] if item.head else item.open).offset
+        case Directive():
+            return item.words[0].offset
+        case Stray():
+            return item.skipped[0].offset
+        case Statement():
+            return next(item.tokens()).offset
+
+
+def _last_line(text: str) -> str:
+    return text.replace("\r", "\n").rpartition("\n")[2]
