@@ -113,7 +113,8 @@ def located(found: Diagnostic, included: Sequence[Included], file: str) -> Diagn
     part = _part(found.span, included)
     if part is None or found.span is None:
         return replace(found, file=file)
-    span = replace(found.span, offset=found.span.offset - part.start)
+    place = found.span
+    span = Span(place.line, place.column, place.length, place.offset - part.start)
     return replace(found, file=part.file, text=part.text, span=span, fix=None)
 
 
@@ -160,7 +161,7 @@ def converted(value: object, type: str) -> Scalar | None:
                 return value
         return None
     if isinstance(value, bool):
-        return {"boolean": value, "string": as_text(value)}.get(type)
+        return value if type == "boolean" else as_text(value) if type == "string" else None
     if is_number(value):
         assert isinstance(value, int | float)
         return converted(as_text(value), type)

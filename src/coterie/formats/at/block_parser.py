@@ -36,6 +36,7 @@ _ENDS = frozenset({",", "}", "]", "{", "[", ":", END})
 _JOINS = frozenset({"|", "==", "!=", "<=", ">=", "<", ">", "="})
 _LEADING = frozenset({"fallback", "not", "of"})
 _DIRECTIVES = frozenset({"import", "include", "use"})
+_CLAUSES = frozenset({"as", "with", "sha256"})
 
 
 def parse_body(cursor: Cursor, head: Token, open: Token, lenient: bool) -> tuple[list[Entry], Token | None]:
@@ -150,13 +151,16 @@ def _field(cursor: Cursor, lenient: bool) -> Field:
 
 
 def _directive(cursor: Cursor) -> Directive:
-    words = [cursor.take()]
-    depth = 0
-    while cursor.token.kind != END and (depth or not cursor.on_new_line()):
-        if cursor.token.kind == "}" and not depth:
-            break
-        depth += _nesting(cursor.token)
+    """`import "x.at" as x with { … } sha256: "…"`: what it names, and then its clauses, on as many lines as it likes."""
+    words = [cursor.take(), cursor.take()]
+    while cursor.token.kind == NAME and cursor.token.text in _CLAUSES:
         words.append(cursor.take())
+        words += [cursor.take()] if cursor.token.kind == ":" else []
+        if cursor.token.kind == "{":
+            words += _take_group(cursor)
+        elif cursor.token.kind in KEYS:
+            words.append(cursor.take())
+    words += [cursor.take()] if cursor.token.kind == "," else []
     return Directive(words)
 
 

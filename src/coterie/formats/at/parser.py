@@ -4,6 +4,7 @@ The rest of a file is read whatever is wrong with a part of it.
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coterie.diagnostics import Diagnostic, Fix, did_you_mean
 from coterie.formats.at.block_parser import KEYS, READ_BLOCKS, parse_body, parse_entry, parse_list
@@ -28,9 +29,12 @@ class Parsed(Struct, frozen=True):
     lost_items: bool
 
 
-def parse(text: str) -> Parsed:
-    """The tree of *text*; `str(tree)` is *text* again, whatever it holds."""
-    cursor = Cursor(lex(text))
+def parse(text: str, start: int = 0) -> Parsed:
+    """The tree of *text*; `str(tree)` is *text* again, whatever it holds. Its offsets are counted from *start*."""
+    tokens = lex(text)
+    if start:
+        tokens = [replace(token, offset=token.offset + start) for token in tokens]
+    cursor = Cursor(tokens)
     file = _file(cursor)
     return Parsed(file, cursor.diagnostics, cursor.lost_flow, cursor.lost_items)
 

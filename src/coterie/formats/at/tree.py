@@ -92,6 +92,11 @@ class Directive(Node, gc=False):
 
     words: list[Token]
 
+    @property
+    def keyword(self) -> str:
+        """The first word."""
+        return self.words[0].text
+
 
 class Stray(Node, gc=False):
     """Tokens that fit nowhere; a diagnostic says so."""
