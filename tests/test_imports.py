@@ -24,8 +24,8 @@ LINE = (
     {"patterns"},
     {"gateway", "dashboard"},
     {"lsp"},
-    {"cli"},
     {"testing"},
+    {"cli"},
     {"coterie", "__main__"},  # the friendly names of `coterie` itself, loaded lazily, and the way in
 )
 """From the first to the last; what stands in one set does not import each other."""

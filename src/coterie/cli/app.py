@@ -13,11 +13,18 @@ from typing import Any
 import typer
 import typer.main
 
-from coterie.cli import argv, control, looking, output, running, topology
+from coterie.cli import argv, control, looking, output, running, simulating, topology
 
 Command = Callable[..., int]
 
-COMMANDS: tuple[Command, ...] = (running.run, running.resume, running.replay, looking.runs, looking.inspect)
+COMMANDS: tuple[Command, ...] = (
+    running.run,
+    running.resume,
+    running.replay,
+    simulating.simulate,
+    looking.runs,
+    looking.inspect,
+)
 GROUPS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
     ("topology", "Read a team's file; nothing is run.", (topology.validate, topology.show)),
     ("control", "Speak to a run from another terminal.", (control.respond, control.interrupt)),

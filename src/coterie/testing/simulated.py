@@ -1,14 +1,18 @@
 """What a simulated run stands on: a store that can lose its last records, and agents that answer at random."""
 
 import asyncio
+import math
 import random
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from coterie.backends.base import Answer, Emitted, Failure, Launched, OnEvent, Request, Result
 from coterie.errors import NoSuchRun
 from coterie.journal.records import AttemptLaunched, Record, Usage
-from coterie.planning.plan import Wanted
+from coterie.topology.conditions import Scalar, is_number
+
+Compared = Mapping[str, Sequence[Scalar]]
+"""With what the conditions of a flow compare each output, by the output's name."""
 
 
 class World(Protocol):
@@ -38,6 +42,9 @@ class World(Protocol):
 
     def events_of(self, request: Request, dice: random.Random) -> Sequence[str]:
         """The events that an attempt emits."""
+
+    def compared(self, run: str) -> Compared:
+        """With what the flow of *run* compares outputs."""
 
 
 class Crash(KeyboardInterrupt):
@@ -160,11 +167,11 @@ class SimulatedSession:
         if dice.random() < 0.12 * self._world.chaos:
             kind = dice.choice(["transient", "rate_limited", "exit", "timeout", "crashed", "interrupted", "auth"])
             return Failure(kind=kind, reason=f"{kind} by chance", usage=Usage(cost=0.25))
+        wanted = request.context().get("wanted", ())  # of the node, which may not be the agent's own: a fallback's
+        compared = self._world.compared(request.run)
         return Answer(
             text=f"{request.turn} {dice.randint(0, 99)}",
-            outputs=None
-            if not request.agent.outputs
-            else random_outputs(request.agent.outputs, dice, self._world.chaos),
+            outputs=random_outputs(wanted, compared, dice, self._world.chaos) if wanted else None,
             usage=Usage(cost=0.5),
         )
 
@@ -176,20 +183,44 @@ class SimulatedSession:
         return False
 
 
-def random_outputs(wanted: Sequence[Wanted], dice: random.Random, chaos: float = 0.0) -> dict[str, Any]:
-    """A random value for each output; now and then one is missing or does not fit, as *chaos* allows."""
+def random_outputs(
+    wanted: Sequence[Mapping[str, Any]], compared: Compared, dice: random.Random, chaos: float = 0.0
+) -> dict[str, Any]:
+    """A random value for each output; now and then one is missing or does not fit, as *chaos* allows.
+
+    Args:
+        wanted: The outputs, each with its `name`, `type` and `values`, as a program is told them.
+    """
     values: dict[str, Any] = {}
     for output in wanted:
         roll = dice.random()
         if roll < 0.04 * chaos:
             continue
         if roll < 0.08 * chaos:
-            values[output.name] = "something else"
-        elif output.values:
-            values[output.name] = dice.choice(output.values)
+            values[output["name"]] = "something else"
         else:
-            values[output.name] = {"boolean": dice.random() < 0.5, "text": "words"}.get(output.type, dice.randint(0, 5))
+            choice = choices(output["type"], output["values"], compared.get(output["name"], ()))
+            values[output["name"]] = dice.choice(choice)
     return values
+
+
+def choices(type: str, values: Sequence[Scalar], compared: Sequence[Scalar]) -> Sequence[Scalar]:
+    """The values among which an output is chosen, so that every condition that reads it can hold and can fail."""
+    if type == "enum":
+        return values
+    if type == "boolean":
+        return (True, False)
+    constants = dict.fromkeys((*values, *compared))
+    numbers = [near for one in constants if is_number(one) for near in _around(float(one))]
+    if type in ("number", "integer"):
+        return numbers or range(6)
+    return [*(one for one in constants if not is_number(one)), *numbers, "something else"]
+
+
+def _around(number: float) -> Sequence[float]:
+    """*number* as an output may give it, and its neighbours; whole where it is."""
+    whole = math.floor(number)
+    return (whole - 1, whole, whole + 1) if whole == number else (whole, number, whole + 1)
 
 
 def path_of(run: str) -> str:

@@ -14,6 +14,7 @@ real core, shell and engines run; only the store, the agents and the time are ma
 import asyncio
 import contextlib
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,13 +35,15 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
+from coterie.planning.agents import asked_of
 from coterie.planning.plan import Limits, Plan
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
 from coterie.runs.live import MakeEngine
 from coterie.runs.shell import Shell
 from coterie.testing.oracle import asked, uncrashed
-from coterie.testing.simulated import Crash, SimulatedStore, SimulatedTurns
+from coterie.testing.simulated import Compared, Crash, SimulatedStore, SimulatedTurns, path_of
+from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
 
 Reload = Callable[[str, Plan], ConfigChanged]
@@ -48,12 +51,33 @@ Emits = Callable[[Request, random.Random], Sequence[str]]
 
 
 class SimulationFailed(CoterieError):
-    """A schedule broke a promise; the message holds the seed and the journals."""
+    """A schedule broke a promise; the message holds the seed and the journals.
+
+    Attributes:
+        what: Which promise, and how.
+        lines: Every record as JSON, each with its run.
+    """
 
     def __init__(self, seed: int, what: str, journals: Mapping[str, Sequence[Record]]) -> None:
         self.seed, self.what = seed, what
-        lines = [f"{run}  {msgspec.json.encode(r).decode()}" for run, log in journals.items() for r in log]
-        super().__init__(f"seed {seed}: {what}\n" + "\n".join(lines))
+        self.lines = [
+            msgspec.json.encode({"run": run, "record": r}).decode() for run, log in journals.items() for r in log
+        ]
+        super().__init__(f"seed {seed}: {what}\n" + "\n".join(self.lines))
+
+
+class Load(Struct, frozen=True, kw_only=True):
+    """What one agent had to do in a schedule.
+
+    Attributes:
+        turns: Its turns, those in all attempts of a child run included.
+        attempts: The most attempts that one of them took.
+        cut: How often one of them was cut off at most, by a crash or an interruption; it was asked again after each.
+    """
+
+    turns: int = 0
+    attempts: int = 0
+    cut: int = 0
 
 
 class Survived(Struct, frozen=True, kw_only=True):
@@ -61,9 +85,14 @@ class Survived(Struct, frozen=True, kw_only=True):
 
     Attributes:
         crashes: How often the owner was killed.
+        in_a_row: How many of these crashes hit an owner that had taken over from a crashed one.
         interruptions: How often it was told to stop.
         turns: Turns that were started, child runs' own included.
-        repeated: Attempts that were started again because a crash had cut them off.
+        repeated: Attempts that were cut off; their turns were asked again.
+        starts: Attempts that were started, each with its intent durable before.
+        receipts: Turns whose result was durable; none of them was started again.
+        seconds: Virtual time from the start to the end, owners that were dead included.
+        agents: By name; those of a child run are called `node/agent`.
     """
 
     outcome: str
@@ -72,6 +101,11 @@ class Survived(Struct, frozen=True, kw_only=True):
     interruptions: int
     turns: int
     repeated: int
+    in_a_row: int = 0
+    starts: int = 0
+    receipts: int = 0
+    seconds: float = 0.0
+    agents: Mapping[str, Load] = {}
 
 
 def simulate(
@@ -131,7 +165,10 @@ class _World:
         self.broken = ""
         self.epoch = 0
         self.killed = False
-        self.crashes = self.interruptions = 0
+        self.crashes = self.in_a_row = self.interruptions = 0
+        self.crashed = False  # whether the owner before this one was killed
+        self.asks_back = _asks_back(plan)
+        self._compared: dict[str, Compared] = {}
 
     def run(self) -> Survived:
         for _ in range(40):
@@ -151,7 +188,31 @@ class _World:
             interruptions=self.interruptions,
             turns=len({(run, turn) for run, turn, _ in self.calls}),
             repeated=sum(isinstance(r, AttemptInterrupted) for log in self.journals.values() for r in log),
+            in_a_row=self.in_a_row,
+            starts=len(self.calls),
+            receipts=len(self.finished),
+            seconds=self.clock.now(),
+            agents=self._loads(),
         )
+
+    def _loads(self) -> dict[str, Load]:
+        """What each agent had to do, in order of first start."""
+        attempts: dict[tuple[str, str], set[int]] = {}
+        for run, turn, attempt in self.calls:
+            attempts.setdefault((run, turn), set()).add(attempt)
+        cut = Counter(
+            (run, r.turn) for run, log in self.journals.items() for r in log if isinstance(r, AttemptInterrupted)
+        )
+        loads: dict[str, Load] = {}
+        for (run, turn), tried in attempts.items():
+            agent = "/".join([*(step.rpartition("#")[0] for step in run.split("/")[1:]), turn.rpartition("#")[0]])
+            so_far = loads.get(agent, Load())
+            loads[agent] = Load(
+                turns=so_far.turns + 1,
+                attempts=max(so_far.attempts, len(tried)),
+                cut=max(so_far.cut, cut[run, turn]),
+            )
+        return loads
 
     # -- owners ---------------------------------------------------------------------------------------------------
 
@@ -179,6 +240,9 @@ class _World:
         if trouble and not kill:
             loop.call_later(self.dice.uniform(0.0, 8.0), task.cancel)
         self._say_stale_things(loop, shell)
+        if self.asks_back and self.epoch > 1:
+            shell.expect()
+            loop.create_task(self._decide(shell))
         try:
             loop.run_until_complete(task)
         except (Crash, asyncio.CancelledError, Exception) as error:  # whatever an owner dies of is a finding
@@ -195,6 +259,8 @@ class _World:
 
     def _lose_power(self, lose: bool) -> None:
         """What a new owner finds: everything that was appended, or only what was synced."""
+        self.in_a_row += self.killed and self.crashed
+        self.crashed = self.killed
         if self.killed:
             self.crashes += 1
             if lose:
@@ -216,6 +282,32 @@ class _World:
                     self.broken = f"a stale reply of {run}/{turn}.{attempt} was accepted"
 
             loop.call_later(self.dice.uniform(0.0, 4.0), shell.post, late)
+
+    async def _decide(self, shell: Shell) -> None:
+        """Somebody decides on the turns that a crash cut off and that are not asked again unasked."""
+        await shell.opened.wait()
+        await asyncio.sleep(self.dice.uniform(0.5, 3.0))
+
+        def decide() -> None:
+            for live in list(shell.runs.values()):
+                for turn in list(live.held):
+                    word = self.dice.choice(["retry", "retry", "cancel"])
+                    shell.decide(live, turn, word, f"{self.epoch} {live.run}/{turn}")
+            shell.arrived()
+
+        shell.post(decide)
+
+    def compared(self, run: str) -> Compared:
+        """With what the flow of *run* compares outputs, whoever's they are."""
+        path = path_of(run)
+        if path not in self._compared:
+            flow = self._plan_of(run).coordination
+            found: dict[str, list[Scalar]] = {}
+            for fields in asked_of(flow.groups if flow is not None else ()).values():
+                for name, values in fields.items():
+                    found.setdefault(name, []).extend(values)
+            self._compared[path] = found
+        return self._compared[path]
 
     def start(self, request: Request) -> None:
         """An effect: check that it may leave."""
@@ -320,6 +412,14 @@ class _World:
 
     def _failed(self, what: str) -> SimulationFailed:
         return SimulationFailed(self.seed, what, self.journals)
+
+
+def _asks_back(plan: Plan) -> bool:
+    """Whether a turn of *plan*, or of a plan inside it, is not asked again unasked after a crash."""
+    return any(
+        agent.on_interrupt == "ask" or (agent.child is not None and _asks_back(agent.child))
+        for agent in plan.agents.values()
+    )
 
 
 def _abandon(loop: asyncio.AbstractEventLoop) -> None:

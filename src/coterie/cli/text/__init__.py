@@ -4,10 +4,12 @@ from coterie.cli.text.endings import next_steps, outcome, outcome_data, replayed
 from coterie.cli.text.looks import question, runs, timeline, turn, usage_table, why
 from coterie.cli.text.progress import Progress, tree
 from coterie.cli.text.rehearsals import rehearsal
+from coterie.cli.text.simulations import broken, simulated, so_far
 from coterie.cli.text.teams import outline, verdict
 
 __all__ = [
     "Progress",
+    "broken",
     "next_steps",
     "outcome",
     "outcome_data",
@@ -17,6 +19,8 @@ __all__ = [
     "replayed",
     "result",
     "runs",
+    "simulated",
+    "so_far",
     "timeline",
     "tree",
     "turn",

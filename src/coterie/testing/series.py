@@ -1,0 +1,214 @@
+"""Many crash schedules of one team, over several processes, and what they showed together.
+
+The findings depend on the seeds alone: not on how many processes share the work, nor on which of them was quicker. The
+first broken promise, in the order of the seeds, ends the series.
+"""
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+
+from msgspec import Struct
+
+from coterie.planning.plan import Plan, from_json, to_json
+from coterie.testing.simulation import SimulationFailed, Survived, simulate
+
+CHUNK = 25
+"""Schedules that a process is given at once."""
+
+
+class Worst(Struct, kw_only=True):
+    """What one agent had to do at worst, each number in the schedule in which it was largest.
+
+    Attributes:
+        turns: Its turns in one run.
+        attempts: Attempts of one turn.
+        cut: How often one turn was cut off by a crash or an interruption, and asked again.
+    """
+
+    turns: int = 0
+    attempts: int = 0
+    cut: int = 0
+
+
+class Broken(Struct, frozen=True, kw_only=True):
+    """A promise that did not hold.
+
+    Attributes:
+        what: Which one, and how.
+        journals: Every record of the schedule as JSON, each with its run: one per line.
+    """
+
+    seed: int
+    what: str
+    journals: tuple[str, ...]
+
+
+class Series(Struct, kw_only=True):
+    """What the schedules of a team showed, those that kept every promise.
+
+    Attributes:
+        schedules: How many were run to their end and kept every promise.
+        crashed: In how many of them the owner was killed at least once.
+        crashes: How often it was killed.
+        in_a_row: How many of these crashes hit an owner that had taken over from a crashed one.
+        interruptions: How often an owner was told to stop.
+        outcomes: How many ended how.
+        starts: Attempts that were started, each with its intent durable before.
+        receipts: Turns whose result was durable; none of them was started again.
+        turns: The most turns in one run, and *turns_seed* the first schedule that had them.
+        seconds: The longest virtual time of one run, and *seconds_seed* the first schedule that took it.
+        agents: What each agent that the flow leads to had to do at worst; those of a child run are called
+            `node/agent`.
+        broken: The first promise that did not hold, if one did not.
+    """
+
+    schedules: int = 0
+    crashed: int = 0
+    crashes: int = 0
+    in_a_row: int = 0
+    interruptions: int = 0
+    outcomes: dict[str, int] = {}
+    starts: int = 0
+    receipts: int = 0
+    turns: int = 0
+    turns_seed: int | None = None
+    seconds: float = 0.0
+    seconds_seed: int | None = None
+    agents: dict[str, Worst] = {}
+    broken: Broken | None = None
+
+    def take(self, seed: int, survived: Survived) -> None:
+        """Count the schedule of *seed*."""
+        self._add(
+            Series(
+                schedules=1,
+                crashed=int(survived.crashes > 0),
+                crashes=survived.crashes,
+                in_a_row=survived.in_a_row,
+                interruptions=survived.interruptions,
+                outcomes={survived.outcome: 1},
+                starts=survived.starts,
+                receipts=survived.receipts,
+                turns=survived.turns,
+                turns_seed=seed,
+                seconds=survived.seconds,
+                seconds_seed=seed,
+                agents={
+                    name: Worst(turns=load.turns, attempts=load.attempts, cut=load.cut)
+                    for name, load in survived.agents.items()
+                },
+            )
+        )
+
+    def _add(self, later: "Series") -> None:
+        """Count the schedules of *later*, whose seeds come after those counted so far."""
+        for name in ("schedules", "crashed", "crashes", "in_a_row", "interruptions", "starts", "receipts"):
+            setattr(self, name, getattr(self, name) + getattr(later, name))
+        for outcome, n in later.outcomes.items():
+            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + n
+        if self.turns_seed is None or later.turns > self.turns:
+            self.turns, self.turns_seed = later.turns, later.turns_seed
+        if self.seconds_seed is None or later.seconds > self.seconds:
+            self.seconds, self.seconds_seed = later.seconds, later.seconds_seed
+        for agent, load in later.agents.items():
+            worst = self.agents.setdefault(agent, Worst())
+            for name in Worst.__struct_fields__:
+                setattr(worst, name, max(getattr(worst, name), getattr(load, name)))
+        self.broken = self.broken or later.broken
+
+
+def simulate_many(
+    plan: Plan,
+    schedules: int,
+    *,
+    first: int = 0,
+    jobs: int | None = None,
+    chaos: float = 1.0,
+    told: Callable[[Series], object] = lambda so_far: None,
+) -> Series:
+    """Run the crash schedules of the seeds from *first* on, and return what they showed.
+
+    Args:
+        schedules: How many.
+        jobs: Over how many processes; by default as many as there are processors for this one.
+        chaos: How often agents fail and crashes come, 1 is as usual and 0 is never.
+        told: Called now and then with what is known so far, which goes on changing. What it raises ends the series.
+    """
+    so_far = Series(agents={agent: Worst() for agent in _asked(plan, "")})
+    for part in _parts(plan, first, schedules, jobs or processors(), chaos):
+        so_far._add(part)
+        told(so_far)
+        if so_far.broken is not None:
+            break
+    return so_far
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _asked(plan: Plan, path: str) -> Iterator[str]:
+    """The agents that the flow of *plan* leads to, and those of the plans inside it."""
+    for name in plan.coordination.mentions if plan.coordination is not None else ():
+        child = plan.agents[name].child if name in plan.agents else None
+        if child is None:
+            yield path + name
+        else:
+            yield from _asked(child, f"{path}{name}/")
+
+
+def _parts(plan: Plan, first: int, schedules: int, jobs: int, chaos: float) -> Iterator[Series]:
+    """The series in parts, in the order of their seeds."""
+    ranges = [(seed, min(CHUNK, first + schedules - seed)) for seed in range(first, first + schedules, CHUNK)]
+    if jobs == 1 or len(ranges) < 2:
+        yield from (_part(plan, seed, n, chaos) for seed, n in ranges)
+        return
+    pool = ProcessPoolExecutor(min(jobs, len(ranges)), get_context("spawn"), _prepare, (to_json(plan), chaos))
+    try:
+        ahead: deque[Future[Series]] = deque()
+        waiting = iter(ranges)
+        while True:
+            while len(ahead) < 2 * jobs and (one := next(waiting, None)) is not None:
+                ahead.append(pool.submit(_part_here, *one))
+            if not ahead:
+                return
+            yield ahead.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _part(plan: Plan, first: int, schedules: int, chaos: float) -> Series:
+    """The series of a few seeds, up to the first broken promise."""
+    found = Series()
+    for seed in range(first, first + schedules):
+        try:
+            survived = simulate(plan, seed, chaos=chaos)
+        except SimulationFailed as failed:
+            found.broken = Broken(seed=seed, what=failed.what, journals=tuple(failed.lines))
+            break
+        found.take(seed, survived)
+    return found
+
+
+# -- in a process of the pool -----------------------------------------------------------------------------------------
+
+_given: tuple[Plan, float]
+
+
+def _prepare(plan: bytes, chaos: float) -> None:
+    """Make this process ready; Ctrl-C is for the one that waits for it."""
+    global _given
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _given = from_json(plan), chaos
+
+
+def _part_here(first: int, schedules: int) -> Series:
+    plan, chaos = _given
+    return _part(plan, first, schedules, chaos)
