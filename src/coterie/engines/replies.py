@@ -32,7 +32,7 @@ def judge_reply(reply: Reply, wanted: Sequence[Wanted]) -> TurnFinished | Attemp
     A declared output that is missing or does not fit makes an `invalid_output`, whose reason says what was expected
     and what came. An undeclared one may be missing and is taken as it is. Nothing wanted: the text is not searched.
     """
-    found = find_outputs(reply.text, wanted) if reply.outputs is None else reply.outputs
+    found = (find_outputs(reply.text, wanted) if wanted else {}) if reply.outputs is None else reply.outputs
     outputs, faults = dict(found), list[str]()
     for want in wanted:
         if want.declared:
@@ -63,7 +63,7 @@ def find_outputs(text: str, wanted: Sequence[Wanted]) -> dict[str, Any]:
             last = last if names.isdisjoint(found) else found
         if last is not None:
             return last
-    return _from_lines(text, wanted) if names else {}
+    return _from_lines(text, wanted)
 
 
 def fit(value: Any, want: Wanted) -> Any:

@@ -52,10 +52,12 @@ class Attempts:
     def start(self, live: Live, start: Start, agent: AgentPlan) -> None:
         """Start an attempt of a turn of *live*."""
         order = self.order(live, start.ask.turn)
-        live.attempts[start.ask.turn] = task = self._own(self._attempt(live, start, agent, order))
-        if agent.kind != "human":
+        work = self._attempt(live, start, agent, order)
+        if agent.kind == "human":
+            live.attempts[start.ask.turn] = self._own(work, self._gone)
+        else:
             self.working += 1
-            task.add_done_callback(self._stopped_working)
+            live.attempts[start.ask.turn] = self._own(work, self._stopped_working)
 
     def order(self, live: Live, turn: str) -> int:
         """The place of *turn* of *live* among all that were started here, which its attempts share."""
@@ -70,7 +72,7 @@ class Attempts:
     def interrupt(self, live: Live, turn: str) -> None:
         """Have the attempt of *turn*, if one runs, end as interrupted."""
         if (session := live.sessions.get(turn)) is not None:
-            self._own(session.interrupt())
+            self._own(session.interrupt(), self._gone)
 
     async def end(self) -> None:
         """End all that still run, and wait until they have."""
@@ -79,10 +81,10 @@ class Attempts:
                 task.cancel()
             await asyncio.wait(self._tasks)
 
-    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _own(self, work: Coroutine[Any, Any, None], gone: Callable[[asyncio.Task[None]], None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._gone)
+        task.add_done_callback(gone)
         return task
 
     def _gone(self, task: asyncio.Task[None]) -> None:
@@ -95,6 +97,7 @@ class Attempts:
         self.working -= 1
         if not self.working:
             self._ring()
+        self._gone(task)
 
     async def _attempt(self, live: Live, start: Start, agent: AgentPlan, order: int) -> None:
         name, attempt = start.ask.turn, start.attempt

@@ -68,6 +68,7 @@ class Turn(Struct, kw_only=True, gc=False):
 
     Attributes:
         status: `running`, `between` two attempts, or `ended`.
+        slot: Whether it counts against `max_parallel`.
         asked: When its current attempt was meant to start.
         launched: The processes its attempts had.
         result: What it answered, once finished.
@@ -77,6 +78,7 @@ class Turn(Struct, kw_only=True, gc=False):
     ask: Ask
     attempt: int = 0
     status: str = "running"
+    slot: bool = True
     asked: float = 0.0
     tally: Tally = msgspec.field(default_factory=Tally)
     launched: list[AttemptLaunched] = []

@@ -185,7 +185,8 @@ class Fold:
         else:
             turn = self.turns[record.turn]
         turn.attempt, turn.status, turn.asked = record.attempt, "running", record.at
-        self.busy += self.takes_a_slot(turn.ask.agent)
+        turn.slot = self.takes_a_slot(turn.ask.agent)
+        self.busy += turn.slot
 
     def _after_failure(self, record: AttemptFailed) -> Command | Again:
         turn = self._pause(record, record.turn)
@@ -208,7 +209,7 @@ class Fold:
     def _pause(self, record: Record, name: str) -> Turn:
         turn = self._running(record, name)
         turn.status = "between"
-        self.busy -= self.takes_a_slot(turn.ask.agent)
+        self.busy -= turn.slot
         return turn
 
     def _end_turn(self, record: TurnFinished | TurnFailed | TurnCancelled) -> None:
@@ -220,7 +221,7 @@ class Fold:
                 self.turns[record.turn] = Turn(ask=command, status="between")
         turn = self._known(record, record.turn)
         if turn.status == "running":
-            self.busy -= self.takes_a_slot(turn.ask.agent)
+            self.busy -= turn.slot
         turn.status = "ended"
         turn.cancelled = isinstance(record, TurnCancelled)
         if isinstance(record, TurnFinished):

@@ -163,7 +163,9 @@ class Shell:
 
     async def _rung(self) -> None:
         """Wait until something happens."""
-        if not self._events and not self._rang:
+        if not self._rang:
+            await asyncio.sleep(0)  # what was just started may answer at once
+        if not self._rang:
             self._bell = self._loop.create_future()
             await self._bell
         self._rang = False

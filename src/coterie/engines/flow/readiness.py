@@ -54,6 +54,8 @@ class Readiness:
 
         Gives each with the sources that marked it, in the source order of the arrows that fired.
         """
+        if not self._due:
+            return
         due, self._due = sorted(self._due), set()
         for rank in due:
             node, bit = self._names[rank], 1 << rank
@@ -81,4 +83,6 @@ class Readiness:
 
     def _sources(self, marks: set[int]) -> list[str]:
         groups = self._graph.groups
+        if len(marks) == 1:
+            return [groups[i].source for i in marks]
         return list(dict.fromkeys([groups[i].source for i in sorted(marks)]))
