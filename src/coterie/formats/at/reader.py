@@ -16,7 +16,7 @@ from coterie.formats.at.flows import read_flow
 from coterie.formats.at.nodes import NAMED, read_agent, read_extensions, read_orchestrator
 from coterie.formats.at.parser import Parsed, parse
 from coterie.formats.at.tree import Block, Directive, Entry, Field, File, FlowBlock, Raw, Root, Stray, Words
-from coterie.formats.at.values import plain, plain_items, text_of, words_of
+from coterie.formats.at.values import dedent, plain, plain_items, text_of, words_of
 from coterie.topology.model import AnyNode, Flow, Kept, Topology
 
 # fmt: off
@@ -127,7 +127,7 @@ class _Reader:
                 self._field(item)
             case Raw():
                 self._unknown(item.key.text, item.key.span)
-                self._kept.append(Kept(kind=item.key.text, value={"text": item.text.text}, span=item.key.span))
+                self._kept.append(Kept(kind=item.key.text, value={"text": dedent(item.text.text)}, span=item.key.span))
             case Stray():
                 pass
 

@@ -13,6 +13,7 @@ from coterie.formats.at.lexer import (
     SINGLE_QUOTED,
     STRING,
     Token,
+    join,
 )
 from coterie.formats.at.tree import Block, Directive, Entry, Field, FlowBlock, ListValue, Raw, Stray, Value, Words
 from coterie.topology.conditions import Scalar
@@ -111,7 +112,8 @@ def _entries(items: Sequence[Entry], durations: bool) -> Iterator[tuple[list[str
             case Directive():
                 yield [item.words[0].text], words_of(Words(item.words[1:]))
             case FlowBlock() | Stray():
-                yield ["text"], str(item).strip()
+                first, *rest = item.tokens()
+                yield ["text"], first.text + join(rest)
 
 
 def _put(into: dict[str, Any], path: list[str], value: Any) -> None:
