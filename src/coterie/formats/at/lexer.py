@@ -99,62 +99,36 @@ def lex(text: str) -> list[Token]:
     """The tokens of *text*; the last is of kind `END` and holds the trivia at the end of the file."""
     tokens: list[Token] = []
     append = tokens.append
-    lines = _Lines(text)
-    line, line_start = 1, 0
+    # Line n goes from starts[n - 1] to starts[n].
+    starts = [0, *(match.end() for match in _LINE_END.finditer(text)), len(text) + 1]
+    line = 1
     position = 0
     braces: dict[int, int] | None = None
     while True:
         for match in _TOKEN.finditer(text, position):
-            kind = match.lastgroup
-            assert kind is not None  # every alternative is a named group
-            body = match[kind]
-            trivia = match[1]
-            offset = match.end() - len(body)
-            if trivia and offset >= lines.next_start:
-                line, line_start = lines.find(offset)
-            if kind == "own":
-                kind = body
-            elif kind in _RENAMED:
-                kind = _RENAMED[kind] or body
-            append(Token(kind, body, trivia, line, offset - line_start + 1, offset))
-            if kind == END:
-                return tokens
+            group = match.lastindex
+            assert group is not None  # every alternative is a group
+            trivia, body = match.group(1, group)
+            offset = match.start(group)
+            while offset >= starts[line]:
+                line += 1
+            column = offset - starts[line - 1] + 1
+            kind = _KINDS[group] or body
+            append(Token(kind, body, trivia, line, column, offset))
             if kind == "{" and _opens_prompt(tokens):
                 if braces is None:
                     braces = _matching_braces(text)
-                raw = _raw(text, tokens, braces)
-                append(Token(raw[0], raw[1], "", line, offset + 2 - line_start, offset + 1))
-                position = offset + 1 + len(raw[1])
-                line, line_start = lines.find(position)
+                raw, inside = _raw(text, tokens, braces)
+                append(Token(raw, inside, "", line, column + 1, offset + 1))
+                position = offset + 1 + len(inside)
                 break
+            if kind == END:
+                return tokens
 
 
-_RENAMED = {
-    "error_arrow": ERROR_ARROW,
-    "bad_arrow": BAD_ARROW,
-    "open_string": OPEN_STRING,
-    "single_quoted": SINGLE_QUOTED,
-    "sign": "",  # its own kind
-}
-
-
-class _Lines:
-    """Where the lines of a text begin. Asked with growing offsets, each answer is found without a search from 0."""
-
-    def __init__(self, text: str) -> None:
-        self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
-        self._at = 0
-        self._last = len(text) + 1
-        self.next_start = self._starts[1] if len(self._starts) > 1 else self._last
-
-    def find(self, offset: int) -> tuple[int, int]:
-        """The line of *offset*, counted from 1, and the offset at which it begins."""
-        starts, at = self._starts, self._at
-        while at + 1 < len(starts) and starts[at + 1] <= offset:
-            at += 1
-        self._at = at
-        self.next_start = starts[at + 1] if at + 1 < len(starts) else self._last
-        return at + 1, starts[at]
+_OWN_KIND = ("own", "sign")
+_KINDS = ("", *("" if name in _OWN_KIND else name.replace("_", "-") for name in _TOKEN.groupindex))
+"""The kind of a token by its group in `_TOKEN`; empty: its text."""
 
 
 def _opens_prompt(tokens: list[Token]) -> bool:
