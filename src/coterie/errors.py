@@ -104,14 +104,24 @@ class ReplayMismatch(CoterieError):
 
     Attributes:
         seq: The first record that disagrees; the one before is the last that agrees.
+
+    Args:
+        hint: Why that may be, and what to do, when it is not another version of the engine.
     """
 
-    def __init__(self, run: str, seq: int, found: str, wanted: str) -> None:
+    def __init__(self, run: str, seq: int, found: str, wanted: str, hint: str = "") -> None:
         self.run, self.seq, self.found, self.wanted = run, seq, found, wanted
         super().__init__(
             f"run {run!r}, record {seq}: the journal says {found}, today's engine wants {wanted}; "
-            f"the run was decided by another version, up to record {seq - 1} both agree"
+            + (hint or f"the run was decided by another version or plan{_go_on_before(run, seq)}")
         )
+
+
+def _go_on_before(run: str, seq: int) -> str:
+    root, nested, _ = run.partition("/")
+    if nested:
+        return f"; `coterie inspect {root}` shows where to fork it before that child run began"
+    return f"; `coterie fork {run} --at {seq - 1}` goes on from the last record on which both agree" if seq > 1 else ""
 
 
 class UsageError(CoterieError):

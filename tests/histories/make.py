@@ -77,6 +77,25 @@ def reloaded() -> list[r.Record]:
     ]
 
 
+def forked() -> list[r.Record]:
+    """A run that was forked from another while its second turn was under way, with another prompt."""
+    return [
+        r.RunStarted(run="forked", engine="flow", topology="team", plan='{"name":"team"}',
+                     forked_from=r.ForkedFrom(run="review", seq=5)),
+        r.RunOwned(epoch=1),
+        r.TurnStarted(cause=(1, 0), turn="ada#1", agent="ada"),
+        r.TurnFinished(source="agent", turn="ada#1", attempt=1, text="of the other run"),
+        r.TurnStarted(cause=(4, 0), turn="bob#1", agent="bob", inputs=("ada#1",)),
+        r.PlanReloaded(source="operator", plan='{"name":"team","notes":["again"]}', plan_hash="ab" * 32),
+        r.AttemptInterrupted(turn="bob#1", attempt=1, reason="forked"),
+        r.RunStopped(reason="forked"),
+        r.RunOwned(epoch=2),
+        r.TurnStarted(cause=(7, 0), turn="bob#1", agent="bob", attempt=2, inputs=("ada#1",)),
+        r.TurnFinished(source="agent", turn="bob#1", attempt=2, text=LONG),
+        r.RunFinished(cause=(11, 0), outcome="completed", result={"text": LONG}),
+    ]  # fmt: skip
+
+
 def loop() -> list[r.Record]:
     """A loop with emits, reloads, a turn that is called off and a failed end."""
     return [
@@ -100,7 +119,7 @@ def loop() -> list[r.Record]:
     ]
 
 
-HISTORIES = {"review": review, "nested": nested, "loop": loop, "reloaded": reloaded}
+HISTORIES = {"review": review, "nested": nested, "loop": loop, "reloaded": reloaded, "forked": forked}
 
 
 def numbered(records: list[r.Record]) -> list[r.Record]:

@@ -34,6 +34,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     dict[str, Any]: objects,
     Any: values,
     Usage: usages,
+    r.ForkedFrom | None: st.none() | st.builds(r.ForkedFrom, run=texts, seq=counts),
     Limits: st.builds(Limits, max_turns=st.none() | counts),
     tuple[str, ...]: st.lists(texts, max_size=3).map(tuple),
     tuple[tuple[str, tuple[str, ...]], ...]: st.lists(groups, max_size=2).map(tuple),

@@ -21,7 +21,9 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a turn used.
 
     Attributes:
+        cached_tokens: Those of the input tokens that the provider had in its cache.
         cost: US dollars, when the backend knows.
+        unpriced: Answers of models whose price nobody knows: *cost* leaves them out.
         seconds: Time the attempts ran.
         turns: Turns of agents inside, when the turn was a child run.
     """
@@ -31,6 +33,8 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     cost: float = 0.0
     seconds: float = 0.0
     turns: int = 0
+    cached_tokens: int = 0
+    unpriced: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -39,6 +43,8 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             cost=self.cost + other.cost,
             seconds=self.seconds + other.seconds,
             turns=self.turns + other.turns,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            unpriced=self.unpriced + other.unpriced,
         )
 
 
@@ -61,6 +67,13 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="t
     cause: Cause | None = None
 
 
+class ForkedFrom(Struct, frozen=True, kw_only=True, gc=False):
+    """Where a run was forked from: it shares the records of *run* up to *seq*, that one included."""
+
+    run: str
+    seq: int
+
+
 class RunStarted(Record, frozen=True, kw_only=True, tag="run.started", gc=False):
     """A run began.
 
@@ -71,6 +84,7 @@ class RunStarted(Record, frozen=True, kw_only=True, tag="run.started", gc=False)
         input: What the run was asked: `prompt` and further named values.
         parent: The run that asked, when this is a child.
         cwd: The working directory it was started in.
+        forked_from: The run whose first records these are, when it is a fork; those behind them are its own.
     """
 
     run: str
@@ -83,6 +97,7 @@ class RunStarted(Record, frozen=True, kw_only=True, tag="run.started", gc=False)
     input: dict[str, Any] = {}
     parent: str = ""
     cwd: str = ""
+    forked_from: ForkedFrom | None = None
 
 
 class RunOwned(Record, frozen=True, kw_only=True, tag="run.owned", gc=False):
@@ -93,7 +108,7 @@ class RunOwned(Record, frozen=True, kw_only=True, tag="run.owned", gc=False):
 
 
 class RunStopped(Record, frozen=True, kw_only=True, tag="run.stopped", gc=False):
-    """The owner let go; the run can be resumed. *reason*: `max_turns`, `max_cost`, `waiting`, `interrupted`, …"""
+    """The owner let go; the run can be resumed. *reason*: `max_turns`, `waiting`, `interrupted`, `forked`, …"""
 
     reason: str
 
@@ -133,17 +148,26 @@ class AttemptLaunched(Record, frozen=True, kw_only=True, tag="attempt.launched",
 
 
 class AttemptFailed(Record, frozen=True, kw_only=True, tag="attempt.failed", gc=False):
-    """An attempt failed by itself. *kind* is one of `coterie.backends.base.FAILURES`."""
+    """An attempt failed by itself. *kind* is one of `coterie.backends.base.FAILURES`.
+
+    Attributes:
+        wait: Seconds that whoever was asked wants to be left alone.
+    """
 
     turn: str
     attempt: int
     kind: str
     reason: str
     usage: Usage = NO_USAGE
+    wait: float = 0.0
 
 
 class AttemptInterrupted(Record, frozen=True, kw_only=True, tag="attempt.interrupted", gc=False):
-    """An attempt was cut off: *reason* is `crash` (its owner died) or `interrupted` (Ctrl-C, `control interrupt`)."""
+    """An attempt was cut off.
+
+    *reason* is `crash` (its owner died), `interrupted` (Ctrl-C, `control interrupt`) or `forked` (it belongs to the run
+    that this one was forked from).
+    """
 
     turn: str
     attempt: int

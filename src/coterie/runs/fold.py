@@ -203,7 +203,7 @@ class Fold:
         if wait is None:
             reason = f"cut off by {turn.tally.crashes} crashes in a row"
             return Note(record=TurnFailed(turn=record.turn, kind="interrupted", reason=reason))
-        ask = record.reason == "crash" and self._agent(turn).on_interrupt == "ask"
+        ask = record.reason != "interrupted" and self._agent(turn).on_interrupt == "ask"
         return Again(turn=record.turn, attempt=record.attempt + 1, due=record.at + wait, ask=ask)
 
     def _pause(self, record: Record, name: str) -> Turn:

@@ -70,6 +70,8 @@ def sentence(record: r.Record) -> str:
 def _run_started(record: r.RunStarted) -> str:
     asked = record.input.get("prompt")
     what = f"run {record.run}" + (f" of the team {record.topology}" if record.topology else "")
+    if record.forked_from is not None:
+        what += f", forked from {record.forked_from.run} at record {record.forked_from.seq},"
     return f"{what} began" + (f": {quoted(asked)}" if isinstance(asked, str) and asked else "")
 
 
@@ -96,7 +98,8 @@ def _attempt_failed(record: r.AttemptFailed) -> str:
 
 
 def _attempt_interrupted(record: r.AttemptInterrupted) -> str:
-    why = "the process that ran it died" if record.reason == "crash" else record.reason
+    reasons = {"crash": "the process that ran it died", "forked": "it belongs to the run that this one was forked from"}
+    why = reasons.get(record.reason, record.reason)
     return f"attempt {record.attempt} of {record.turn} was cut off: {why}"
 
 
