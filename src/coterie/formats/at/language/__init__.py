@@ -1,0 +1,93 @@
+"""What the `.at` notation can say: every block and field, in one line each, and whether coterie acts on it.
+
+Pure data, from which blocks are read (`coterie.formats.at.blocks`), pages are generated and editors complete. What is
+not executed is read, kept, shown, and reported by `validate`.
+
+    for block in LANGUAGE:
+        for field in block.fields:
+            print(block.name, field.name, field.kind.words, field.about)
+"""
+
+from coterie.formats.at.language import composition, data, memory, nodes, operation, reach
+from coterie.formats.at.language.spec import Attribute, Block, Entries, Field, Inner, Many
+
+__all__ = ["ATTRIBUTES", "BLOCKS", "LANGUAGE", "ROOTS", "Attribute", "Block", "Entries", "Field", "within"]
+
+LANGUAGE: tuple[Block, ...] = (
+    operation.META,
+    operation.ROLES,
+    nodes.AGENT,
+    nodes.ORCHESTRATOR,
+    nodes.ACTION,
+    nodes.HUMAN,
+    nodes.GATES,
+    nodes.GATE,
+    nodes.GROUP,
+    Block("flow", "In what order the nodes run.", executed=True, example="flow { writer -> reviewer }"),
+    composition.IMPORT,
+    composition.INCLUDE,
+    composition.PARAMS,
+    composition.INTERFACE,
+    operation.DEFAULTS,
+    reach.MCP_SERVERS,
+    reach.TOOLS,
+    reach.SKILL,
+    reach.PROVIDERS,
+    reach.SETTINGS,
+    data.ENV,
+    data.ENVIRONMENTS,
+    data.SCHEMAS,
+    data.ARTIFACTS,
+    data.CONTEXT,
+    memory.MEMORY,
+    operation.HOOKS,
+    operation.TRIGGERS,
+    operation.SCHEDULE,
+    operation.INTERFACES,
+    operation.DEPTH,
+    operation.BATCH,
+    operation.METERING,
+    operation.OBSERVABILITY,
+    operation.CHECKPOINT,
+    Block(
+        "extensions",
+        "Who thinks where no agent says so, and what other systems know.",
+        open=True,
+        executed=True,
+        example="extensions { coterie { backend: command } }",
+    ),
+)
+"""The blocks of a topology, what most files have first."""
+
+BLOCKS = {block.name: block for block in LANGUAGE}
+"""The same by name."""
+
+ROOTS = (
+    Block("topology", "A team.", executed=True, named=True, example="topology NAME : [pipeline] { … }"),
+    Block("fragment", "A part of a team, for others to include.", executed=True, named=True),
+)
+"""What a file may hold."""
+
+ATTRIBUTES = (
+    Attribute("when", 'when NAME.OUTPUT == "value"', "Fires when the output has that value: == != < <= > >=.", True),
+    Attribute("max", "max 3", "Fires at most so often; then the flow goes on forward.", True),
+    Attribute("per", "per run | phase | NAME", "Within what firings are counted.", True),
+    Attribute("on-max", "on-max forward | end | fail | human", "What happens when it may fire no more.", True),
+    Attribute("race", "race", "The first of the list to succeed counts."),
+    Attribute("tolerance", "tolerance: 1 | 20%", "How many of the list may fail."),
+    Attribute("wait", "wait 30s", "How long to wait before."),
+    Attribute("weight", "weight 0.7", "How often this arrow is drawn, of those that leave its source."),
+    Attribute("reflection", "reflection", "This arrow goes back for a better answer."),
+)
+"""What stands in brackets behind an arrow."""
+
+
+def within(block: Block) -> tuple[Block, ...]:
+    """The blocks that stand in *block*: those of its fields, then its entries."""
+    inner = []
+    for field in block.fields:
+        if isinstance(field.kind, Inner):
+            inner.append(field.kind.block)
+        elif isinstance(field.kind, Many):
+            inner.append(field.kind.entries.block)
+    return (*inner, *(entries.block for entries in block.entries))

@@ -1,0 +1,271 @@
+"""How the notation is described: blocks, their fields, and what a field may hold. Pure data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """A text, quoted or not; *empty* texts say nothing."""
+
+    words: str = "a text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word:
+    """A text without blanks."""
+
+    words: str = "a word"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """A list of texts; one alone counts as a list of one."""
+
+    words: str = "a list"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number between two bounds, both included unless the lower is *above*."""
+
+    low: float | None = None
+    high: float | None = None
+    above: bool = False
+
+    @property
+    def words(self) -> str:
+        """Its bounds in words."""
+        if self.low is None:
+            return "a number"
+        if self.high is None:
+            return f"a number {'above' if self.above else 'from'} {self.low:g}"
+        return f"a number {'above' if self.above else 'from'} {self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """A whole number."""
+
+    low: int = 0
+
+    @property
+    def words(self) -> str:
+        """Its bound in words."""
+        return f"a whole number, {self.low} or more"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duration:
+    """A time, read as seconds; a bare number counts *bare* where the notation allows one."""
+
+    bare: Literal["", "seconds"] = ""
+    words: str = "a duration: 30s, 5m, 1h, 2d"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag:
+    """True or false."""
+
+    words: str = "true or false"
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of some words; where these are *open*, another is only doubtful."""
+
+    choices: tuple[str, ...]
+    open: bool = False
+
+    @property
+    def words(self) -> str:
+        """The words."""
+        return " | ".join(self.choices) + (" | …" if self.open else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """So many per time."""
+
+    words: str = "a rate: 60/min; per sec, min, hour or day"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Join:
+    """How many of the arrows into a node must have come."""
+
+    words: str = "all | any | all-done | none-failed | N-of-M"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What follows when something goes wrong: one of some words, or another node."""
+
+    choices: tuple[str, ...]
+    also: str = ""
+
+    @property
+    def words(self) -> str:
+        """The words."""
+        return " | ".join((*self.choices, "fallback NAME"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Values:
+    """A block of names and values of any form."""
+
+    words: str = "a block: { name: value }"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaFields:
+    """A block of names and types."""
+
+    words: str = "a block: { name: type }; string, number, integer, boolean, object, a | b, array of TYPE, a schema"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own:
+    """Read in its own way; the reader of its block knows it."""
+
+    words: str
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A block within; a text alone counts as its field *short*."""
+
+    block: "Block"
+    short: str = ""
+
+    @property
+    def words(self) -> str:
+        """A block, by its fields."""
+        return f"a block: {{ {'  '.join(field.name + ': …' for field in self.block.fields)} }}"
+
+
+@dataclass(frozen=True)
+class Many:
+    """A block that holds nothing but entries."""
+
+    entries: "Entries"
+
+    @property
+    def words(self) -> str:
+        """A block, by its entries."""
+        return f"a block: {{ {self.entries.shape} }}"
+
+
+Kind = (
+    Text
+    | Word
+    | Words
+    | Number
+    | Count
+    | Duration
+    | Flag
+    | OneOf
+    | Rate
+    | Join
+    | Policy
+    | Values
+    | SchemaFields
+    | Own
+    | Inner
+    | Many
+)
+"""What a field may hold."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a block.
+
+    Attributes:
+        about: What it means, in one line.
+        default: What holds without it, in words; empty: nothing.
+        executed: It has effect; else it is read, kept and shown.
+        group: The attribute that holds it, where that is not the block's own value.
+        attribute: The attribute's name where it is not the field's.
+        model_only: It has effect where a model is asked.
+    """
+
+    name: str
+    kind: Kind
+    about: str
+    default: str = ""
+    executed: bool = False
+    group: str = ""
+    attribute: str = ""
+    model_only: bool = False
+
+    @property
+    def target(self) -> str:
+        """The attribute that holds it."""
+        return self.attribute or self.name.replace("-", "_")
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Blocks with names of their own within a block.
+
+    Attributes:
+        word: What stands before the name; empty for a name alone.
+        attribute: Where the block's value holds them.
+        bare: The word may be left out.
+        labelled: A text stands behind the name.
+    """
+
+    word: str
+    block: "Block"
+    attribute: str = ""
+    bare: bool = False
+    labelled: bool = False
+
+    @property
+    def shape(self) -> str:
+        """How one is written."""
+        head = f"{self.word} NAME" if self.word else "NAME"
+        return f"{head}{' LABEL' if self.labelled else ''} {{ … }}"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block: its keyword, what it is for, what it may say.
+
+    Attributes:
+        makes: The value it becomes, as `module.Class` of `coterie.topology.blocks`; empty: its reader knows.
+        attribute: The attribute of the topology that holds it; empty: its reader knows.
+        named: A name stands behind the keyword, so there may be several.
+        open: What it does not know is kept without a word.
+        executed: It has effect; else it is read, kept and shown.
+        example: How it may look, in one line.
+    """
+
+    name: str
+    about: str
+    fields: tuple[Field, ...] = ()
+    entries: tuple[Entries, ...] = ()
+    makes: str = ""
+    attribute: str = ""
+    named: bool = False
+    open: bool = False
+    executed: bool = False
+    example: str = ""
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Field]:
+        """Its fields by name."""
+        return {field.name: field for field in self.fields}
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of an arrow: `max 3`."""
+
+    name: str
+    shape: str
+    about: str
+    executed: bool = False
