@@ -1,6 +1,5 @@
 """Reading a team's file for a command: the topology, the plan, and everything that was found."""
 
-import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from coterie import formats, planning
 from coterie.diagnostics import Diagnostic, Severity
 from coterie.errors import TopologyError, UsageError
 from coterie.planning import ONLY_FOR_A_RUN
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.planning.plan import Plan
 from coterie.topology.model import Topology
 
 
@@ -57,22 +56,6 @@ def plan_for_a_run(target: str, backend: str | None) -> tuple[Plan, Examined]:
         wrong = [one for one in found.diagnostics if one.is_error or one.code in ONLY_FOR_A_RUN]
         raise TopologyError([replace(one, severity=Severity.ERROR) for one in wrong], found.text)
     return found.plan, found
-
-
-def thinks(plan: Plan | None) -> dict[str, str]:
-    """Who thinks at each node of *plan*, in a few words; nothing is known without a plan."""
-    return {name: _thinks(agent) for name, agent in plan.agents.items()} if plan is not None else {}
-
-
-def _thinks(agent: AgentPlan) -> str:
-    if agent.child is not None:
-        return f"topology {agent.child.name}"
-    command = shlex.join(agent.argv) or "; ".join(shlex.join(step) for step in agent.steps)
-    if command:
-        return command
-    if agent.kind == "agent" and not agent.backend:
-        return f"{agent.model}, no backend chosen".removeprefix(", ")
-    return " ".join(word for word in (agent.backend, agent.model) if word)
 
 
 def _file(target: str) -> Path:

@@ -40,8 +40,8 @@ def show(
 ) -> int:
     """Show a team: its nodes, who thinks, what they give back, the arrows with their bounds, and what has no effect."""
     from coterie.cli import text
-    from coterie.cli.reading import examine, thinks
-    from coterie.planning import sentences
+    from coterie.cli.reading import examine
+    from coterie.planning import sentences, thinks
     from coterie.topology.outline import outline
 
     found = examine(file)

@@ -1,8 +1,8 @@
 """Topology and settings to a plan: every default and precedence is resolved here and nowhere else."""
 
-from coterie.planning.examining import ONLY_FOR_A_RUN, examine
+from coterie.planning.examining import ONLY_FOR_A_RUN, examine, thinks
 from coterie.planning.extension import BACKENDS
 from coterie.planning.notes import not_executed, sentences
 from coterie.planning.resolve import plan, plan_or_raise
 
-__all__ = ["BACKENDS", "ONLY_FOR_A_RUN", "examine", "not_executed", "plan", "plan_or_raise", "sentences"]
+__all__ = ["BACKENDS", "ONLY_FOR_A_RUN", "examine", "not_executed", "plan", "plan_or_raise", "sentences", "thinks"]

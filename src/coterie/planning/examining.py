@@ -3,13 +3,14 @@
 The command line prints it and an editor underlines it, so both say the same.
 """
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, Severity
 from coterie.planning.notes import not_executed
-from coterie.planning.plan import Plan
+from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.resolve import plan
 
 if TYPE_CHECKING:
@@ -30,6 +31,22 @@ def examine(source: "Source", *, backend: str | None = None) -> tuple[Plan | Non
         made, more = plan(source.topology, backend=backend)
         found += [*map(_for_any_use, more), *not_executed(source.topology)]
     return made, tuple(_by_place(dict.fromkeys(replace(one, file=source.file) for one in found)))
+
+
+def thinks(plan: Plan | None) -> dict[str, str]:
+    """Who thinks at each node of *plan*, in a few words; nothing is known without a plan."""
+    return {name: _thinks(agent) for name, agent in plan.agents.items()} if plan is not None else {}
+
+
+def _thinks(agent: AgentPlan) -> str:
+    if agent.child is not None:
+        return f"topology {agent.child.name}"
+    command = shlex.join(agent.argv) or "; ".join(shlex.join(step) for step in agent.steps)
+    if command:
+        return command
+    if agent.kind == "agent" and not agent.backend:
+        return f"{agent.model}, no backend chosen".removeprefix(", ")
+    return " ".join(word for word in (agent.backend, agent.model) if word)
 
 
 def _for_any_use(found: Diagnostic) -> Diagnostic:
