@@ -167,9 +167,7 @@ def _directive(cursor: Cursor) -> Directive:
 def _stray(cursor: Cursor, lenient: bool, expected: str, ahead: int = 0) -> Stray:
     """Report what cannot begin an item and skip to where the next one may begin."""
     if not lenient:
-        cursor.at += ahead
-        cursor.unexpected(expected)
-        cursor.at -= ahead
+        cursor.unexpected(expected, ahead=ahead)
         cursor.lost_items = True
     skipped = [cursor.take()]
     depth = max(0, _nesting(skipped[0]))
@@ -193,7 +191,7 @@ def _value(cursor: Cursor, lenient: bool) -> Value | None:
     kind = cursor.token.kind
     if kind == "[":
         return parse_list(cursor, lenient)
-    if kind in _ENDS or (_begins_field(cursor) and cursor.on_new_line()):
+    if kind in _ENDS or (cursor.on_new_line() and _begins_field(cursor)):
         return None
     return _words(cursor, lenient)
 

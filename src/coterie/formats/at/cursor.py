@@ -7,14 +7,16 @@ from coterie.formats.at.lexer import BAD, END, NAME, OPEN_STRING, SINGLE_QUOTED,
 
 _LEAVING = frozenset({"agent", "action", "human", "group"})
 _LEAVING_UNNAMED = frozenset({"flow", "gates", "meta", "roles", "orchestrator"})
+_FURTHEST = 4
 
 
 class Cursor:
     """Walks over tokens; the parsers share one.
 
     Attributes:
-        tokens: All tokens of the file, `END` last.
+        tokens: All tokens of the file; `END` stands there several times, so that one can always look ahead.
         at: The index of the token to be read next.
+        token: That token.
         depth: How many blocks and lists are open.
         diagnostics: What was found so far.
         lost_flow: Some text of a flow could not be read as written, so what the flow does not say proves nothing.
@@ -22,8 +24,9 @@ class Cursor:
     """
 
     def __init__(self, tokens: list[Token]) -> None:
-        self.tokens = tokens
+        self.tokens = [*tokens, *[tokens[-1]] * _FURTHEST]
         self.at = 0
+        self.token = tokens[0]
         self.depth = 0
         self.diagnostics: list[Diagnostic] = []
         self.lost_flow = False
@@ -32,30 +35,30 @@ class Cursor:
         self._suspect: Token | None = None
         self._blamed = False
 
-    @property
-    def token(self) -> Token:
-        """The token to be read next."""
-        return self.tokens[self.at]
-
     def peek(self, ahead: int = 1) -> Token:
-        """The token *ahead* of the next one; behind the end, `END`."""
-        at = self.at + ahead
-        return self.tokens[at] if at < len(self.tokens) else self.tokens[-1]
+        """The token up to four *ahead* of the next one; behind the end, `END`."""
+        return self.tokens[self.at + ahead]
 
     def take(self) -> Token:
         """Read one token."""
-        token = self.tokens[self.at]
+        token = self.token
         if token.kind != END:
             self.at += 1
+            self.token = self.tokens[self.at]
         return token
 
     def take_if(self, kind: str) -> Token | None:
         """Read one token if it is of *kind*."""
-        return self.take() if self.tokens[self.at].kind == kind else None
+        return self.take() if self.token.kind == kind else None
+
+    def give_back(self, count: int) -> None:
+        """Stand again before the last *count* tokens that were read."""
+        self.at -= count
+        self.token = self.tokens[self.at]
 
     def on_new_line(self, ahead: int = 0) -> bool:
         """Whether the token *ahead* of the next one begins a line."""
-        at = min(self.at + ahead, len(self.tokens) - 1)
+        at = self.at + ahead
         return at == 0 or self.tokens[at].line > self.tokens[at - 1].line
 
     def error(self, code: str, message: str, span: Span | None, hint: str = "", fix: Fix | None = None) -> None:
@@ -80,9 +83,9 @@ class Cursor:
         elif token.kind == BAD:
             self.error("unexpected-text", f"{token.text!r} is no part of the notation", token.span, "put it in quotes")
 
-    def unexpected(self, expected: str, hint: str = "") -> None:
-        """Report that the next token is not what was *expected*."""
-        token = self.token
+    def unexpected(self, expected: str, hint: str = "", ahead: int = 0) -> None:
+        """Report that the next token, or the one *ahead* of it, is not what was *expected*."""
+        token = self.peek(ahead)
         found = "the end of the file" if token.kind == END else f"{shown(token)!r}"
         self.error("unexpected-text", f"found {found}, expected {expected}", token.span, hint)
 

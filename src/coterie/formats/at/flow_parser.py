@@ -213,7 +213,7 @@ def _give_back_lines(cursor: Cursor, words: list[Token]) -> list[Token]:
     """Where a bracket is not closed, the lines below it are statements, not attributes."""
     for index in range(len(words)):
         if cursor.on_new_line(index - len(words)):
-            cursor.at -= len(words) - index
+            cursor.give_back(len(words) - index)
             return words[:index]
     return words
 
