@@ -4,6 +4,7 @@ import random
 import time
 from pathlib import Path
 
+from at_texts import PIECES, mutated
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,13 +14,6 @@ from coterie.formats.at.lexer import join, lex
 
 DATA = Path(__file__).parent.parent / "data"
 FILES = [path.read_bytes().decode() for path in sorted((DATA / "at").glob("*/*.at"))]
-WORDS = (
-    "topology fragment agent action human group gates gate flow meta roles orchestrator extensions coterie prompt "
-    "outputs model tools retry when max per race t a b sonnet true 3 -1 30s 2d { } [ ] : , . | -> -x-> => --> == != "
-    '< >= = # $ é § \'y\' "x" "open \\'
-)
-PIECES = [*WORDS.split(), "\n", "\r\n", "\t"]
-
 fragments = st.lists(st.sampled_from(PIECES), max_size=60).map(" ".join)
 names = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,5}(-[A-Za-z0-9_]{1,4}){0,2}", fullmatch=True)
 
@@ -72,7 +66,7 @@ def test_mutated_files_give_diagnostics() -> None:
     chosen = random.Random(20260101)
     slowest = 0.0
     for _ in range(2000):
-        text = _mutated(chosen.choice(FILES), chosen)
+        text = mutated(chosen.choice(FILES), chosen)
         started = time.perf_counter()
         source = read_text(text)
         slowest = max(slowest, time.perf_counter() - started)
@@ -83,24 +77,3 @@ def test_mutated_files_give_diagnostics() -> None:
             assert diagnostic.render(text)
             assert diagnostic.span is None or 0 <= diagnostic.span.offset <= len(text)
     assert slowest < 2.0
-
-
-def _mutated(text: str, chosen: random.Random) -> str:
-    for _ in range(chosen.randint(1, 4)):
-        at = chosen.randrange(len(text) + 1)
-        end = min(len(text), at + chosen.choice([1, 1, 2, 5, 20, 80]))
-        match chosen.randrange(6):
-            case 0:
-                text = text[:at] + text[end:]
-            case 1:
-                text = text[:at] + chosen.choice(PIECES) + text[at:]
-            case 2:
-                text = text[:end] + text[at:]
-            case 3:
-                other = chosen.randrange(len(text) + 1)
-                text = text[:other] + text[at:end] + text[other:]
-            case 4:
-                text = text[:at] + text[at:end][::-1] + text[end:]
-            case _:
-                text = text[:at] if chosen.random() < 0.3 else text[:at] + chr(chosen.randrange(1, 0x2100)) + text[end:]
-    return text

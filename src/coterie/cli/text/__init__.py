@@ -5,11 +5,13 @@ from coterie.cli.text.looks import question, runs, timeline, turn, usage_table, 
 from coterie.cli.text.progress import Progress, tree
 from coterie.cli.text.rehearsals import rehearsal
 from coterie.cli.text.simulations import broken, simulated, so_far
-from coterie.cli.text.teams import outline, verdict
+from coterie.cli.text.teams import difference, laid_out, outline, verdict
 
 __all__ = [
     "Progress",
     "broken",
+    "difference",
+    "laid_out",
     "next_steps",
     "outcome",
     "outcome_data",

@@ -1,6 +1,7 @@
 """Texts on a team's file: what was found in it, and what it says."""
 
 from collections.abc import Iterable
+from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from coterie.views.words import arrow, plural
@@ -15,6 +16,22 @@ def verdict(found: "Examined") -> str:
     severities = [diagnostic.severity.value for diagnostic in found.diagnostics]
     counts = [plural(n, noun) for noun in ("error", "warning") if (n := severities.count(noun))]
     return f"{found.file}: {', '.join([*(['ok'] if found.valid else []), *counts])}"
+
+
+def laid_out(changed: int, same: int, wrong: int, *, dry: bool) -> str:
+    """`2 files changed, 1 file as it should be, 1 file left as it is`."""
+    counts = [
+        f"{plural(changed, 'file')} {'would change' if dry else 'changed'}" if changed else "",
+        f"{plural(same, 'file')} as it should be" if same == 1 else f"{same} files as they should be" if same else "",
+        f"{plural(wrong, 'file')} cannot be laid out" if wrong else "",
+    ]
+    return ", ".join(filter(None, counts)) or "no file found"
+
+
+def difference(before: str, after: str, name: str) -> str:
+    """What changes from one text to the other, as `diff -u` shows it."""
+    lines = unified_diff(before.splitlines(), after.splitlines(), f"{name} now", f"{name} laid out", lineterm="")
+    return "\n".join(lines)
 
 
 def outline(team: "Outline") -> str:

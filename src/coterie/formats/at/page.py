@@ -1,0 +1,204 @@
+"""A page that tokens are written on: lines, indentation, comments, columns.
+
+Comments stand in the trivia before a token. The page puts them where they stood, behind a line or on lines of their
+own, keeps at most one blank line, and goes on below a comment wherever it came. Which token begins a line is decided in
+`coterie.formats.at.layout`.
+"""
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from coterie.formats.at.lexer import Token
+
+WIDTH = 100
+"""Lists and statements that would be longer are broken, in characters."""
+
+STEP = 2
+"""Blanks for each level."""
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class Cell(Struct):
+    """A part of a line. Where lines below each other have cells of the same keys, those begin in one column."""
+
+    key: str
+    gap: str
+    text: str
+
+
+class Line(Struct):
+    """A line, without cells where it is blank."""
+
+    indent: int = 0
+    cells: list[Cell] = []
+
+    def __str__(self) -> str:
+        text = "".join(cell.gap + cell.text for cell in self.cells)
+        return " " * self.indent + text if text else ""
+
+
+class Page:
+    """Lines under way.
+
+    Attributes:
+        indent: Of the line under way, in blanks.
+
+    Args:
+        part: A part of a file is written: what stands before its first token is left out.
+    """
+
+    def __init__(self, part: bool = False) -> None:
+        self._lines: list[Line] = []
+        self._line: Line | None = None
+        self._fresh = True
+        self._pieces = [""]  # of the trivia of tokens that were left out
+        self._top = True
+        self._ignores = part
+        self._comments_at = 0
+        self._below = 0  # the indent of the line that was asked for, whatever comments came since
+        self.indent = 0
+
+    @property
+    def column(self) -> int:
+        """How long the line is that the next token stands on."""
+        return self.indent if self._fresh or self._line is None else len(str(self._line))
+
+    @property
+    def only_line(self) -> str | None:
+        """All that was written, or None when that is more than one line."""
+        text = str(self._line).strip() if self._line is not None else ""
+        return None if self._lines or _LINE_END.search(text) else text
+
+    def line(self, indent: int, comments_at: int | None = None) -> None:
+        """Let the next token begin a line; the comments before it stand at *comments_at*, else where it does."""
+        self._fresh = True
+        self._below = self.indent = indent
+        self._comments_at = indent if comments_at is None else comments_at
+
+    def top(self) -> None:
+        """Keep no blank line before what comes next."""
+        self._top = True
+
+    def cell(self, key: str) -> None:
+        """Let the next token begin a cell."""
+        if self._line is not None:
+            self._line.cells.append(Cell(key, "", ""))
+
+    def put(self, token: Token, gap: str = " ", last: bool = False) -> None:
+        """Write *token*: at the begin of a line, if one was asked for or a comment stands before it, else behind *gap*.
+
+        Args:
+            last: It closes what stands above, so no blank line is kept before it.
+        """
+        pieces = [""] if self._ignores else _joined(self._pieces, _pieces(token.trivia))
+        self._pieces = [""]
+        self._ignores = False
+        if not self._fresh and not any(pieces):
+            self._append(token.text, gap)
+            return
+        if not self._fresh:
+            self.indent = self._comments_at = self._below if last else self._below + 2 * STEP
+        blank = self._comments(pieces)
+        if blank and not last and not self._top:
+            self._break()
+        self._begin(token.text, self.indent)
+
+    def text(self, text: str) -> None:
+        """Write *text* as it is."""
+        self._append(text, "")
+
+    def leave_out(self, token: Token | None) -> None:
+        """Leave *token* out, but not the comments before it."""
+        if token is not None:
+            self._pieces = _joined(self._pieces, _pieces(token.trivia))
+
+    def finish(self, end: Token, line_end: str) -> str:
+        """The whole text, with the comments before *end*, the end of the file."""
+        self.line(0)
+        self._comments([*_joined(self._pieces, _pieces(end.trivia)), ""])
+        self._end()
+        _align(self._lines)
+        return "".join(f"{line}{line_end}" for line in self._lines)
+
+    def _comments(self, pieces: Sequence[str]) -> bool:
+        """Write the comments of *pieces*, and say whether a blank line stands behind the last."""
+        if self._line is not None and pieces[0]:
+            self._append(pieces[0], "  ")
+        blank = False
+        for at, comment in enumerate(pieces):
+            if at == 0 and self._line is not None:
+                continue
+            if comment:
+                if blank and not self._top:
+                    self._break()
+                self._begin(comment, self._comments_at)
+                blank = False
+            else:
+                blank = blank or 0 < at < len(pieces) - 1
+        return blank
+
+    def _append(self, text: str, gap: str) -> None:
+        if self._line is None:
+            self._begin(text, self.indent)
+        elif not self._line.cells[-1].text:
+            self._line.cells[-1] = Cell(self._line.cells[-1].key, gap, text)
+        else:
+            self._line.cells[-1].text += gap + text
+
+    def _begin(self, text: str, indent: int) -> None:
+        self._end()
+        self._line = Line(indent, [Cell("", "", text)])
+        self._fresh = self._top = False
+
+    def _break(self) -> None:
+        self._end()
+        self._lines.append(Line())
+
+    def _end(self) -> None:
+        if self._line is not None:
+            self._lines.append(self._line)
+            self._line = None
+
+
+def _pieces(trivia: str) -> list[str]:
+    """The comment of each line that *trivia* touches, empty where there is none."""
+    if not trivia.strip(" "):
+        return [""]
+    return [piece[piece.index("#") :].rstrip() if "#" in piece else "" for piece in _LINE_END.split(trivia)]
+
+
+def _joined(first: list[str], then: list[str]) -> list[str]:
+    """The pieces of both, where what stood between them was left out: a line it had for itself is gone."""
+    if len(first) > 1 and len(then) > 1 and not then[0]:
+        return [*first[:-1], *then[1:]]
+    return [*first[:-1], *then] if not first[-1] else [*first, *then]
+
+
+def _align(lines: Sequence[Line], column: int = 0) -> None:
+    """Let equal cells of lines below each other begin in one column, from *column* on."""
+    start = 0
+    while start < len(lines):
+        end = start + 1
+        if len(lines[start].cells) > column + 1:
+            while end < len(lines) and _alike(lines[start], lines[end], column):
+                end += 1
+            if end > start + 1:
+                _pad(lines[start:end], column)
+                _align(lines[start:end], column + 1)
+        start = end
+
+
+def _alike(one: Line, other: Line, column: int) -> bool:
+    if len(other.cells) <= column + 1 or one.indent != other.indent:
+        return False
+    return one.cells[column].key == other.cells[column].key and one.cells[column + 1].key == other.cells[column + 1].key
+
+
+def _pad(lines: Sequence[Line], column: int) -> None:
+    widest = max(len(line.cells[column].text) for line in lines)
+    if all(len(str(line)) + widest - len(line.cells[column].text) <= WIDTH for line in lines):
+        for line in lines:
+            line.cells[column].text = line.cells[column].text.ljust(widest)

@@ -1,0 +1,104 @@
+"""Change a file in place: into the one layout, or by the fixes that diagnostics offer."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from coterie.diagnostics import Diagnostic, Fix
+from coterie.formats.reading import SUFFIXES, Source, read_text
+
+_ROUNDS = 20
+
+Examine = Callable[[Source], Iterable[Diagnostic]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A text after its fixes.
+
+    Attributes:
+        source: What it says now.
+        fixes: What was done, in order.
+    """
+
+    source: Source
+    fixes: tuple[Fix, ...]
+
+
+def mend(source: Source, examine: Examine, folder: Path | None = None) -> Mended:
+    """Apply the fixes that *examine* finds for *source*, until none is left.
+
+    A round of fixes that leaves more errors than there were is not applied.
+
+    Args:
+        folder: Where the paths begin that the file names.
+    """
+    done: tuple[Fix, ...] = ()
+    found = _own(source, examine)
+    for _ in range(_ROUNDS):
+        fixes = list(_apart(one.fix for one in found if one.fix is not None))
+        after = read_text(_applied(source.text, fixes), source.file, folder)
+        left = _own(after, examine)
+        if not fixes or _errors(left) > _errors(found):
+            break
+        source, found = after, left
+        done += tuple(fixes)
+    return Mended(source, done)
+
+
+def files_below(path: Path) -> list[Path]:
+    """The topologies in the folder *path* and the folders in it, hidden ones left out; a file is itself."""
+    if not path.is_dir():
+        return [path]
+    found = (each for suffix in SUFFIXES for each in path.rglob(f"*{suffix}") if each.is_file())
+    return sorted(each for each in found if not any(part.startswith(".") for part in each.relative_to(path).parts))
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write *text* to the file *path*: whole or not at all, with its rights as they were, behind links too.
+
+    Raises:
+        OSError: If it cannot be written; the file is as it was.
+    """
+    path = path.resolve(strict=True)
+    with path.open("r+b"):  # a file that may not be written is not replaced either
+        pass
+    descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(part, path.stat().st_mode & 0o7777)
+        os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def _own(source: Source, examine: Examine) -> list[Diagnostic]:
+    """What is found in the file itself, and not in one that it names."""
+    return [one for one in examine(source) if one.file == source.file]
+
+
+def _errors(found: Iterable[Diagnostic]) -> int:
+    return sum(one.is_error for one in found)
+
+
+def _apart(fixes: Iterable[Fix]) -> Iterator[Fix]:
+    """The *fixes* that do not touch each other, in the order of the text."""
+    end = -1
+    for fix in sorted(fixes, key=lambda fix: (fix.span.offset, fix.span.length)):
+        if fix.span.offset > end:
+            yield fix
+            end = fix.span.offset + fix.span.length
+
+
+def _applied(text: str, fixes: Iterable[Fix]) -> str:
+    for fix in reversed(list(fixes)):
+        text = text[: fix.span.offset] + fix.text + text[fix.span.offset + fix.span.length :]
+    return text
