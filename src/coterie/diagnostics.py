@@ -60,6 +60,7 @@ class Diagnostic:
         hint: What to do, shown beside the caret.
         file: The file as the user named it.
         text: The text of *file*, where that is another than the one being read.
+        secret: The line holds what nobody else should read, so it is not shown.
     """
 
     code: str
@@ -70,6 +71,7 @@ class Diagnostic:
     fix: Fix | None = None
     file: str = ""
     text: str = field(default="", compare=False, repr=False)
+    secret: bool = False
 
     @property
     def is_error(self) -> bool:
@@ -83,7 +85,7 @@ class Diagnostic:
             place += f"{self.span.line}:{self.span.column}:"
         head = f"{place}{' ' if place else ''}{self.severity.value}[{self.code}]: {self.message}\n"
         lines = _LINE_END.split(self.text or text)
-        if self.span is None or not 1 <= self.span.line <= len(lines):
+        if self.span is None or self.secret or not 1 <= self.span.line <= len(lines):
             return head + (f"  {self.hint}\n" if self.hint else "")
         line = lines[self.span.line - 1]
         number = str(self.span.line)

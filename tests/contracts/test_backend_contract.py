@@ -2,15 +2,20 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import asking
 import pytest
-from asking import Heard, agent, asked, request
+from asking import Heard, agent, asked
+from fake_models import FakeModels, Refuse, Reply, Say
 
 from coterie.backends.base import FAILURES, Answer, Backend, Failure, Request
 from coterie.backends.command import CommandBackend
 from coterie.backends.human import HumanBackend
+from coterie.backends.models import ModelBackend
 from coterie.backends.scripted import ScriptedBackend
 from coterie.planning.plan import AgentPlan
 
@@ -35,10 +40,34 @@ class Case:
     plans: dict[str, AgentPlan]
     streams: bool = True
     """Whether an answer is heard before it is the result."""
+    steers: bool = False
+    """Whether it takes guidance while it works."""
 
 
 def program(name: str, text: str) -> AgentPlan:
     return agent(name, argv=(sys.executable, "-c", text))
+
+
+def model(name: str, **values: Any) -> AgentPlan:
+    return agent(name, backend="model", model="claude-sonnet-5-5", **values)
+
+
+def spoken(body: dict[str, Any]) -> Reply:
+    """A model with three moods."""
+    match body["messages"][0]["content"][0]["text"]:
+        case "answers":
+            return Say("an answer")
+        case "fails":
+            return Refuse(402, message="no credit")
+        case _:
+            return Say("too late", hold=lambda: time.sleep(0.01))
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[FakeModels]:
+    """Whoever answers for models."""
+    with FakeModels(choose=spoken) as models:
+        yield models
 
 
 PLAIN = {name: agent(name) for name in ("answers", "fails", "waits")}
@@ -73,10 +102,19 @@ CASES = {
 }
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=[*CASES, "model"])
 def case(request: pytest.FixtureRequest) -> Case:
     """Each backend in turn."""
+    if request.param == "model":
+        provider: FakeModels = request.getfixturevalue("provider")
+        moods = {name: model(name) for name in PLAIN}
+        return Case(lambda: ModelBackend(environment=provider.environment), moods, steers=True)
     return CASES[request.param]
+
+
+def request(plan: AgentPlan, **values: Any) -> Request:
+    """The first attempt of the first turn of *plan*, who is told its name."""
+    return asking.request(plan, **{"prompt": plan.name, **values})
 
 
 def test_an_attempt_has_events_and_then_one_result(case: Case) -> None:
@@ -132,9 +170,11 @@ def test_an_interruption_at_once_ends_it_too(case: Case) -> None:
     """Even before anybody waits, or anything has begun."""
 
     async def main() -> None:
-        session = await case.make().start(request(case.plans["waits"]), Heard())
+        backend = case.make()
+        session = await backend.start(request(case.plans["waits"]), Heard())
         await session.interrupt()
         assert getattr(await asyncio.wait_for(session.result(), 10), "kind", "") == "interrupted"
+        await backend.close()
 
     asyncio.run(main())
 
@@ -143,24 +183,29 @@ def test_cancelling_the_wait_ends_it(case: Case) -> None:
     """The wait is cancelled, the attempt is over, and its result says so."""
 
     async def main() -> None:
-        session = await case.make().start(request(case.plans["waits"]), Heard())
+        backend = case.make()
+        session = await backend.start(request(case.plans["waits"]), Heard())
         waiting = asyncio.create_task(session.result())
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert getattr(await asyncio.wait_for(session.result(), 10), "kind", "") == "interrupted"
+        await backend.close()
 
     asyncio.run(main())
 
 
-def test_it_cannot_be_steered(case: Case) -> None:
-    """None of these backends takes guidance while it works, and each says so."""
+def test_it_says_whether_it_can_be_steered(case: Case) -> None:
+    """Most backends take no guidance while they work, and each says so; none does when it is over."""
 
     async def main() -> None:
-        session = await case.make().start(request(case.plans["waits"]), Heard())
-        assert await session.steer("hurry up") is False
+        backend = case.make()
+        session = await backend.start(request(case.plans["waits"]), Heard())
+        assert await session.steer("hurry up") is case.steers
         await session.interrupt()
+        assert await session.steer("too late") is False
+        await backend.close()
 
     asyncio.run(main())
 

@@ -60,7 +60,7 @@ def test_a_file_is_told_of_a_backend_that_does_not_exist() -> None:
     assert sayings(extension(own="backend: clod")) == [
         "error[unknown-backend] clod: 'backend' of agent 'a' is a backend, not 'clod'"
     ]
-    assert found(extension(own="backend: clod"))[0].hint == "there are command, human, scripted"
+    assert found(extension(own="backend: clod"))[0].hint == "there are command, human, model, scripted"
 
 
 @pytest.mark.parametrize(("own", "backend"), [("backend: command", None), ("", "command")])

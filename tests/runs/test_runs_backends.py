@@ -7,7 +7,7 @@ from coterie.backends.base import Answer
 from coterie.clock import VirtualClock
 from coterie.planning import BACKENDS
 from coterie.planning.plan import Wanted
-from coterie.runs.launch import local_turns
+from coterie.runs.thinkers import local_turns
 
 
 @pytest.mark.parametrize("name", sorted(BACKENDS))

@@ -48,10 +48,13 @@ class Heard(list[Event]):
 
 
 async def asked(backend: Backend, asking: Request) -> tuple[Result, Heard]:
-    """Ask *backend* and wait for its result."""
+    """Ask *backend*, wait for its result, and close it."""
     heard = Heard()
     session = await backend.start(asking, heard)
-    return await asyncio.wait_for(session.result(), 30), heard
+    try:
+        return await asyncio.wait_for(session.result(), 30), heard
+    finally:
+        await backend.close()
 
 
 def ask(backend: Backend, agent: AgentPlan, **values: Any) -> tuple[Result, Heard]:

@@ -79,12 +79,12 @@ def surroundings(request: Request) -> Iterator[Surroundings]:
         )
 
 
-def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: Path | None) -> dict[str, str]:
-    """The user's environment, the agent's own variables, and ours, which nothing may change: orphans are found by them.
+def identity(request: Request) -> dict[str, str]:
+    """The variables that tell a process whose it is; nothing may change them: orphans are found by them.
 
     Ours that an outer run left in the user's environment do not come through.
     """
-    ours = {
+    return {
         "COTERIE_RUN": request.run,
         "COTERIE_TURN": request.turn,
         "COTERIE_ATTEMPT": str(request.attempt),
@@ -94,9 +94,12 @@ def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: P
         "COTERIE_AGENT": request.agent.name,
         "COTERIE_MODEL": request.agent.model,
         "COTERIE_INTERRUPTED": str(request.interrupted),
-        "COTERIE_ATTEMPT_DIR": str(folder),
-        "COTERIE_TURN_FILE": str(turn_file),
     }
+
+
+def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: Path | None) -> dict[str, str]:
+    """The user's environment, the agent's own variables, and ours."""
+    ours = identity(request) | {"COTERIE_ATTEMPT_DIR": str(folder), "COTERIE_TURN_FILE": str(turn_file)}
     env = {**os.environ, **request.agent.env}
     env.pop("COTERIE_PROMPT_FILE", None)
     if prompt_file is not None:

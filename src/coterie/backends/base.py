@@ -109,11 +109,16 @@ class Answer(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Failure(Struct, frozen=True, kw_only=True, gc=False):
-    """The attempt failed: *kind* is one of `FAILURES`, *reason* one sentence with the facts."""
+    """The attempt failed: *kind* is one of `FAILURES`, *reason* one sentence with the facts.
+
+    Attributes:
+        wait: Seconds that whoever was asked wants to be left alone, as far as it says.
+    """
 
     kind: str
     reason: str
     usage: Usage = NO_USAGE
+    wait: float = 0.0
 
 
 Result = Answer | Failure

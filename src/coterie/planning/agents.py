@@ -18,6 +18,7 @@ from coterie.planning.extension import (
 )
 from coterie.planning.files import read_text
 from coterie.planning.gates import PASSED, sends_back
+from coterie.planning.models import idle_keys, model_options
 from coterie.planning.plan import AgentPlan, Plan, Wanted
 from coterie.planning.steps import located, split
 from coterie.planning.thinker import choose
@@ -86,7 +87,11 @@ def with_child(agent: AgentPlan, child: Plan) -> AgentPlan:
 def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str]:
     own, owner = _own(node, AGENT_KEYS, setting), title(node)
     thinker = choose(owner, own, setting.default, setting.backend, setting.report)
-    process, human = _process(node, own, setting), thinker.backend == "human"
+    process, human, options = _process(node, own, setting), thinker.backend == "human", thinker.options
+    if thinker.backend == "model":
+        options = model_options(node, own, setting.default, options, setting.topology, setting.report)
+    for idle in idle_keys(owner, thinker.backend, own):
+        setting.report(idle)
     if human:
         process["timeout"] = _timeout(node, own)  # what is meant for programs is too short for people
     own_words: dict[str, Any] = {}
@@ -103,7 +108,7 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
         model=node.model,
         argv=located(thinker.argv, setting.folder),
         prompt_via=thinker.prompt_via,
-        options=thinker.options,
+        options=options,
         **own_words,
         **_common(node, setting),
         **process,

@@ -2,19 +2,22 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
+from coterie.planning.providers import VARIABLE
 from coterie.topology.conditions import as_text
 
-BACKENDS = frozenset({"command", "human", "scripted"})
+BACKENDS = frozenset({"command", "human", "model", "scripted"})
 """Everybody who can think."""
 
 Report = Callable[[Diagnostic], None]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +26,9 @@ class Extension:
 
     Attributes:
         timeout: Seconds.
+        api_key: A reference to an environment variable, `${NAME}`.
+        tools: Python functions for a model, `module:function`, by the name it knows them by.
+        price_in: US dollars for a million tokens that a model reads; *price_out* for those it writes.
         given: The keys that it has, also those whose value does not fit.
         spans: Where each key's value stands.
     """
@@ -36,13 +42,21 @@ class Extension:
     prompt_via: str = ""
     on_interrupt: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    provider: str = ""
+    base_url: str = ""
+    api_key: str = ""
+    tools: Mapping[str, str] = field(default_factory=dict)
+    price_in: float | None = None
+    price_out: float | None = None
     given: frozenset[str] = frozenset()
     spans: Mapping[str, Span] = field(default_factory=dict)
 
 
 PROCESS_KEYS = ("timeout", "cwd", "env", "on-interrupt")
 """What an action and a gate may say."""
-DEFAULT_KEYS = ("backend", "command", "prompt-via", "options", *PROCESS_KEYS)
+MODEL_KEYS = ("provider", "base-url", "api-key", "tools", "price-in", "price-out")
+"""What only means something to a model."""
+DEFAULT_KEYS = ("backend", "command", "prompt-via", "options", *MODEL_KEYS, *PROCESS_KEYS)
 """What the topology's own block may say, for all."""
 AGENT_KEYS = ("topology", *DEFAULT_KEYS)
 """What an agent may say."""
@@ -53,8 +67,8 @@ HUMAN_KEYS = ("timeout",)
 class _Wrong(Exception):
     """A value does not fit; says what would."""
 
-    def __init__(self, wanted: str, code: str = "bad-value", hint: str = "") -> None:
-        self.wanted, self.code, self.hint = wanted, code, hint
+    def __init__(self, wanted: str, code: str = "bad-value", hint: str = "", *, secret: bool = False) -> None:
+        self.wanted, self.code, self.hint, self.secret = wanted, code, hint, secret
 
 
 def read_extension(
@@ -77,8 +91,9 @@ def read_extension(
         try:
             read[key.replace("-", "_")] = _READ[key](given)
         except _Wrong as wrong:
-            message = f"{key!r} of {owner} is {wrong.wanted}, not {_brief(given)}"
-            report(error(wrong.code, message, span, wrong.hint))
+            found = "what stands there" if wrong.secret else _brief(given)
+            message = f"{key!r} of {owner} is {wrong.wanted}, not {found}"
+            report(replace(error(wrong.code, message, span, wrong.hint), secret=wrong.secret))
     places = {key: span for key in value if (span := spans.get(key) or spans.get(""))}
     return Extension(**read, given=frozenset(value), spans=places)
 
@@ -131,6 +146,44 @@ def _options(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def _url(value: Any) -> str:
+    if not isinstance(value, str) or not re.match(r"https?://[^\s/]", value):
+        raise _Wrong("an address", hint="write https://… or http://…")
+    return value.rstrip("/")
+
+
+def _api_key(value: Any) -> str:
+    if not isinstance(value, str) or not VARIABLE.fullmatch(value):
+        hint = "keep the key out of the file: export it as PROVIDER_KEY, and write it so"
+        raise _Wrong('a reference to an environment variable, "${PROVIDER_KEY}"', "key-in-file", hint, secret=True)
+    return value
+
+
+def _tools(value: Any) -> dict[str, str]:
+    """`["module:function", …]`, known by the function's name, or `{ name: "module:function" }`."""
+    if isinstance(value, list | tuple):
+        value = {str(path).rpartition(":")[2]: path for path in value}
+    if not isinstance(value, Mapping) or not all(map(_is_path, value.values())):
+        raise _Wrong(
+            "a list of functions", hint='write tools: ["module:function"] or tools { name: "module:function" }'
+        )
+    if wrong := next((name for name in value if not _TOOL_NAME.fullmatch(name)), None):
+        raise _Wrong(
+            "a block of functions by name", hint=f"a model cannot call {wrong!r}: use letters, digits, _ and -"
+        )
+    return dict(value)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and _FUNCTION.fullmatch(value) is not None
+
+
+def _price(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise _Wrong("a price", hint="write US dollars for a million tokens: 2.5")
+    return float(value)
+
+
 def _one_of(*choices: str) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if value not in choices:
@@ -150,6 +203,12 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "prompt-via": _one_of("stdin", "file"),
     "on-interrupt": _one_of("retry", "resume", "adopt", "ask"),
     "options": _options,
+    "provider": _text,
+    "base-url": _url,
+    "api-key": _api_key,
+    "tools": _tools,
+    "price-in": _price,
+    "price-out": _price,
 }
 
 

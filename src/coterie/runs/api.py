@@ -9,7 +9,8 @@ from coterie.errors import TopologyError
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import index, launch
 from coterie.runs.folder import STATE_DIR
-from coterie.runs.launch import AskHuman, Outcome
+from coterie.runs.launch import Outcome
+from coterie.runs.thinkers import AskHuman
 from coterie.runs.live import Observe
 from coterie.topology.model import Topology
 

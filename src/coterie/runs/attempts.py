@@ -129,8 +129,9 @@ class Attempts:
         match result:
             case Answer(text=text, outputs=outputs, usage=usage):
                 self._hear(live, Reply(turn=turn, attempt=attempt, text=text, outputs=outputs, usage=usage))
-            case Failure(kind=kind, reason=reason, usage=usage):
-                self._hear(live, Failed(turn=turn, attempt=attempt, kind=kind, reason=reason, usage=usage))
+            case Failure(kind=kind, reason=reason, usage=usage, wait=wait):
+                said = Failed(turn=turn, attempt=attempt, kind=kind, reason=reason, usage=usage, wait=wait)
+                self._hear(live, said)
 
     def _event(self, live: Live, name: str, attempt: int, event: Event) -> None:
         match event:

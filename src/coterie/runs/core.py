@@ -70,7 +70,12 @@ class Core(Fold):
                 return self.write(now, cut)
             case Failed():
                 failed = records.AttemptFailed(
-                    turn=said.turn, attempt=said.attempt, kind=said.kind, reason=said.reason, usage=said.usage
+                    turn=said.turn,
+                    attempt=said.attempt,
+                    kind=said.kind,
+                    reason=said.reason,
+                    usage=said.usage,
+                    wait=said.wait,
                 )
                 return self.write(now, failed)
             case records.AttemptLaunched():

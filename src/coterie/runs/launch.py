@@ -1,20 +1,17 @@
 """Start, resume and replay runs whose journals lie on disk: what the command line and programs call."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from coterie.backends.base import Backend, Request
 from coterie.clock import Clock, SystemClock
-from coterie.diagnostics import error
-from coterie.errors import JournalUnreadable, RunIsFinished, TopologyError, UsageError
+from coterie.errors import JournalUnreadable, RunIsFinished, UsageError
 from coterie.ids import new_run_id
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import NO_USAGE, PlanReloaded, RunStarted, Usage
-from coterie.planning.plan import AgentPlan, Limits, Plan, from_json
+from coterie.planning.plan import Limits, Plan, from_json
 from coterie.runs import index
 from coterie.runs.commands import Again
 from coterie.runs.engines import make_engine
@@ -24,9 +21,11 @@ from coterie.runs.inbox import Inbox
 from coterie.runs.listing import ENDS, standing
 from coterie.runs.live import Ended, Observe, Waiting
 from coterie.runs.shell import Shell
-from coterie.runs.turns import LocalTurns, Turns
+from coterie.runs.thinkers import AskHuman, ready_turns
+from coterie.runs.turns import Turns
 
-AskHuman = Callable[[Request], Awaitable[str]]
+if TYPE_CHECKING:
+    from coterie.backends.models.cassette import Cassette
 
 EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
 _EXITS = {"waiting": EXIT_WAITING, "interrupted": EXIT_INTERRUPTED, "stuck": EXIT_FAILED}
@@ -77,6 +76,7 @@ async def start(
     human: AskHuman | None = None,
     run_id: str | None = None,
     turns: Turns | None = None,
+    cassette: "Cassette | None" = None,
     cwd: Path | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
@@ -88,22 +88,23 @@ async def start(
         observe: Called with the run's id and each record, in order, once it is durable.
         human: Asks a human at a terminal; without it humans answer through the inbox.
         turns: Who starts attempts; by default the backends of this process.
+        cassette: Answers for the providers of models; by default the one that `COTERIE_CASSETTE` names.
         cwd: The agents' working directory; by default the current one.
 
     Raises:
-        TopologyError: If an agent has nobody who thinks, or nothing says who is asked.
-        UsageError: If the name of the topology's folder cannot be written down.
+        TopologyError: If an agent has nobody who thinks, its model cannot be asked, or nothing says who is asked.
+        UsageError: If the name of the topology's folder cannot be written down, or a cassette not be read.
         JournalFailed: If the journal could not be written.
 
     Cancelling the task interrupts the run: attempts are ended, the outcome is `stopped`, `interrupted`.
     """
     if turns is None:
-        require_backends(plan)
+        turns = ready_turns(plan, human, cassette)
     _check_name(plan.folder)
     run, clock = run_id or new_run_id(), clock or SystemClock()
     cwd = (cwd or Path.cwd()).resolve()
     store = JsonlStore(state_dir)
-    shell = _shell(store, turns or local_turns(human), clock, limits, park, observe, cwd)
+    shell = _shell(store, turns, clock, limits, park, observe, cwd)
     index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
     return await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
 
@@ -118,6 +119,7 @@ async def resume(
     human: AskHuman | None = None,
     reload: Plan | None = None,
     turns: Turns | None = None,
+    cassette: "Cassette | None" = None,
     clock: Clock | None = None,
 ) -> Outcome:
     """Carry *run* on from its journal, under the recorded plan or *reload*.
@@ -127,7 +129,7 @@ async def resume(
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished, JournalUnreadable: If it cannot be taken over.
         ReplayMismatch: If the plan or today's engine decides otherwise than the journal says.
-        TopologyError: If *reload* has nobody who thinks for an agent.
+        TopologyError: If *reload* has nobody who thinks for an agent, or its model cannot be asked.
         UsageError: If the folder it was started in is gone: every turn would fail for good.
     """
     store, clock = JsonlStore(state_dir), clock or SystemClock()
@@ -136,11 +138,11 @@ async def resume(
         raise RunIsFinished(run, state)
     plan = reload or recorded_plan(store, run)
     if turns is None:
-        require_backends(plan)
+        turns = ready_turns(plan, human, cassette)
     cwd = Path(first.cwd) if first.cwd else Path.cwd()
     if not cwd.is_dir():
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
-    shell = _shell(store, turns or local_turns(human), clock, limits, park, observe, cwd)
+    shell = _shell(store, turns, clock, limits, park, observe, cwd)
     return await _drive(shell, store, run, shell.resume(run, plan, reloaded=reload is not None), limits, clock)
 
 
@@ -184,62 +186,11 @@ def recorded_plan(store: JsonlStore, run: str) -> Plan:
         raise JournalUnreadable(str(store.folder(run) / JOURNAL), 1, reason) from error
 
 
-def local_turns(human: AskHuman | None = None) -> LocalTurns:
-    """The backends of this process."""
-    from coterie.backends.command import CommandBackend
-    from coterie.backends.human import HumanBackend
-    from coterie.backends.scripted import ScriptedBackend
-
-    backends: Mapping[str, Backend] = {
-        "command": CommandBackend(),
-        "human": HumanBackend(human),
-        "scripted": ScriptedBackend(),
-    }
-    return LocalTurns(backends)
-
-
-def require_backends(plan: Plan) -> None:
-    """Refuse a plan in which somebody is asked who does not think.
-
-    Raises:
-        TopologyError: Naming every such agent.
-    """
-    silent = list(_silent(plan, ""))
-    if silent:
-        names = ", ".join(silent)
-        message = f"nobody thinks for {names}: no backend is chosen"
-        hint = (
-            "give the agent (or the whole file) an extensions { coterie { command: […] } } block, choose a backend "
-            "with --backend, or try it without a model: --rehearse"
-        )
-        raise TopologyError([error("no-backend", message, hint=hint)])
-
-
 def _check_name(folder: str) -> None:
     try:
         folder.encode()
     except UnicodeEncodeError:
         raise UsageError(f"the name of the folder {folder!r} is not UTF-8 text: rename it, then run") from None
-
-
-def _silent(plan: Plan, path: str) -> list[str]:
-    """The agents that nobody thinks for, those of child topologies as `node/agent`."""
-    silent: list[str] = []
-    for agent in _asked(plan):
-        if agent.child is not None:
-            silent += _silent(agent.child, f"{path}{agent.name}/")
-        elif not agent.backend:
-            silent.append(path + agent.name)
-    return silent
-
-
-def _asked(plan: Plan) -> list[AgentPlan]:
-    """The agents that a run may ask: those of the flow, and their fallbacks."""
-    names = dict.fromkeys(plan.coordination.mentions if plan.coordination else ())
-    for name in list(names):
-        while (agent := plan.agents.get(name)) is not None and agent.fallback and agent.fallback not in names:
-            names[name := agent.fallback] = None
-    return [plan.agents[name] for name in names if name in plan.agents]
 
 
 def _shell(

@@ -1,8 +1,8 @@
 """Whether a failed attempt is tried again, and when.
 
 Rule 9 of the flow notation, the same for every engine: transient failures at most 3 times with backoff (1 s, doubled,
-at most 30 s); an invalid reply is asked again at least once; other failures as often as the agent's `retry` says; an
-interruption never counts, but three crashes in a row do end the turn.
+at most 30 s; longer, if whoever was asked wants to be left alone); an invalid reply is asked again at least once; other
+failures as often as the agent's `retry` says; an interruption never counts, but three crashes in a row do end the turn.
 """
 
 from msgspec import Struct
@@ -16,6 +16,8 @@ MAX_TRANSIENT = 3
 MAX_CRASHES = 3
 BACKOFF_FIRST = 1.0
 BACKOFF_MOST = 30.0
+WAIT_MOST = 300.0
+"""Seconds that a provider's wish to be left alone is followed at most."""
 
 
 class Tally(Struct, gc=False):
@@ -42,7 +44,8 @@ class Tally(Struct, gc=False):
             self.transient += 1
             if self.transient > MAX_TRANSIENT:
                 return None
-            return min(BACKOFF_FIRST * (1 << (self.transient - 1)), BACKOFF_MOST)
+            backoff = min(BACKOFF_FIRST * (1 << (self.transient - 1)), BACKOFF_MOST)
+            return max(backoff, min(failed.wait, WAIT_MOST))
         if failed.kind in FINAL:
             return None
         if failed.kind == "invalid_output":

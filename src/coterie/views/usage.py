@@ -15,7 +15,9 @@ class Totals(Struct, kw_only=True, gc=False):
         turns: Turns started.
         attempts: Attempts started; a turn has at least one.
         nested: Turns inside child runs, which are told when the child's turn ends.
+        cached_tokens: Those of the input tokens that a provider had in its cache.
         cost: US dollars, as far as backends know it.
+        unpriced: Answers whose price nobody knows: *cost* leaves them out.
         seconds: Time the attempts ran, added up.
     """
 
@@ -26,6 +28,8 @@ class Totals(Struct, kw_only=True, gc=False):
     output_tokens: int = 0
     cost: float = 0.0
     seconds: float = 0.0
+    cached_tokens: int = 0
+    unpriced: int = 0
 
     def add(self, used: Usage) -> None:
         """Add what one attempt used."""
@@ -34,6 +38,8 @@ class Totals(Struct, kw_only=True, gc=False):
         self.output_tokens += used.output_tokens
         self.cost += used.cost
         self.seconds += used.seconds
+        self.cached_tokens += used.cached_tokens
+        self.unpriced += used.unpriced
 
 
 class UsageView:

@@ -1,0 +1,28 @@
+"""Anthropic's messages.
+
+Imports pydantic-ai and Anthropic's client: load it late.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+from anthropic import AsyncAnthropic
+from pydantic_ai.models import Model
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
+
+IGNORED = ("seed",)
+"""Settings that mean nothing to this provider."""
+
+
+def model(name: str, *, base_url: str, key: str, http: httpx2.AsyncClient) -> Model[Any]:
+    """The model *name*; a request is sent once, since trying again is the run's affair."""
+    client = AsyncAnthropic(api_key=key, base_url=base_url or None, http_client=http, max_retries=0)
+    return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=client))
+
+
+def settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What only this provider knows of *options*."""
+    budget = options.get("thinking_budget")
+    return {"anthropic_thinking": {"type": "enabled", "budget_tokens": budget}} if budget else {}

@@ -1,0 +1,224 @@
+"""The backend `model`: attempts with models, each a task of its own.
+
+pydantic-ai and the providers' clients are loaded when the first model is asked, or while a run starts, in a thread.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import cached_property, partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coterie.backends.attempt import marker_of
+from coterie.backends.base import Failure, OnEvent, Request, Result, Session
+from coterie.backends.models.cassette import Cassette, Mode
+from coterie.backends.models.needs import NO_KEY, address_of, chosen_of, key_of, missing
+from coterie.backends.models.threads import start
+from coterie.backends.processes import end_orphans
+from coterie.backends.secrets import Secrets
+from coterie.planning.plan import AgentPlan
+from coterie.planning.providers import Unclear
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from coterie.backends.models.conversation import Conversation
+
+_PACKAGE = "coterie.backends.models"
+_PATIENCE = 600.0
+"""Seconds without a byte from a provider after which the connection counts as broken."""
+_CONNECTING = 10.0
+
+
+class ModelBackend:
+    """Asks models of Anthropic, OpenAI, and of any server that understands either.
+
+    An answer is text, and the outputs that the model gives by a tool when outputs are declared. It may use Python
+    functions and MCP servers; these run for the attempt and end with it. A time-out, an interruption, and cancelling
+    the wait for the result end the request to the provider at once. Keys come from the environment only, and are hidden
+    in all that is said.
+
+    Args:
+        cassette: Answers instead of providers, or keeps what they say; by default the one that the environment names.
+        environment: Where keys and addresses are looked up; by default that of the process.
+
+    """
+
+    def __init__(self, cassette: Cassette | None = None, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = os.environ if environment is None else environment
+        self._given = cassette
+        self._attempts: set[_Attempt] = set()
+        self._http: httpx2.AsyncClient | None = None
+
+    @cached_property
+    def _cassette(self) -> Cassette | None:
+        return self._given or Cassette.from_environment(self._environment)
+
+    @property
+    def offline(self) -> bool:
+        """Whether every answer comes from a cassette.
+
+        Raises:
+            UsageError: If the cassette that the environment names cannot be read.
+        """
+        return self._cassette is not None and self._cassette.mode is Mode.REPLAY
+
+    def prepare(self, agents: Iterable[AgentPlan]) -> None:
+        """Begin to load what *agents* need, in a thread: it takes a second or two."""
+        chosen = [chosen_of(agent) for agent in agents]
+        for api in {one.api for one in chosen if not isinstance(one, Unclear)}:
+            _load(api)
+
+    async def start(self, request: Request, on_event: OnEvent) -> Session:
+        """Start to ask; that it cannot be done is a result."""
+        attempt = _Attempt(self, request, on_event)
+        self._attempts.add(attempt)
+        attempt.task.add_done_callback(lambda _: self._attempts.discard(attempt))
+        return attempt
+
+    async def close(self) -> None:
+        """End what still runs, and the connections. Idempotent."""
+        await asyncio.gather(*(attempt.interrupt() for attempt in list(self._attempts)))
+        if self._http is not None:
+            http, self._http = self._http, None
+            await http.aclose()
+
+    async def converse(self, request: Request, on_event: OnEvent) -> "Conversation | Failure":
+        """A conversation that is about to begin, or why it cannot."""
+        agent = request.agent
+        chosen = chosen_of(agent)
+        if isinstance(chosen, Unclear):
+            return Failure(kind="not_found", reason=f"agent {agent.name!r}: {chosen.message}; {chosen.hint}")
+        key = NO_KEY if self.offline else key_of(chosen, self._environment)
+        for lack in missing([(agent.name, agent)], self._environment, offline=self.offline):
+            kind = "auth" if lack.code == "no-api-key" else "not_found"
+            return Failure(kind=kind, reason=f"{lack.message}: {lack.hint}")
+        conversation = await asyncio.wrap_future(_load(chosen.api))
+        made: Conversation = conversation.Conversation(
+            request,
+            chosen,
+            base_url=address_of(chosen, self._environment),
+            key=key,
+            http=self._client(),
+            secrets=Secrets({**self._environment, **agent.env, "API_KEY": key or ""}),
+            on_event=on_event,
+        )
+        return made
+
+    def _client(self) -> "httpx2.AsyncClient":
+        """The connections that all attempts share."""
+        import httpx2
+
+        if self._http is None:
+            transport: httpx2.AsyncBaseTransport | None = None
+            if self._cassette is not None:
+                from coterie.backends.models.transport import CassetteTransport
+
+                proxy = self._environment.get("HTTPS_PROXY") or self._environment.get("https_proxy") or None
+                transport = CassetteTransport(self._cassette, httpx2.AsyncHTTPTransport(proxy=proxy))
+            timeout = httpx2.Timeout(_PATIENCE, connect=_CONNECTING)
+            self._http = httpx2.AsyncClient(timeout=timeout, transport=transport, follow_redirects=False)
+        return self._http
+
+
+class _Attempt:
+    """One attempt under way: a task of its own, so that whoever waits for it may go away."""
+
+    def __init__(self, backend: ModelBackend, request: Request, on_event: OnEvent) -> None:
+        loop = asyncio.get_running_loop()
+        self._backend, self._request, self._on_event = backend, request, on_event
+        self._conversation: Conversation | None = None
+        self._guidance: list[str] = []
+        self._cut: asyncio.Future[Failure] = loop.create_future()
+        self.task: asyncio.Task[Result] = loop.create_task(self._run())
+
+    async def result(self) -> Result:
+        """Wait for the result; cancelling ends the request, and only then raises."""
+        try:
+            return await asyncio.shield(self.task)
+        except asyncio.CancelledError:
+            self._cut_off("interrupted", "nobody waits for its result any more")
+            while not self.task.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({self.task})
+            raise
+
+    async def interrupt(self) -> None:
+        """End it with all that it started; returns when that is gone."""
+        self._cut_off("interrupted", "it was interrupted")
+        await asyncio.wait({self.task})
+
+    async def steer(self, text: str) -> bool:
+        """Have the model read *text* before it is asked again; False when its answer is complete."""
+        if self.task.done() or self._cut.done():
+            return False
+        if self._conversation is None:
+            self._guidance.append(text)
+            return True
+        return self._conversation.steer(text)
+
+    def _cut_off(self, kind: str, reason: str) -> None:
+        if not self._cut.done():
+            self._cut.set_result(Failure(kind=kind, reason=reason))
+
+    async def _run(self) -> Result:
+        loop = asyncio.get_running_loop()
+        began, limit = loop.time(), self._request.agent.timeout
+        timer = None
+        if limit is not None:
+            timer = loop.call_later(limit, self._cut_off, "timeout", f"it took longer than its time-out of {limit:g} s")
+        talk = loop.create_task(self._talk())
+        either: set[asyncio.Future[Any]] = {talk, self._cut}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            result = talk.result() if talk.done() else self._cut.result()
+        finally:
+            if timer is not None:
+                timer.cancel()
+            await self._end(talk)
+        usage = self._conversation.used if self._conversation is not None else result.usage
+        return msgspec.structs.replace(result, usage=msgspec.structs.replace(usage, seconds=loop.time() - began))
+
+    async def _talk(self) -> Result:
+        secrets = Secrets(os.environ)
+        try:
+            made = await self._backend.converse(self._request, self._on_event)
+            if isinstance(made, Failure):
+                return made
+            self._conversation = made
+            for text in self._guidance:
+                made.steer(text)
+            result = await made.hold()
+        except Exception as error:  # a defect, of ours or of a library: it is told without what nobody should read
+            return Failure(kind="crashed", reason=secrets.hide(f"{type(error).__name__}: {error}"))
+        if isinstance(result, Failure):
+            return msgspec.structs.replace(result, reason=made.hide(result.reason))
+        return result
+
+    async def _end(self, talk: "asyncio.Task[Result]") -> None:
+        """Have *talk* end if it has not, and with it every process that a server of its tools left behind."""
+        if not talk.done():
+            talk.cancel()
+            await asyncio.wait({talk})
+        if self._request.agent.options.get("mcp_servers"):
+            await end_orphans(marker_of(self._request), ())
+
+
+_loads: dict[str, "Future[Any]"] = {}
+
+
+def _load(api: str) -> "Future[Any]":
+    """The module of conversations, with what *api* needs; loaded once, in a thread."""
+    if api not in _loads or _loads[api].cancelled():
+        _loads[api] = start(partial(_import, api), f"load-{api}")
+    return _loads[api]
+
+
+def _import(api: str) -> Any:
+    import_module(f"{_PACKAGE}.{api}")
+    return import_module(f"{_PACKAGE}.conversation")

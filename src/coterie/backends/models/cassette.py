@@ -1,0 +1,227 @@
+"""What providers said, kept in a file and said again: a team's own tests run without a key, a network, or a cent.
+
+One JSON object a line, appended as answers come: what was asked (method, the end of the path, body) and what came back
+(status, body, in the pieces that were streamed). Requests keep no header and answers few, and the values of
+secret-looking environment variables are hidden, so a cassette can be committed. `coterie.backends.models.transport`
+puts it between a client and the network.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, assert_never
+
+from coterie.backends.secrets import Secrets
+from coterie.errors import CoterieError, UsageError
+
+VARIABLE = "COTERIE_CASSETTE"
+"""The environment variable that names a cassette: `FILE`, or `MODE:FILE`."""
+
+KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms")
+"""What is kept of an answer's headers: nothing in them is a secret."""
+
+_SHOWN = 120
+
+
+class Mode(Enum):
+    """What is done with a request."""
+
+    RECORD = "record"
+    """Every request goes out; the file is made anew."""
+    REPLAY = "replay"
+    """None goes out; one that the file does not hold fails."""
+    AUTO = "auto"
+    """Only those go out that the file does not hold, and are added to it."""
+
+
+class CassetteMiss(CoterieError):
+    """A request is not on the cassette, and none may go out."""
+
+    def __init__(self, file: Path, asked: str, difference: str) -> None:
+        self.file, self.asked, self.difference = file, asked, difference
+        super().__init__(
+            f"{asked} is not on the cassette {file}: {difference}; record it anew with `--cassette record:{file}`"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One answer as it came.
+
+    Attributes:
+        pieces: The body, in the pieces that are streamed again; a stream of events has one piece for each.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: tuple[str, ...]
+
+
+class Cassette:
+    """The recorded answers of a file, found by what was asked.
+
+    Equal requests get their answers in the order recorded, the last repeating. Two requests are equal when method, the
+    last two parts of the path, and the body as JSON are; addresses, headers and the order of keys do not matter.
+
+    Args:
+        file: Where it lies; with `Mode.REPLAY` it is there.
+
+    Raises:
+        UsageError: If it cannot be read, or is no cassette.
+    """
+
+    def __init__(self, file: Path, mode: Mode = Mode.REPLAY) -> None:
+        self.file, self.mode = file, mode
+        self._secrets = Secrets(os.environ)
+        self._answers: dict[str, list[Recorded]] = {}
+        self._played: dict[str, int] = {}
+        self._asked: list[tuple[str, Any]] = []
+        self._started = False
+        match mode:
+            case Mode.RECORD:
+                pass
+            case Mode.AUTO | Mode.REPLAY:
+                if mode is Mode.REPLAY or file.exists():
+                    self._read()
+            case _:
+                assert_never(mode)
+
+    @classmethod
+    def named(cls, text: str) -> "Cassette":
+        """The cassette that *text* names: `FILE`, which is replayed, or `MODE:FILE`.
+
+        Raises:
+            UsageError: If it cannot be read, or is no cassette.
+        """
+        mode, colon, file = text.partition(":")
+        modes = {one.value: one for one in Mode}
+        return cls(Path(file), modes[mode]) if colon and mode in modes else cls(Path(text))
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> "Cassette | None":
+        """The cassette that `COTERIE_CASSETTE` names, if it names one."""
+        text = environment.get(VARIABLE, "")
+        return cls.named(text) if text else None
+
+    def answer(self, method: str, path: str, body: bytes) -> Recorded | None:
+        """What is on the cassette for a request; None when it has to go out.
+
+        Raises:
+            CassetteMiss: If it is not there and may not go out.
+        """
+        place, asked = _end(path), self._plain(body)
+        key = _key(method, place, asked)
+        answers = self._answers.get(key, []) if self.mode is not Mode.RECORD else []
+        if answers:
+            n = self._played[key] = self._played.get(key, 0) + 1
+            return answers[min(n, len(answers)) - 1]
+        if self.mode is Mode.REPLAY:
+            raise CassetteMiss(self.file, f"{method} {place}", self._difference(f"{method} {place}", asked))
+        return None
+
+    def record(self, method: str, path: str, body: bytes, status: int, headers: Mapping[str, str], said: bytes) -> None:
+        """Keep an answer, and write it down."""
+        place, asked = _end(path), self._plain(body)
+        streamed = "event-stream" in headers.get("content-type", "")
+        text = self._secrets.hide(said.decode("utf-8", "replace"))
+        recorded = Recorded(
+            status=status,
+            headers={name: headers[name] for name in KEPT_HEADERS if name in headers},
+            pieces=tuple(_events(text) if streamed else [text]),
+        )
+        self._keep(method, place, asked, recorded)
+        line = {
+            "request": {"method": method, "path": place, "body": asked},
+            "response": {"status": status, "headers": dict(recorded.headers), "body": list(recorded.pieces)},
+        }
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self.mode is Mode.RECORD and not self._started
+        self._started = True
+        with self.file.open("w" if fresh else "a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+    def _keep(self, method: str, place: str, asked: Any, recorded: Recorded) -> None:
+        self._answers.setdefault(_key(method, place, asked), []).append(recorded)
+        self._asked.append((f"{method} {place}", asked))
+
+    def _read(self) -> None:
+        try:
+            lines = self.file.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            hint = f"record it with `--cassette record:{self.file}`"
+            raise UsageError(f"the cassette {self.file} cannot be read ({error.strerror}): {hint}") from error
+        for n, line in enumerate(lines, 1):
+            try:
+                read = json.loads(line)
+                asked, said = read["request"], read["response"]
+                recorded = Recorded(status=said["status"], headers=said["headers"], pieces=tuple(said["body"]))
+                self._keep(asked["method"], asked["path"], asked["body"], recorded)
+            except (ValueError, KeyError, TypeError) as error:
+                raise UsageError(f"{self.file}:{n}: this is no line of a cassette; record it anew") from error
+
+    def _plain(self, body: bytes) -> Any:
+        """*body* as JSON, secrets hidden; as text when it is none."""
+        text = self._secrets.hide(body.decode("utf-8", "replace"))
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+
+    def _difference(self, place: str, asked: Any) -> str:
+        """How *asked* differs from what is recorded and most like it."""
+        near = [other for where, other in self._asked if where == place]
+        if not near:
+            known = ", ".join(sorted({where for where, _ in self._asked})) or "nothing"
+            return f"it holds {known}"
+        differences = min((list(_differences("", other, asked)) for other in near), key=len)
+        return differences[0] if differences else "it differs in nothing that can be named"
+
+
+def _key(method: str, place: str, asked: Any) -> str:
+    return json.dumps([method, place, asked], sort_keys=True)
+
+
+def _end(path: str) -> str:
+    """The last two parts of *path*: what a server puts before them is its own affair."""
+    return "/".join(path.strip("/").split("/")[-2:])
+
+
+def _events(text: str) -> list[str]:
+    parts = text.replace("\r\n", "\n").split("\n\n")
+    return [f"{part}\n\n" for part in parts if part]
+
+
+def _differences(where: str, recorded: Any, asked: Any) -> Iterator[str]:
+    """Each place in which two JSON values differ, in words."""
+    if isinstance(recorded, dict) and isinstance(asked, dict):
+        for name in dict.fromkeys([*recorded, *asked]):
+            inner = f"{where}.{name}" if where else name
+            if name not in asked:
+                yield f"{inner} was recorded and is not asked now"
+            elif name not in recorded:
+                yield f"{inner} is asked and was not recorded"
+            else:
+                yield from _differences(inner, recorded[name], asked[name])
+    elif isinstance(recorded, list) and isinstance(asked, list):
+        for n, (one, other) in enumerate(zip(recorded, asked, strict=False)):
+            yield from _differences(f"{where}[{n}]", one, other)
+        if len(recorded) != len(asked):
+            yield f"{where} has {len(asked)} entries, recorded were {len(recorded)}"
+    elif recorded != asked:
+        was, now = _apart(recorded, asked)
+        yield f"{where or 'the body'} is {now}, recorded was {was}"
+
+
+def _apart(recorded: Any, asked: Any) -> tuple[str, str]:
+    """Both values, from a little before where they part."""
+    was, now = (value if isinstance(value, str) else json.dumps(value) for value in (recorded, asked))
+    common = next((n for n, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), min(len(was), len(now)))
+    start = max(0, common - _SHOWN // 3)
+    cut = [
+        ("…" if start else "") + text[start : start + _SHOWN] + ("…" if text[start + _SHOWN :] else "")
+        for text in (was, now)
+    ]
+    return repr(cut[0]), repr(cut[1])

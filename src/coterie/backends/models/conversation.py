@@ -1,0 +1,250 @@
+"""One attempt with a model: question, tools, answer.
+
+Imports pydantic-ai: load it late. Knows nothing of tasks and time-outs: `coterie.backends.models.backend` does.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from importlib import import_module
+from typing import IO, Any
+
+import httpx2
+from pydantic_ai import Agent, StructuredDict, ToolOutput, UsageLimits
+from pydantic_ai.messages import (
+    FunctionToolCallEvent,
+    FunctionToolResultEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolReturnPart,
+)
+from pydantic_ai.run import AgentRun
+from pydantic_ai.toolsets import AbstractToolset
+
+from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Text, Tool, Used
+from coterie.backends.models.failures import failure_of
+from coterie.backends.models.functions import NoSuchTool, tools_of
+from coterie.backends.models.key import TURN_KEY
+from coterie.backends.models.outputs import INSTRUCTION, TOOL, schema_of
+from coterie.backends.models.servers import Server, ServerFailed
+from coterie.backends.models.spending import usage_of
+from coterie.backends.secrets import Secrets, Veil
+from coterie.journal.records import NO_USAGE, Usage
+from coterie.planning.providers import Chosen
+
+ROUNDS = 50
+"""How often a model is asked in one attempt, unless `max-turns` says otherwise: each round may call tools."""
+
+_DETAIL = 200
+_MISTAKES = 5
+"""How often in an attempt a model may call a tool in a way that does not fit it."""
+
+
+class Conversation:
+    """An attempt with the model of *chosen*, from the question to the answer.
+
+    Args:
+        key: The provider's API key.
+        http: Carries the requests; may be shared.
+        secrets: What is hidden in all that is said.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        chosen: Chosen,
+        *,
+        base_url: str,
+        key: str,
+        http: httpx2.AsyncClient,
+        secrets: Secrets,
+        on_event: OnEvent,
+    ) -> None:
+        self._request, self._chosen, self._secrets, self._on_event = request, chosen, secrets, on_event
+        self._options: Mapping[str, Any] = request.agent.options
+        self._dialect: Any = import_module(f"coterie.backends.models.{chosen.api}")
+        self._model = self._dialect.model(chosen.model, base_url=base_url, key=key, http=http)
+        self._run: AgentRun[None, Any] | None = None
+        self._guidance: list[str] = []
+        self._texts: list[str] = []
+        self._over = False
+
+    @property
+    def used(self) -> Usage:
+        """What it has used so far."""
+        return usage_of(self._run.usage, self._options) if self._run is not None else NO_USAGE
+
+    def steer(self, text: str) -> bool:
+        """Have the model read *text* before it is asked again; False when it will not be."""
+        if self._over:
+            return False
+        if self._run is None:
+            self._guidance.append(text)
+        else:
+            self._run.enqueue(text)
+        return True
+
+    def hide(self, text: str) -> str:
+        """*text* without the secrets."""
+        return self._secrets.hide(text)
+
+    async def hold(self) -> Result:
+        """Ask, let it use its tools, and return what it answers in the end; a failure it could foresee is a result."""
+        TURN_KEY.set(self._request.key or f"{self._request.run}/{self._request.turn}")
+        try:
+            async with AsyncExitStack() as stack:
+                helper = await self._helper(stack)
+                limits = UsageLimits(request_limit=self._options.get("max_turns", ROUNDS))
+                run = await stack.enter_async_context(helper.iter(self._request.prompt, usage_limits=limits))
+                self._run = run
+                for text in self._guidance:
+                    run.enqueue(text)
+                await self._listen(run)
+                self._over = True
+                return self._answer(run)
+        except (NoSuchTool, ServerFailed) as error:
+            return Failure(kind="not_found", reason=str(error))
+        except Exception as error:  # what is no failure of a provider is raised again, and counts as a crash
+            return failure_of(error, self._chosen.provider)
+        finally:
+            self._over = True
+
+    async def _helper(self, stack: AsyncExitStack) -> Agent[None, Any]:
+        agent = self._request.agent
+        schema = schema_of(agent.outputs)
+        output: Any = str
+        if schema is not None:
+            form = StructuredDict(schema, name=TOOL, description="Give the wanted outputs, once, when all is done.")
+            output = [str, ToolOutput(form, name=TOOL)]
+        return Agent(
+            self._model,
+            output_type=output,
+            instructions=INSTRUCTION if schema is not None else None,
+            tools=tools_of(self._options.get("python_tools", {}), self._request.here),
+            toolsets=await self._servers(stack),
+            model_settings=self._settings(),
+            retries={"tools": _MISTAKES, "output": _MISTAKES},
+        )
+
+    async def _servers(self, stack: AsyncExitStack) -> list[AbstractToolset[None]]:
+        """The tools of the declared servers, which run until *stack* unwinds."""
+        toolsets = []
+        for name, said in self._options.get("mcp_servers", {}).items():
+            server = Server(name, said)
+            toolset = server.toolset(self._request, self._log(name, stack))
+            try:
+                await stack.enter_async_context(toolset)
+            except Exception as error:  # a server is somebody else's program: it may fail in any way
+                what = "started" if server.is_process else "reached"
+                raise ServerFailed(f"the MCP server {name!r} could not be {what}: {_first(error)}") from error
+            toolsets.append(toolset)
+        return toolsets
+
+    def _log(self, name: str, stack: AsyncExitStack) -> IO[str]:
+        """Where a server's standard error goes: into the attempt's folder, if it has one."""
+        path = os.devnull
+        if self._request.folder is not None:
+            self._request.folder.mkdir(parents=True, exist_ok=True)
+            path = str(self._request.folder / f"mcp-{name}.log")
+        return stack.enter_context(open(path, "a", encoding="utf-8"))
+
+    def _settings(self) -> Any:
+        """What the options say of how to answer; what means nothing to this provider is told, and left out."""
+        said = {name: value for name, value in self._options.items() if name not in self._dialect.IGNORED}
+        for name in self._dialect.IGNORED:
+            if name in self._options:
+                word = name.replace("_", "-")
+                self._tell("log", f"{word!r} means nothing to {self._chosen.provider}: it is left out\n")
+        as_they_are = ("max_tokens", "seed", "temperature", "top_k", "top_p")
+        made: dict[str, Any] = {name: said[name] for name in as_they_are if name in said}
+        if "stop" in said:
+            made["stop_sequences"] = said["stop"]
+        if "thinking" in said:
+            made["thinking"] = False if said["thinking"] == "off" else said["thinking"]
+        return made | self._dialect.settings(said)
+
+    async def _listen(self, run: "AgentRun[None, Any]") -> None:
+        """Carry the conversation on to its end, and tell what happens."""
+        async for node in run:
+            if Agent.is_model_request_node(node):
+                self._texts.append("")
+                voices = {channel: Veil(self._secrets) for channel in ("answer", "thinking")}
+                async with node.stream(run.ctx) as stream:
+                    async for event in stream:
+                        self._heard(event, voices)
+                for channel, voice in voices.items():
+                    self._tell(channel, voice.feed("", final=True))
+                self._on_event(Used(usage=self.used))
+            elif Agent.is_call_tools_node(node):
+                async with node.stream(run.ctx) as events:
+                    async for called in events:
+                        self._called(called)
+
+    def _heard(self, event: Any, voices: Mapping[str, Veil]) -> None:
+        """A piece of what the model says."""
+        match event:
+            case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+                channel = "answer"
+                if isinstance(event, PartStartEvent) and any(self._texts):
+                    self._tell(channel, "\n\n")
+                self._texts[-1] += text
+            case PartStartEvent(part=ThinkingPart(content=text)):
+                channel = "thinking"
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text))):
+                channel = "thinking"
+            case _:
+                return
+        self._tell(channel, voices[channel].feed(text))
+
+    def _called(self, event: Any) -> None:
+        """A tool is called, or has given what it gives."""
+        match event:
+            case FunctionToolCallEvent(part=part):
+                self._on_event(Tool(name=part.tool_name, detail=self._detail(part.args_as_json_str())))
+            case FunctionToolResultEvent(part=ToolReturnPart() as part) if part.outcome == "success":
+                self._on_event(
+                    Tool(name=part.tool_name, state="finished", detail=self._detail(part.model_response_str()))
+                )
+            case FunctionToolResultEvent(part=part):
+                detail = self._detail(str(part.content))
+                self._on_event(Tool(name=part.tool_name or "", state="failed", detail=detail))
+            case _:
+                pass
+
+    def _answer(self, run: "AgentRun[None, Any]") -> Result:
+        assert run.result is not None
+        used = self.used
+        match run.result.response.finish_reason:
+            case "content_filter":
+                return Failure(kind="refused", reason=f"{self._chosen.provider} refused to answer", usage=used)
+            case "length":
+                reason = "the answer was cut off at max-tokens before it was complete: allow more"
+                return Failure(kind="failed", reason=reason, usage=used)
+            case _:
+                pass
+        if used.unpriced:
+            reason = f"the price of {self._chosen.model} is not known, so it counts as 0: say price-in and price-out\n"
+            self._tell("log", reason)
+        text = next((text for text in reversed(self._texts) if text), "")
+        given = run.result.output
+        outputs = given if isinstance(given, dict) else None
+        return Answer(text=self._secrets.hide(text), outputs=outputs, usage=used)
+
+    def _tell(self, channel: str, text: str) -> None:
+        if text:
+            self._on_event(Text(text=text, channel=channel))
+
+    def _detail(self, text: str) -> str:
+        text = self._secrets.hide(text)
+        return text if len(text) <= _DETAIL else f"{text[:_DETAIL]}…"
+
+
+def _first(error: BaseException) -> str:
+    """What *error* says; of a group of them, the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or type(error).__name__

@@ -1,0 +1,85 @@
+"""What it means that a model could not be asked: the errors of pydantic-ai and of providers as failures of a kind.
+
+Imports pydantic-ai: load it late.
+"""
+
+from pydantic_ai import exceptions as ai
+
+from coterie.backends.base import Failure
+from coterie.backends.models.cassette import CassetteMiss
+
+_REASON = 600
+"""How much of what a provider says is kept, in characters."""
+
+
+def failure_of(error: Exception, provider: str) -> Failure:
+    """*error*, which ended an attempt with a model of *provider*; what it is no case of, is raised again.
+
+    The kinds are those by which a run decides what is tried again: a rate limit, an overload, a lost connection.
+    """
+    if (miss := _missed(error)) is not None:
+        return Failure(kind="not_found", reason=str(miss))
+    match error:
+        case ai.ModelQuotaExceededError():
+            kind, what = "quota", "says that the quota or the credit is used up"
+        case ai.ModelRateLimitError():
+            kind, what = "rate_limited", "limits the rate of requests"
+        case ai.ModelAuthenticationError():
+            kind, what = "auth", "does not accept the API key"
+        case ai.ModelNotFoundError():
+            kind, what = "not_found", f"knows no model {error.model_name!r}"
+        case ai.ModelContextWindowExceededError():
+            kind, what = "failed", "says that the question is too long for the model"
+        case ai.ModelRequestRejectedError():
+            kind, what = "failed", "refuses the request as it is"
+        case ai.ModelHTTPError(status_code=status) if status in (408, 409, 425):
+            kind, what = "transient", "asks to try again"
+        case ai.ModelUnavailableError() | ai.ModelServerError():
+            kind, what = "transient", "cannot answer now"
+        case ai.ModelConnectionError() | ai.ModelRequestTimeout():
+            kind, what = "transient", "cannot be reached, or the connection broke off"
+        case ai.ModelAPIError():
+            kind, what = "transient" if error.in_stream else "failed", "broke its answer off"
+        case ai.ContentFilterError():
+            return Failure(kind="refused", reason=f"{provider} refused to answer: {_short(error.message)}")
+        case ai.UsageLimitExceeded():
+            return Failure(kind="failed", reason="the model asked for more rounds of tools than max-turns allows")
+        case ai.OutputTokenLimitExceeded():
+            reason = "the answer was cut off at max-tokens before it was complete: allow more"
+            return Failure(kind="failed", reason=reason)
+        case ai.UnexpectedModelBehavior():
+            return Failure(kind="invalid_output", reason=f"the model's reply cannot be used: {_short(error.message)}")
+        case ai.UserError():
+            return Failure(kind="failed", reason=f"{provider} cannot be asked so: {_short(str(error))}")
+        case _:
+            raise error
+    wait = error.retry_after or 0.0
+    asked = f"; it asks to wait {wait:g} s" if wait else ""
+    return Failure(kind=kind, reason=f"{provider} {what}: {_said(error)}{asked}", wait=wait)
+
+
+def _said(error: ai.ModelAPIError) -> str:
+    """What the provider itself says, with the status."""
+    status = f"{error.status_code} " if isinstance(error, ai.ModelHTTPError) else ""
+    body = error.body
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        message = inner.get("message") if isinstance(inner, dict) else inner
+        if isinstance(message, str) and message:
+            return _short(status + message)
+    return _short(f"{status}{body}" if status else error.message)
+
+
+def _missed(error: BaseException | None) -> CassetteMiss | None:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, CassetteMiss):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _REASON else f"{line[:_REASON]}…"

@@ -1,0 +1,74 @@
+"""Python functions as tools of a model.
+
+Imports pydantic-ai: load it late.
+"""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pydantic_ai import ModelRetry, Tool, ToolFailed
+
+from coterie.backends.models.threads import in_thread
+
+
+class NoSuchTool(Exception):
+    """A function that a file names cannot be used; says why."""
+
+
+def tools_of(paths: Mapping[str, str], here: Path | None) -> list[Tool[None]]:
+    """The functions at *paths*, `module:function`, by the name that the model knows.
+
+    They are looked for where Python looks, then in *here*. What the model is told of each is its docstring and its
+    annotated arguments. A function that is not `async` runs in a thread
+    of its own. What it raises goes back to the model, as an error of the tool.
+
+    Raises:
+        NoSuchTool: If one cannot be imported, or cannot be called by a model.
+    """
+    if here is not None and paths and str(here) not in sys.path:
+        sys.path.append(str(here))  # at the end: a file beside a topology hides no module of anybody else
+    return [_tool(name, path) for name, path in paths.items()]
+
+
+def _tool(name: str, path: str) -> Tool[None]:
+    function = _imported(name, path)
+    try:
+        return Tool(_guarded(name, function), takes_ctx=False, name=name)
+    except Exception as error:  # pydantic raises many kinds when it cannot describe an argument
+        raise NoSuchTool(f"the tool {name!r} ({path}) cannot be described to a model: {error}") from error
+
+
+def _imported(name: str, path: str) -> Callable[..., Any]:
+    module, _, inside = path.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in inside.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # importing runs the user's code, which may raise anything
+        raise NoSuchTool(
+            f"the tool {name!r} cannot be imported from {path!r}: {type(error).__name__}: {error}; it is looked for "
+            "where Python looks, then in the topology's folder"
+        ) from error
+    if not callable(found):
+        raise NoSuchTool(f"the tool {name!r} is {path!r}, which is no function")
+    return found  # type: ignore[no-any-return]
+
+
+def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if inspect.iscoroutinefunction(function):
+                return await function(*args, **kwargs)
+            return await in_thread(functools.partial(function, *args, **kwargs), name)
+        except (ModelRetry, ToolFailed):
+            raise
+        except Exception as error:  # a failure of the user's code becomes the tool's answer here
+            raise ToolFailed(f"{type(error).__name__}: {error}") from error
+
+    return call

@@ -1,0 +1,53 @@
+"""What has to be there before models can be asked: the library, and a key for each provider."""
+
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+
+from coterie.diagnostics import Diagnostic, error
+from coterie.planning.plan import AgentPlan
+from coterie.planning.providers import Chosen, Unclear, choose_provider
+
+NO_KEY = "no-key-wanted"
+"""What is given as a key to a server that wants none."""
+
+
+def missing(
+    agents: Iterable[tuple[str, AgentPlan]], environment: Mapping[str, str], *, offline: bool
+) -> list[Diagnostic]:
+    """What *agents*, (name, plan) of those that models answer, lack; empty when they can be asked.
+
+    Args:
+        offline: Every answer comes from a cassette: keys are not needed.
+    """
+    agents = list(agents)
+    if agents and find_spec("pydantic_ai") is None:
+        message = "the library that asks models is not installed"
+        return [error("no-models", message, hint="pip install 'coterie[models]'")]
+    wanting: dict[str, list[str]] = {}
+    for name, agent in agents:
+        chosen = choose_provider(agent.model, agent.options)
+        if isinstance(chosen, Chosen) and not offline and chosen.variable and not environment.get(chosen.variable):
+            wanting.setdefault(chosen.variable, []).append(name)
+    return [
+        error(
+            "no-api-key",
+            f"the environment variable {variable} is not set, and {', '.join(names)} cannot be asked without it",
+            hint=f'export {variable}=…, say api-key: "${{NAME}}" for another, or try it without a model: --rehearse',
+        )
+        for variable, names in wanting.items()
+    ]
+
+
+def chosen_of(agent: AgentPlan) -> Chosen | Unclear:
+    """The provider of *agent*, and its model."""
+    return choose_provider(agent.model, agent.options)
+
+
+def key_of(chosen: Chosen, environment: Mapping[str, str]) -> str | None:
+    """The key for *chosen*; None when it is missing."""
+    return environment.get(chosen.variable) or None if chosen.variable else NO_KEY
+
+
+def address_of(chosen: Chosen, environment: Mapping[str, str]) -> str:
+    """Where *chosen* is asked: what the file says, else the environment; empty is the provider's own address."""
+    return chosen.base_url or environment.get(f"{chosen.api.upper()}_BASE_URL", "")

@@ -1,0 +1,83 @@
+"""Servers of tools that speak the Model Context Protocol: started for an attempt, gone with it.
+
+Imports pydantic-ai and FastMCP: load it late.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import IO, Any
+
+from fastmcp.client.transports import ClientTransport, SSETransport, StdioTransport, StreamableHttpTransport
+from pydantic_ai.mcp import MCPToolset
+from pydantic_ai.toolsets import AbstractToolset
+
+from coterie.backends.attempt import identity
+from coterie.backends.base import Request
+from coterie.planning.providers import VARIABLE
+
+STARTING = 30.0
+"""Seconds that a server may take to be ready."""
+
+
+class ServerFailed(Exception):
+    """A server could not be used; says which, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A declared server, and its tools as a model sees them: `SERVER_TOOL`."""
+
+    name: str
+    said: Mapping[str, Any]
+
+    @property
+    def is_process(self) -> bool:
+        """Whether it is a process of ours."""
+        return bool(self.said.get("command")) and self.said.get("type", "stdio") == "stdio"
+
+    def toolset(self, request: Request, log: IO[str]) -> AbstractToolset[None]:
+        """Its tools; entering them starts the server or connects to it, leaving them ends that.
+
+        Args:
+            log: Where a process of ours writes its standard error.
+
+        Raises:
+            ServerFailed: If a variable that it wants is not set.
+        """
+        tools: AbstractToolset[None] = MCPToolset(
+            self._transport(request, log), tool_error_behavior="failed", init_timeout=STARTING, id=self.name
+        )
+        if only := self.said.get("only"):
+            tools = tools.filtered(lambda _, tool: any(fnmatchcase(tool.name, pattern) for pattern in only))
+        return tools.prefixed(re.sub(r"[^A-Za-z0-9_-]", "_", self.name))
+
+    def _transport(self, request: Request, log: IO[str]) -> ClientTransport:
+        if self.is_process:
+            cwd = os.path.join(request.cwd or os.curdir, request.agent.cwd)
+            own = {name: self._filled(str(value)) for name, value in self.said.get("env", {}).items()}
+            arguments = [self._filled(str(word)) for word in self.said.get("args", ())]
+            return StdioTransport(
+                str(self.said["command"]),
+                arguments,
+                env={**request.agent.env, **own, **identity(request)},
+                cwd=cwd,
+                keep_alive=False,
+                log_file=log,  # type: ignore[arg-type]  # any file will do: the process only inherits it
+            )
+        headers = {name: self._filled(str(value)) for name, value in self.said.get("headers", {}).items()}
+        url = self._filled(str(self.said["url"]))
+        kind = SSETransport if self.said.get("type") == "sse" else StreamableHttpTransport
+        return kind(url, headers=headers)
+
+    def _filled(self, text: str) -> str:
+        """*text* with `${NAME}` replaced: values of variables are in no plan and no journal."""
+
+        def value(found: re.Match[str]) -> str:
+            if found[1] not in os.environ:
+                raise ServerFailed(f"the MCP server {self.name!r} wants the variable {found[1]}, which is not set")
+            return os.environ[found[1]]
+
+        return VARIABLE.sub(value, text)

@@ -1,0 +1,222 @@
+"""What an agent that a model answers is given: its provider, its settings, its tools and its servers, as options.
+
+The backend reads `AgentPlan.options` and nothing else. Keys come from the agent's extension, then the topology's, then
+the fields of the notation. Tools are named here and imported only when a run needs them.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, note, warning
+from coterie.planning.extension import MODEL_KEYS, Extension, Report
+from coterie.planning.providers import VARIABLE, Unclear, choose_provider
+from coterie.topology.blocks.base import said
+from coterie.topology.checks.facts import title
+from coterie.topology.model import Agent, Orchestrator, Topology
+
+if TYPE_CHECKING:  # loaded when a file has them
+    from coterie.topology.blocks.reach import McpServer, Provider
+
+THINKING = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+"""How hard a model may be asked to think."""
+
+_MCP = re.compile(r"mcp\.([^.]+)\.(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    wanted: str
+    fits: Callable[[Any], bool]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _between(low: float, high: float) -> Callable[[Any], bool]:
+    return lambda value: _is_number(value) and low <= value <= high
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+SETTINGS: Mapping[str, _Setting] = {
+    "max_tokens": _Setting("a whole number above 0", _whole),
+    "max_turns": _Setting("a whole number above 0", _whole),
+    "seed": _Setting("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "stop": _Setting(
+        "a list of texts", lambda value: isinstance(value, list | tuple) and all(isinstance(s, str) for s in value)
+    ),
+    "temperature": _Setting("a number from 0 to 2", _between(0, 2)),
+    "thinking": _Setting(f"one of {', '.join(THINKING)}", lambda value: value in THINKING),
+    "thinking_budget": _Setting("a whole number above 0", _whole),
+    "top_k": _Setting("a whole number above 0", _whole),
+    "top_p": _Setting("a number from 0 to 1", _between(0, 1)),
+}
+"""The settings of a model: fields of an agent, `temperature: 0.2`, or `options` of its extension."""
+
+
+def model_options(
+    node: Agent | Orchestrator,
+    own: Extension,
+    default: Extension,
+    options: Mapping[str, Any],
+    topology: Topology,
+    report: Report,
+) -> dict[str, Any]:
+    """The options of *node*, which a model answers; *options* are those that extensions give for any backend."""
+    owner = title(node)
+    made = _fields(node, topology) | _settings(owner, options, own.spans.get("options") or node.span, report)
+    for name in ("provider", "base_url", "api_key", "price_in", "price_out"):
+        for block in (default, own):
+            if (value := getattr(block, name)) not in ("", None):
+                made[name] = value
+    if providers := declared_providers(topology):
+        made["providers"] = providers
+    tools, servers = _tools(node, own, default, topology, report)
+    if tools:
+        made["python_tools"] = tools
+    if servers:
+        made["mcp_servers"] = servers
+    chosen = choose_provider(node.model, made)
+    if isinstance(chosen, Unclear):
+        span = node.spans.get("model") or own.spans.get("backend") or node.span
+        report(error("no-provider", f"{owner} is to be a model, and {chosen.message}", span, chosen.hint))
+    return made
+
+
+def idle_keys(owner: str, backend: str, own: Extension) -> list[Diagnostic]:
+    """A warning for each key that is meant for models, in the own extension of an agent that *backend* answers."""
+    return [
+        warning("idle-key", f"{key!r} of {owner} is for models, and its backend is {backend!r}", own.spans.get(key))
+        for key in MODEL_KEYS
+        if key in own.given and backend not in ("", "model")
+    ]
+
+
+def _settings(owner: str, options: Mapping[str, Any], span: Span | None, report: Report) -> dict[str, Any]:
+    """What `options` says, names with underscores; what fits no setting is reported and left out."""
+    read: dict[str, Any] = {}
+    for given, value in options.items():
+        name = given.replace("-", "_")
+        setting = SETTINGS.get(name)
+        if setting is None:
+            known = [key.replace("_", "-") for key in SETTINGS]
+            hint = did_you_mean(given, known) or f"there are {', '.join(known)}"
+            report(warning("unknown-key", f"{given!r} in 'options' of {owner} is no setting of a model", span, hint))
+        elif not setting.fits(value):
+            report(error("bad-value", f"{given!r} in 'options' of {owner} is {setting.wanted}, not {value!r}", span))
+        else:
+            read[name] = list(value) if isinstance(value, tuple) else value
+    return read
+
+
+def _tools(
+    node: Agent | Orchestrator, own: Extension, default: Extension, topology: Topology, report: Report
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """The Python functions and the MCP servers that *node* is offered.
+
+    Its own functions are always offered. Of the topology's, and of the servers' tools, an agent with a list `tools`
+    gets those that it names, any other gets all.
+    """
+    asked = node.tools if isinstance(node, Agent) else None
+    wanted = None if asked is None else set(asked)
+    shared = {name: path for name, path in default.tools.items() if wanted is None or name in wanted}
+    functions = {**shared, **own.tools}
+    servers = _servers(node, wanted, topology, report)
+    missing = [name for name in asked or () if name not in functions and not _served(name, servers)]
+    if missing:
+        names = ", ".join(repr(name) for name in missing)
+        message = (
+            f"a model is not offered {names} of {title(node)}: nobody provides {'it' if len(missing) == 1 else 'them'}"
+        )
+        hint = 'name a function: extensions { coterie { tools { NAME: "module:function" } } }'
+        report(note("no-such-tool", message, node.spans.get("tools") or node.span, hint))
+    return functions, servers
+
+
+def _servers(node: Agent | Orchestrator, wanted: set[str] | None, topology: Topology, report: Report) -> dict[str, Any]:
+    declared = declared_servers(topology)
+    named = servers_of(node)
+    for name in named or ():
+        if name not in declared:
+            hint = did_you_mean(name, declared) or "declare it in mcp-servers { … } at the top level"
+            span = node.spans.get("mcp-servers") or node.span
+            report(
+                error(
+                    "unknown-server", f"{title(node)} wants the MCP server {name!r}, which is not declared", span, hint
+                )
+            )
+    made: dict[str, Any] = {}
+    for name, server in declared.items():
+        only = sorted(found[2] for word in wanted or () if (found := _MCP.fullmatch(word)) and found[1] == name)
+        offered = name in named if named is not None else wanted is None or bool(only)
+        if offered and _server_fits(name, server, topology, report):
+            made[name] = {**server, "only": only} if only and "*" not in only else dict(server)
+    return made
+
+
+def _server_fits(name: str, said: Mapping[str, Any], topology: Topology, report: Report) -> bool:
+    kind = said.get("type", "http" if said.get("url") else "stdio")
+    needs = "command" if kind == "stdio" else "url"
+    if kind in ("stdio", "http", "sse") and isinstance(said.get(needs), str) and said[needs]:
+        return True
+    message = f"the MCP server {name!r} of type {kind!r} needs a {needs}: it cannot be started"
+    if kind not in ("stdio", "http", "sse"):
+        message = f"the MCP server {name!r} has the type {kind!r}, not one of stdio, http, sse"
+    span = next((server.span for server in topology.mcp_servers if server.name == name), topology.span)
+    report(error("bad-server", message, span))
+    return False
+
+
+def _served(tool: str, servers: Mapping[str, Any]) -> bool:
+    found = _MCP.fullmatch(tool)
+    return found is not None and found[1] in servers
+
+
+def declared_providers(topology: Topology) -> dict[str, dict[str, Any]]:
+    """The block `providers` of *topology*: what it says of each, whose key is a reference to a variable."""
+    return {provider.name: _provider(provider) for provider in topology.providers}
+
+
+def declared_servers(topology: Topology) -> dict[str, dict[str, Any]]:
+    """The block `mcp-servers` of *topology*."""
+    return {server.name: _server(server) for server in topology.mcp_servers}
+
+
+def servers_of(node: Agent | Orchestrator) -> Sequence[str] | None:
+    """The servers that *node* names; None when it names none."""
+    conduct = node.conduct if isinstance(node, Agent) else None
+    return conduct.mcp_servers if conduct is not None and "mcp-servers" in said(conduct) else None
+
+
+def _fields(node: Agent | Orchestrator, topology: Topology) -> dict[str, Any]:
+    """The settings that fields of *node* give, laid over those that `defaults` gives all agents."""
+    found: dict[str, Any] = {}
+    for block in (topology.defaults, node.sampling, node.conduct) if isinstance(node, Agent) else (topology.defaults,):
+        if block is not None:
+            names = (name.replace("-", "_") for name in said(block))
+            found |= {name: getattr(block, name) for name in names if name in SETTINGS}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+def _provider(provider: "Provider") -> dict[str, Any]:
+    """What a plan keeps of a provider: never a key that stands in the file itself."""
+    found: dict[str, Any] = {"api": provider.kept["api"]} if "api" in provider.kept else {}
+    for name, value in (
+        ("base-url", provider.base_url),
+        ("models", list(provider.models)),
+        ("default", provider.default),
+    ):
+        if value:
+            found[name] = value
+    return found | ({"api-key": provider.api_key} if VARIABLE.fullmatch(provider.api_key) else {})
+
+
+def _server(server: "McpServer") -> dict[str, Any]:
+    """What a server says; what it leaves out is left out."""
+    found = {"type": server.type, "url": server.url, "command": server.command, "args": list(server.args)}
+    return {name: value for name, value in (found | {"env": dict(server.env)}).items() if value}

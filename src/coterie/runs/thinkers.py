@@ -1,0 +1,82 @@
+"""Who thinks in a run of this process: that there is somebody for every agent, and the backends themselves."""
+
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from coterie.backends.base import Backend, Request
+from coterie.diagnostics import error
+from coterie.errors import TopologyError
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs.turns import LocalTurns
+
+if TYPE_CHECKING:
+    from coterie.backends.models.cassette import Cassette
+
+AskHuman = Callable[[Request], Awaitable[str]]
+
+
+def ready_turns(plan: Plan, human: AskHuman | None = None, cassette: "Cassette | None" = None) -> LocalTurns:
+    """The backends of this process, once it is sure that they can be asked; what models need begins to load.
+
+    Args:
+        cassette: Answers for the providers of models; by default the one that the environment names.
+
+    Raises:
+        TopologyError: If an agent has nobody who thinks, or its model cannot be asked.
+        UsageError: If the cassette that the environment names cannot be read.
+    """
+    thinkers = list(_asked(plan, ""))
+    _refuse_silent([name for name, agent in thinkers if not agent.backend])
+    models = [(name, agent) for name, agent in thinkers if agent.backend == "model"]
+    if models:
+        from coterie.backends.models.backend import ModelBackend
+        from coterie.backends.models.needs import missing
+
+        backend = ModelBackend(cassette)
+        if lacks := missing(models, os.environ, offline=backend.offline):
+            raise TopologyError(lacks)
+        backend.prepare(agent for _, agent in models)
+        return local_turns(human, backend)
+    return local_turns(human)
+
+
+def local_turns(human: AskHuman | None = None, model: Backend | None = None) -> LocalTurns:
+    """The backends of this process."""
+    from coterie.backends.command import CommandBackend
+    from coterie.backends.human import HumanBackend
+    from coterie.backends.models.backend import ModelBackend
+    from coterie.backends.scripted import ScriptedBackend
+
+    backends: Mapping[str, Backend] = {
+        "command": CommandBackend(),
+        "human": HumanBackend(human),
+        "model": model or ModelBackend(),
+        "scripted": ScriptedBackend(),
+    }
+    return LocalTurns(backends)
+
+
+def _refuse_silent(names: list[str]) -> None:
+    if names:
+        message = f"nobody thinks for {', '.join(names)}: no backend is chosen"
+        hint = (
+            "give the agent (or the whole file) an extensions { coterie { command: […] } } block, choose a backend "
+            "with --backend, or try it without a model: --rehearse"
+        )
+        raise TopologyError([error("no-backend", message, hint=hint)])
+
+
+def _asked(plan: Plan, path: str) -> Iterator[tuple[str, AgentPlan]]:
+    """The agents that a run may ask: those of the flow, and their fallbacks; in a child topology as `node/agent`."""
+    names = dict.fromkeys(plan.coordination.mentions if plan.coordination else ())
+    for name in list(names):
+        while (agent := plan.agents.get(name)) is not None and agent.fallback and agent.fallback not in names:
+            names[name := agent.fallback] = None
+    for name in names:
+        if (agent := plan.agents.get(name)) is None:
+            continue
+        if agent.child is not None:
+            yield from _asked(agent.child, f"{path}{name}/")
+        else:
+            yield path + name, agent
