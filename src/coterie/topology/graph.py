@@ -4,7 +4,7 @@ Pure and static: it is built once from the arrows and looks at no condition and 
 while a flow runs is decided in `coterie.engines.flow`; what is wrong with a shape, in `coterie.topology.checks`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 
@@ -56,12 +56,17 @@ class FlowGraph:
 
     def is_loop_group(self, i: int) -> bool:
         """Whether group *i* holds a loop arrow."""
-        return any(self.is_loop(i, target) for target in self.groups[i].targets)
+        return i in self._loop_groups
+
+    @cached_property
+    def _loop_groups(self) -> frozenset[int]:
+        limited = (i for i, group in enumerate(self.groups) if group.max is not None)
+        return frozenset(i for i in limited if any(self.is_loop(i, target) for target in self.groups[i].targets))
 
     @cached_property
     def components(self) -> list[frozenset[str]]:
         """The strongly connected parts, those that others lead to first; a node on no cycle is a part of its own."""
-        return list(_strong_parts(self.nodes, self._successors))
+        return list(strong_parts(self._successors))
 
     @cached_property
     def parts(self) -> list[list[str]]:
@@ -100,7 +105,8 @@ class FlowGraph:
         ready, the first-mentioned such node is; failing that, which takes an unbounded cycle, the first node left.
         """
         place = {node: number for number, node in enumerate(self.nodes)}
-        held = {node: sum(self._precedes(i, node) for i, _ in self._into[node]) for node in self.nodes}
+        loose = self._loose
+        held = {node: sum((i, node) not in loose for i, _ in self._into[node]) for node in self.nodes}
         ready = [place[node] for node in self.nodes if not self._into[node]]
         heapify(ready)
         stuck = iter([*(node for node in self.nodes if not held[node]), *self.nodes])
@@ -112,7 +118,7 @@ class FlowGraph:
             rank[node] = len(rank)
             for i in self._out[node]:
                 for target in dict.fromkeys(self.groups[i].targets):
-                    held[target] -= self._precedes(i, target)
+                    held[target] -= (i, target) not in loose
                     if not held[target] and target not in rank:
                         heappush(ready, place[target])
         return rank
@@ -157,9 +163,11 @@ class FlowGraph:
             mask = self._masks[component] = self._ancestors[component] | self._members(component)
         return mask
 
-    def _precedes(self, i: int, target: str) -> bool:
-        """Whether the arrow of group *i* to *target* makes its source rank first."""
-        return self.groups[i].max is None or not self.on_cycle(i, target)
+    @cached_property
+    def _loose(self) -> frozenset[tuple[int, str]]:
+        """The arrows that do not make their source rank first: those with `max` on a cycle, each with its target."""
+        limited = ((i, name) for i, group in enumerate(self.groups) if group.max is not None for name in group.targets)
+        return frozenset(arrow for arrow in limited if self.on_cycle(*arrow))
 
     @cached_property
     def _successors(self) -> dict[str, list[str]]:
@@ -186,12 +194,15 @@ class FlowGraph:
         return masks
 
 
-def _strong_parts(nodes: Iterable[str], successors: Mapping[str, Sequence[str]]) -> Iterator[frozenset[str]]:
-    """Tarjan's algorithm, with its own stack: chains of any length are fine."""
+def strong_parts(successors: Mapping[str, Sequence[str]]) -> Iterator[frozenset[str]]:
+    """The strongly connected parts, those that others lead to first; a node on no cycle is a part of its own.
+
+    Tarjan's algorithm, with its own stack: chains of any length are fine.
+    """
     number: dict[str, int] = {}
     low: dict[str, int] = {}
     open_: list[str] = []  # visited, not yet given out; `low` loses what is given out
-    for root in nodes:
+    for root in successors:
         if root in number:
             continue
         path = [(root, iter(successors[root]))]
@@ -203,7 +214,7 @@ def _strong_parts(nodes: Iterable[str], successors: Mapping[str, Sequence[str]])
                 if target not in number:
                     number[target] = low[target] = len(number)
                     open_.append(target)
-                    path.append((target, iter(successors[target])))
+                    path.append((target, iter(successors.get(target, ()))))
                     break
                 if target in low:
                     low[node] = min(low[node], number[target])

@@ -11,7 +11,7 @@ way back, nobody would start, so there nothing is implied.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from coterie.topology.graph import FlowGraph
+from coterie.topology.graph import FlowGraph, strong_parts
 from coterie.topology.model import ArrowGroup, Flow
 
 IMPLIED_MAX = 10
@@ -73,16 +73,17 @@ def unbounded(flow: Flow, phases: Phases | None = None) -> list[Unbounded]:
     """Every cycle of *flow* that no written `max` bounds, each once."""
     phases = phases or {}
     found: list[Unbounded] = []
+    place = {name: number for number, name in enumerate(flow.mentions)}
     left: _Arrows = dict(enumerate(flow.groups))
-    while parts := _cyclic_parts(flow.mentions, left):
+    while parts := _cyclic_parts(left):
+        left = {}  # what leads from one part to another lies on no cycle
         for part, inside in parts:
-            lasting = [i for i in inside if _lasts(left[i], part, phases)]
-            cycles = [] if lasting else list(_cycles(flow.mentions, part, {i: left[i] for i in inside}))
-            found += cycles
-            for i in lasting:
-                del left[i]
+            passing = {i: group for i, group in inside.items() if not _lasts(group, part, phases)}
+            cycles = list(_cycles(part, inside, place)) if len(passing) == len(inside) else []
             for cycle in cycles:
-                _take_away(cycle, left)
+                _take_away(cycle, passing)
+            found += cycles
+            left |= passing
     startless = _startless(flow) if found else set()
     found = [replace(cycle, startless=cycle.target in startless) for cycle in found]
     return sorted(found, key=lambda cycle: cycle.back)
@@ -94,15 +95,17 @@ def _startless(flow: Flow) -> set[str]:
     return {name for part in graph.parts if set(graph.entries).isdisjoint(part) for name in part}
 
 
-def _cyclic_parts(mentions: Sequence[str], left: _Arrows) -> list[tuple[frozenset[str], list[int]]]:
+def _cyclic_parts(arrows: _Arrows) -> list[tuple[frozenset[str], _Arrows]]:
     """The strongly connected parts that hold a cycle, each with the groups that run inside it."""
-    graph = FlowGraph(mentions, tuple(left.values()))
-    part_of = {name: part for part in graph.components for name in part}
-    inside: dict[frozenset[str], list[int]] = {}
-    for i, group in left.items():
+    successors: dict[str, list[str]] = {}
+    for group in arrows.values():
+        successors.setdefault(group.source, []).extend(group.targets)
+    part_of = {name: part for part in strong_parts(successors) for name in part}
+    inside: dict[frozenset[str], _Arrows] = {}
+    for i, group in arrows.items():
         part = part_of[group.source]
         if not part.isdisjoint(group.targets):
-            inside.setdefault(part, []).append(i)
+            inside.setdefault(part, {})[i] = group
     return list(inside.items())
 
 
@@ -115,29 +118,29 @@ def _lasts(group: ArrowGroup, part: frozenset[str], phases: Phases) -> bool:
     return group.per == "run" or group.per not in part
 
 
-def _take_away(cycle: Unbounded, left: _Arrows) -> None:
+def _take_away(cycle: Unbounded, arrows: _Arrows) -> None:
     if cycle.conditional is not None:
-        left.pop(cycle.conditional, None)
-    elif (group := left.get(cycle.back)) is not None:
+        arrows.pop(cycle.conditional, None)
+    elif (group := arrows.get(cycle.back)) is not None:
         targets = tuple(name for name in group.targets if name != cycle.target)
-        left[cycle.back] = replace(group, targets=targets)
+        arrows[cycle.back] = replace(group, targets=targets)
 
 
-def _cycles(mentions: Sequence[str], part: frozenset[str], arrows: _Arrows) -> Iterator[Unbounded]:
+def _cycles(part: frozenset[str], arrows: _Arrows, place: Mapping[str, int]) -> Iterator[Unbounded]:
     """The cycles that a walk through *part*, first-mentioned node and arrow first, closes."""
     out: dict[str, list[tuple[int, str]]] = {name: [] for name in part}
     for i, group in arrows.items():
         out[group.source] += [(i, name) for name in dict.fromkeys(group.targets) if name in part]
     renewed = tuple(dict.fromkeys(group.per for group in arrows.values() if group.max is not None))
-    start = next(name for name in mentions if name in part)
+    start = min(part, key=place.__getitem__)
     path, came_by = [start], list[int]()  # path[k] leads to path[k + 1] by came_by[k]
-    place = {start: 0}  # of what is on the path; -1 once it is done
+    depth = {start: 0}  # of what is on the path; -1 once it is done
     todo = [iter(out[start])]
     while todo:
         for i, name in todo[-1]:
-            at = place.get(name)
+            at = depth.get(name)
             if at is None:
-                place[name] = len(path)
+                depth[name] = len(path)
                 path.append(name)
                 came_by.append(i)
                 todo.append(iter(out[name]))
@@ -146,7 +149,7 @@ def _cycles(mentions: Sequence[str], part: frozenset[str], arrows: _Arrows) -> I
                 yield Unbounded(_in_words(path, at), i, name, _last_open(came_by, at, i, arrows), renewed=renewed)
         else:
             todo.pop()
-            place[path.pop()] = -1
+            depth[path.pop()] = -1
             if came_by:
                 came_by.pop()
 
