@@ -38,7 +38,8 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         kind: `agent`, `action`, `gate`, `human` (an agent whose backend is one, too), or `topology` (a child run of
             *child*).
-        backend: The name of the backend that is asked: `command`, `human`, `model`, `scripted`; empty until one is chosen.
+        backend: The name of the backend that is asked, `command`, `human`, `model` or `scripted`; empty until one is
+            chosen.
         model: The model's name, for the backend.
         argv: The command and its arguments; may hold `{python}`, `{here}`, `{model}` and `{prompt_file}`.
         steps: Commands run in order by an action or a gate; each an argv list.

@@ -10,8 +10,8 @@ from coterie.planning.plan import Limits, Plan
 from coterie.runs import index, launch
 from coterie.runs.folder import STATE_DIR
 from coterie.runs.launch import Outcome
-from coterie.runs.thinkers import AskHuman
 from coterie.runs.live import Observe
+from coterie.runs.thinkers import AskHuman
 from coterie.topology.model import Topology
 
 
