@@ -9,7 +9,7 @@ from typing import Any
 
 import asking
 import pytest
-from asking import Heard, agent, asked
+from asking import Heard, agent, asked_alone
 from fake_models import FakeModels, Refuse, Reply, Say
 
 from coterie.backends.base import FAILURES, Answer, Backend, Failure, Request
@@ -140,7 +140,7 @@ def test_an_attempt_has_events_and_then_one_result(case: Case) -> None:
 
 def test_a_failure_is_a_result(case: Case) -> None:
     """Of a known kind, with a reason, and no exception."""
-    result, _ = asyncio.run(asked(case.make(), request(case.plans["fails"])))
+    result, _ = asyncio.run(asked_alone(case.make(), request(case.plans["fails"])))
 
     assert isinstance(result, Failure)
     assert result.kind in FAILURES - {"interrupted"}

@@ -48,18 +48,23 @@ class Heard(list[Event]):
 
 
 async def asked(backend: Backend, asking: Request) -> tuple[Result, Heard]:
-    """Ask *backend*, wait for its result, and close it."""
+    """Ask *backend* and wait for its result."""
     heard = Heard()
     session = await backend.start(asking, heard)
+    return await asyncio.wait_for(session.result(), 30), heard
+
+
+async def asked_alone(backend: Backend, asking: Request) -> tuple[Result, Heard]:
+    """The same, closing *backend* when it has answered."""
     try:
-        return await asyncio.wait_for(session.result(), 30), heard
+        return await asked(backend, asking)
     finally:
         await backend.close()
 
 
 def ask(backend: Backend, agent: AgentPlan, **values: Any) -> tuple[Result, Heard]:
-    """Ask *backend* on a loop of its own."""
-    return asyncio.run(asked(backend, request(agent, **values)))
+    """Ask *backend* on a loop of its own, and close it."""
+    return asyncio.run(asked_alone(backend, request(agent, **values)))
 
 
 async def started(backend: Backend, agent: AgentPlan, **values: Any) -> tuple[Session, Heard]:
