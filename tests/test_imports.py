@@ -19,6 +19,7 @@ LINE = (
     {"planning"},
     {"journal"},
     {"engines", "views"},
+    {"proofs"},
     {"runtime", "backends"},
     {"runs"},
     {"patterns"},

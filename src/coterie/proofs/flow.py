@@ -1,0 +1,411 @@
+"""The proof of a flow: its states walked through, its child runs proved first, and what the numbers follow from."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.planning.plan import FlowPlan, Plan
+from coterie.proofs.answers import INVALID, Watch, answers, child_watch, gave_of, holds_of, texts
+from coterie.proofs.domains import MISSING
+from coterie.proofs.exploring import (
+    END,
+    NEVER,
+    Admit,
+    Amounts,
+    Edge,
+    Space,
+    descend,
+    fewest,
+    most,
+    so_far,
+)
+from coterie.proofs.measures import Measures, larger, plus
+from coterie.proofs.shape import FlowShape
+from coterie.proofs.state import Answer, Gave, Started, State, Step, bits
+from coterie.proofs.system import FlowSystem
+from coterie.proofs.witness import Play, Stage
+
+Result = Gave | None
+"""What a child run comes to, as its parent sees it; None: nobody in it said a word."""
+
+
+class Budget:
+    """How many states may be looked at, over a flow and all its child runs together."""
+
+    def __init__(self, states: int) -> None:
+        self.left = states
+
+
+class Ending(Struct, frozen=True):
+    """One way in which a child run can end.
+
+    Attributes:
+        most: The most of each measure it can take.
+        fewest: The fewest turns.
+        longest: Plays a run of the most turns.
+        shortest: Plays a run of the fewest.
+    """
+
+    most: Amounts
+    fewest: float
+    longest: Callable[[], Play]
+    shortest: Callable[[], Play]
+
+
+class _Said(Struct, frozen=True):
+    """The child run behind an answer: how it ended, and what its last words give when its outputs give nothing."""
+
+    ending: Ending
+    text: dict[str, Any] | None = None
+
+
+class _Attempts(Struct, frozen=True):
+    """What a topology's turn may take before its last child run: runs that fail, and runs whose outputs do not fit."""
+
+    failing: Ending | None
+    unfit: Ending | None
+    retry: int
+
+    @property
+    def again(self) -> int:
+        """How often a run whose outputs do not fit is followed by another."""
+        return max(1, self.retry)
+
+    def wasted(self, failures: int, unfit: int) -> list[Ending]:
+        """So many failing and unfit child runs, as far as they can happen."""
+        found = [self.failing] * failures if self.failing is not None else []
+        return found + ([self.unfit] * unfit if self.unfit is not None else [])
+
+    def before(self) -> list[Ending]:
+        """The most that can go before the child run whose reply counts."""
+        return self.wasted(self.retry, self.again)
+
+    def fatal(self) -> list[list[Ending]]:
+        """The ways in which the turn fails, each at its longest."""
+        ways = []
+        if self.failing is not None:
+            ways.append(self.wasted(self.retry + 1, self.again))
+        if self.unfit is not None:
+            ways.append(self.wasted(self.retry, self.again + 1))
+        return ways
+
+
+class FlowProof:
+    """All there is to know of one flow.
+
+    Args:
+        path: What stands before the names of its agents: `panel/` for the topology that answers at `panel`.
+        watch: What a parent looks at in its outputs; None: it is nobody's child.
+        may_fail: Whether a parent wants to know how it fails; then turns are played in every order.
+
+    Attributes:
+        space: Its states.
+        best: From each state the most that can still come.
+
+    Raises:
+        OverBudget: If there are more states than *budget* has left.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        measures: Measures,
+        budget: Budget,
+        *,
+        path: str = "",
+        watch: Watch | None = None,
+        may_fail: bool = False,
+    ) -> None:
+        assert isinstance(plan.coordination, FlowPlan)
+        self.plan, self.path, self.measures, self._may_fail = plan, path, measures, may_fail
+        self.shape = FlowShape(plan.coordination, plan.agents)
+        self._attempts: dict[tuple[int, int], _Attempts] = {}
+        self._weights: dict[int, tuple[Amounts, float]] = {}  # by the identity of a step, which the space keeps
+        ways: dict[tuple[int, int], list[Answer]] = {}
+        fails: dict[tuple[int, int], bool] = {}
+        for node, chain in enumerate(self.shape.chains):
+            for place in range(len(chain)):
+                ways[node, place] = self._answers(node, place, watch, budget)
+                at = self._attempts.get((node, place))
+                fails[node, place] = at is None or bool(at.fatal())
+        self.answers = ways
+        self.system = FlowSystem(self.shape, ways, fails, observed=watch is not None)
+        self.space = Space(self.system, budget.left, reduced=not may_fail)
+        budget.left -= len(self.space.edges)
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def _answers(self, node: int, place: int, watch: Watch | None, budget: Budget) -> list[Answer]:
+        agent = self.shape.agent(self.shape.chains[node][place])
+        if agent.child is None:
+            return answers(self.shape, node, watch)
+        fields = child_watch(self.shape, node, watch)
+        may_fail = self._may_fail or agent.retry > 0 or self.shape.policy(node, place) != "halt"
+        below = f"{self.path}{agent.name}/"
+        child = FlowProof(agent.child, self.measures, budget, path=below, watch=fields, may_fail=may_fail)
+        fitting: list[Answer] = []
+        unfit: list[Ending] = []
+        for result, ending in child.endings():
+            for outputs, said in self._outputs(node, result, ending, fields, watch or {}):
+                if outputs is None:
+                    unfit.append(ending)
+                    continue
+                holds, gave = outputs
+                fitting.append(Answer(holds=holds, outputs={}, gave=gave if watch is not None else None, child=said))
+        worst = max(unfit, key=lambda ending: ending.most[0], default=None)
+        if worst is not None:
+            total = larger(*(ending.most for ending in unfit))
+            worst = Ending(total, worst.fewest, worst.longest, worst.shortest)
+        self._attempts[node, place] = _Attempts(child.failing() if may_fail else None, worst, agent.retry)
+        return fitting
+
+    def _outputs(
+        self, node: int, result: Result, ending: Ending, fields: Watch, watch: Watch
+    ) -> Iterator[tuple[tuple[int, Gave] | None, _Said]]:
+        """What a child run's *result* can mean here: which conditions hold, and what goes up; None: it does not fit."""
+        declared = {want.name for want in self.shape.agent(self.shape.names[node]).outputs if want.declared}
+        if result:
+            named = dict(zip(fields, result, strict=True))
+            if any(meaning == INVALID or (meaning is MISSING and name in declared) for name, meaning in named.items()):
+                yield None, _Said(ending)
+                return
+            holds, up = 0, []
+            for name, meaning in named.items():
+                if meaning is not MISSING:
+                    holds |= self._mask(node, name, meaning[0])  # type: ignore[index]  # what `child_watch` makes
+            for name in watch:
+                meaning = named[name]
+                up.append(MISSING if meaning is MISSING else meaning[1])  # type: ignore[index]
+            yield (holds, tuple(up)), _Said(ending)
+            return
+        if declared:
+            yield None, _Said(ending)
+        if result is None:
+            if not declared:
+                yield (0, ()), _Said(ending)
+            return
+        for outputs in texts(self.shape, node, watch):
+            yield (holds_of(self.shape, node, outputs), gave_of(outputs, watch)), _Said(ending, outputs)
+
+    def _mask(self, node: int, name: str, truths: tuple[bool, ...]) -> int:
+        own = [n for n in bits(self.shape.own[node]) if self.shape.conditions[n].field == name]
+        return sum(1 << n for n, holds in zip(own, truths, strict=True) if holds)
+
+    # -- measures ------------------------------------------------------------------------------------------------------
+
+    def most_of(self, step: Step) -> Amounts:
+        """The most that a step counts."""
+        return self._weigh(step)[0]
+
+    def fewest_of(self, step: Step) -> float:
+        """The fewest turns that a step counts."""
+        return self._weigh(step)[1]
+
+    def begins(self) -> Amounts:
+        """What the turns count that a run begins with."""
+        return plus(self.measures.nothing, *map(self._started, self.space.begins))
+
+    def _weigh(self, step: Step) -> tuple[Amounts, float]:
+        known = self._weights.get(id(step))
+        if known is None:
+            upper = plus(self.measures.nothing, *map(self._started, step.started))
+            lower = upper[0]
+            at = self._attempts.get((step.node, step.place))
+            if at is not None and step.how == "answer":
+                said = self.answers[step.node, step.place][step.answer].child
+                upper = plus(upper, said.ending.most, *(ending.most for ending in at.before()))
+                lower += said.ending.fewest
+            elif at is not None and step.how == "failure":
+                upper = plus(upper, self._fatal(at))
+                lower += min(sum(e.fewest for e in way) for way in at.fatal())
+            known = self._weights[id(step)] = upper, lower
+        return known
+
+    def _started(self, turn: Started) -> Amounts:
+        name = self.shape.asked(turn.node, turn.place)
+        return self.measures.turn(self.path + name, self.shape.agent(name))
+
+    def _fatal(self, at: _Attempts) -> Amounts:
+        return larger(*(plus(*(ending.most for ending in way)) for way in at.fatal()))
+
+    def halting(self, state: State) -> Amounts:
+        """What the failure counts that can end the run in *state*; `NEVER` if none can."""
+        found: list[Amounts] = []
+        for node, place in self.system.halting(state):
+            at = self._attempts.get((node, place))
+            found.append(self.measures.nothing if at is None else self._fatal(at))
+        return larger(*found)
+
+    # -- ways ----------------------------------------------------------------------------------------------------------
+
+    def longest(self, ends: Admit = lambda step: True, *, halts: bool = False) -> tuple[Amounts, Callable[[], Play]]:
+        """The most of each measure over all runs that end as *ends* says, and one of the most turns."""
+        space, halting = self.space, self.halting if halts else _never
+        if space.first == END:
+            return self.measures.nothing, lambda: Play()
+        rest = most(space, self.most_of, self.measures.size, ends, halting)
+        if rest[space.first] is NEVER:
+            return NEVER, lambda: Play()
+
+        def to_come(edge: Edge) -> float:
+            after = self.measures.nothing if edge.to == END else rest[edge.to]
+            if after is NEVER or (edge.to == END and not ends(edge.step)):
+                return -1.0
+            return self.most_of(edge.step)[0] + after[0]
+
+        def play() -> Play:
+            way: list[Step] = []
+            at = space.first
+            while at != END:
+                halted = halting(space.states[at])
+                if halted is not NEVER and halted[0] == rest[at][0]:
+                    return self._perform(way, longest=True, halting=space.states[at])
+                # Of equally long ways the first that needs no failure.
+                edge = max(space.edges[at], key=lambda edge: (to_come(edge), edge.step.how != "failure"))
+                way.append(edge.step)
+                at = edge.to
+            return self._perform(way, longest=True)
+
+        return plus(self.begins(), rest[space.first]), play
+
+    def shortest(self, ends: Admit, admit: Admit | None = None) -> tuple[float, Callable[[], Play]]:
+        """The fewest turns of a run in which nothing fails and that ends as *ends* says, and such a run."""
+        admit = admit or answered
+        space = self.space
+        if space.first == END:
+            return 0.0, lambda: Play()
+        rest = fewest(space, self.fewest_of, admit, ends)
+        way = self._way(space.first, rest, admit, ends)
+        return self.begins()[0] + rest[space.first], lambda: self._perform(way())
+
+    def showing(self, shows: Callable[[Step], Iterator[Any]]) -> dict[Any, Callable[[], Play]]:
+        """For everything that steps show, a run of the fewest turns without a failure in which one does."""
+        space = self.space
+        to = so_far(space, self.fewest_of, answered)
+        rest = fewest(space, self.fewest_of, answered, lambda step: True)
+        found: dict[Any, tuple[float, int, Edge]] = {}
+        seen: dict[int, list[Any]] = {}
+        for state in range(len(space.edges) - 1, -1, -1):
+            if to[state] == float("inf"):
+                continue
+            for edge in space.edges[state]:
+                step = edge.step
+                if (shown := seen.get(id(step))) is None:
+                    shown = seen[id(step)] = list(shows(step)) if answered(step) else []
+                if shown:
+                    turns = to[state] + self.fewest_of(step) + (0.0 if edge.to == END else rest[edge.to])
+                    for what in shown:
+                        if turns < float("inf") and (what not in found or turns < found[what][0]):
+                            found[what] = turns, state, edge
+        back = _Back(space, to, self.fewest_of)
+
+        def run(state: int, edge: Edge) -> Callable[[], Play]:
+            onward = self._way(edge.to, rest, answered, lambda step: True)
+            return lambda: self._perform([*back.way(state), edge.step, *onward()])
+
+        return {what: run(state, edge) for what, (_, state, edge) in found.items()}
+
+    def endings(self) -> Iterator[tuple[Result, Ending]]:
+        """How a child run can complete: each result with what it takes."""
+        results = {step.result: None for step in self.space.all_steps() if step.over == "completed"}
+        if self.space.first == END:
+            yield None, Ending(self.measures.nothing, 0.0, Play, Play)
+        for result in results:
+            ends = _ends_with(result)
+            upper, longest = self.longest(ends)
+            lower, shortest = self.shortest(ends)
+            if lower == float("inf"):  # it takes a failure
+                lower, shortest = self.shortest(ends, lambda step: True)
+            if upper is not NEVER:
+                yield result, Ending(upper, lower, longest, shortest)
+
+    def failing(self) -> Ending | None:
+        """How a child run can fail, at its longest; None if it cannot."""
+        upper, longest = self.longest(lambda step: step.over == "failed", halts=True)
+        return None if upper is NEVER else Ending(upper, 1.0, longest, longest)
+
+    def _way(self, at: int, rest: list[float], admit: Admit, ends: Admit) -> Callable[[], list[Step]]:
+        def to_come(edge: Edge) -> float | None:
+            if not admit(edge.step) or (edge.to == END and not ends(edge.step)):
+                return None
+            return self.fewest_of(edge.step) + (0.0 if edge.to == END else rest[edge.to])
+
+        return lambda: descend(self.space, at, to_come)
+
+    # -- playing -------------------------------------------------------------------------------------------------------
+
+    def _perform(self, way: list[Step], *, longest: bool = False, halting: State | None = None) -> Play:
+        stage = Stage(self.path, self.shape, self.space.begins)
+        for step in way:
+            stage.end(step, self._performed(step, longest))
+        if halting is not None:
+            node, place = max(self.system.halting(halting), key=lambda turn: self._halted(*turn)[0])
+            stage.end(
+                Step(node, place, "failure", over="failed"), self._performed(Step(node, place, "failure"), longest)
+            )
+        return stage.play()
+
+    def _halted(self, node: int, place: int) -> Amounts:
+        at = self._attempts.get((node, place))
+        return self.measures.nothing if at is None else self._fatal(at)
+
+    def _performed(self, step: Step, longest: bool) -> list[Play] | dict[str, Any]:
+        """What the turn does that *step* ends: the child runs it takes, or its outputs."""
+        at = self._attempts.get((step.node, step.place))
+        if at is None:
+            if step.how == "answer":
+                return self.answers[step.node, step.place][step.answer].outputs
+            return {} if step.how == "failure" else {"decision": step.how}
+        if step.how == "failure":
+            ways = at.fatal()
+            way = max(ways, key=lambda w: sum(e.most[0] for e in w)) if longest else ways[0]
+            return [ending.longest() for ending in way]
+        said: _Said = self.answers[step.node, step.place][step.answer].child
+        last = said.ending.longest() if longest else said.ending.shortest()
+        if said.text is not None:
+            last = last.saying(said.text)
+        return [*([ending.longest() for ending in at.before()] if longest else []), last]
+
+
+class _Back:
+    """Finds the way from the start to a state by what each state took to reach."""
+
+    def __init__(self, space: Space, to: list[float], weigh: Callable[[Step], float]) -> None:
+        self._space, self._to, self._weigh = space, to, weigh
+        self._before: dict[int, tuple[int, Step]] | None = None
+
+    def way(self, state: int) -> list[Step]:
+        """A way of the fewest turns to *state*."""
+        if self._before is None:
+            self._before = self._find()
+        way: list[Step] = []
+        while state != self._space.first:
+            state, step = self._before[state]
+            way.append(step)
+        return way[::-1]
+
+    def _find(self) -> dict[int, tuple[int, Step]]:
+        before: dict[int, tuple[int, Step]] = {}
+        for state in range(len(self._space.edges) - 1, -1, -1):
+            if self._to[state] == float("inf"):
+                continue
+            for step, to in self._space.edges[state]:
+                if to == END or to in before or not answered(step):
+                    continue
+                if self._to[state] + self._weigh(step) == self._to[to]:
+                    before[to] = state, step
+        return before
+
+
+def answered(step: Step) -> bool:
+    """Whether the turn that *step* ends was answered, and did not fail."""
+    return step.how != "failure"
+
+
+def _never(state: State) -> Amounts:
+    return NEVER
+
+
+def _ends_with(result: Result) -> Admit:
+    return lambda step: step.over == "completed" and step.result == result

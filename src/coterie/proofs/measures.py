@@ -1,0 +1,99 @@
+"""What is counted: turns in total, turns of each agent, and dollars when prices are given."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from coterie.planning.on_max import ON_MAX
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.proofs.exploring import Amounts
+
+
+class Prices(Struct, frozen=True, kw_only=True):
+    """What a turn costs, in dollars.
+
+    Attributes:
+        turn: A turn of any agent that has no price of its own.
+        agents: By agent, `node/agent` in the topology that answers at a node.
+    """
+
+    turn: float = 0.0
+    agents: dict[str, float] = {}
+
+    def of(self, path: str) -> float:
+        """What a turn of the agent at *path* costs."""
+        return self.agents.get(path, self.turn)
+
+
+class Measures:
+    """The measures of one proof, in a fixed order: total, each agent, and with prices cost and cost with all retries.
+
+    Attributes:
+        paths: Every agent that may be asked, `node/agent` in the topology that answers at a node.
+        size: How many measures there are.
+    """
+
+    def __init__(self, plan: Plan, prices: Prices | None = None) -> None:
+        self.paths = list(dict.fromkeys(asked_paths(plan)))
+        self._prices = prices
+        self.size = 1 + len(self.paths) + (2 if prices is not None else 0)
+        self._place = {path: n for n, path in enumerate(self.paths, 1)}
+        self.nothing: Amounts = (0.0,) * self.size
+
+    def turn(self, path: str, agent: AgentPlan) -> Amounts:
+        """What one turn of *agent* counts; a topology's own turn counts nothing, those of its child run do."""
+        if agent.child is not None:
+            return self.nothing
+        amounts = [0.0] * self.size
+        amounts[0] = 1.0
+        amounts[self._place[path]] = 1.0
+        if self._prices is not None:
+            price = self._prices.of(path)
+            amounts[-2:] = [price, price * attempts(agent)]
+        return tuple(amounts)
+
+
+def attempts(agent: AgentPlan) -> int:
+    """How many attempts one turn of *agent* can take, those not counted that fail for a passing cause.
+
+    `retry` further ones after failures, and after replies that do not hold the declared outputs at least one more.
+    """
+    asked_again = max(1, agent.retry) if any(wanted.declared for wanted in agent.outputs) else 0
+    return 1 + agent.retry + asked_again
+
+
+def asked_paths(plan: Plan, above: str = "") -> Iterator[str]:
+    """Every agent that a run of *plan* may ask for itself, in the order of the flow, fallbacks behind."""
+    flow = plan.coordination
+    if flow is None:
+        return
+    names = list(dict.fromkeys(flow.mentions))
+    for name in names:
+        agent = plan.agents.get(name) or AgentPlan(name=name)
+        if agent.on_fail == "fallback" and agent.fallback not in names:
+            names.append(agent.fallback)
+    for name in names:
+        child = plan.agents[name].child if name in plan.agents else None
+        if child is None:
+            yield above + name
+        else:
+            yield from asked_paths(child, f"{above}{name}/")
+    for group in flow.groups:
+        if group.on_max == "human":
+            yield above + ON_MAX + group.source
+
+
+def plus(*many: Amounts) -> Amounts:
+    """The sum, measure by measure."""
+    return tuple(map(sum, zip(*many, strict=True)))
+
+
+def times(n: int, amounts: Amounts) -> Amounts:
+    """*amounts*, *n* times."""
+    return tuple([n * amount for amount in amounts])
+
+
+def larger(*many: Amounts) -> Amounts:
+    """The larger, measure by measure; those that are empty do not count."""
+    some = [amounts for amounts in many if amounts]
+    return tuple(map(max, *some)) if len(some) > 1 else (some[0] if some else ())

@@ -1,0 +1,106 @@
+"""Of turns that cannot influence each other, in which order they end does not matter: one order is enough.
+
+A running turn may be played first, and alone, when nothing that can happen while it runs touches what its end touches:
+no mark by a loop arrow, no condition, no counter, no agent in common, and no failure that ends the run. What they
+both mark is a join that waits for both. Then every run is, but for the order of such steps, a run that plays it first:
+the same turns, the same arrows, the same end. (A persistent set of one, in the words of model checking.)
+"""
+
+from coterie.proofs.shape import FlowShape
+from coterie.proofs.state import State, bits
+from coterie.proofs.system import FlowSystem
+
+
+class Order:
+    """Chooses whose turn may be taken to end first."""
+
+    def __init__(self, system: FlowSystem) -> None:
+        self._shape = shape = system.shape
+        self._chosen: dict[tuple[int, int, tuple[int, ...]], int | None] = {}
+        self._facts = [_Facts(shape, node) for node in range(len(shape.names))]
+        self._blocks = [
+            sum(1 << other for other in range(len(shape.names)) if shape.upstream[other] >> node & 1)
+            for node in range(len(shape.names))
+        ]
+        self._is_off = any(group.on_max == "human" for group in shape.groups)  # rounds without end: no order is first
+
+    def first(self, state: State) -> list[int] | None:
+        """The node whose turn may be taken to end first in *state*, or None: any order may matter."""
+        if self._is_off:
+            return None
+        waiting = tuple(node for node, _ in state.postponed)
+        key = state.running, state.marked, waiting
+        if key not in self._chosen:
+            candidates = [node for node in bits(state.running) if node not in waiting]
+            free = (node for node in candidates if self._is_free(node, state))
+            self._chosen[key] = next(free, None) if len(candidates) > 1 else None
+        node = self._chosen[key]
+        return None if node is None else [node]
+
+    def _is_free(self, node: int, state: State) -> bool:
+        """Whether nothing that may happen while *node* runs touches what the end of its turn touches."""
+        mine, blocks = self._facts[node], self._blocks[node]
+        if mine.fails:
+            return False
+        meanwhile = self._meanwhile(node, state)
+        if (mine.targets | 1 << node) & meanwhile:
+            return False
+        my_reach = mine.targets | blocks  # what my end marks or lets start
+        my_starts = mine.agents.union(*(self._facts[n].agents for n in bits(my_reach)))
+        for other in bits(meanwhile):
+            theirs = self._facts[other]
+            their_reach = theirs.targets | self._blocks[other]
+            if theirs.fails or theirs.loops & (my_reach | 1 << node) or mine.loops & (their_reach | 1 << other):
+                return False
+            if mine.reads & theirs.writes or theirs.reads & mine.writes:
+                return False
+            their_starts = theirs.agents.union(*(self._facts[n].agents for n in bits(their_reach)))
+            if not (mine.scopes | mine.fallbacks).isdisjoint(their_starts):
+                return False
+            if not (theirs.scopes | theirs.fallbacks).isdisjoint(my_starts):
+                return False
+        return True
+
+    def _meanwhile(self, node: int, state: State) -> int:
+        """The nodes whose turn may end before that of *node*: those that run, and all that may start without it."""
+        free = ~self._blocks[node]
+        found = state.running & ~(1 << node) | state.marked & free
+        front = bits(found)
+        while front:
+            new = self._facts[front.pop()].targets & ~found & free
+            found |= new
+            front += bits(new)
+        return found
+
+
+class _Facts:
+    """What the end of a node's turn, or its start, may touch.
+
+    Attributes:
+        targets: The nodes that its arrows mark.
+        loops: Those of them that a loop arrow marks.
+        reads: The conditions that its groups read.
+        writes: The conditions that its outputs decide.
+        agents: Who may be asked at it.
+        fallbacks: Those of them that are not the node's own.
+        scopes: Whose starts make its counters new.
+        fails: Whether its end can fail the run, whoever answers.
+    """
+
+    def __init__(self, shape: FlowShape, node: int) -> None:
+        name, groups = shape.names[node], [(i, shape.groups[i]) for i in shape.out[node]]
+        self.targets = self.loops = self.reads = 0
+        for i, _ in groups:
+            for target in shape.targets[i]:
+                self.targets |= 1 << target
+                if shape.graph.is_loop(i, shape.names[target]):
+                    self.loops |= 1 << target
+            if shape.condition_of[i] >= 0:
+                self.reads |= 1 << shape.condition_of[i]
+        self.writes = shape.own[node]
+        self.agents = frozenset(shape.chains[node])
+        self.fallbacks = self.agents - {name}
+        phases = shape.agent(name).phase if any(group.per == "phase" for _, group in groups) else None
+        members = {n for n in shape.names if phases is not None and shape.agent(n).phase == phases}
+        self.scopes = frozenset({group.per for _, group in groups if group.per not in ("run", "phase")} | members)
+        self.fails = any(group.on_max == "fail" for _, group in groups)

@@ -1,0 +1,304 @@
+"""A flow as a finite transition system: every state a run can be in, as far as its future depends on it.
+
+The rules are those of `coterie.engines.flow`; a property test holds the two together, step by step. What differs is the
+state. Of outputs only the truth of the conditions that read them is kept, of counters only what they still allow, and
+of both nothing that no node still to come looks at. So states that have the same future are one state, the parts of a
+flow that follow each other add up instead of multiplying, and with every loop bounded the system has no cycle.
+
+One step is the end of one turn, whichever of the running ones comes next. That suffices: an engine hears one record at
+a time, and a rehearsal can bring about every order by how long turns take.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+from coterie.proofs.domains import MISSING
+from coterie.proofs.shape import FlowShape
+from coterie.proofs.state import HUMAN, Answer, Gave, Started, State, Step, bits
+
+
+class FlowSystem:
+    """The states of a flow and the steps between them.
+
+    Args:
+        answers: What can be answered at each node, by node and place in its chain.
+        fails: The places at which a turn can fail at all.
+        observed: Whether a parent looks at the outputs of the last nodes.
+    """
+
+    def __init__(
+        self,
+        shape: FlowShape,
+        answers: Mapping[tuple[int, int], Sequence[Answer]],
+        fails: Mapping[tuple[int, int], bool],
+        *,
+        observed: bool = False,
+    ) -> None:
+        self.shape, self.answers, self.fails, self.observed = shape, answers, fails, observed
+        bounded = [i for i, group in enumerate(shape.groups) if group.max is not None]
+        self._slot = {i: n for n, i in enumerate(bounded)}
+        self._max = [shape.groups[i].max or 0 for i in bounded]
+        self._nodes = {name: rank for rank, name in enumerate(shape.names)}
+        self._phase = [shape.agent(name).phase for name in shape.names]
+        self._resets: dict[str, list[int]] = {}  # agent -> slots that its start makes new
+        self._phase_resets: dict[float, list[int]] = {}
+        for i in bounded:
+            group = shape.groups[i]
+            if group.per == "phase":
+                phase = self._phase[self._nodes[group.source]]
+                if phase is not None:
+                    self._phase_resets.setdefault(phase, []).append(self._slot[i])
+            elif group.per != "run":
+                self._resets.setdefault(group.per, []).append(self._slot[i])
+        self._loop_groups = {i for i in range(len(shape.groups)) if shape.graph.is_loop_group(i)}
+        self._alive: dict[int, tuple[int, int, int, int]] = {}
+
+    def start(self) -> tuple[tuple[Started, ...], State]:
+        """The turns that a run begins with, and its first state."""
+        shape = self.shape
+        draft = _Draft(State(fired=(0,) * len(self._max), gave=(None,) * (len(shape.names) * self.observed)))
+        for name in shape.entries:
+            draft.marked |= 1 << self._nodes[name]
+        started = self._go_on(draft)
+        return started, self._frozen(draft)
+
+    def steps(self, state: State, of: Iterable[int] | None = None) -> Iterator[tuple[Step, State]]:
+        """Every step from *state*; with *of* only those of these running nodes."""
+        turns = {node: (place, spent) for node, place, spent in state.turns}
+        waiting = {node for node, _ in state.postponed}
+        for node in bits(state.running) if of is None else of:
+            if node in waiting:
+                continue
+            place, spent = turns.get(node, (0, ()))
+            if spent:
+                for way in ("forward", "end", "again"):
+                    yield self._decided(state, node, spent, way)
+                continue
+            for n, answer in enumerate(self.answers[node, place]):
+                yield self._answered(state, node, place, n, answer)
+            if self.fails[node, place] and (policy := self.shape.policy(node, place)) != "halt":
+                yield self._failed(state, node, place, policy)
+
+    def halting(self, state: State) -> Iterator[tuple[int, int]]:
+        """The running turns whose failure would end the run, each by its node and its place in the chain."""
+        turns = {node: place for node, place, _ in state.turns}
+        waiting = {node for node, _ in state.postponed}
+        for node in bits(state.running):
+            place = turns.get(node, 0)
+            if node in waiting or self.shape.policy(node, place) != "halt":
+                continue
+            if place == HUMAN or self.fails[node, place]:
+                yield node, place
+
+    # -- the end of a turn -------------------------------------------------------------------------------------------
+
+    def _answered(self, state: State, node: int, place: int, n: int, answer: Answer) -> tuple[Step, State]:
+        draft = self._ended(state, node)
+        draft.truth = draft.truth & ~self.shape.own[node] | answer.holds
+        draft.known |= 1 << node
+        if self.observed:
+            draft.gave[node] = answer.gave
+            draft.ends |= 1 << len(self.shape.names)
+        return self._judge(draft, Step(node, place, "answer", n))
+
+    def _failed(self, state: State, node: int, place: int, policy: str) -> tuple[Step, State]:
+        draft, step = self._ended(state, node), Step(node, place, "failure")
+        if policy == "skip":
+            return self._settle(draft, step, (), "failed")
+        if policy == "continue":
+            return self._judge(draft, step)
+        draft.postponed.append((node, place + 1))
+        return self._close(draft, step)
+
+    def _decided(self, state: State, node: int, spent: tuple[int, ...], way: str) -> tuple[Step, State]:
+        draft, step = self._ended(state, node), Step(node, HUMAN, way)
+        if way == "again":
+            return self._settle(draft, step, spent)
+        return self._at_max(draft, step._replace(exhausted=spent), way)
+
+    def _ended(self, state: State, node: int) -> "_Draft":
+        draft = _Draft(state)
+        if state.turns:
+            draft.turns = [turn for turn in state.turns if turn[0] != node]
+        return draft
+
+    def _judge(self, draft: "_Draft", step: Step) -> tuple[Step, State]:
+        held: list[int] = []
+        holding = unknown = 0
+        for i in self.shape.out[step.node]:
+            place = self.shape.condition_of[i]
+            if place < 0:
+                held.append(i)
+            elif draft.truth >> place & 1:
+                held.append(i)
+                holding |= 1 << place
+            elif not self._is_known(draft, self.shape.conditions[place].agent):
+                unknown |= 1 << place
+        step = step._replace(held=holding, unknown=unknown)
+        fire = [i for i in held if not self._is_spent(draft, i)]
+        if fire or not held:
+            return self._settle(draft, step, fire)
+        return self._at_max(draft, step._replace(exhausted=tuple(held)), self.shape.groups[held[0]].on_max)
+
+    def _at_max(self, draft: "_Draft", step: Step, way: str) -> tuple[Step, State]:
+        node = step.node
+        if way == "human":
+            draft.turns.append((node, HUMAN, step.exhausted))
+            asked = Started(node, HUMAN)
+            self._start_agent(draft, self.shape.asked(node, HUMAN))
+            return self._close(draft, step, (asked,))
+        if way == "end":
+            return self._settle(draft, step, (), "end")
+        if way == "fail":
+            return step._replace(over="failed"), State()
+        forward = [i for i in self.shape.out[node] if i not in self._loop_groups and not self._is_spent(draft, i)]
+        return self._settle(draft, step._replace(forced=bool(forward)), forward[:1], "exhausted")
+
+    def _settle(self, draft: "_Draft", step: Step, fire: Sequence[int], reason: str = "no_match") -> tuple[Step, State]:
+        node = step.node
+        for i in fire:
+            if (slot := self._slot.get(i)) is not None:
+                draft.fired[slot] = min(draft.fired[slot] + 1, self._max[slot])
+            for target in self.shape.targets[i]:
+                draft.marked |= 1 << target
+                draft.arrows |= self.shape.arrow_bit[i, target]
+        if self.observed:
+            draft.ends = draft.ends & ~(1 << node) if fire else draft.ends | 1 << node
+        draft.running &= ~(1 << node)
+        ended = "" if fire or not self.shape.out[node] else reason
+        return self._close(draft, step._replace(fired=tuple(fire), ended=ended))
+
+    def _close(self, draft: "_Draft", step: Step, started: tuple[Started, ...] = ()) -> tuple[Step, State]:
+        started += self._go_on(draft)
+        if draft.running:
+            return step._replace(started=started), self._frozen(draft)
+        return step._replace(over="completed", result=self._result(draft) if self.observed else None), State()
+
+    def _result(self, draft: "_Draft") -> Gave | None:
+        """What the outputs of the last nodes together mean to the parent; None: nobody said a word.
+
+        As a run puts them together: those of the nodes that rank higher come later and count.
+        """
+        if not draft.ends >> len(self.shape.names):
+            return None
+        merged: list[Hashable] = []
+        for node in bits(draft.ends & ~(1 << len(self.shape.names))):
+            for n, meaning in enumerate(draft.gave[node] or ()):
+                if n == len(merged):
+                    merged.append(meaning)
+                elif meaning is not MISSING:
+                    merged[n] = meaning
+        return tuple(merged)
+
+    # -- what starts ---------------------------------------------------------------------------------------------------
+
+    def _go_on(self, draft: "_Draft") -> tuple[Started, ...]:
+        if not draft.marked and not draft.postponed:
+            return ()
+        started: list[Started] = []
+        busy = self._busy(draft)
+        postponed, draft.postponed = draft.postponed, []
+        for node, place in postponed:
+            agent = self.shape.asked(node, place)
+            if agent in busy:
+                draft.postponed.append((node, place))
+                continue
+            draft.turns.append((node, place, ()))
+            busy.add(agent)
+            self._start_agent(draft, agent)
+            started.append(Started(node, place))
+        for node in bits(draft.marked):
+            bit = 1 << node
+            in_flight = draft.running | draft.marked & (bit - 1)
+            if self.shape.upstream[node] & in_flight or draft.running & bit or self.shape.names[node] in busy:
+                continue
+            arrows = draft.arrows & self.shape.into[node]
+            draft.marked ^= bit
+            draft.arrows ^= arrows
+            draft.running |= bit
+            self._enter(draft, node, arrows)
+            self._start_agent(draft, self.shape.names[node])
+            started.append(Started(node, 0, arrows))
+        return tuple(started)
+
+    def _busy(self, draft: "_Draft") -> set[str]:
+        """The agents that run: fallbacks; of nodes only those matter whose own turn could be in a fallback's way."""
+        busy = {self.shape.asked(node, place) for node, place, _ in draft.turns}
+        if draft.postponed:
+            elsewhere = {node for node, _, _ in draft.turns} | {node for node, _ in draft.postponed}
+            busy.update(self.shape.names[node] for node in bits(draft.running) if node not in elsewhere)
+        return busy
+
+    def _enter(self, draft: "_Draft", node: int, arrows: int) -> None:
+        phase = self._phase[node]
+        slots = self._phase_resets.get(phase, ()) if phase is not None else ()
+        if slots and any(self._phase[source] != phase for source in self.shape.sources(arrows)):
+            for slot in slots:
+                draft.fired[slot] = 0
+
+    def _start_agent(self, draft: "_Draft", agent: str) -> None:
+        for slot in self._resets.get(agent, ()):
+            draft.fired[slot] = 0
+
+    def _is_spent(self, draft: "_Draft", i: int) -> bool:
+        slot = self._slot.get(i)
+        return slot is not None and draft.fired[slot] >= self._max[slot]
+
+    def _is_known(self, draft: "_Draft", agent: str) -> bool:
+        node = self._nodes.get(agent)
+        return node is not None and bool(draft.known >> node & 1)
+
+    # -- what of it matters --------------------------------------------------------------------------------------------
+
+    def _frozen(self, draft: "_Draft") -> State:
+        """The state that *draft* is, without what nothing to come looks at."""
+        in_flight = draft.running | draft.marked
+        kept = self._alive.get(in_flight)
+        if kept is None:
+            kept = self._alive[in_flight] = self._looked_at(in_flight)
+        truth, known, slots, alive = kept
+        fired = tuple([n if slots >> slot & 1 else 0 for slot, n in enumerate(draft.fired)])
+        gave: tuple[Gave | None, ...] = ()
+        if self.observed:
+            wanted = alive | draft.ends
+            gave = tuple([each if wanted >> node & 1 else None for node, each in enumerate(draft.gave)])
+        return State(
+            draft.running,
+            draft.marked,
+            draft.arrows,
+            fired,
+            draft.truth & truth,
+            draft.known & known,
+            tuple(sorted(draft.turns)),
+            tuple(draft.postponed),
+            gave,
+            draft.ends,
+        )
+
+    def _looked_at(self, in_flight: int) -> tuple[int, int, int, int]:
+        """What is still looked at by what is in flight and what follows: conditions, agents, counters; and by whom."""
+        shape = self.shape
+        alive = truth = known = slots = 0
+        for node in bits(in_flight):
+            alive |= shape.reach[node]
+        for node in bits(alive):
+            judged_anew = "continue" not in shape.policies[node]  # then its own outputs are always fresh
+            for i in shape.out[node]:
+                if (slot := self._slot.get(i)) is not None:
+                    slots |= 1 << slot
+                place = shape.condition_of[i]
+                if place >= 0 and not (judged_anew and shape.own[node] >> place & 1):
+                    truth |= 1 << place
+                    known |= 1 << self._nodes.get(shape.conditions[place].agent, len(self._nodes))
+        return truth, known, slots, alive
+
+
+class _Draft:
+    """A state being changed."""
+
+    __slots__ = ("arrows", "ends", "fired", "gave", "known", "marked", "postponed", "running", "truth", "turns")
+
+    def __init__(self, state: State) -> None:
+        self.running, self.marked, self.arrows = state.running, state.marked, state.arrows
+        self.fired, self.truth, self.known = list(state.fired), state.truth, state.known
+        self.turns, self.postponed = list(state.turns), list(state.postponed)
+        self.gave, self.ends = list(state.gave), state.ends

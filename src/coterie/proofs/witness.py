@@ -1,0 +1,191 @@
+"""A way through a flow, made into a rehearsal script: who says what, and how long it takes where order matters.
+
+The rehearsal runs turns side by side, one second each. Where a way wants a turn to end later than that, its entry says
+so; a way that a rehearsal takes by itself needs no times.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.proofs.shape import FlowShape
+from coterie.proofs.state import Started, Step
+
+Script = dict[str, list[dict[str, Any]]]
+"""By agent, `node/agent` in the topology that answers at a node, what it does at each attempt."""
+
+FAILS = {"fail": "it fails"}
+
+
+class Part(Struct, frozen=True):
+    """One turn of an agent in a play.
+
+    Attributes:
+        entries: What it does at each attempt; all but the last take no time.
+        begin: When it starts, in seconds from the start of the play.
+        length: How long it takes.
+        limit: The time-out of its agent.
+        ends: Whether it ends: what runs when a run fails does not.
+    """
+
+    path: str
+    entries: tuple[dict[str, Any], ...]
+    begin: float
+    length: float
+    limit: float | None = None
+    ends: bool = True
+
+
+class Play(Struct, frozen=True):
+    """What happens in a run, turn by turn, and when.
+
+    Attributes:
+        parts: In the order in which the turns end.
+        length: How long it takes in all.
+    """
+
+    parts: tuple[Part, ...] = ()
+    length: float = 0.0
+
+    def script(self) -> Script:
+        """The script by which a rehearsal does the same. What it would do anyway is left out."""
+        unit = self._unit()
+        entries: Script = {}
+        for part in sorted(self.parts, key=lambda part: part.begin):
+            *failed, last = part.entries
+            took = {} if unit == 1 and part.length == 1 else {"seconds": part.length * unit}
+            entries.setdefault(part.path, []).extend([*({**entry, "seconds": 0} for entry in failed), {**last, **took}])
+        return {path: shortened for path, each in entries.items() if (shortened := _shortened(each)) != [{}]}
+
+    def saying(self, outputs: Mapping[str, Any]) -> "Play":
+        """The same with last words that hold *outputs*, for a parent that looks for them in the text."""
+        ended = [n for n, part in enumerate(self.parts) if part.ends and "fail" not in part.entries[-1]]
+        if not ended or not outputs:
+            return self
+        parts = list(self.parts)
+        last = parts[ended[-1]]
+        text = "\n".join(f"{name}: {_written(value)}" for name, value in outputs.items())
+        said = {"outputs": {}, **last.entries[-1], "text": text}
+        parts[ended[-1]] = replace(last, entries=(*last.entries[:-1], said))
+        return replace(self, parts=tuple(parts))
+
+    def later(self, seconds: float) -> "Play":
+        """The same, begun *seconds* later."""
+        return replace(self, parts=tuple(replace(part, begin=part.begin + seconds) for part in self.parts))
+
+    def stretched(self, seconds: float) -> "Play":
+        """The same with *seconds* more in all: its last turn takes longer, and so does what it cuts off."""
+        if not self.parts or not seconds:
+            return self
+        last = max((n for n, part in enumerate(self.parts) if part.ends), default=0)
+        parts = tuple(
+            replace(part, length=part.length + seconds) if n == last or not part.ends else part
+            for n, part in enumerate(self.parts)
+        )
+        return Play(parts, self.length + seconds)
+
+    def _unit(self) -> float:
+        """Seconds for one unit of time: 1, or so little that no turn reaches its agent's time-out."""
+        unit = 1.0
+        for part in self.parts:
+            while part.limit is not None and part.limit > 0 and part.length * unit >= part.limit:
+                unit /= 10
+        return unit
+
+
+class Stage:
+    """Puts the turns of one run on a clock, so that they end in a given order.
+
+    Args:
+        path: What stands before the names of its agents.
+        begins: The turns it begins with.
+    """
+
+    def __init__(self, path: str, shape: FlowShape, begins: Sequence[Started]) -> None:
+        self._path, self._shape = path, shape
+        self._parts: list[Part] = []
+        self._now = 0.0
+        self._last = -1  # the place of the last turn that ended, in start order
+        self._count = 0
+        self._running: dict[int, tuple[int, float, Started]] = {}  # node -> place in start order, begin, turn
+        self._exact = not any(agent.child is not None for agent in shape.agents.values())
+        self._start(begins)
+
+    def end(self, step: Step, does: "list[Play] | dict[str, Any]") -> None:
+        """End the turn that *step* ends; *does* holds its outputs, or the child runs that answer it."""
+        order, begin, turn = self._running.pop(step.node)
+        agent = self._shape.agent(self._shape.asked(turn.node, turn.place))
+        least = sum(play.length for play in does) if isinstance(does, list) else 1.0
+        # Of turns that end together the one that started first counts first; child runs are no such simple matter.
+        soonest = self._now if self._exact and order > self._last else self._now + 1.0
+        end = max(begin + least, soonest) if self._last >= 0 else begin + least
+        if isinstance(does, list):
+            self._add_runs(does, begin, end)
+        else:
+            self._add(agent, step, does, begin, end - begin)
+        self._now, self._last = end, order
+        if step.over == "failed":
+            for _, began, left in self._running.values():
+                self._cut_off(left, began)
+            self._running.clear()
+        self._start(step.started)
+
+    def play(self) -> Play:
+        """All of it."""
+        return Play(tuple(self._parts), self._now)
+
+    def _start(self, started: Sequence[Started]) -> None:
+        for turn in started:
+            self._running[turn.node] = self._count, self._now, turn
+            self._count += 1
+
+    def _add(self, agent: AgentPlan, step: Step, outputs: dict[str, Any], begin: float, length: float) -> None:
+        entries: tuple[dict[str, Any], ...] = ({"outputs": outputs} if outputs else {},)
+        if step.how == "failure":
+            entries = (FAILS,) * (agent.retry + 1)
+        self._parts.append(Part(self._path + agent.name, entries, begin, length, agent.timeout))
+
+    def _add_runs(self, plays: Sequence[Play], begin: float, end: float) -> None:
+        *before, last = plays
+        for play in before:
+            self._parts += play.later(begin).parts
+            begin += play.length
+        self._parts += last.later(begin).stretched(end - begin - last.length).parts
+
+    def _cut_off(self, turn: Started, begin: float) -> None:
+        """Have *turn*, begun at *begin*, go on beyond now."""
+        agent = self._shape.agent(self._shape.asked(turn.node, turn.place))
+        for path, limit in _first_asked(agent, self._path):
+            self._parts.append(Part(path, ({},), begin, self._now - begin + 2.0, limit, ends=False))
+
+
+def _first_asked(agent: AgentPlan, path: str) -> Iterator[tuple[str, float | None]]:
+    """Whoever is asked first when *agent* is: itself, or the entries of its flow."""
+    if agent.child is None:
+        yield path + agent.name, agent.timeout
+        return
+    for first in _entries(agent.child):
+        yield from _first_asked(first, f"{path}{agent.name}/")
+
+
+def _entries(plan: Plan) -> list[AgentPlan]:
+    if plan.coordination is None:
+        return []
+    shape = FlowShape(plan.coordination, plan.agents)
+    return [shape.agent(name) for name in shape.entries]
+
+
+def _shortened(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without those at the end that repeat the one before: the last entry repeats by itself."""
+    while len(entries) > 1 and entries[-1] == entries[-2]:
+        entries = entries[:-1]
+    return entries
+
+
+def _written(value: Any) -> str:
+    import json
+
+    return json.dumps(value)

@@ -1,0 +1,74 @@
+"""Random flows for proofs: every kind of bound, scope, phase, policy and condition, and loops that end."""
+
+import random
+
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
+from coterie.topology.conditions import Condition, Operator
+from coterie.topology.loops import unbounded
+from coterie.topology.model import ArrowGroup, Flow
+
+VALUES = ("x", "y")
+
+
+def proof_plan(seed: int, most: int = 7) -> Plan:
+    """A flow of 2 to *most* nodes that ends whatever its agents answer."""
+    dice = random.Random(f"proof {seed}")
+    while True:
+        plan = _plan(dice, seed, dice.randint(2, most))
+        flow = plan.coordination
+        assert isinstance(flow, FlowPlan)
+        phases = {name: agent.phase for name, agent in plan.agents.items()}
+        if not unbounded(Flow(groups=flow.groups, mentions=flow.mentions), phases):
+            return plan
+
+
+def _plan(dice: random.Random, seed: int, size: int) -> Plan:
+    names = "abcdefg"[:size]
+    groups = [_group(dice, names, source, _later(dice, names, source)) for source in names[:-1]]
+    groups += [_group(dice, names, s, _later(dice, names, s)) for s in names[:-1] if dice.random() < 0.35]
+    for _ in range(dice.choice([0, 0, 1, 1, 1, 2])):
+        source = dice.choice(names)
+        back = [name for name in names if name <= source]
+        targets = tuple(dice.sample(back, min(len(back), dice.choice([1, 1, 1, 2]))))
+        groups.append(_group(dice, names, source, targets, dice.randint(1, 2)))
+    dice.shuffle(groups)
+    mentions = tuple(dict.fromkeys(name for g in groups for name in (g.source, *g.targets)))
+    agents = {name: _agent(dice, name, names) for name in names}
+    return Plan(name=f"proof-{seed}", agents=agents, coordination=FlowPlan(mentions=mentions, groups=tuple(groups)))
+
+
+def _later(dice: random.Random, names: str, source: str) -> tuple[str, ...]:
+    later = [name for name in names if name > source]
+    return tuple(dice.sample(later, min(len(later), dice.choice([1, 1, 1, 2, 3]))))
+
+
+def _group(
+    dice: random.Random, names: str, source: str, targets: tuple[str, ...], bound: int | None = None
+) -> ArrowGroup:
+    when = None
+    if dice.random() < 0.45:
+        reader = dice.choice([source, source, source, *names])
+        op = dice.choice([Operator.EQ, Operator.EQ, Operator.NE])
+        when = Condition(reader, "v", op, dice.choice([*VALUES, *VALUES, "z"]))
+    if bound is None and dice.random() < 0.15:
+        bound = dice.randint(1, 2)
+    return ArrowGroup(
+        source=source,
+        targets=targets,
+        when=when,
+        max=bound,
+        per=dice.choice(["run", "run", "run", "phase", dice.choice(names)]) if bound else "run",
+        on_max=dice.choice(["forward", "forward", "forward", "end", "fail"]),
+    )
+
+
+def _agent(dice: random.Random, name: str, names: str) -> AgentPlan:
+    on_fail = dice.choice(["halt"] * 8 + ["skip", "continue", "fallback"])
+    return AgentPlan(
+        name=name,
+        outputs=dice.choice([(), (Wanted(name="v", type="enum", values=VALUES),)]),
+        retry=dice.choice([0, 0, 1]),
+        on_fail=on_fail,
+        fallback=dice.choice([*names, "spare"]) if on_fail == "fallback" else "",
+        phase=dice.choice([None, None, 1.0, 2.0]),
+    )
