@@ -157,7 +157,7 @@ def test_show_tells_what_has_no_effect(capsys: pytest.CaptureFixture[str]) -> No
         "├─ c (agent, m, no backend chosen)\n"
         "├─ g (gate, true, on a -> c)\n"
         "└─ h (gate, true, behind c)\n"
-        "'batch' is kept and has no effect yet\n"
+        "'per' of 'batch' is kept and has no effect yet\n"
         "'race' on a -> [b, c] is kept and has no effect yet\n"
     )
 

@@ -17,6 +17,7 @@ import pytest
 from coterie.diagnostics import Severity, Span
 from coterie.formats import Source, at, read
 from coterie.topology.conditions import Condition
+from coterie.topology.model import Agent
 
 DATA = Path(__file__).parent.parent / "data" / "at"
 VALID = sorted((DATA / "valid").glob("*.at"))
@@ -113,9 +114,9 @@ def _data(value: Any) -> Any:
         for each in fields(value):
             inner = getattr(value, each.name)
             unsaid = inner is None or inner == each.default or (isinstance(inner, Mapping | tuple) and not inner)
-            if not unsaid and each.name not in ("span", "spans", "file"):
+            if not unsaid and each.name not in ("span", "spans") and not (each.name == "file" and "nodes" in said):
                 said[each.name] = _data(inner)
-        if getattr(value, "tools", None) == ():
+        if isinstance(value, Agent) and value.tools == ():
             said["tools"] = []
         return said
     if isinstance(value, Mapping):

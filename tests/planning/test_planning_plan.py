@@ -5,10 +5,13 @@ from pathlib import Path
 import pytest
 from planned import arrows, found, planned, sayings, team, topology
 
-from coterie.formats.at import nodes
-from coterie.planning import not_executed, notes, plan, plan_or_raise
+from coterie import formats
+from coterie.formats.at.language import LANGUAGE
+from coterie.planning import not_executed, plan, plan_or_raise
 from coterie.planning.plan import Plan, Wanted, from_json, to_json
 from coterie.topology.model import Agent, ArrowGroup, Flow, Topology
+
+DATA = Path(__file__).parent.parent / "data" / "at" / "valid"
 
 
 def test_an_agent_is_planned_with_every_default() -> None:
@@ -125,9 +128,10 @@ def test_what_is_kept_and_not_executed_is_noted() -> None:
     said = not_executed(topology(NOTED))
 
     assert [(each.severity.value, each.code, each.message) for each in said] == [
+        ("note", "not-executed", "'s' of 'memory' is kept and has no effect yet"),
         ("note", "not-executed", "'race' on a -> [b, c] is kept and has no effect yet"),
         ("note", "not-executed", "'wait' on b -> c is kept and has no effect yet"),
-        ("note", "not-executed", "'scale', 'temperature' and 'writes' of agent 'a' are kept and have no effect yet"),
+        ("note", "not-executed", "'writes' and 'scale' of agent 'a' are kept and have no effect yet"),
         ("note", "not-executed", "'checks' of gate 'g' is kept and has no effect yet"),
     ]
 
@@ -157,15 +161,39 @@ def test_what_has_effect_in_part_is_noted_in_that_part() -> None:
     assert [each.span.line for each in said if each.span is not None] == [2, 3, 4, 4, 6]
 
 
-def test_every_field_that_is_kept_is_noted() -> None:
-    """What the reader of `.at` files knows and nothing executes is in the table of notes."""
-    assert notes._FIELDS["agent"] >= nodes._AGENT_KEPT
+def test_what_is_meant_for_models_is_noted_where_none_is_asked() -> None:
+    """A program has no temperature; who is still open may yet be a model."""
+    open_, taken = (
+        "model: m  temperature: 0.2",
+        'temperature: 0.2  seed: 3  extensions { coterie { command: ["true"] } }',
+    )
+    team_ = topology(team("a -> b", a=open_, b=taken))
+    plan_, _ = plan(team_)
+
+    assert [each.message for each in not_executed(team_, plan_)] == [
+        "'temperature' and 'seed' of agent 'b' mean something to models, and its backend is 'command'"
+    ]
+
+
+@pytest.mark.parametrize("file", ["every-field.at", "every-block.at"])
+def test_what_has_no_effect_is_noted(file: str) -> None:
+    """Every field of the notation that is not executed, wherever a file says it."""
+    said = " ".join(each.message for each in not_executed(formats.read(DATA / file).topology or Topology(name="")))
+
+    for block in LANGUAGE:
+        if file == "every-block.at" and block.attribute and not block.executed:
+            assert f"{block.name!r} " in said
+        elif file == "every-field.at" and block.name in ("agent", "orchestrator", "action", "group", "gate"):
+            idle = {field.name for field in block.fields if not field.executed}
+            unsaid = {"execution", "compensates", "retrieval", "produces", "consumes", "output-schema"}
+            unsaid |= {"output-format", "log-level", "join", "kind", "phase"}
+            assert {name for name in idle if repr(name) not in said} <= unsaid
 
 
 def test_a_plan_carries_its_notes() -> None:
     """The blocks that were kept whole among them."""
     assert planned(NOTED).notes[:2] == (
-        "'memory' is kept and has no effect yet",
+        "'s' of 'memory' is kept and has no effect yet",
         "'race' on a -> [b, c] is kept and has no effect yet",
     )
 

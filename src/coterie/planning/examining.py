@@ -29,7 +29,7 @@ def examine(source: "Source", *, backend: str | None = None) -> tuple[Plan | Non
     found = list(source.diagnostics)
     if source.topology is not None and not source.has_errors:
         made, more = plan(source.topology, backend=backend)
-        found += [*map(_for_any_use, more), *not_executed(source.topology)]
+        found += [*map(_for_any_use, more), *not_executed(source.topology, made)]
     return made, tuple(_by_place(dict.fromkeys(replace(one, file=source.file) for one in found)))
 
 

@@ -1,100 +1,157 @@
-"""What a topology says and coterie does not execute yet: kept, shown, and reported here."""
+"""What a topology says and coterie does not act on: read, kept, shown, and reported here.
 
-from collections.abc import Iterator, Mapping
+Which fields have effect is said where the notation is described, in `coterie.formats.at.language`; it is loaded when
+somebody asks, for reading a journal needs no notation.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from coterie.diagnostics import Diagnostic, note
+from coterie.planning.plan import Plan
+from coterie.topology.blocks.base import Block, Entry, said
 from coterie.topology.checks.facts import kind_of, listing, title
-from coterie.topology.model import Action, Agent, AnyNode, Gate, Orchestrator, Topology
+from coterie.topology.model import AnyNode, Topology
 
-# fmt: off
-_FIELDS = {
-    "agent": frozenset({
-        "background", "behavior", "circuit-breaker", "compensates", "consumes", "disallowed-tools", "execution",
-        "extensions", "fallback-chain", "hooks", "input-schema", "isolation", "join", "log-level", "max-tokens",
-        "max-turns", "mcp-servers", "memory", "on-fail", "output-format", "output-schema", "permissions", "produces",
-        "rate-limit", "retrieval", "retry", "sandbox", "scale", "seed", "skills", "skip", "stop", "temperature",
-        "thinking", "thinking-budget", "top-k", "top-p", "variants",
-    }),
-    "orchestrator": frozenset({"delegation", "extensions", "on-fail", "retry"}),
-    "action": frozenset({"extensions", "join", "on-fail", "retry"}),
-    "gate": frozenset({"extensions", "retry"}),
-    "human": frozenset({"extensions"}),
-    "group": frozenset({"extensions", "max-rounds", "speaker-selection", "termination"}),
-}
-# fmt: on
-"""Fields that have a meaning and no effect yet; a field that has none is reported by its reader."""
-_META = ("timeout", "error-handler", "durable")
-"""What `meta` may say of how the team runs; the rest of it only describes."""
+if TYPE_CHECKING:
+    from coterie.formats.at.language import Field
 
 
-def not_executed(topology: Topology) -> list[Diagnostic]:
-    """A note for each thing that is said and has no effect yet; blocks kept whole are noted by the reader."""
-    return [*_in_meta(topology), *_on_interrupt(topology), *_on_arrows(topology), *_on_nodes(topology)]
+def not_executed(topology: Topology, plan: Plan | None = None) -> list[Diagnostic]:
+    """A note for each block, node and arrow that says something without effect; it names what.
+
+    Args:
+        plan: Tells who thinks: some fields have effect where a model is asked, and elsewhere none.
+    """
+    return [
+        *_in_meta(topology),
+        *_in_blocks(topology),
+        *_on_interrupt(topology),
+        *_on_arrows(topology),
+        *_on_nodes(topology),
+        *(_for_models(topology, plan) if plan is not None else ()),
+    ]
 
 
 def sentences(topology: Topology) -> tuple[str, ...]:
     """All that has no effect yet, one sentence each."""
-    blocks = [f"{f'{kept.kind} {kept.name}'.strip()!r} is kept and has no effect yet" for kept in topology.kept]
-    return tuple(dict.fromkeys([*blocks, *(found.message for found in not_executed(topology))]))
+    unknown = [_idle([], repr(f"{kept.kind} {kept.name}".strip())) for kept in topology.kept]
+    return tuple(dict.fromkeys([*unknown, *(found.message for found in not_executed(topology))]))
 
 
 def _in_meta(topology: Topology) -> Iterator[Diagnostic]:
-    if names := [name for name in _META if name in topology.meta]:
-        verb = "is" if len(names) == 1 else "are"
-        message = f"{listing(names)} of 'meta' {verb} kept and {_has(verb)} no effect yet"
-        yield note("not-executed", message, topology.spans.get("meta"))
+    from coterie.formats.at.language import BLOCKS
+
+    if names := [field.name for field in BLOCKS["meta"].fields if not field.executed and field.name in topology.meta]:
+        span = topology.spans.get(f"meta.{names[0]}") or topology.spans.get("meta")
+        yield note("not-executed", _idle(names, "'meta'"), span)
+
+
+def _in_blocks(topology: Topology) -> Iterator[Diagnostic]:
+    """The blocks beside the nodes; those that the notation does not know were reported when they were read."""
+    from coterie.formats.at.language import LANGUAGE
+
+    for block in LANGUAGE:
+        value = getattr(topology, block.attribute, None) if block.attribute else None
+        idle = {field.name for field in block.fields if not field.executed}
+        if not value or (block.executed and not idle) or block.name in ("meta", "roles"):
+            continue
+        names = _names(value) if not block.executed else [name for name in _names(value) if name in idle]
+        if names or not block.executed:
+            yield note("not-executed", _idle(names, repr(block.name)), topology.spans.get(block.name))
+    for kept in topology.kept:
+        if kept.kind == "extensions":
+            yield note("not-executed", _idle([], repr(f"extensions {kept.name}")), kept.span)
+
+
+def _names(value: Any) -> list[str]:
+    """What a block says, in the words of the file: its fields, or the names of its entries."""
+    if isinstance(value, tuple):
+        return [entry.name for entry in value]
+    names = []
+    for name in said(value):
+        inner: Any = getattr(value, name.replace("-", "_"), ())
+        entries = [each.name for each in inner if isinstance(each, Entry)] if isinstance(inner, tuple) else []
+        names += entries or [name]
+    return names
 
 
 def _on_interrupt(topology: Topology) -> Iterator[Diagnostic]:
     """No backend can take up again what a crash cut off, so `resume` and `adopt` are a wish."""
-    for owner, said in [("the topology", topology), *((title(node), node) for node in topology.nodes)]:
-        policy = said.extension.get("on-interrupt")
+    for owner, said_by in [("the topology", topology), *((title(node), node) for node in topology.nodes)]:
+        policy = said_by.extension.get("on-interrupt")
         if policy in ("resume", "adopt"):
             message = f"'on-interrupt: {policy}' of {owner} counts as 'retry': no backend can do more yet"
-            yield note("not-executed", message, said.spans.get("extension.on-interrupt") or said.span)
+            yield note("not-executed", message, said_by.spans.get("extension.on-interrupt") or said_by.span)
 
 
 def _on_arrows(topology: Topology) -> Iterator[Diagnostic]:
     seen = set[str]()
-    for group in topology.flow.groups if topology.flow is not None else ():
+    flow = topology.flow
+    for group in flow.groups if flow is not None else ():
         for name in group.kept:
             message = f"{name!r} on {group} is kept and has no effect yet"
             if message not in seen:
                 seen.add(message)
                 yield note("not-executed", message, group.spans.get(name) or group.span)
+    for arrow in flow.errors if flow is not None else ():
+        yield note("not-executed", f"the error arrow {arrow} is kept and has no effect yet", arrow.span)
 
 
 def _on_nodes(topology: Topology) -> Iterator[Diagnostic]:
+    from coterie.formats.at.language import BLOCKS
+
+    idle = {name: [field for field in block.fields if not field.executed] for name, block in BLOCKS.items()}
     for node in topology.nodes:
-        if names := [name for name in node.kept if name in _FIELDS[kind_of(node)]] + _idle(node):
-            words = [word for name in names for word in _words(node, name)]
-            verb = "is" if len(words) == 1 else "are"
-            message = f"{listing(words, limit=len(words))} of {title(node)} {verb} kept and {_has(verb)} no effect yet"
+        if names := [field.name for field in _said(node, idle[kind_of(node)])] + _in_part(node):
+            span = node.spans.get(names[0].partition(".")[0]) or node.span
+            yield note("not-executed", _idle(names, title(node)), span)
+
+
+def _said(node: AnyNode, fields: Sequence["Field"]) -> Iterator["Field"]:
+    """Those of *fields* that *node* says something of."""
+    groups: dict[str, frozenset[str]] = {}
+    for field in fields:
+        if not field.group:
+            if getattr(node, field.target) not in ("", (), None, False):
+                yield field
+            continue
+        if field.group not in groups:
+            group: Block | None = getattr(node, field.group, None)
+            groups[field.group] = frozenset(said(group)) if group is not None else frozenset()
+        if field.name in groups[field.group]:
+            yield field
+
+
+def _in_part(node: AnyNode) -> list[str]:
+    """What has no effect of a field that has."""
+    names = [f"retry.{name}" for name in said(node.retrying)] if node.retrying is not None else []
+    for name, value in node.kept.items():
+        if name == "extensions" and isinstance(value, Mapping):
+            names += [f"extensions.{key}" for key in value]
+        elif name == "on-fail":
+            names.append(name)
+    return names
+
+
+def _for_models(topology: Topology, plan: Plan) -> Iterator[Diagnostic]:
+    from coterie.formats.at.language import BLOCKS
+
+    fields = [field for field in BLOCKS["agent"].fields if field.model_only]
+    for node in topology.nodes:
+        agent = plan.agents.get(node.name)
+        if agent is None or kind_of(node) != "agent" or agent.backend in ("", "model", "scripted"):
+            continue
+        if names := [field.name for field in _said(node, fields)]:
+            verb = "means" if len(names) == 1 else "mean"
+            who = f"backend is {agent.backend!r}"
+            message = f"{listing(names, limit=len(names))} of {title(node)} {verb} something to models, and its {who}"
             yield note("not-executed", message, node.spans.get(names[0]) or node.span)
 
 
-def _words(node: AnyNode, name: str) -> list[str]:
-    """The field *name* in words; of a block that has effect in part, what of it has none."""
-    value = node.kept.get(name)
-    if name in ("retry", "extensions") and isinstance(value, Mapping):
-        return [f"{name}.{key}" for key in value]
-    return [name]
-
-
-def _idle(node: AnyNode) -> list[str]:
-    """The fields of the model itself that nothing acts on."""
-    match node:
-        case Agent(writes=writes) if writes:
-            return ["writes"]
-        case Gate(checks=checks) if checks:
-            return ["checks"]
-        case Action(source=source) if source:
-            return ["source"]
-        case Orchestrator(generates=generates, handles=handles):
-            return [name for name, value in (("generates", generates), ("handles", handles)) if value]
-        case _:
-            return []
-
-
-def _has(verb: str) -> str:
-    return "has" if verb == "is" else "have"
+def _idle(names: Iterable[str], owner: str) -> str:
+    """That *names* of *owner*, or all of it, has no effect."""
+    words = list(names)
+    is_or_are, has = ("is", "has") if len(words) < 2 else ("are", "have")
+    of = f"{listing(words, limit=len(words))} of {owner}" if words else owner
+    return f"{of} {is_or_are} kept and {has} no effect yet"

@@ -4,13 +4,31 @@ No I/O, no asyncio, no defaults resolved: a `Topology` says what the file says, 
 settings and precedence is decided in `coterie.planning`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.diagnostics import Span
 from coterie.topology.composition import Import, Included, Interface, Param
 from coterie.topology.conditions import Condition, Scalar
+
+if TYPE_CHECKING:  # each is loaded when a file has such a block: most have few
+    from coterie.topology.blocks.conduct import Conduct, Defaults, Hook, Retry, Sampling
+    from coterie.topology.blocks.data import Artifact, Context, Environment, Schema, Variable
+    from coterie.topology.blocks.memory import Memory
+    from coterie.topology.blocks.operation import (
+        Batch,
+        Checkpoint,
+        Depth,
+        ExternalInterface,
+        Job,
+        Metering,
+        Observability,
+        Trigger,
+    )
+    from coterie.topology.blocks.reach import McpServer, Provider, Settings, Skill, Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +62,8 @@ class Node:
     """Seconds one attempt may take."""
     retry: int | None = None
     """Further attempts after a failure that is not transient."""
+    retrying: Retry | None = None
+    """How they are spaced, where `retry { … }` says so."""
     on_fail: str | None = None
     """`halt`, `skip`, `continue`, `fallback NAME`, or for a gate `bounce-back`."""
     outputs: tuple[Output, ...] = ()
@@ -70,6 +90,10 @@ class Agent(Node):
     writes: tuple[str, ...] = ()
     manual: bool = False
     """`invocation: manual`: not meant to be in the flow."""
+    sampling: Sampling | None = None
+    """How its model answers."""
+    conduct: Conduct | None = None
+    """How it works and what it may touch."""
     imported: Import | None = None
     """It was declared by `import`; its extension names the file, its outputs are those of that topology."""
 
@@ -81,6 +105,8 @@ class Orchestrator(Node):
     model: str = ""
     generates: str = ""
     handles: tuple[str, ...] = ()
+    delegation: str = ""
+    """`subagent` or `inline`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +121,8 @@ class Action(Node):
     source: str = ""
     commands: tuple[str, ...] = ()
     lang: str = ""
+    join: str = ""
+    """When it starts: `all`, `any`, `all-done`, `none-failed` or `2-of-3`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +150,9 @@ class AgentGroup(Node):
     """A conversation of several agents: read and shown; a run that leads through it is refused."""
 
     members: tuple[str, ...] = ()
+    speaker_selection: str = ""
+    max_rounds: int | None = None
+    termination: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +182,30 @@ class ArrowGroup:
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
-        to = self.targets[0] if len(self.targets) == 1 else f"[{', '.join(self.targets)}]"
-        return f"{self.source} -> {to}"
+        return f"{self.source} -> {_shown(self.targets)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorArrow:
+    """`writer -x[timeout]-> editor`: where work goes after a failure. Read and shown; it is not executed.
+
+    Attributes:
+        type: Which failures it is for; empty for all.
+        spans: Where each name and attribute stands.
+    """
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    type: str = ""
+    when: Condition | None = None
+    max: int | None = None
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    span: Span | None = field(default=None, compare=False)
+    spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
+
+    def __str__(self) -> str:
+        arrow = f"-x[{self.type}]->" if self.type else "-x->"
+        return f"{_shown(self.sources)} {arrow} {_shown(self.targets)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +214,13 @@ class Flow:
 
     Attributes:
         groups: In source order; a statement with a list on the left gives one group per source.
-        mentions: Every name the flow mentions, in order of first mention.
+        mentions: Every name the flow mentions, in order of first mention; those of error arrows apart.
+        errors: Where work goes after a failure.
     """
 
     groups: tuple[ArrowGroup, ...] = ()
     mentions: tuple[str, ...] = ()
+    errors: tuple[ErrorArrow, ...] = ()
     span: Span | None = field(default=None, compare=False)
 
 
@@ -190,9 +245,9 @@ class Topology:
         patterns: The tags of the header, `[pipeline, fan-out]`.
         nodes: Everything a flow can lead to, in declaration order; names may repeat (a check says so).
         roles: Role name to its text.
-        meta: `version`, `description` and whatever else the block says.
+        meta: `version`, `description` and whatever else the block says; `timeout` in seconds.
         extension: The top-level `extensions { coterie { … } }`, as plain values.
-        kept: Blocks that are read and not executed.
+        kept: Blocks that the notation does not know.
         params: The values that those who use it may give it, or must.
         interface: Where it starts and whose result is its own.
         fragment: It is a part for others to include, and is not run by itself.
@@ -211,6 +266,27 @@ class Topology:
     params: tuple[Param, ...] = ()
     interface: Interface | None = None
     fragment: bool = False
+    defaults: Defaults | None = None
+    mcp_servers: tuple[McpServer, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    skills: tuple[Skill, ...] = ()
+    providers: tuple[Provider, ...] = ()
+    settings: Settings | None = None
+    env: tuple[Variable, ...] = ()
+    environments: tuple[Environment, ...] = ()
+    schemas: tuple[Schema, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    context: Context | None = None
+    memory: Memory | None = None
+    hooks: tuple[Hook, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
+    schedule: tuple[Job, ...] = ()
+    interfaces: tuple[ExternalInterface, ...] = ()
+    depth: Depth | None = None
+    batch: Batch | None = None
+    metering: Metering | None = None
+    observability: Observability | None = None
+    checkpoint: Checkpoint | None = None
     included: tuple[Included, ...] = field(default=(), compare=False)
     file: str = ""
     span: Span | None = field(default=None, compare=False)
@@ -220,3 +296,7 @@ class Topology:
     def node(self, name: str) -> AnyNode | None:
         """The first node declared as *name*, or None."""
         return next((node for node in self.nodes if node.name == name), None)
+
+
+def _shown(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"[{', '.join(names)}]"

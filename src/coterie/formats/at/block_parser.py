@@ -184,7 +184,7 @@ def _can_begin(cursor: Cursor) -> bool:
     token = cursor.token
     if token.kind not in (NAME, STRING):
         return False
-    return cursor.on_new_line() or cursor.peek().kind == ":" or cursor.begins_other_block("")
+    return cursor.on_new_line() or cursor.peek().kind == ":" or _is_optional(cursor) or cursor.begins_other_block("")
 
 
 def _value(cursor: Cursor, lenient: bool) -> Value | None:
@@ -221,7 +221,7 @@ def _begins_field(cursor: Cursor) -> bool:
     """Whether the next tokens are `name:` or the head of a block."""
     if cursor.token.kind not in KEYS:
         return False
-    if cursor.peek().kind == ":":
+    if cursor.peek().kind == ":" or _is_optional(cursor):
         return True
     if cursor.token.kind != NAME:
         return False
@@ -230,6 +230,11 @@ def _begins_field(cursor: Cursor) -> bool:
         while length < 4 and cursor.peek(length).kind in KEYS:
             length += 1
     return cursor.peek(length).kind == "{"
+
+
+def _is_optional(cursor: Cursor) -> bool:
+    """Whether the next tokens are `name?:`, as in a schema."""
+    return cursor.peek().kind == "?" and cursor.peek(2).kind == ":"
 
 
 def parse_list(cursor: Cursor, lenient: bool) -> ListValue:

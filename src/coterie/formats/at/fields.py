@@ -45,6 +45,7 @@ class Fields:
         self.owner = owner
         self.report = report
         self._left: dict[str, Field | Raw | Block] = {}
+        self._kept: dict[str, Any] = {}
         for item in items:
             match item:
                 case Field() | Raw() | Block():
@@ -117,12 +118,18 @@ class Fields:
             self.report(error("bad-value", "a list stands in a list", span_of(value), "write [a, b]"))
         return text_of(value)
 
-    def seconds(self, name: str) -> float | None:
-        """A duration, in seconds; None when the field is not there."""
+    def seconds(self, name: str, bare: bool = False) -> float | None:
+        """A duration, in seconds; None when the field is not there.
+
+        Args:
+            bare: A number alone counts seconds.
+        """
         value = self.value(name, "a duration")
         if value is None:
             return None
         found = seconds(text_of(value)) if isinstance(value, Token) else None
+        if not found and bare and isinstance(value, Token) and value.kind == NUMBER and number(value) > 0:
+            return float(number(value))
         if not found:
             fix = None
             if isinstance(value, Token) and value.kind == NUMBER and value.text.isdecimal() and int(value.text):
@@ -140,14 +147,25 @@ class Fields:
         self.wrong(name, value, "a number")
         return None
 
-    def count(self, name: str) -> int | None:
-        """A whole number, 0 or more; None when the field is not there."""
+    def count(self, name: str, low: int = 0) -> int | None:
+        """A whole number, *low* or more; None when the field is not there."""
         value = self.value(name, "a whole number")
         if value is None:
             return None
-        if isinstance(value, Token) and value.kind == NUMBER and value.text.isdecimal():
+        if isinstance(value, Token) and value.kind == NUMBER and value.text.isdecimal() and int(value.text) >= low:
             return int(value.text)
-        self.wrong(name, value, "a whole number, 0 or more")
+        self.wrong(name, value, f"a whole number, {low} or more")
+        return None
+
+    def flag(self, name: str) -> bool | None:
+        """True or false; None when the field is not there."""
+        value = self.value(name, "true or false")
+        if value is None:
+            return None
+        text = text_of(value)
+        if text in ("true", "false"):
+            return text == "true"
+        self.wrong(name, value, "true or false")
         return None
 
     def policy(self, name: str, choices: Collection[str], also: str = "") -> str | None:
@@ -185,6 +203,43 @@ class Fields:
             return Fields(item.items, f"{name!r} of {self.owner}", self.report)
         self.report(error("bad-value", f"{name!r} of {self.owner} is not a block", key.span, f"write {example}"))
         return None
+
+    def inner(self, name: str, example: str, text: bool = False) -> Block | str | None:
+        """An inner block as it stands; None when it is not there, or no block.
+
+        Args:
+            text: A text may stand in its place.
+        """
+        item = self._left.pop(name, None)
+        match item:
+            case None:
+                return None
+            case Block():
+                self.spans[name] = item.head[0].span
+                return item
+            case Raw():
+                self.spans[name] = item.key.span
+            case Field(value=value) if value is not None:
+                self.spans[name] = span_of(value)
+                if text and isinstance(value, Token):
+                    return text_of(value)
+                if text and isinstance(value, ListValue) and len(value.items) == 1 and value.items[0].value is not None:
+                    return text_of(value.items[0].value)
+        span = self.spans.get(name) or key_of(item).span
+        self.report(error("bad-value", f"{name!r} of {self.owner} is not a block", span, f"write {name} {example}"))
+        return None
+
+    def left(self) -> tuple[str, ...]:
+        """The names of what was not taken yet."""
+        return tuple(self._left)
+
+    def drop(self, name: str) -> None:
+        """Take the field *name*, if it is there; it was read otherwise."""
+        self._left.pop(name, None)
+
+    def keep(self, name: str, value: Any) -> None:
+        """Keep *value*, a part of the field *name* that has no place, with what is not taken."""
+        self._kept[name] = value
 
     def is_block(self, name: str) -> bool:
         """Whether the field *name* is a block."""
@@ -234,7 +289,12 @@ class Fields:
 
     def rest(self, durations: bool = False) -> dict[str, Any]:
         """What was not taken, by name, as plain values."""
-        return plain_items(list(self._left.values()), durations) if self._left else {}
+        return self._kept | (plain_items(list(self._left.values()), durations) if self._left else {})
+
+    def misfit(self, name: str, found: str, wanted: str) -> None:
+        """Report the value *found* of a field that was taken."""
+        message = f"{name!r} of {self.owner} is not {wanted}: {found!r}"
+        self.report(error("bad-value", message, self.spans.get(name)))
 
     def wrong(self, name: str, value: Value, wanted: str, hint: str = "", fix: Fix | None = None) -> None:
         """Report a value that does not fit."""

@@ -1,22 +1,21 @@
 """Read the flow block: each arrow of a statement becomes one arrow group per source."""
 
 from collections.abc import Iterator
-from typing import Any
 
-from coterie.diagnostics import Span, note, warning
+from coterie.diagnostics import Span, warning
 from coterie.formats.at.attributes import Attributed, read_attributes
 from coterie.formats.at.fields import Report
 from coterie.formats.at.lexer import BAD_ARROW, ERROR_ARROW, Token
 from coterie.formats.at.tree import Attributes, FlowBlock, NameList, Statement
-from coterie.topology.model import ArrowGroup, Flow, Kept
+from coterie.topology.model import ArrowGroup, ErrorArrow, Flow
 
 _Names = list[Token]
 
 
-def read_flow(block: FlowBlock, report: Report) -> tuple[Flow, list[Kept]]:
-    """The flow that *block* draws, and its error arrows, which are kept and not executed."""
+def read_flow(block: FlowBlock, report: Report) -> Flow:
+    """The flow that *block* draws."""
     groups: list[ArrowGroup] = []
-    kept: list[Kept] = []
+    errors: list[ErrorArrow] = []
     mentions: dict[str, None] = {}
     for statement in block.statements:
         if not isinstance(statement, Statement):
@@ -24,11 +23,11 @@ def read_flow(block: FlowBlock, report: Report) -> tuple[Flow, list[Kept]]:
         for arrow, sources, targets, attributes in _arrows(statement, report):
             attributed = read_attributes(attributes, targets.is_list, report)
             if arrow.kind == ERROR_ARROW:
-                kept.append(_error_arrow(arrow, sources.names, targets.names, attributed, report))
+                errors.append(_error_arrow(arrow, sources.names, targets.names, attributed))
                 continue
             mentions.update(dict.fromkeys(name.text for name in (*sources.names, *targets.names)))
             groups += [_group(arrow, source, targets.names, attributed) for source in sources.names]
-    return Flow(groups=tuple(groups), mentions=tuple(mentions), span=block.keyword.span), kept
+    return Flow(groups=tuple(groups), mentions=tuple(mentions), errors=tuple(errors), span=block.keyword.span)
 
 
 class _Node:
@@ -98,22 +97,14 @@ def _across(source: Token, targets: _Names, arrow: Token) -> Span:
     return Span(source.line, source.column, last.offset + len(last.text) - source.offset, source.offset)
 
 
-def _error_arrow(arrow: Token, sources: _Names, targets: _Names, attributed: Attributed, report: Report) -> Kept:
-    report(note("error-arrow", f"the error arrow {arrow.text!r} is kept and not executed", arrow.span))
-    value: dict[str, Any] = {
-        "sources": [source.text for source in sources],
-        "targets": [target.text for target in targets],
-        "type": arrow.text[3:-3] if arrow.text.startswith("-x[") else "",
-        **attributed.kept,
-    }
-    if attributed.when is not None:
-        value["when"] = str(attributed.when)
-    if attributed.max is not None:
-        value["max"] = attributed.max
-    name = f"{_shown(sources)} {arrow.text} {_shown(targets)}"
-    return Kept(kind="error-arrow", name=name, value=value, span=arrow.span)
-
-
-def _shown(names: _Names) -> str:
-    texts = [name.text for name in names]
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+def _error_arrow(arrow: Token, sources: _Names, targets: _Names, attributed: Attributed) -> ErrorArrow:
+    return ErrorArrow(
+        sources=tuple(source.text for source in sources),
+        targets=tuple(target.text for target in targets),
+        type=arrow.text[3:-3] if arrow.text.startswith("-x[") else "",
+        when=attributed.when,
+        max=attributed.max,
+        kept=attributed.kept,
+        span=arrow.span,
+        spans={name.text: name.span for name in (*sources, *targets)} | attributed.spans,
+    )

@@ -5,14 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from coterie.diagnostics import warning
+from coterie.formats.at.blocks import make, read_block, read_fields
 from coterie.formats.at.fields import Fields, Report, key_of
+from coterie.formats.at.language import nodes as language
+from coterie.formats.at.language.conduct import RETRY
+from coterie.formats.at.language.spec import Block as Spec
 from coterie.formats.at.lexer import NAME, Token
 from coterie.formats.at.tree import Block, Words, span_of
-from coterie.formats.at.values import scalar, text_of
+from coterie.formats.at.values import scalar
+from coterie.topology.blocks.base import said
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, Gate, Human, Orchestrator, Output
 
-_ON_FAIL = ("halt", "skip", "continue")
 _TYPES = {
     "text": "text",
     "string": "text",
@@ -21,135 +25,55 @@ _TYPES = {
     "boolean": "boolean",
     "any": "any",
 }
-_NODE = ("description", "timeout", "retry", "on-fail", "outputs", "phase", "extensions")
-_AGENT = (*_NODE, "model", "prompt", "role", "tools", "reads", "writes", "invocation", "join")
-# fmt: off
-_AGENT_KEPT = frozenset({
-    "background", "behavior", "circuit-breaker", "compensates", "consumes", "disallowed-tools", "execution",
-    "fallback-chain", "hooks", "input-schema", "isolation", "log-level", "max-tokens", "max-turns",
-    "mcp-servers", "memory", "output-format", "output-schema", "permissions", "produces", "rate-limit",
-    "retrieval", "sandbox", "scale", "seed", "skills", "skip", "stop", "temperature", "thinking",
-    "thinking-budget", "top-k", "top-p", "variants",
-})
-# fmt: on
-_ORCHESTRATOR = (*_NODE, "model", "generates", "handles")
-_ACTION = (*_NODE, "kind", "source", "commands", "lang", "join")
-_GATE = ("description", "timeout", "retry", "on-fail", "extensions", "after", "before", "run", "checks", "behavior")
-_HUMAN = ("description", "timeout", "on-timeout", "outputs", "phase", "extensions")
-_GROUP = ("description", "timeout", "phase", "extensions", "members")
 
 
 def read_agent(name: Token, block: Block, report: Report, folder: Path | None) -> Agent:
     """`agent NAME { … }`."""
     fields = Fields(block.items, f"agent {name.text!r}", report)
-    common = _common(fields)
+    own, groups = _read(fields, language.AGENT)
     prompt, is_path = _prompt(fields, folder)
+    own["manual"] = own.get("manual") == "manual"
+    for group, spec in (("sampling", "conduct.Sampling"), ("conduct", "conduct.Conduct")):
+        if group in groups:
+            own[group] = make(spec, {**groups[group], "span": name.span, "spans": fields.spans})
     return Agent(
-        name=name.text,
-        span=name.span,
-        model=fields.word("model"),
-        prompt=prompt,
-        prompt_is_path=is_path,
-        role=fields.word("role"),
-        tools=fields.words("tools"),
-        reads=fields.words("reads") or (),
-        writes=fields.words("writes") or (),
-        manual=fields.choice("invocation", ("auto", "manual"), "auto") == "manual",
-        kept=_join(fields) | common.pop("kept") | fields.kept(_AGENT_KEPT, _AGENT),
-        spans=fields.spans,
-        **common,
+        name=name.text, span=name.span, prompt=prompt, prompt_is_path=is_path, **_rest(own, fields, language.AGENT)
     )
 
 
 def read_orchestrator(name: Token, block: Block, report: Report) -> Orchestrator:
     """`orchestrator { … }`; *name* is the keyword."""
     fields = Fields(block.items, "the orchestrator", report)
-    common = _common(fields)
-    return Orchestrator(
-        name="orchestrator",
-        span=name.span,
-        model=fields.word("model"),
-        generates=fields.text("generates"),
-        handles=fields.words("handles") or (),
-        kept=common.pop("kept") | fields.kept(frozenset({"delegation"}), _ORCHESTRATOR),
-        spans=fields.spans,
-        **common,
-    )
+    own, _ = _read(fields, language.ORCHESTRATOR)
+    return Orchestrator(name="orchestrator", span=name.span, **_rest(own, fields, language.ORCHESTRATOR))
 
 
 def read_action(name: Token, block: Block, report: Report) -> Action:
     """`action NAME { … }`."""
     fields = Fields(block.items, f"action {name.text!r}", report)
-    common = _common(fields)
-    return Action(
-        name=name.text,
-        span=name.span,
-        kind=fields.choice("kind", ("external", "git", "decision", "inline", "report")),
-        source=fields.text("source"),
-        commands=fields.words("commands") or (),
-        lang=fields.choice("lang", ("bash", "python", "node", "auto")),
-        kept=_join(fields) | common.pop("kept") | fields.kept(frozenset(), _ACTION),
-        spans=fields.spans,
-        **common,
-    )
+    own, _ = _read(fields, language.ACTION)
+    return Action(name=name.text, span=name.span, **_rest(own, fields, language.ACTION))
 
 
 def read_gate(name: Token, block: Block, report: Report) -> Gate:
     """`gate NAME { … }`."""
     fields = Fields(block.items, f"gate {name.text!r}", report)
-    retry, kept = _retry(fields)
-    extension, others = read_extensions(fields)
-    return Gate(
-        name=name.text,
-        span=name.span,
-        description=fields.text("description"),
-        timeout=fields.seconds("timeout"),
-        retry=retry,
-        on_fail=fields.choice("on-fail", ("halt", "bounce-back")) or None,
-        after=fields.word("after"),
-        before=fields.word("before"),
-        run=fields.text("run"),
-        checks=fields.words("checks") or (),
-        behavior=fields.choice("behavior", ("blocking", "advisory"), "blocking"),
-        extension=extension,
-        kept=kept | others | fields.kept(frozenset(), _GATE),
-        spans=fields.spans,
-    )
+    own, _ = _read(fields, language.GATE)
+    return Gate(name=name.text, span=name.span, **_rest(own, fields, language.GATE))
 
 
 def read_human(name: Token, block: Block, report: Report) -> Human:
     """`human NAME { … }`."""
     fields = Fields(block.items, f"human {name.text!r}", report)
-    extension, others = read_extensions(fields)
-    return Human(
-        name=name.text,
-        span=name.span,
-        description=fields.text("description"),
-        timeout=fields.seconds("timeout"),
-        on_timeout=fields.policy("on-timeout", ("halt", "skip")) or "halt",
-        outputs=_outputs(fields),
-        phase=fields.number("phase"),
-        extension=extension,
-        kept=others | fields.kept(frozenset(), _HUMAN),
-        spans=fields.spans,
-    )
+    own, _ = _read(fields, language.HUMAN)
+    return Human(name=name.text, span=name.span, **_rest(own, fields, language.HUMAN))
 
 
 def read_group(name: Token, block: Block, report: Report) -> AgentGroup:
     """`group NAME { … }`."""
     fields = Fields(block.items, f"group {name.text!r}", report)
-    extension, others = read_extensions(fields)
-    return AgentGroup(
-        name=name.text,
-        span=name.span,
-        description=fields.text("description"),
-        timeout=fields.seconds("timeout"),
-        phase=fields.number("phase"),
-        members=fields.words("members") or (),
-        extension=extension,
-        kept=others | fields.kept(frozenset({"speaker-selection", "max-rounds", "termination"}), _GROUP),
-        spans=fields.spans,
-    )
+    own, _ = _read(fields, language.GROUP)
+    return AgentGroup(name=name.text, span=name.span, **_rest(own, fields, language.GROUP))
 
 
 NAMED: Mapping[str, Callable[[Token, Block, Report], AnyNode]] = {
@@ -161,34 +85,38 @@ NAMED: Mapping[str, Callable[[Token, Block, Report], AnyNode]] = {
 """How blocks with a name are read; an agent's prompt needs the folder of the file as well."""
 
 
-def _common(fields: Fields) -> dict[str, Any]:
-    """What agents, actions and the orchestrator share, as arguments; `kept` holds the rest of what was read for it."""
-    retry, kept = _retry(fields)
-    extension, others = read_extensions(fields)
-    on_fail = fields.policy("on-fail", _ON_FAIL, also="retry")
-    if on_fail == "retry":
-        on_fail, kept = None, kept | {"on-fail": "retry"}
-    return {
-        "description": fields.text("description"),
-        "timeout": fields.seconds("timeout"),
-        "retry": retry,
-        "on_fail": on_fail,
-        "outputs": _outputs(fields),
-        "phase": fields.number("phase"),
-        "extension": extension,
-        "kept": kept | others,
-    }
+def _read(fields: Fields, spec: Spec) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """What *fields* say, by attribute, and what belongs into values of its own; `kept` holds what has no place."""
+    groups = read_fields(fields, spec)
+    own = groups.pop("", {})
+    known = spec.by_name
+    kept: dict[str, Any] = {}
+    if "retry" in known:
+        own |= _retry(fields)
+    if "outputs" in known:
+        own["outputs"] = _outputs(fields)
+    extension, kept = read_extensions(fields)
+    if own.get("on_fail") == "retry":  # the original's word for what `retry` says here
+        del own["on_fail"]
+        kept["on-fail"] = "retry"
+    return {**own, "extension": extension, "kept": kept}, groups
 
 
-def _retry(fields: Fields) -> tuple[int | None, dict[str, Any]]:
-    """`retry: 2` or `retry { max: 2 … }`: the count, and what else the block says."""
+def _rest(own: dict[str, Any], fields: Fields, spec: Spec) -> dict[str, Any]:
+    """*own* with what nobody took: it is kept, and reported where the notation does not know it."""
+    return {**own, "kept": own["kept"] | fields.kept((), tuple(spec.by_name)), "spans": fields.spans}
+
+
+def _retry(fields: Fields) -> dict[str, Any]:
+    """`retry: 2` or `retry { max: 2 … }`: the count, and how the attempts are spaced."""
     if not fields.is_block("retry"):
-        return fields.count("retry"), {}
-    inner = fields.block("retry", "retry: 2")
-    assert inner is not None
-    count = inner.count("max")
-    kept = inner.kept(frozenset({"backoff", "interval", "max-interval", "jitter", "non-retryable"}), ("max",))
-    return 1 if count is None else count, {"retry": kept} if kept else {}
+        return {"retry": fields.count("retry")}
+    block = fields.inner("retry", "{ max: 2 }")
+    assert isinstance(block, Block)
+    owner = f"'retry' of {fields.owner}"
+    count = Fields(block.items, owner, fields.report).count("max")
+    retrying = read_block(block, RETRY, fields.report, owner)
+    return {"retry": 1 if count is None else count, "retrying": retrying if said(retrying) else None}
 
 
 def _prompt(fields: Fields, folder: Path | None) -> tuple[str, bool]:
@@ -212,22 +140,6 @@ def _is_file(folder: Path, path: str) -> bool:
         return (folder / path).is_file()
     except (OSError, ValueError):  # too long, or not a path at all
         return False
-
-
-def _join(fields: Fields) -> dict[str, Any]:
-    """`join`: checked, kept, not executed."""
-    value = fields.value("join", "one word")
-    if value is None:
-        return {}
-    text = text_of(value)
-    if text not in ("all", "any", "all-done", "none-failed") and not _is_quorum(text):
-        fields.wrong("join", value, "", "it is one of all, any, all-done, none-failed, N-of-M")
-    return {"join": text}
-
-
-def _is_quorum(text: str) -> bool:
-    n, of, m = text.partition("-of-")
-    return bool(of) and n.isdecimal() and m.isdecimal() and 1 <= int(n[:9]) <= int(m[:9])
 
 
 def _outputs(fields: Fields) -> tuple[Output, ...]:

@@ -8,6 +8,7 @@ from coterie.formats.at.language.spec import (
     Field,
     Flag,
     Inner,
+    Join,
     Many,
     Number,
     OneOf,

@@ -1,0 +1,295 @@
+"""Read blocks into values by their description in `coterie.formats.at.language`.
+
+One way for all of them: each field is read as its kind says, what no field is becomes an entry or is kept, and reported
+when the notation does not know it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, assert_never
+
+from coterie.diagnostics import Span, did_you_mean, error, warning
+from coterie.formats.at.fields import Fields, Report, key_of
+from coterie.formats.at.language.spec import (
+    Block as Spec,
+)
+from coterie.formats.at.language.spec import (
+    Count,
+    Duration,
+    Entries,
+    Field,
+    Flag,
+    Inner,
+    Join,
+    Many,
+    Number,
+    OneOf,
+    Own,
+    Policy,
+    Rate,
+    SchemaFields,
+    Text,
+    Values,
+    Word,
+    Words,
+)
+from coterie.formats.at.lexer import Token
+from coterie.formats.at.tree import Block, Directive, Entry, FlowBlock, Stray, span_of
+from coterie.formats.at.values import text_of
+
+_RATE = re.compile(r"[1-9][0-9]*/(?:sec|min|hour|day)")
+
+
+def read_block(block: Block, spec: Spec, report: Report, owner: str = "", **more: Any) -> Any:
+    """The value of *block*, of the class that *spec* names.
+
+    Args:
+        owner: What it is, in words; else its keyword.
+        more: Further arguments of its class.
+    """
+    owner = owner or repr(spec.name)
+    plain, entries = _divided(block.items, spec, owner, report)
+    fields = Fields(plain, owner, report)
+    values: dict[str, Any] = {entry.attribute: _entries(found, entry, owner, report) for entry, found in entries}
+    values |= read_fields(fields, spec).get("", {})
+    for field in spec.fields:
+        if isinstance(field.kind, Own):
+            fields.drop(field.name)
+    kept = fields.rest() if spec.open else fields.kept((), tuple(spec.by_name))
+    head = block.head[0].span if block.head else block.open.span
+    return make(spec.makes, {"kept": kept, "span": head, "spans": fields.spans, **values, **more})
+
+
+def read_entries(block: Block, spec: Spec, report: Report, owner: str = "") -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The entries of *block*, which holds nothing else, and what stands there all the same, as plain values."""
+    owner = owner or repr(spec.name)
+    plain, [(entries, found)] = _divided(block.items, spec, owner, report)
+    fields = Fields(plain, owner, report)
+    for name, item in fields.items():
+        message = f"{name!r} has no meaning in {owner}"
+        report(warning("unknown-field", message, key_of(item).span, f"write {entries.shape}"))
+    return _entries(found, entries, owner, report), fields.rest()
+
+
+def read_fields(fields: Fields, spec: Spec) -> dict[str, dict[str, Any]]:
+    """What *fields* say of those that *spec* describes, by group and attribute; what is read by hand stays there."""
+    found: dict[str, dict[str, Any]] = {}
+    known = spec.by_name
+    for name in fields.left():
+        field = known.get(name)
+        if field is None or isinstance(field.kind, Own):
+            continue
+        value = _value(fields, field)
+        if value is not None:
+            found.setdefault(field.group, {})[field.target] = value
+    return found
+
+
+def make(spec: str, values: Mapping[str, Any]) -> Any:
+    """A value of the class `module.Class` of `coterie.topology.blocks`."""
+    module, _, name = spec.partition(".")
+    return getattr(import_module(f"coterie.topology.blocks.{module}"), name)(**values)
+
+
+def _value(fields: Fields, field: Field) -> Any:
+    """The value of one field; None when it could not be read, which is reported."""
+    name, kind = field.name, field.kind
+    match kind:
+        case Text():
+            return fields.text(name)
+        case Word():
+            return fields.word(name)
+        case Words():
+            return fields.words(name)
+        case Number():
+            return _number(fields, name, kind)
+        case Count():
+            return fields.count(name, kind.low)
+        case Duration():
+            return fields.seconds(name, bare=bool(kind.bare))
+        case Flag():
+            return fields.flag(name)
+        case OneOf():
+            return _one_of(fields, name, kind)
+        case Rate():
+            return _rate(fields, name)
+        case Join():
+            return _join(fields, name)
+        case Policy():
+            return fields.policy(name, kind.choices, kind.also)
+        case Values():
+            return _values(fields, name)
+        case SchemaFields():
+            inner = fields.inner(name, "{ name: string }")
+            owner = f"{name!r} of {fields.owner}"
+            return _schema_fields(inner, owner, fields.report) if isinstance(inner, Block) else None
+        case Inner():
+            return _inner(fields, name, kind)
+        case Many():
+            return _many(fields, name, kind)
+        case Own():
+            return None
+        case _:
+            assert_never(kind)
+
+
+def _number(fields: Fields, name: str, kind: Number) -> float | None:
+    value = fields.number(name)
+    if value is None:
+        return None
+    low, high = kind.low, kind.high
+    if (low is not None and (value < low or (kind.above and value == low))) or (high is not None and value > high):
+        fields.misfit(name, f"{value:g}", kind.words)
+        return None
+    return value
+
+
+def _one_of(fields: Fields, name: str, kind: OneOf) -> str | None:
+    value = fields.value(name, "one word")
+    if value is None:
+        return None
+    text = text_of(value)
+    if text in kind.choices:
+        return text
+    hint = did_you_mean(text, kind.choices)
+    if not kind.open:
+        fields.wrong(name, value, "", hint or f"it is one of {', '.join(kind.choices)}")
+        return None
+    message = f"{name!r} of {fields.owner} has the unusual value {text!r}"
+    fields.report(warning("unusual-value", message, span_of(value), hint or f"usual are {', '.join(kind.choices)}"))
+    return text
+
+
+def _rate(fields: Fields, name: str) -> str | None:
+    value = fields.value(name, "a rate")
+    if value is None:
+        return None
+    text = text_of(value)
+    if not _RATE.fullmatch(text):
+        fields.wrong(name, value, "a rate", "write 60/min; per sec, min, hour or day")
+        return None
+    return text
+
+
+def _join(fields: Fields, name: str) -> str | None:
+    value = fields.value(name, "one word")
+    if value is None:
+        return None
+    text = text_of(value)
+    if text not in ("all", "any", "all-done", "none-failed") and not _is_quorum(text):
+        fields.wrong(name, value, "", "it is one of all, any, all-done, none-failed, N-of-M")
+        return None
+    return text
+
+
+def _is_quorum(text: str) -> bool:
+    n, of, m = text.partition("-of-")
+    return bool(of) and n.isdecimal() and m.isdecimal() and 1 <= int(n[:9]) <= int(m[:9])
+
+
+def _values(fields: Fields, name: str) -> Mapping[str, Any] | None:
+    inner = fields.inner(name, "{ name: value }")
+    return (
+        Fields(inner.items, f"{name!r} of {fields.owner}", fields.report).rest() if isinstance(inner, Block) else None
+    )
+
+
+def _inner(fields: Fields, name: str, kind: Inner) -> Any:
+    owner = f"{name!r} of {fields.owner}"
+    inner = fields.inner(name, "{ … }", text=bool(kind.short))
+    if inner is None:
+        return None
+    if isinstance(inner, Block):
+        return read_block(inner, kind.block, fields.report, owner)
+    span = fields.spans[name]
+    return make(kind.block.makes, {kind.short: inner, "span": span, "spans": {kind.short: span}})
+
+
+def _many(fields: Fields, name: str, kind: Many) -> Any:
+    inner = fields.inner(name, f"{{ {kind.entries.shape} }}")
+    if not isinstance(inner, Block):
+        return None
+    spec = Spec(name, "", entries=(kind.entries,))
+    entries, rest = read_entries(inner, spec, fields.report, f"{name!r} of {fields.owner}")
+    if rest:
+        fields.keep(name, rest)
+    return entries
+
+
+def _divided(
+    items: Sequence[Entry], spec: Spec, owner: str, report: Report
+) -> tuple[list[Entry], list[tuple[Entries, list[tuple[Block, Token]]]]]:
+    """The fields among *items*, and for each sort of entries those that are there, with their names."""
+    plain: list[Entry] = []
+    found: list[tuple[Entries, list[tuple[Block, Token]]]] = [(entries, []) for entries in spec.entries]
+    for item in items:
+        match item:
+            case Block():
+                _sort(item, plain, found)
+            case Stray() | Directive() | FlowBlock():
+                _unread(item, owner, report)
+            case _:
+                plain.append(item)
+    return plain, found
+
+
+def _sort(item: Block, plain: list[Entry], found: list[tuple[Entries, list[tuple[Block, Token]]]]) -> None:
+    head = item.head
+    for entries, blocks in found:
+        if entries.word and head and head[0].text == entries.word and len(head) > 1:
+            blocks.append((item, head[1]))
+            return
+        if len(head) == 1 and (not entries.word or entries.bare):
+            blocks.append((item, head[0]))
+            return
+    plain.append(item)
+
+
+def _unread(item: Stray | Directive | FlowBlock, owner: str, report: Report) -> None:
+    first = next(item.tokens())
+    message = f"{str(item).strip()[:40]!r} is no field of {owner}"
+    report(warning("unread-text", message, first.span, "write 'name: value'; it has no effect"))
+
+
+def _entries(blocks: list[tuple[Block, Token]], entries: Entries, owner: str, report: Report) -> tuple[Any, ...]:
+    names: set[str] = set()
+    values = []
+    for block, token in blocks:
+        name = text_of(token)
+        what = f"{entries.word or entries.block.name} {name!r}"
+        if name in names:
+            report(error("duplicate-entry", f"{owner} has {what} twice", token.span, "choose another name"))
+            continue
+        names.add(name)
+        values.append(read_entry(block, entries, name, token.span, report))
+    return tuple(values)
+
+
+def read_entry(block: Block, entries: Entries, name: str, span: Span, report: Report) -> Any:
+    """The value of one entry."""
+    spec = entries.block
+    owner = f"{entries.word or spec.name} {name!r}"
+    more: dict[str, Any] = {"name": name, "span": span}
+    if spec.name == "schema":
+        return make("data.Schema", {**more, "fields": _schema_fields(block, owner, report)})
+    if spec.name == "variant":
+        more["prompt"] = _prompt(block)
+    if entries.labelled:
+        more["label"] = " ".join(text_of(word) for word in block.head[2:])
+    return read_block(block, spec, report, owner, **more)
+
+
+def _prompt(block: Block) -> str:
+    """The prompt of a variant, which may be a text or `{ any text }`; taken out of *block*."""
+    for item in block.items:
+        if not isinstance(item, Block | Stray | Directive | FlowBlock) and key_of(item).text == "prompt":
+            fields = Fields([item], "", lambda _: None)
+            return fields.raw("prompt") or fields.text("prompt")
+    return ""
+
+
+def _schema_fields(block: Block, owner: str, report: Report) -> Any:
+    from coterie.formats.at.schemas import read_schema_fields  # few files have any
+
+    return read_schema_fields(block, owner, report)

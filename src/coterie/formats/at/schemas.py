@@ -1,0 +1,81 @@
+"""Read the types of a schema: `title: string`, `notes?: array of string`, `level: low | high`."""
+
+from coterie.diagnostics import Span, error, warning
+from coterie.formats.at.fields import Report
+from coterie.formats.at.lexer import NAME, STRING, Token
+from coterie.formats.at.tree import Block, Entry, Field, Raw, Stray, Value, Words, span_of
+from coterie.formats.at.values import text_of
+from coterie.topology.blocks.data import SchemaField
+
+TYPES = ("string", "number", "integer", "boolean", "object")
+"""The types that need no declaration."""
+
+_HINT = "write string, number, integer, boolean, object, a | b, array of TYPE, or the name of a schema"
+
+
+def read_schema_fields(block: Block, owner: str, report: Report) -> tuple[SchemaField, ...]:
+    """The fields that *block* describes."""
+    found: dict[str, SchemaField] = {}
+    for item in block.items:
+        field = _field(item, owner, report)
+        if field is None:
+            continue
+        if field.name in found:
+            message = f"{field.name!r} is given twice in {owner}"
+            report(error("duplicate-field", message, field.span, "remove one of them"))
+        found.setdefault(field.name, field)
+    return tuple(found.values())
+
+
+def _field(item: Entry, owner: str, report: Report) -> SchemaField | None:
+    match item:
+        case Field() if item.value is not None:
+            return _typed(item.key, _words(item.value), False, owner, report)
+        case Stray(skipped=[key, mark, colon, *words]) if key.kind in (NAME, STRING) and mark.kind == "?" and words:
+            if colon.kind == ":":
+                return _typed(key, [word for word in words if word.kind != ","], True, owner, report)
+            return _unread(key, owner, report)
+        case Field() | Raw():
+            return _unread(item.key, owner, report)
+        case _:
+            return _unread(next(item.tokens()), owner, report)
+
+
+def _unread(at: Token, owner: str, report: Report) -> SchemaField | None:
+    message = f"{at.text!r} is no field of {owner}"
+    report(warning("unread-text", message, at.span, "write 'name: type'; it has no effect"))
+    return None
+
+
+def _words(value: Value) -> list[Token]:
+    match value:
+        case Token():
+            return [value]
+        case Words():
+            return value.words
+        case _:
+            return []
+
+
+def _typed(key: Token, words: list[Token], optional: bool, owner: str, report: Report) -> SchemaField | None:
+    """The field *key*, whose type *words* say."""
+    name, is_array = text_of(key), False
+    if words and words[0].kind == "?":
+        words, optional = words[1:], True
+    if [word.text for word in words[:2]] == ["array", "of"]:
+        words, is_array = words[2:], True
+    texts = [text_of(word) for word in words]
+    span = words[0].span if words else key.span
+    if len(texts) == 1 and words[0].kind in (NAME, STRING):
+        return SchemaField(
+            name=name, type=texts[0], is_array=is_array, optional=optional, span=key.span, spans={"type": span}
+        )
+    if len(texts) > 2 and all(text == "|" for text in texts[1::2]) and len(texts) % 2:
+        values = tuple(texts[::2])
+        return SchemaField(name=name, type="enum", values=values, is_array=is_array, optional=optional, span=key.span)
+    report(error("bad-value", f"{name!r} of {owner} has no type that can be read", _whole(words, span), _HINT))
+    return None
+
+
+def _whole(words: list[Token], span: Span) -> Span:
+    return span_of(Words(words)) if words else span

@@ -1,0 +1,43 @@
+"""Read the block `env`: `MODE: fast`, `API_KEY: secret "vault://team/key"`."""
+
+from coterie.diagnostics import error
+from coterie.formats.at.fields import Fields, Report
+from coterie.formats.at.lexer import Token
+from coterie.formats.at.tree import Block, Value, Words, span_of
+from coterie.formats.at.values import QUOTED, string, text_of
+from coterie.topology.blocks.data import Variable
+
+KINDS = ("secret", "sensitive", "encrypted")
+"""What may stand before a value."""
+
+
+def read_variables(block: Block, report: Report) -> tuple[Variable, ...]:
+    """The variables that *block* gives."""
+    fields = Fields(block.items, "'env'", report)
+    return tuple([found for name in fields.left() if (found := _variable(fields, name)) is not None])
+
+
+def _variable(fields: Fields, name: str) -> Variable | None:
+    value = fields.value(name, "a text")
+    if value is None:
+        return None
+    kind, text = _parts(value)
+    if text is None:
+        hint = f'write {name}: "value", or {name}: secret "vault://…"'
+        fields.report(error("bad-value", f"{name!r} of 'env' is not a text", span_of(value), hint))
+        return None
+    span = fields.spans[name]
+    return Variable(name=name, value=text, kind=kind, span=span, spans={"value": span})
+
+
+def _parts(value: Value) -> tuple[str, str | None]:
+    """What stands before the value, and the value; None when it is none."""
+    match value:
+        case Token():
+            return "plain", text_of(value)
+        case Words(words=[first, second]) if first.text in KINDS and second.kind in QUOTED:
+            return first.text, string(second)
+        case Words() if value.one:
+            return "plain", text_of(value)
+        case _:
+            return "plain", None
