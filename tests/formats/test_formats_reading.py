@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coterie.diagnostics import Span
-from coterie.formats import reading
+from coterie.formats import files
 from coterie.formats.reading import read, read_text
 from coterie.topology.model import Agent
 
@@ -110,7 +110,7 @@ def test_a_file_that_is_no_text_is_one_diagnostic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, reason: str
 ) -> None:
     """Binary content and sizes beyond reason are said, not raised."""
-    monkeypatch.setattr(reading, "MAX_BYTES", 1000)
+    monkeypatch.setattr(files, "MAX_BYTES", 1000)
     path = tmp_path / "x.at"
     path.write_bytes(content)
     source = read(path)

@@ -1,22 +1,26 @@
-"""Read a file that describes a team, in whichever notation it is written."""
+"""Read a file that describes a team, in whichever notation it is written, with the files that belong to it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from coterie.diagnostics import Diagnostic, did_you_mean, error
-from coterie.formats.at import Reading, read_at
+from coterie.diagnostics import Diagnostic, error
+from coterie.formats.at import Reading, compose, parse, read_at
 from coterie.formats.at.tree import File
+from coterie.formats.files import MAX_BYTES, SUFFIXES, Library, Unreadable
+from coterie.formats.imports import Chain, Importer
 from coterie.topology.checks import check
+from coterie.topology.composition import located
+from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
 
-MAX_BYTES = 16 * 1024 * 1024
-"""Larger files are not read."""
-
-SUFFIXES = (".at",)
-"""The file names that are understood, by their ends."""
+__all__ = ["MAX_BYTES", "SUFFIXES", "Source", "read", "read_text"]
 
 _SAFE = frozenset({"duplicate-name", "duplicate-output", "no-model", "unknown-agent", "unknown-value"})
 """What is wrong whatever the unread part of a flow says."""
+
+_OF_A_FRAGMENT = frozenset({"bad-max", "duplicate-name", "duplicate-output", "fallback-to-itself", "no-model"})
+"""What is wrong whatever the topology says that includes a fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +31,9 @@ class Source:
         text: The whole text, as it was read; empty when it could not be.
         file: The path, as the user named it.
         topology: None when there is none in the text.
-        diagnostics: In the order of the text; what concerns the whole file comes first.
-        tree: The syntax tree, for an editor; None when there is no text.
+        diagnostics: In the order of the text; what concerns the whole file comes first, what was found in an included
+            file last, with that one's name.
+        tree: The syntax tree of this text alone, for an editor; None when there is no text.
     """
 
     text: str
@@ -42,63 +47,79 @@ class Source:
         """Whether it cannot run."""
         return any(diagnostic.is_error for diagnostic in self.diagnostics)
 
+    def located(self, found: Diagnostic) -> Diagnostic:
+        """What was *found* in the topology later on, with the file it stands in: this one, or one it includes."""
+        return located(found, self.topology.included if self.topology is not None else (), self.file)
 
-def read(path: Path) -> Source:
-    """Read and check the file at *path*. Whatever is wrong with it, its content included, is a diagnostic."""
+
+def read(path: Path, params: Mapping[str, Scalar] | None = None) -> Source:
+    """Read and check the file at *path*. Whatever is wrong with it, its content included, is a diagnostic.
+
+    Args:
+        params: Values for the parameters that it declares.
+    """
+    library = Library()
     file = str(path)
     try:
-        text = _text(path)
-    except _Unreadable as unreadable:
-        found = error("unreadable-file", f"{file!r} cannot be read: {unreadable.reason}", hint=unreadable.hint)
+        text = library.text(path)
+    except Unreadable as unreadable:
+        found = error(unreadable.code, f"{file!r} cannot be read: {unreadable.reason}", hint=unreadable.hint)
         return Source("", file, None, (replace(found, file=file),))
-    return read_text(text, file, path.parent)
+    return _Reader(library).read(text, file, path.parent, params or {})
 
 
-def read_text(text: str, file: str = "", folder: Path | None = None) -> Source:
-    """Read and check a text in the `.at` notation.
+def read_text(
+    text: str, file: str = "", folder: Path | None = None, params: Mapping[str, Scalar] | None = None
+) -> Source:
+    """Read and check a text in the `.at` notation; the files that it includes and imports are read from disk.
 
     Args:
         file: The path it stands for, shown in diagnostics.
-        folder: Where the paths of prompts begin; without it, every prompt is the text it is.
+        folder: Where the paths that it names begin; without it every prompt is the text it is, and no other file is
+            read.
+        params: Values for the parameters that it declares.
     """
-    reading = read_at(text, file, folder)
-    found = [*reading.diagnostics, *_checked(reading)]
-    found.sort(key=lambda diagnostic: (diagnostic.span.offset if diagnostic.span else -1, diagnostic.code))
-    return Source(text, file, reading.topology, tuple(replace(each, file=file) for each in found), reading.tree)
+    return _Reader(Library()).read(text, file, folder, params or {})
 
 
-def _checked(reading: Reading) -> list[Diagnostic]:
-    """What the checks find, less what may only be so because a part of the text could not be read."""
-    if reading.topology is None or reading.lost_items:
+class _Reader:
+    """Reads one text and all that belongs to it."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._importer = Importer(library, self.read)
+
+    def read(
+        self, text: str, file: str, folder: Path | None, given: Mapping[str, Scalar], chain: Chain | None = None
+    ) -> Source:
+        """The text, with what led to it, itself included, in *chain*."""
+        if chain is None:
+            chain = (Path(file).resolve(),) if file and folder is not None else ()
+        parsed = parse(text)
+        composed = compose(parsed, text, file, folder, given, self._library, chain[-1:])
+        reading = read_at(composed.parsed, file, folder)
+        topology = reading.topology
+        found = reading.diagnostics
+        if topology is not None and composed.is_composed:
+            nodes = self._importer.nodes(composed.imports, folder, chain, found.append)
+            topology = replace(
+                topology,
+                nodes=(*nodes, *topology.nodes),
+                params=composed.params,
+                interface=composed.interface,
+                included=composed.included,
+            )
+        found += _checked(topology, reading)
+        found.sort(key=lambda diagnostic: (diagnostic.span.offset if diagnostic.span else -1, diagnostic.code))
+        told = tuple([located(each, composed.included, file) for each in found])
+        return Source(text, file, topology, told, parsed.tree)
+
+
+def _checked(topology: Topology | None, reading: Reading) -> list[Diagnostic]:
+    """What the checks find, less what may only be so because a part of the text is not known."""
+    if topology is None or reading.lost_items:
         return []
-    found = check(reading.topology)
+    found = check(topology)
+    if topology.fragment:
+        found = [each for each in found if each.code in _OF_A_FRAGMENT]
     return [each for each in found if each.code in _SAFE] if reading.lost_flow else found
-
-
-class _Unreadable(Exception):
-    """A file cannot be read as text."""
-
-    def __init__(self, reason: str, hint: str = "") -> None:
-        self.reason, self.hint = reason, hint
-        super().__init__(reason)
-
-
-def _text(path: Path) -> str:
-    """The content of *path* as it is, line ends included."""
-    if path.suffix not in SUFFIXES and not path.is_dir():
-        close = did_you_mean(path.suffix, SUFFIXES)
-        raise _Unreadable(f"{path.suffix!r} is no notation coterie knows", close or "use .at")
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as failure:
-        raise _Unreadable(failure.strerror or str(failure)) from None
-    except ValueError as failure:  # a path with a NUL character
-        raise _Unreadable(str(failure)) from None
-    if len(data) > MAX_BYTES:
-        raise _Unreadable(f"it is larger than {MAX_BYTES // 2**20} MB", "split the team into several topologies")
-    try:
-        return data.decode()
-    except UnicodeDecodeError as failure:
-        line = data.count(b"\n", 0, failure.start) + 1
-        raise _Unreadable(f"line {line} is not UTF-8 text", "save it as UTF-8") from None

@@ -7,7 +7,7 @@ diagnostic: a rule leaves to others what they report.
 from collections.abc import Callable, Iterator
 
 from coterie.diagnostics import Diagnostic
-from coterie.topology.checks import agents, arrows, gates, loops, names, shape
+from coterie.topology.checks import agents, arrows, composition, gates, loops, names, shape
 from coterie.topology.checks.facts import Facts
 from coterie.topology.model import Topology
 
@@ -40,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     shape.flow_is_one_piece,
     shape.everything_is_reached,
     gates.gates_stand_on_arrows,
+    composition.interface_is_declared,
 )
 
 

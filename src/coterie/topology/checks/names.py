@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
 from coterie.topology.checks.facts import UNREADABLE, Facts, title
+from coterie.topology.composition import file_of
 from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, Gate, Human, Orchestrator
 
 
@@ -12,7 +13,8 @@ def declared_once(facts: Facts) -> Iterator[Diagnostic]:
     for node in facts.topology.nodes:
         first = facts.declared[node.name]
         if first is not node:
-            place = f" (line {first.span.line})" if first.span is not None else ""
+            file = file_of(first.span, facts.topology.included, "")
+            place = f" ({f'{file}, ' if file else ''}line {first.span.line})" if first.span is not None else ""
             message = f"{node.name!r} is declared twice"
             yield error("duplicate-name", message, node.span, f"{title(first)}{place} has that name: choose another")
 
@@ -81,7 +83,8 @@ def used(facts: Facts) -> Iterator[Diagnostic]:
         if name in facts.mentioned or name in elsewhere:
             continue
         if isinstance(node, Action | Human) or (isinstance(node, Agent) and not node.manual):
-            hint = "write invocation: manual if that is meant" if isinstance(node, Agent) else ""
+            is_own = isinstance(node, Agent) and node.imported is None
+            hint = "write invocation: manual if that is meant" if is_own else ""
             yield warning("unused-agent", f"{title(node)} is declared and never in the flow", node.span, hint)
 
 

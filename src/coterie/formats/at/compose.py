@@ -1,0 +1,304 @@
+"""Put a file and the fragments it includes together into one tree, with the values of parameters in their places.
+
+What a fragment declares stands where it is included. Blocks whose entries have names are joined over the files, the
+flow among them; of others there is one, and a second is reported by the reader. `import`, `params` and `interface`
+speak of the topology as a whole: they are taken out and handed over as values.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from coterie.diagnostics import Diagnostic, Span, error, warning
+from coterie.formats.at.directives import ImportStatement, read_import, read_include
+from coterie.formats.at.filling import filled, filled_in, quoted, unknown_places
+from coterie.formats.at.lexer import STRING, Token
+from coterie.formats.at.params import given_to, joined, read_interface, read_params
+from coterie.formats.at.parser import Parsed, parse
+from coterie.formats.at.tree import Block, Directive, Entry, Field, File, FlowBlock, Root
+from coterie.formats.at.values import string
+from coterie.formats.files import Library, Unreadable, find
+from coterie.topology.composition import MAX_DEPTH, Included, Interface, Param
+from coterie.topology.conditions import Scalar
+
+# fmt: off
+_JOINED = frozenset({
+    "artifacts", "env", "environments", "gates", "hooks", "interfaces", "mcp-servers", "memory", "providers", "roles",
+    "schedule", "schemas", "tools", "triggers",
+})
+"""Blocks whose entries have names: those of several files are one."""
+# fmt: on
+_COMPOSING = frozenset({"interface", "params"})
+
+
+class Composed(Struct, frozen=True):
+    """A tree without includes and parameters, and what the files say of the whole.
+
+    Attributes:
+        parsed: The tree, and what was found so far.
+        imports: Each with the folder of the file it stands in, as a path from the topology's folder.
+        included: In the order of their offsets.
+        is_composed: Whether any of this was there.
+    """
+
+    parsed: Parsed
+    params: tuple[Param, ...] = ()
+    interface: Interface | None = None
+    imports: tuple[tuple[ImportStatement, PurePosixPath], ...] = ()
+    included: tuple[Included, ...] = ()
+    is_composed: bool = True
+
+
+def compose(
+    parsed: Parsed,
+    text: str,
+    file: str,
+    folder: Path | None,
+    given: Mapping[str, Scalar],
+    library: Library,
+    chain: tuple[Path, ...] = (),
+) -> Composed:
+    """What *parsed* is with all it includes.
+
+    Args:
+        parsed: The tree of *text*; it is not changed.
+        folder: Where the files lie that it names; None: it can name none.
+        given: The values of parameters.
+        chain: The text's own path, if it has one; no fragment may include that.
+    """
+    root = next((item for item in parsed.tree.items if isinstance(item, Root)), None)
+    if root is None or not (given or "${param." in text or any(map(_composes, root.items))):
+        return Composed(parsed, is_composed=False)
+    composer = _Composer(parsed, text, folder, library)
+    return composer.compose(root, _Place(file, PurePosixPath(), chain), given)
+
+
+def _composes(entry: Entry) -> bool:
+    return isinstance(entry, Directive) or (isinstance(entry, Block) and entry.keyword in _COMPOSING)
+
+
+class _Place(NamedTuple):
+    """A file that is being read.
+
+    Attributes:
+        file: Its path, as a user would name it.
+        folder: Its folder, from that of the topology.
+        chain: The files that led to it, its own last.
+        number: How many were read before.
+    """
+
+    file: str
+    folder: PurePosixPath
+    chain: tuple[Path, ...]
+    number: int = 0
+
+
+class _Composer:
+    """Collects what the files of one topology say."""
+
+    def __init__(self, parsed: Parsed, text: str, folder: Path | None, library: Library) -> None:
+        self._parsed = parsed
+        self._diagnostics = list(parsed.diagnostics)
+        self._report = self._diagnostics.append
+        self._folder = folder
+        self._library = library
+        self._lost_flow, self._lost_items = parsed.lost_flow, parsed.lost_items
+        self._params: list[tuple[int, Param]] = []
+        self._interface: Interface | None = None
+        self._imports: list[tuple[Directive, PurePosixPath]] = []
+        self._included: list[Included] = []
+        self._seen: set[Path] = set()
+        self._next_start = len(text) + 1
+        self._has_places = "${param." in text
+
+    def compose(self, root: Root, place: _Place, given: Mapping[str, Scalar]) -> Composed:
+        """The whole."""
+        entries = self._joined(self._entries(root, place))
+        name = root.name.text if root.name is not None else ""
+        params = given_to(joined(self._params, self._report), given, name, self._report)
+        entries = self._filled(entries, params, root)
+        imports = [(read_import(directive, self._report), folder) for directive, folder in self._imports]
+        tree = File([_with_items(root, entries), *self._behind(root)], self._parsed.tree.end)
+        return Composed(
+            parsed=Parsed(tree, self._diagnostics, self._lost_flow, self._lost_items),
+            params=tuple(params),
+            interface=self._interface,
+            imports=tuple((statement, folder) for statement, folder in imports if statement is not None),
+            included=tuple(self._included),
+        )
+
+    def _behind(self, root: Root) -> list[Root | Entry]:
+        return [item for item in self._parsed.tree.items if item is not root]
+
+    def _filled(self, entries: list[Entry], params: Sequence[Param], root: Root) -> list[Entry]:
+        if not self._has_places:
+            return entries
+        if root.keyword.text != "fragment":  # whoever includes that may declare more
+            unknown_places([*entries, *(directive for directive, _ in self._imports)], params, self._report)
+        directives = filled([directive for directive, _ in self._imports], params)
+        self._imports = [(new, folder) for new, (_, folder) in zip(directives, self._imports, strict=True)]
+        return filled(entries, params)
+
+    # -- entries ------------------------------------------------------------------------------------------------------
+
+    def _entries(self, root: Root, place: _Place) -> Iterator[tuple[int, Entry]]:
+        """The entries of one file, those of its includes in their places, each with the number of its file."""
+        for entry in root.items:
+            keyword = entry.keyword if isinstance(entry, Block | Directive) else ""
+            if isinstance(entry, Directive) and keyword == "include":
+                yield from self._include(entry, place)
+            elif isinstance(entry, Directive) and keyword == "import":
+                self._imports.append((entry, place.folder))
+            elif isinstance(entry, Block) and keyword == "params":
+                self._params += [(len(place.chain), param) for param in read_params(entry, self._report)]
+            elif isinstance(entry, Block) and keyword == "interface":
+                self._add_interface(entry)
+            elif not (place.number and keyword == "meta"):  # a fragment's describes the fragment
+                yield place.number, _moved(entry, place.folder)
+
+    def _add_interface(self, block: Block) -> None:
+        if self._interface is None:
+            self._interface = read_interface(block, self._report)
+        else:
+            message = "a second 'interface' block begins here"
+            self._report(error("duplicate-block", message, block.head[0].span, "a topology has one"))
+
+    def _include(self, directive: Directive, place: _Place) -> Iterator[tuple[int, Entry]]:
+        source = read_include(directive, self._report)
+        if source is None:
+            return
+        name, span = string(source), source.span
+        path = self._find(name, span, place)
+        if path is None:
+            return
+        steps = " -> ".join(each.name for each in (*place.chain, path))
+        if path in place.chain:
+            self._report(error("include-cycle", f"a file cannot be a part of itself: {steps}", span))
+        elif len(place.chain) > MAX_DEPTH:
+            message = f"fragments lie more than {MAX_DEPTH} deep in each other: {steps}"
+            self._report(error("nested-too-deep", message, span))
+        elif path not in self._seen:  # what two files include is there once
+            self._seen.add(path)
+            yield from self._part(path, name, span, place)
+
+    def _find(self, name: str, span: Span, place: _Place) -> Path | None:
+        if self._folder is None:
+            message = f"{name!r} is included, and this text has no folder"
+            self._report(error("no-folder", message, span, "read it from a file"))
+            return None
+        try:
+            return find(self._folder / place.folder, name, self._folder)
+        except Unreadable as unreadable:
+            message = f"the included file {name!r} {unreadable.reason}"
+            self._report(error(unreadable.code, message, span, unreadable.hint))
+            return None
+
+    def _part(self, path: Path, name: str, span: Span, place: _Place) -> Iterator[tuple[int, Entry]]:
+        try:
+            text = self._library.text(path)
+        except Unreadable as unreadable:
+            message = f"{name!r} cannot be included: {unreadable.reason}"
+            self._report(error(unreadable.code, message, span, unreadable.hint))
+            return
+        start = self._next_start
+        self._next_start += len(text) + 1
+        parsed = parse(text, start)
+        roots = [item for item in parsed.tree.items if isinstance(item, Root)]
+        file = os.path.normpath(Path(place.file).parent / name)
+        root = roots[0] if roots else None
+        fragment = root.name.text if root is not None and root.name is not None else ""
+        self._included.append(Included(file=file, start=start, name=fragment, text=text))
+        self._diagnostics += [_placed(each, start) for each in parsed.diagnostics]
+        self._lost_flow |= parsed.lost_flow
+        self._lost_items |= parsed.lost_items or root is None
+        self._has_places |= "${param." in text
+        if root is None:
+            return
+        if root.keyword.text == "topology":
+            message = f"{name!r} holds a topology, and only a fragment can be included"
+            self._report(error("no-fragment", message, span, f'import "{name}" as {fragment} makes a node of it'))
+            self._lost_items = True
+            return
+        if root.patterns is not None:
+            hint = "the topology that includes it lists them"
+            self._report(warning("fragment-patterns", "a fragment has no patterns", root.patterns.open.span, hint))
+        for other in roots[1:]:
+            message = f"a second {other.keyword.text} begins here"
+            self._report(error("second-topology", message, other.keyword.span, "a file holds one: move it to its own"))
+        folder = PurePosixPath(os.path.normpath(place.folder / PurePosixPath(name).parent))
+        yield from self._entries(root, _Place(file, folder, (*place.chain, path), len(self._included)))
+
+    def _joined(self, entries: Iterator[tuple[int, Entry]]) -> list[Entry]:
+        """The entries, with the blocks that several files have of one kind made one, where the first stands."""
+        found: list[Entry] = []
+        first: dict[str, int] = {}
+        seen = set[tuple[int, str]]()
+        for number, entry in entries:
+            keyword = "flow" if isinstance(entry, FlowBlock) else entry.keyword if isinstance(entry, Block) else ""
+            if keyword in ("flow", *_JOINED) and (number, keyword) not in seen:
+                seen.add((number, keyword))
+                if keyword in first:
+                    found[first[keyword]] = _together(found[first[keyword]], entry)
+                    continue
+                first[keyword] = len(found)
+            found.append(entry)
+        return found
+
+
+def _together(first: Entry, second: Entry) -> Entry:
+    match first, second:
+        case Block(), Block():
+            return Block(first.head, first.colon, first.open, first.items + second.items, first.close, first.comma)
+        case FlowBlock(), FlowBlock():
+            statements = first.statements + second.statements
+            return FlowBlock(first.keyword, first.colon, first.open, statements, first.close, first.comma)
+    raise AssertionError("blocks of one keyword are of one kind")
+
+
+def _with_items(root: Root, items: list[Entry]) -> Root:
+    head = (root.keyword, root.name, root.colon, root.patterns, root.skipped, root.open)
+    return Root(*head, items, root.close)
+
+
+def _placed(found: Diagnostic, start: int) -> Diagnostic:
+    """*found*, in the file whose offsets begin at *start*, also when it concerns that file as a whole."""
+    return found if found.span is not None else error(found.code, found.message, Span(1, 1, 0, start), found.hint)
+
+
+# -- paths ------------------------------------------------------------------------------------------------------------
+
+
+def _moved(entry: Entry, folder: PurePosixPath) -> Entry:
+    """*entry* with the paths that an agent's prompt or inner topology has from *folder* on, as they are from above."""
+    if not isinstance(entry, Block) or entry.keyword != "agent" or folder == PurePosixPath():
+        return entry
+    items = [_moved_item(item, folder) for item in entry.items]
+    return Block(entry.head, entry.colon, entry.open, items, entry.close, entry.comma)
+
+
+def _moved_item(item: Entry, folder: PurePosixPath) -> Entry:
+    match item:
+        case Field() if item.key.text == "prompt" and isinstance(item.value, Token) and _is_path(item.value):
+            return _with_path(item, folder)
+        case Field() if item.key.text == "topology" and isinstance(item.value, Token) and item.value.kind == STRING:
+            return _with_path(item, folder)
+        case Block() if item.keyword in ("extensions", "coterie"):
+            items = [_moved_item(inner, folder) for inner in item.items]
+            return Block(item.head, item.colon, item.open, items, item.close, item.comma)
+        case _:
+            return item
+
+
+def _is_path(token: Token) -> bool:
+    text = string(token) if token.kind == STRING else ""
+    return text.endswith((".md", ".txt")) and not any(letter.isspace() for letter in text)
+
+
+def _with_path(field: Field, folder: PurePosixPath) -> Field:
+    value = field.value
+    assert isinstance(value, Token)
+    path = filled_in(value, STRING, quoted(str(folder / string(value))))
+    return Field(field.key, field.colon, path, field.comma)

@@ -1,0 +1,91 @@
+"""Read what a topology says to those who use it: its parameters and its interface."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from coterie.diagnostics import Diagnostic, did_you_mean, error
+from coterie.formats.at.fields import Fields, Report
+from coterie.formats.at.lexer import NAME, Token
+from coterie.formats.at.tree import Block, Field, Raw, Value, Words, span_of
+from coterie.formats.at.values import scalar, text_of
+from coterie.topology.checks.facts import listing
+from coterie.topology.composition import PARAM_TYPES, Interface, Param, converted
+from coterie.topology.conditions import Scalar
+
+_FORM = "write name: string, number or boolean, with a default if you like: rounds: number = 3"
+
+
+def read_params(block: Block, report: Report) -> list[Param]:
+    """`params { rounds: number = 3  tone: string }`."""
+    fields = Fields(block.items, "'params'", report)
+    found = []
+    for name, item in list(fields.items()):
+        if isinstance(item, Field) and item.key.kind == NAME and item.value is not None:
+            found.append(_param(name, item.key, item.value, report))
+        else:
+            key = item.key if isinstance(item, Field | Raw) else item.head[0]
+            report(error("bad-value", f"{name!r} is no parameter", key.span, _FORM))
+    return [param for param in found if param is not None]
+
+
+def _param(name: str, key: Token, value: Value, report: Report) -> Param | None:
+    words = [value] if isinstance(value, Token) else value.words if isinstance(value, Words) else []
+    type = words[0].text if words else ""
+    if type not in PARAM_TYPES or len(words) not in (1, 3) or (len(words) == 3 and words[1].kind != "="):
+        hint = did_you_mean(type, PARAM_TYPES) or _FORM
+        report(error("bad-value", f"the parameter {name!r} has no type that there is", span_of(value), hint))
+        return None
+    if len(words) == 1:
+        return Param(name=name, type=type, span=key.span)
+    default = converted(scalar(words[2]), type)
+    if default is None:
+        message = f"the default of the parameter {name!r} is no {type}: {text_of(words[2])!r}"
+        report(error("bad-value", message, words[2].span))
+    return Param(name=name, type=type, default=default, value=default, span=key.span)
+
+
+def joined(declared: Sequence[tuple[int, Param]], report: Report) -> list[Param]:
+    """The parameters that the files of one topology declare, each with how deep it is included, as one list.
+
+    Several may declare the same one, if they mean the same type; of the defaults the outermost counts.
+    """
+    params: dict[str, Param] = {}
+    for _, param in sorted(declared, key=lambda each: each[0]):
+        first = params.setdefault(param.name, param)
+        if first.type != param.type:
+            message = f"the parameter {param.name!r} is a {param.type} here and a {first.type} elsewhere"
+            report(error("duplicate-param", message, param.span, "give it one type, or two names"))
+        elif first.default is None:
+            params[param.name] = replace(first, default=param.default, value=param.default)
+    return [params[name] for name in dict.fromkeys(param.name for _, param in declared)]
+
+
+def given_to(params: Sequence[Param], given: Mapping[str, Scalar], owner: str, report: Report) -> list[Param]:
+    """*params* with the values *given* to them; what does not fit is reported."""
+    found = []
+    for param in params:
+        value = param.value
+        if param.name in given:
+            value = converted(given[param.name], param.type)
+            if value is None:
+                message = f"the parameter {param.name!r} of {owner!r} is a {param.type}, not {given[param.name]!r}"
+                report(error("bad-param", message))
+        found.append(replace(param, value=value))
+    names = [param.name for param in params]
+    for name in given:
+        if name not in names:
+            report(_unknown(name, names, owner))
+    return found
+
+
+def _unknown(name: str, names: Sequence[str], owner: str) -> Diagnostic:
+    hint = did_you_mean(name, names) or (f"there are {listing(names)}" if names else "it has none")
+    return error("unknown-param", f"{owner!r} has no parameter {name!r}", hint=hint)
+
+
+def read_interface(block: Block, report: Report) -> Interface:
+    """`interface { entry: writer, exit: reviewer }`."""
+    fields = Fields(block.items, "'interface'", report)
+    entry, exit = fields.word("entry"), fields.word("exit")
+    fields.kept((), ("entry", "exit"))
+    return Interface(entry=entry, exit=exit, span=block.head[0].span, spans=fields.spans)

@@ -1,0 +1,83 @@
+"""The files of one reading: each is read once, and together they are no larger than one may be."""
+
+from pathlib import Path
+
+from coterie.diagnostics import did_you_mean
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Larger files are not read, nor more than that of files that belong together."""
+
+SUFFIXES = (".at",)
+"""The file names that are understood, by their ends."""
+
+
+class Unreadable(Exception):
+    """A file cannot be read as text."""
+
+    def __init__(self, reason: str, hint: str = "", code: str = "unreadable-file") -> None:
+        self.reason, self.hint, self.code = reason, hint, code
+        super().__init__(reason)
+
+
+class Library:
+    """Texts by path, kept while a topology and all that belongs to it are read."""
+
+    def __init__(self) -> None:
+        self._texts: dict[Path, str] = {}
+        self._left = MAX_BYTES
+
+    def text(self, path: Path) -> str:
+        """The content of *path* as it is, line ends included.
+
+        Raises:
+            Unreadable: If it is none that can be read.
+        """
+        if path not in self._texts:
+            data = _read(path, self._left)
+            self._left -= len(data)
+            self._texts[path] = _decoded(data)
+        return self._texts[path]
+
+
+def find(folder: Path, name: str, within: Path) -> Path:
+    """The file *name*, from *folder* on, with symbolic links followed.
+
+    Raises:
+        Unreadable: If it is not there, or lies outside *within*.
+    """
+    try:
+        path = (folder / name).resolve()
+        is_inside = path.is_relative_to(within.resolve())
+        is_file = is_inside and path.is_file()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or no path at all
+        is_inside = is_file = False
+    if not is_inside:
+        raise Unreadable("lies outside the topology's folder", f"copy it into {str(within)!r}", "outside-folder")
+    if not is_file:
+        raise Unreadable("is not there", code="no-such-file")
+    return path
+
+
+def _read(path: Path, most: int) -> bytes:
+    if path.suffix not in SUFFIXES and not path.is_dir():
+        close = did_you_mean(path.suffix, SUFFIXES)
+        raise Unreadable(f"{path.suffix!r} is no notation coterie knows", close or "use .at")
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as failure:
+        raise Unreadable(failure.strerror or str(failure)) from None
+    except ValueError as failure:  # a path with a NUL character
+        raise Unreadable(str(failure)) from None
+    if len(data) > most:
+        what = "it is" if most == MAX_BYTES else "it and what it belongs to are"
+        raise Unreadable(f"{what} larger than {MAX_BYTES // 2**20} MB", "split the team into several topologies")
+    return data
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as failure:
+        line = data.count(b"\n", 0, failure.start) + 1
+        raise Unreadable(f"line {line} is not UTF-8 text", "save it as UTF-8") from None

@@ -1,0 +1,136 @@
+"""Read the topologies that a file imports, and make a node of each.
+
+A topology says of its parameters and its result what whoever imports it must know, so it is read with the file that
+names it; each file is read once, however often and with whichever values it is imported.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Protocol
+
+from coterie.diagnostics import Diagnostic, Span, error, of_part
+from coterie.formats.at.directives import ImportStatement
+from coterie.formats.at.fields import Report
+from coterie.formats.files import Library, Unreadable, find
+from coterie.topology.checks.composition import outputs_of
+from coterie.topology.checks.facts import listing
+from coterie.topology.composition import MAX_DEPTH, Import, missing
+from coterie.topology.conditions import Scalar
+from coterie.topology.model import Agent, Topology
+
+if TYPE_CHECKING:
+    from coterie.formats.reading import Source
+
+MAX_IMPORTS = 1000
+"""How many topologies one reading may import, each counted as often as it is."""
+
+Chain = tuple[Path, ...]
+"""The files that led to a text, its own last."""
+
+Imports = Sequence[tuple[ImportStatement, PurePosixPath]]
+"""Import statements, each with the folder of its file, from that of the topology."""
+
+_OF_CHAINS = frozenset({"topology-cycle", "nested-too-deep", "too-many-topologies"})
+"""What tells its place itself, by naming the files."""
+
+
+class ReadText(Protocol):
+    """Reads a text with what belongs to it."""
+
+    def __call__(
+        self, text: str, file: str, folder: Path | None, given: Mapping[str, Scalar], chain: Chain | None = None
+    ) -> "Source":
+        """The source."""
+
+
+class Importer:
+    """Reads what is imported, for one root file and all that leads on from it."""
+
+    def __init__(self, library: Library, read: ReadText) -> None:
+        self._library = library
+        self._read = read
+        self._count = 0
+
+    def nodes(self, imports: Imports, folder: Path | None, chain: Chain, report: Report) -> list[Agent]:
+        """The nodes that *imports* declare in a topology of *folder*; what is wrong with one is reported."""
+        return [self._node(statement, where, folder, chain, report) for statement, where in imports]
+
+    def _node(
+        self, statement: ImportStatement, where: PurePosixPath, folder: Path | None, chain: Chain, report: Report
+    ) -> Agent:
+        source = str(where / statement.source) if statement.source.endswith(".at") else statement.source
+        topology = None
+        if source.endswith(".at"):
+            wrong, topology = self._topology(statement, source, folder, chain)
+            for found in wrong:
+                report(found)
+        return Agent(
+            name=statement.alias.text,
+            outputs=tuple(replace(each, span=None) for each in outputs_of(topology)) if topology is not None else (),
+            extension={"topology": source},
+            imported=Import(source=source, given=statement.given, sha256=statement.sha256, topology=topology),
+            span=statement.alias.span,
+            spans={"extension.topology": statement.span},
+        )
+
+    def _topology(
+        self, statement: ImportStatement, source: str, folder: Path | None, chain: Chain
+    ) -> tuple[list[Diagnostic], Topology | None]:
+        """What is wrong with an import, and the topology when nothing is."""
+        name, span = statement.source, statement.span
+        if folder is None:
+            message = f"{name!r} is imported, and this text has no folder"
+            return [error("no-folder", message, span, "read it from a file")], None
+        try:
+            path = find(folder, source, folder)
+            self._admit(path, chain)
+            text = self._library.text(path)
+        except Unreadable as unreadable:
+            message = f"the imported file {name!r} {unreadable.reason}"
+            return [error(unreadable.code, message, span, unreadable.hint)], None
+        except _Refused as refused:
+            return [error(refused.code, str(refused), span)], None
+        if statement.sha256 and (found := hashlib.sha256(text.encode()).hexdigest()) != statement.sha256:
+            message = f"{name!r} is not the file that was meant: its SHA-256 is {found}"
+            return [error("wrong-sha256", message, span, "read what changed, then write the new one")], None
+        read = self._read(text, source, path.parent, statement.given, (*chain, path))
+        wrong = [_told(each, name, source, span) for each in read.diagnostics if each.is_error]
+        if read.topology is not None and not wrong:
+            wrong = list(_unusable(read.topology, name, span))
+        return wrong, read.topology if not wrong else None
+
+    def _admit(self, path: Path, chain: Chain) -> None:
+        self._count += 1
+        steps = " -> ".join(each.name for each in (*chain, path))
+        if path in chain:
+            raise _Refused("topology-cycle", f"a topology cannot be a part of itself: {steps}")
+        if len(chain) > MAX_DEPTH:
+            raise _Refused("nested-too-deep", f"topologies lie more than {MAX_DEPTH} deep in each other: {steps}")
+        if self._count > MAX_IMPORTS:
+            raise _Refused("too-many-topologies", f"a team holds at most {MAX_IMPORTS} topologies")
+
+
+class _Refused(Exception):
+    """A file may not be imported here."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+def _told(found: Diagnostic, name: str, source: str, span: Span) -> Diagnostic:
+    """*found* in the imported file *source*, or in one that it includes, told where it is imported as *name*."""
+    if found.code in _OF_CHAINS:
+        return error(found.code, found.message, span, found.hint)
+    return of_part(found, name if found.file == source else found.file, span)
+
+
+def _unusable(topology: Topology, name: str, span: Span) -> Iterator[Diagnostic]:
+    if topology.fragment:
+        message = f"{name!r} holds a fragment, and only a topology can be imported"
+        yield error("no-topology", message, span, f'include "{name}" makes its declarations those of this file')
+    elif names := list(missing(topology.params)):
+        values = ", ".join(f"{each}: …" for each in names)
+        yield error("missing-param", f"{name!r} wants a value for {listing(names)}", span, f"add with {{ {values} }}")

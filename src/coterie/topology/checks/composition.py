@@ -1,0 +1,44 @@
+"""What a topology shows to those that import it: its interface holds, and its result has known outputs."""
+
+from collections.abc import Iterator
+
+from coterie.diagnostics import Diagnostic, error
+from coterie.topology.checks.facts import UNREADABLE, Facts, listing
+from coterie.topology.model import Output, Topology
+
+
+def interface_is_declared(facts: Facts) -> Iterator[Diagnostic]:
+    """The interface names nodes of the flow, and its entry is where the flow starts."""
+    interface = facts.topology.interface
+    if interface is None:
+        return
+    for what, name in (("entry", interface.entry), ("exit", interface.exit)):
+        if name in ("", UNREADABLE):
+            continue
+        span = interface.spans.get(what) or interface.span
+        if name not in facts.declared:
+            message = f"the {what} of the interface is {name!r}, which is not declared"
+            yield error("unknown-agent", message, span, facts.near(name))
+        elif facts.topology.flow is not None and name not in facts.flow.mentions:
+            yield error("not-in-flow", f"the {what} of the interface is {name!r}, which is not in the flow", span)
+        elif what == "entry" and facts.topology.flow is not None and name not in facts.graph.entries:
+            starts = listing(facts.graph.entries)
+            yield error("not-an-entry", f"the flow does not start at {name!r}", span, f"it starts at {starts}")
+
+
+def outputs_of(topology: Topology) -> tuple[Output, ...]:
+    """The declared outputs of the result of *topology*: those of its exit, else of the node where every path ends.
+
+    Empty when they are not declared, or when it may end at several nodes.
+    """
+    facts = Facts(topology)
+    exit = topology.interface.exit if topology.interface is not None else ""
+    if not exit:
+        ends = [name for name in facts.flow.mentions if not _always_goes_on(facts, name)]
+        exit = ends[0] if len(ends) == 1 else ""
+    return tuple(facts.outputs(exit))
+
+
+def _always_goes_on(facts: Facts, name: str) -> bool:
+    groups = facts.graph.groups_of(name)
+    return any(facts.flow.groups[i].when is None and not facts.graph.is_loop_group(i) for i in groups)
