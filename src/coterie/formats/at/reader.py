@@ -9,24 +9,22 @@ from typing import Any
 
 from msgspec import Struct
 
-from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error, note, warning
-from coterie.formats.at.block_parser import READ_BLOCKS
+from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error, warning
+from coterie.formats.at.blocks import read_block, read_entries, read_entry, read_fields
 from coterie.formats.at.fields import Fields
 from coterie.formats.at.flows import read_flow
+from coterie.formats.at.language import BLOCKS
+from coterie.formats.at.language.spec import Block as Spec
+from coterie.formats.at.language.spec import Entries
 from coterie.formats.at.nodes import NAMED, read_agent, read_extensions, read_orchestrator
 from coterie.formats.at.parser import Parsed
 from coterie.formats.at.tree import Block, Directive, Entry, Field, File, FlowBlock, Raw, Root, Stray, Words
 from coterie.formats.at.values import dedent, plain, plain_items, text_of, words_of
 from coterie.topology.model import AnyNode, Flow, Kept, Topology
 
-# fmt: off
-_KEPT_BLOCKS = frozenset({
-    "artifacts", "batch", "checkpoint", "context", "defaults", "depth", "env", "environments", "fragment", "hooks",
-    "interface", "interfaces", "mcp-servers", "memory", "metering", "observability", "params", "providers", "schedule",
-    "schemas", "settings", "skill", "tools", "triggers",
-})
-# fmt: on
-_ONCE = frozenset({"meta", "orchestrator", "roles", "flow", "extensions"})
+_MANY = frozenset({"agent", "action", "gate", "gates", "human", "group", "skill", "import", "include"})
+_COMPOSING = frozenset({"import", "include", "params", "interface"})
+_ROOTS = frozenset({"fragment", "topology", "library"})
 
 
 class Reading(Struct, frozen=True):
@@ -73,6 +71,7 @@ class _Reader:
         self._roles: dict[str, str] = {}
         self._meta: dict[str, Any] = {}
         self._extension: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
         self._spans: dict[str, Span] = {}
 
     def read(self, file: File, path: str) -> Topology | None:
@@ -112,6 +111,7 @@ class _Reader:
             file=path,
             span=root.keyword.span,
             spans=self._spans,
+            **self._values,
         )
 
     def _item(self, item: Entry) -> None:
@@ -134,12 +134,16 @@ class _Reader:
         """Read a flow; a second one is an error, and is read so that its names are known to be used."""
         self._first("flow", block.keyword.span)
         found = len(self.diagnostics)
-        flow, kept = read_flow(block, self._report)
+        flow = read_flow(block, self._report)
         self.lost_flow = self.lost_flow or any(each.is_error for each in self.diagnostics[found:])
-        self._kept += kept
         if self._flow is not None:
             mentions = dict.fromkeys((*self._flow.mentions, *flow.mentions))
-            flow = replace(self._flow, groups=self._flow.groups + flow.groups, mentions=tuple(mentions))
+            flow = replace(
+                self._flow,
+                groups=self._flow.groups + flow.groups,
+                mentions=tuple(mentions),
+                errors=self._flow.errors + flow.errors,
+            )
         self._flow = flow
 
     def _field(self, item: Field) -> None:
@@ -150,7 +154,7 @@ class _Reader:
 
     def _block(self, block: Block) -> None:
         keyword = block.keyword
-        if keyword in _ONCE and not self._first(keyword, block.head[0].span):
+        if keyword in BLOCKS and keyword not in _MANY and not self._first(keyword, block.head[0].span):
             return
         match keyword:
             case "agent" | "action" | "gate" | "human" | "group":
@@ -160,9 +164,12 @@ class _Reader:
             case "orchestrator":
                 self._nodes.append(read_orchestrator(block.head[0], block, self._report))
             case "meta":
-                self._meta = self._plain_fields(block, "meta")
+                fields = self._fields(block)
+                said = read_fields(fields, BLOCKS["meta"]).get("", {})
+                self._meta = {name.replace("_", "-"): value for name, value in said.items()} | fields.rest()
+                self._spans |= {f"meta.{name}": span for name, span in fields.spans.items()}
             case "roles":
-                roles = self._plain_fields(block, "roles")
+                roles = self._fields(block).rest()
                 self._roles = {name: text if isinstance(text, str) else str(text) for name, text in roles.items()}
             case "extensions":
                 self._extensions(block)
@@ -203,10 +210,9 @@ class _Reader:
                 head = item.head[0] if isinstance(item, Block) else item.key
                 self._report(error("bad-value", f"{head.text!r} is no gate", head.span, "write: gate NAME { … }"))
 
-    def _plain_fields(self, block: Block, owner: str) -> dict[str, Any]:
-        fields = Fields(block.items, f"{owner!r}", self._report)
-        self._spans[owner] = block.head[0].span
-        return fields.rest()
+    def _fields(self, block: Block) -> Fields:
+        self._spans[block.keyword] = block.head[0].span
+        return Fields(block.items, repr(block.keyword), self._report)
 
     def _extensions(self, block: Block) -> None:
         fields = Fields([block], "the topology", self._report)
@@ -216,20 +222,56 @@ class _Reader:
             self._keep("extensions", name, value if isinstance(value, dict) else {name: value}, block.head[0].span)
 
     def _other(self, block: Block) -> None:
+        keyword, span = block.keyword, block.head[0].span
         name = " ".join(text_of(word) for word in block.head[1:])
-        value = plain_items(block.items)
-        if block.keyword in _KEPT_BLOCKS:
-            self._keep(block.keyword, name, value, block.head[0].span)
+        spec = BLOCKS.get(keyword)
+        if spec is None or keyword in _COMPOSING or keyword in _ROOTS:
+            value = plain_items(block.items)
+            if spec is None:
+                self._unknown(keyword, span)
+            self._kept.append(Kept(kind=keyword, name=name, value=value, span=span))
+        elif spec.named:
+            self._named(block, spec)
         else:
-            self._unknown(block.keyword, block.head[0].span)
-            self._kept.append(Kept(kind=block.keyword, name=name, value=value, span=block.head[0].span))
+            if name:
+                message = f"{name!r} stands behind {keyword!r}"
+                self._report(warning("unread-text", message, block.head[1].span, f"write: {keyword} {{ … }}"))
+            self._spans[keyword] = span
+            self._values[spec.attribute] = self._value(block, spec)
+
+    def _value(self, block: Block, spec: Spec) -> Any:
+        if spec.makes:
+            return read_block(block, spec, self._report)
+        if spec.entries:
+            entries, rest = read_entries(block, spec, self._report)
+            if rest:
+                self._kept.append(Kept(kind=spec.name, value=rest, span=block.head[0].span))
+            return entries
+        from coterie.formats.at.variables import read_variables  # few files have any
+
+        return read_variables(block, self._report)
+
+    def _named(self, block: Block, spec: Spec) -> None:
+        """A block with a name, of which there may be several."""
+        entries = Entries(spec.name, spec)
+        if len(block.head) < 2:
+            message = f"this {spec.name} has no name"
+            self._report(error("bad-name", message, block.head[0].span, f"write: {spec.name} NAME {{ … }}"))
+            return
+        name, before = block.head[1], self._values.get(spec.attribute, ())
+        self._spans.setdefault(spec.name, block.head[0].span)
+        if any(entry.name == name.text for entry in before):
+            message = f"the topology has {spec.name} {name.text!r} twice"
+            self._report(error("duplicate-entry", message, name.span, "choose another name"))
+            return
+        entry = read_entry(block, entries, text_of(name), name.span, self._report)
+        self._values[spec.attribute] = (*before, entry)
 
     def _keep(self, kind: str, name: str, value: dict[str, Any], span: Span) -> None:
-        self._report(note("not-read-yet", f"{f'{kind} {name}'.strip()!r} is kept and has no effect yet", span))
         self._kept.append(Kept(kind=kind, name=name, value=value, span=span))
 
     def _unknown(self, keyword: str, span: Span) -> None:
-        close = did_you_mean(keyword, [*READ_BLOCKS, *_KEPT_BLOCKS])
+        close = did_you_mean(keyword, BLOCKS)
         fix = Fix("mend the name", span, close.split("'")[1]) if close else None
         hint = close or "it is kept, and has no effect"
         self._report(warning("unknown-block", f"there is no block {keyword!r}", span, hint, fix))
