@@ -1,0 +1,426 @@
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from asking import Heard, ask, request
+from asking_models import VERDICT, answered, failed, plan, put, results_of, tools_of
+from fake_models import FakeModels, Refuse, Say, text_of
+
+from coterie.backends.base import Answer, Failure, Session, Text, Tool, Used
+from coterie.backends.models import ModelBackend, turn_key
+from coterie.planning.plan import Wanted
+
+
+@pytest.fixture(params=["anthropic", "openai"])
+def api(request: pytest.FixtureRequest) -> str:
+    """Each dialect in turn."""
+    return str(request.param)
+
+
+def test_an_answer_is_heard_as_it_comes(api: str) -> None:
+    """What it thinks and what it says, each on its channel, in pieces; then what it used, and what that cost."""
+    with FakeModels(Say("a short answer", thinking="let me see", tokens=(1000, 200), cached=100)) as models:
+        result, heard = put(models, plan(api))
+
+    assert isinstance(result, Answer)
+    assert (result.text, result.outputs) == ("a short answer", None)
+    assert (heard.said(), heard.said("thinking")) == ("a short answer", "let me see")
+    assert len([event for event in heard if isinstance(event, Text) and event.channel == "answer"]) == 3
+    usage = result.usage
+    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.unpriced) == (1000, 200, 100, 0)
+    assert usage.cost > 0
+    assert usage.seconds > 0
+    assert [event.usage.cost for event in heard if isinstance(event, Used)] == [usage.cost]
+    assert models.requests[0]["stream"] is True
+    assert "a question" in text_of(models.requests[0])
+
+
+def test_declared_outputs_are_given_by_a_tool(api: str) -> None:
+    """Its schema is made of what is declared; the text that comes with it stays the answer's text."""
+    wanted = (
+        VERDICT,
+        Wanted(name="score", type="number"),
+        Wanted(name="sure", type="boolean"),
+        Wanted(name="lines", type="integer"),
+        Wanted(name="why", type="text"),
+        Wanted(name="mood", values=("dry",), declared=False),
+    )
+    given = {"verdict": "approve", "score": 0.5, "sure": True, "lines": 3, "why": "it holds"}
+    with FakeModels(Say("Read, and it holds.", calls=[("give_outputs", given)])) as models:
+        answer = answered(models, plan(api, outputs=wanted))
+
+    assert (answer.text, answer.outputs) == ("Read, and it holds.", given)
+    schema = tools_of(models.requests[0])["give_outputs"]
+    assert {name: schema["properties"][name].get("type") for name in schema["properties"]} == {
+        "verdict": "string",
+        "score": "number",
+        "sure": "boolean",
+        "lines": "integer",
+        "why": "string",
+        "mood": None,
+    }
+    assert schema["properties"]["verdict"]["enum"] == ["approve", "revise"]
+    assert schema["required"] == ["verdict", "score", "sure", "lines", "why"]
+
+
+def test_outputs_that_do_not_fit_are_left_to_the_run(api: str) -> None:
+    """It judges them, and asks again with the reason: they are given as they came."""
+    with FakeModels(Say(calls=[("give_outputs", {"verdict": "maybe"})])) as models:
+        assert answered(models, plan(api, outputs=(VERDICT,))).outputs == {"verdict": "maybe"}
+        assert len(models.requests) == 1
+
+
+def test_a_model_may_answer_in_words(api: str) -> None:
+    """Then the outputs are found in the text, as in a program's; without declared outputs there is no tool."""
+    with FakeModels(Say("verdict: approve")) as models:
+        assert answered(models, plan(api, outputs=(VERDICT,))).outputs is None
+        undeclared = Wanted(name="verdict", values=("approve",), declared=False)
+        assert answered(models, plan(api, outputs=(undeclared,))).text == "verdict: approve"
+
+    assert tools_of(models.requests[1]) == {}
+
+
+def test_arguments_that_are_no_json_are_asked_for_again(api: str) -> None:
+    """In the same attempt: the model is told what was wrong with them."""
+    good = Say(calls=[("give_outputs", {"verdict": "revise"})])
+    with FakeModels(Say(calls=[("give_outputs", '{"verdict": ')]), good) as models:
+        assert answered(models, plan(api, outputs=(VERDICT,))).outputs == {"verdict": "revise"}
+
+    assert len(models.requests) == 2
+
+
+def look_up(word: str, times: int = 1) -> str:
+    """Look a word up.
+
+    Args:
+        word: What to look up.
+        times: How often.
+    """
+    if word == "nonsense":
+        raise ValueError(f"no such word: {word}")
+    return f"{word} found {times} times by {turn_key()} in {threading.current_thread().name}"
+
+
+async def measure(length: int) -> int:
+    """Give it back."""
+    return length
+
+
+HERE = f"{__name__}:"
+
+
+def test_a_function_is_a_tool(api: str) -> None:
+    """It is described by its docstring and its arguments, runs in a thread, and knows the key of its turn."""
+    replies = [Say("I look.", calls=[("look_up", {"word": "fox", "times": 2}), ("size", {"length": 7})]), Say("Done.")]
+    tools = {"look_up": f"{HERE}look_up", "size": f"{HERE}measure"}
+    with FakeModels(*replies) as models:
+        result, heard = put(models, plan(api, {"python_tools": tools}), key="run/a#1", attempt=2)
+
+    assert isinstance(result, Answer)
+    assert result.text == "Done."
+    told = " ".join(results_of(models.requests[1]))
+    assert "fox found 2 times by run/a#1 in coterie-look_up" in told
+    assert "7" in told
+    schema = tools_of(models.requests[0])["look_up"]
+    assert schema["properties"]["word"]["description"] == "What to look up."
+    assert schema["required"] == ["word"]
+    states = [(event.name, event.state) for event in heard if isinstance(event, Tool)]
+    assert sorted(states) == [
+        ("look_up", "finished"),
+        ("look_up", "started"),
+        ("size", "finished"),
+        ("size", "started"),
+    ]
+    assert heard.said() == "I look.\n\nDone."
+    assert result.usage.input_tokens == 200
+
+
+def test_what_a_tool_raises_is_told_to_the_model(api: str) -> None:
+    """It can do something about it, and the attempt goes on."""
+    replies = [Say(calls=[("look_up", {"word": "nonsense"})]), Say("There is no such word.")]
+    with FakeModels(*replies) as models:
+        result, heard = put(models, plan(api, {"python_tools": {"look_up": f"{HERE}look_up"}}))
+
+    assert getattr(result, "text", "") == "There is no such word."
+    assert "ValueError: no such word: nonsense" in results_of(models.requests[1])[0]
+    assert [event.state for event in heard if isinstance(event, Tool)] == ["started", "failed"]
+
+
+def test_a_tool_called_wrongly_is_told_to_the_model(api: str) -> None:
+    """Arguments that do not fit never reach the function."""
+    replies = [Say(calls=[("look_up", {"times": "x"})]), Say("Sorry.")]
+    with FakeModels(*replies) as models:
+        assert answered(models, plan(api, {"python_tools": {"look_up": f"{HERE}look_up"}})).text == "Sorry."
+
+    assert "word" in results_of(models.requests[1])[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("no_such_module_here:f", "No module named 'no_such_module_here'"),
+        (f"{HERE}nothing", "has no attribute 'nothing'"),
+        (f"{HERE}HERE", "is no function"),
+    ],
+)
+def test_a_tool_that_is_not_there_fails_the_turn(path: str, said: str) -> None:
+    """Before anything is asked; trying again would not mend it."""
+    with FakeModels(Say("hi")) as models:
+        failure = failed(models, plan(options={"python_tools": {"look_up": path}}))
+
+    assert failure.kind == "not_found"
+    assert said in failure.reason
+    assert models.requests == []
+
+
+def test_a_turn_key_is_for_tools() -> None:
+    """Elsewhere nobody calls."""
+    with pytest.raises(LookupError, match="nobody is calling"):
+        turn_key()
+
+
+def test_the_rounds_of_tools_are_bounded(api: str) -> None:
+    """`max-turns` says how often the model is asked; one that never stops calling is stopped."""
+    with FakeModels(Say(calls=[("size", {"length": 1})])) as models:
+        options = {"python_tools": {"size": f"{HERE}measure"}, "max_turns": 3}
+        failure = failed(models, plan(api, options))
+
+    assert (failure.kind, len(models.requests)) == ("failed", 3)
+    assert "max-turns" in failure.reason
+    assert failure.usage.input_tokens == 300
+
+
+def test_settings_reach_the_provider() -> None:
+    """In its own words; one that means nothing to it is told, and left out."""
+    options = {"max_tokens": 500, "temperature": 0.5, "top_p": 0.9, "top_k": 5, "stop": ["END"], "seed": 7}
+    with FakeModels(Say("hi")) as models:
+        _, heard = put(models, plan(options=options, model="claude-sonnet-4-6"))
+        put(models, plan("openai", options, model="gpt-4o"))
+
+    first, second = models.requests
+    assert (first["max_tokens"], first["temperature"], first["top_k"]) == (500, 0.5, 5)
+    assert (first["stop_sequences"], "seed" in first) == (["END"], False)
+    assert "'seed' means nothing to anthropic" in heard.said("log")
+    assert (second["temperature"], second["top_p"], second["stop"], second["seed"]) == (0.5, 0.9, ["END"], 7)
+    assert second.get("max_completion_tokens") or second.get("max_tokens") == 500
+
+
+@pytest.mark.parametrize(("level", "sent"), [("high", True), ("off", False)])
+def test_how_hard_it_thinks_can_be_said(level: str, sent: bool) -> None:
+    """Off is off."""
+    with FakeModels(Say("hi")) as models:
+        answered(models, plan(options={"thinking": level}, model="claude-opus-4-8"))
+
+    thinking = models.requests[0].get("thinking", {"type": "disabled"})
+    assert (thinking["type"] != "disabled") is sent
+
+
+def test_guidance_is_read_before_the_model_is_asked_again(api: str) -> None:
+    """What is said while it works joins the next request; when its answer is complete, it is too late."""
+    heard, started = Heard(), threading.Event()
+
+    def choose(body: dict[str, Any]) -> Say:
+        return (
+            Say("Dogs it is.") if "rather dogs" in text_of(body) else Say("Cats are", hold=lambda: started.wait(0.01))
+        )
+
+    async def main(models: FakeModels) -> tuple[Any, bool]:
+        backend = ModelBackend(environment=models.environment)
+        session: Session = await backend.start(request(plan(api), prompt="cats"), heard)
+        await heard.until(lambda heard: "Cats" in heard.said())
+        assert await session.steer("rather dogs")
+        started.set()
+        result = await session.result()
+        late = await session.steer("or birds")
+        await backend.close()
+        return result, late
+
+    with FakeModels(choose=choose) as models:
+        result, late = asyncio.run(main(models))
+
+    assert (result.text, late, len(models.requests)) == ("Dogs it is.", False, 2)
+
+
+def test_prices_of_the_file_come_first(api: str) -> None:
+    """US dollars for a million tokens, read and written."""
+    with FakeModels(Say("hi", tokens=(1000, 500))) as models:
+        usage = answered(models, plan(api, {"price_in": 2.0, "price_out": 10.0})).usage
+
+    assert (usage.cost, usage.unpriced) == (pytest.approx(0.007), 0)
+
+
+def test_a_price_that_nobody_knows_is_told() -> None:
+    """It counts as 0, and is counted; a free model has a price, 0."""
+    with FakeModels(Say("hi")) as models:
+        result, heard = put(models, plan("openai", model="openai/house-model"))
+        free = answered(models, plan("openai", {"price_in": 0.0}, model="openai/house-model"))
+
+    assert (result.usage.cost, result.usage.unpriced) == (0.0, 1)
+    assert "the price of house-model is not known" in heard.said("log")
+    assert (free.usage.cost, free.usage.unpriced) == (0.0, 0)
+
+
+def test_a_cut_answer_is_no_answer(api: str) -> None:
+    """Half a sentence is not handed on as if it were whole."""
+    with FakeModels(Say("Half a", stop={"anthropic": "max_tokens", "openai": "length"}[api])) as models:
+        failure = failed(models, plan(api))
+
+    assert failure.kind == "failed"
+    assert "max-tokens" in failure.reason
+
+
+def test_keys_are_hidden_wherever_they_turn_up(api: str) -> None:
+    """In what the model says, also when two pieces share one, and in what its provider complains of."""
+    with FakeModels(Say("the key is key-of-the-test, I was told", tokens=(1, 1))) as models:
+        result, heard = put(models, plan(api))
+
+    assert isinstance(result, Answer)
+    assert result.text == heard.said() == "the key is ***, I was told"
+
+
+def test_a_key_in_an_error_is_hidden(api: str) -> None:
+    """Providers quote it."""
+    with FakeModels(Say("hi"), key="another-key") as models:
+        environment = models.environment | {"ANTHROPIC_API_KEY": "wrong-key-1", "OPENAI_API_KEY": "wrong-key-1"}
+        failure, _ = ask(ModelBackend(environment=environment), plan(api))
+
+    assert isinstance(failure, Failure)
+    assert failure.kind == "auth"
+    assert "*** is not known" in failure.reason
+    assert "wrong-key-1" not in failure.reason
+
+
+def test_without_a_key_nothing_is_asked() -> None:
+    """The failure says which variable to set."""
+    result, _ = ask(ModelBackend(environment={}), plan())
+
+    assert isinstance(result, Failure)
+    assert result.kind == "auth"
+    assert "ANTHROPIC_API_KEY is not set" in result.reason
+
+
+def test_no_key_goes_to_an_address_that_wants_none() -> None:
+    """A file that gives an address and no key gets none of the user's."""
+    with FakeModels(Say("hi"), key="no-key-wanted") as models:
+        options = {"base_url": f"{models.url}/v1"}
+        backend = ModelBackend(environment={"OPENAI_API_KEY": "mine-alone"})
+        result, _ = ask(backend, plan("openai", options, model="house"))
+
+    assert getattr(result, "text", "") == "hi"
+    assert "mine-alone" not in str(models.headers)
+
+
+def test_a_refused_question_says_so(api: str) -> None:
+    """A model that will not is no model that cannot."""
+    stop = {"anthropic": "refusal", "openai": "content_filter"}[api]
+    with FakeModels(Say("I will not.", stop=stop)) as models:
+        assert failed(models, plan(api)).kind == "refused"
+    with FakeModels(Say("", stop=stop)) as models:
+        assert failed(models, plan(api)).kind == "refused"
+
+
+FAILURES = [
+    (Refuse(401), "auth"),
+    (Refuse(403), "auth"),
+    (Refuse(402), "quota"),
+    (Refuse(404, "not_found_error"), "not_found"),
+    (Refuse(400, "invalid_request_error"), "failed"),
+    (Refuse(408), "transient"),
+    (Refuse(429, "rate_limit_error"), "rate_limited"),
+    (Refuse(500), "transient"),
+    (Refuse(503), "transient"),
+    (Refuse(529, "overloaded_error"), "transient"),
+]
+
+
+@pytest.mark.parametrize(("refuse", "kind"), FAILURES, ids=lambda value: str(getattr(value, "status", value)))
+def test_what_a_provider_answers_has_a_kind(api: str, refuse: Refuse, kind: str) -> None:
+    """By which the run decides whether to try again; the provider's words are in the reason, and it is asked once."""
+    with FakeModels(refuse) as models:
+        failure = failed(models, plan(api))
+
+    assert failure.kind == kind
+    assert f"{refuse.status} no" in failure.reason
+    assert len(models.requests) == 1
+
+
+def test_a_used_up_quota_is_no_rate_limit() -> None:
+    """OpenAI tells both with 429."""
+    with FakeModels(Refuse(429, "insufficient_quota")) as models:
+        assert failed(models, plan("openai")).kind == "quota"
+
+
+def test_how_long_to_wait_is_handed_on(api: str) -> None:
+    """The run waits so long before it asks again."""
+    with FakeModels(Refuse(429, "rate_limit_error", headers={"retry-after": "17"})) as models:
+        failure = failed(models, plan(api))
+
+    assert failure.wait == 17.0
+    assert "wait 17 s" in failure.reason
+
+
+def test_a_connection_that_breaks_off_is_transient(api: str) -> None:
+    """In the midst of an answer too."""
+    with FakeModels(Say("a long answer", drop=3)) as models:
+        assert failed(models, plan(api)).kind == "transient"
+
+
+def test_nobody_there_is_transient(api: str) -> None:
+    """A server that is down may come back."""
+    with FakeModels(Say("hi")) as models:
+        environment = models.environment
+    result, _ = ask(ModelBackend(environment=environment), plan(api))
+
+    assert getattr(result, "kind", "") == "transient"
+
+
+def test_a_time_out_ends_the_request(api: str) -> None:
+    """The provider sees the connection go."""
+    with FakeModels(Say("slow", hold=lambda: threading.Event().wait(0.01))) as models:
+        failure = failed(models, plan(api, timeout=0.2))
+        assert models.dropped.wait(5)
+
+    assert (failure.kind, failure.reason) == ("timeout", "it took longer than its time-out of 0.2 s")
+
+
+def test_nobody_waiting_ends_the_request(api: str) -> None:
+    """A cancelled wait costs no more tokens, and nothing is heard afterwards."""
+    heard = Heard()
+
+    async def main(models: FakeModels) -> None:
+        backend = ModelBackend(environment=models.environment)
+        session = await backend.start(request(plan(api)), heard)
+        await heard.until(lambda heard: len(heard) > 0)
+        waiting = asyncio.create_task(session.result())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert models.dropped.wait(5)
+        assert getattr(await session.result(), "kind", "") == "interrupted"
+        await backend.close()
+
+    with FakeModels(Say("slow", hold=lambda: threading.Event().wait(0.01))) as models:
+        asyncio.run(main(models))
+
+
+def test_a_tool_that_hangs_holds_nothing_up() -> None:
+    """The attempt is over at once; the thread is left to itself."""
+    heard, release = Heard(), threading.Event()
+    globals()["hang"] = lambda: release.wait(60)
+
+    async def main(models: FakeModels) -> Any:
+        backend = ModelBackend(environment=models.environment)
+        agent = plan(options={"python_tools": {"hang": f"{HERE}hang"}})
+        session = await backend.start(request(agent), heard)
+        await heard.until(lambda heard: any(isinstance(event, Tool) for event in heard))
+        await session.interrupt()
+        await backend.close()
+        return await session.result()
+
+    with FakeModels(Say(calls=[("hang", {})])) as models:
+        try:
+            assert asyncio.run(main(models)).kind == "interrupted"
+        finally:
+            release.set()
