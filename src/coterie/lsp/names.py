@@ -107,6 +107,11 @@ class Names:
         return [symbol for symbol in self._of if symbol.kind is kind and symbol.owner == owner]
 
 
+def named_by(block: str, field: str) -> Kind | None:
+    """What the value of *field* in *block* names; None when it is no name."""
+    return _USES.get(field) or _USES_IN.get((block, field))
+
+
 def names_in(tree: File) -> Names:
     """Every name in *tree*."""
     found: list[Occurrence] = []
@@ -151,6 +156,7 @@ _USES_IN: Mapping[tuple[str, str], Kind] = {
     ("job", "agent"): Kind.NODE,
     ("job", "action"): Kind.NODE,
     ("skill", "agent"): Kind.NODE,
+    ("skill", "scripts"): Kind.TOOL,
     ("retrieval", "sources"): Kind.STORE,
 }
 """The same for fields that only do so in one block."""
@@ -212,7 +218,7 @@ def _block(item: Block, block: str, owner: str) -> Iterator[Occurrence]:
 
 def _field(item: Field, block: str) -> Iterator[Occurrence]:
     name = _text(item.key)
-    kind = _USES.get(name) or _USES_IN.get((block, name))
+    kind = named_by(block, name)
     if name in _POLICIES and isinstance(item.value, Words):
         if item.value.words[0].text == "fallback" and len(item.value.words) == 2:
             yield _occurrence(Kind.NODE, item.value.words[1])

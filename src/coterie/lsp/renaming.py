@@ -82,7 +82,7 @@ def _check(names: Names, symbol: Symbol, name: str) -> None:
         raise UsageError(f"{name!r} is no text: choose another name")
     if names.of(replace(symbol, name=name)):
         owner = f" of {symbol.owner!r}" if symbol.owner else ""
-        raise UsageError(f"there is a {symbol.kind.value} {name!r}{owner} already")
+        raise UsageError(f"{name!r} is the name of another {symbol.kind.value}{owner}")
 
 
 def _same_names(before: Names, after: Names, symbol: Symbol, name: str) -> bool:
@@ -90,7 +90,9 @@ def _same_names(before: Names, after: Names, symbol: Symbol, name: str) -> bool:
     expected, shift = [], 0
     for one in before.all:
         length = len(name) if one.symbol == symbol else one.length
-        expected.append(replace(one, symbol=_mapped(one.symbol, symbol, name), offset=one.offset + shift, length=length))
+        expected.append(
+            replace(one, symbol=_mapped(one.symbol, symbol, name), offset=one.offset + shift, length=length)
+        )
         shift += length - one.length
     return expected == after.all
 
@@ -115,8 +117,8 @@ def _check_roles(before: Document, after: Document) -> None:
     if old is None or new is None:
         return
     for was, becomes in zip(old.nodes, new.nodes, strict=True):
-        if isinstance(was, Agent) and isinstance(becomes, Agent):
-            if role_of(was, old.roles) != role_of(becomes, new.roles):
+        match was, becomes:
+            case Agent(), Agent() if role_of(was, old.roles) != role_of(becomes, new.roles):
                 raise UsageError(f"the name of agent {was.name!r} chooses its role: write its role: first")
 
 

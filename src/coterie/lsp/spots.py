@@ -38,8 +38,8 @@ from coterie.formats.at.tree import (
     Stray,
 )
 
-FILE = "file"
-"""The block of what stands outside the topology."""
+Path = tuple[tuple[str, ...], ...]
+"""Blocks in each other, outermost first, each by the words of its head: `(("agent", "writer"), ("outputs",))`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +57,29 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A field or a block of *block* may begin here; empty: of the topology.
+    """A field or a block may begin here.
 
     Attributes:
-        taken: The fields and blocks it has already.
+        blocks: The blocks around it; empty: the topology itself; None: it stands outside of that.
+        taken: The fields and blocks that stand beside it.
     """
 
     typed: Typed
-    block: str
+    blocks: Path | None
     taken: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """The value of *field* in *block*, or an item of it when it is a list.
+    """The value of *field*, or an item of it when it is a list.
 
     Attributes:
+        blocks: The blocks around the field.
         written: The words of the value before the cursor.
     """
 
     typed: Typed
-    block: str
+    blocks: Path
     field: str
     written: tuple[str, ...] = ()
     in_list: bool = False
@@ -117,14 +119,14 @@ class InAttribute:
 
 
 Spot = Item | FieldValue | FlowNode | BehindNode | InAttribute
-_Holder = Root | Block | FlowBlock | ListValue | NameList | Attributes
+Holder = Root | Block | FlowBlock | ListValue | NameList | Attributes
 _WORDS = frozenset({NAME, WORD, NUMBER, DURATION})
 _ARROWS = frozenset({"->", ERROR_ARROW, BAD_ARROW})
 
 
 def spot(tree: File, text: str, offset: int) -> Spot | None:
     """Where *offset* stands in *text*, whose tree is *tree*; None where nothing can be proposed, such as a comment."""
-    path = _path(tree, offset)
+    path = holders(tree, offset)
     before = [token for token in _near(path[-1] if path else tree, offset) if token.offset < offset]
     typed = Typed(offset, 0)
     if before:
@@ -143,10 +145,10 @@ def spot(tree: File, text: str, offset: int) -> Spot | None:
     return _spot(path, before, typed, text)
 
 
-def _spot(path: list[_Holder], before: list[Token], typed: Typed, text: str) -> Spot | None:
+def _spot(path: list[Holder], before: list[Token], typed: Typed, text: str) -> Spot | None:
     """What may be written at *typed* behind the tokens *before*, inside *path*."""
     if not path:
-        return Item(typed, FILE, frozenset()) if not before else None
+        return Item(typed, None, frozenset()) if not before else None
     begins_line = not before or "\n" in text[before[-1].offset + len(before[-1].text) : typed.offset]
     match path[-1]:
         case Attributes() as attributes:
@@ -156,23 +158,23 @@ def _spot(path: list[_Holder], before: list[Token], typed: Typed, text: str) -> 
         case FlowBlock():
             return _in_flow(before, typed, begins_line)
         case ListValue() as values:
-            block, field = _list_owner(path, values)
-            return FieldValue(typed, block, field, in_list=True) if field else None
+            field = _list_owner(path, values)
+            return FieldValue(typed, _blocks(path), field, in_list=True) if field else None
         case Root() as root:
             if root.open is None or typed.offset <= root.open.offset:
                 return None
-            return _in_block("", root.items, before, typed, begins_line)
+            return _in_block((), root.items, before, typed, begins_line)
         case Block() as block:
-            return _in_block(block.keyword, block.items, before, typed, begins_line)
+            return _in_block(_blocks(path), block.items, before, typed, begins_line)
 
 
 def _in_block(
-    block: str, items: Sequence[Entry], before: list[Token], typed: Typed, begins_line: bool
+    blocks: Path, items: Sequence[Entry], before: list[Token], typed: Typed, begins_line: bool
 ) -> Item | FieldValue | None:
     last = before[-1]
-    item = None if typed.quoted else Item(typed, block, _taken(items, typed))
+    item = None if typed.quoted else Item(typed, blocks, _taken(items, typed))
     if last.kind == ":":
-        return FieldValue(typed, block, before[-2].text) if len(before) > 1 else None
+        return FieldValue(typed, blocks, before[-2].text) if len(before) > 1 else None
     if last.kind in ("{", "}", "]", ",", RAW, OPEN_RAW) or (begins_line and last.kind != "|"):
         return item
     words = _same_value(before)
@@ -180,7 +182,7 @@ def _in_block(
         return None
     key, written = words
     if written[-1] == "|" or written == ("fallback",):
-        return FieldValue(typed, block, key, written)
+        return FieldValue(typed, blocks, key, written)
     return item
 
 
@@ -206,7 +208,7 @@ def _in_flow(before: list[Token], typed: Typed, begins_line: bool) -> FlowNode |
     return BehindNode(typed, after_arrow=any(token.kind in _ARROWS for token in row))
 
 
-def _in_attributes(attributes: Attributes, path: list[_Holder], typed: Typed) -> InAttribute:
+def _in_attributes(attributes: Attributes, path: list[Holder], typed: Typed) -> InAttribute:
     words: tuple[Token, ...] = ()
     names: list[str] = []
     after: list[str] = []
@@ -223,7 +225,7 @@ def _in_attributes(attributes: Attributes, path: list[_Holder], typed: Typed) ->
     return InAttribute(typed, _source(path, attributes), words, tuple(names), tuple(after))
 
 
-def _source(path: list[_Holder], attributes: Attributes) -> str:
+def _source(path: list[Holder], attributes: Attributes) -> str:
     """The node that the arrow before *attributes* leaves; empty when it leaves a list, or none."""
     flow = path[-2]
     assert isinstance(flow, FlowBlock)  # attributes stand nowhere else
@@ -254,25 +256,27 @@ def _taken(items: Sequence[Entry], typed: Typed) -> frozenset[str]:
     return frozenset(found)
 
 
-def _list_owner(path: list[_Holder], values: ListValue) -> tuple[str, str]:
-    """The block and the field whose value is *values*; no field for a list inside a list."""
+def _blocks(path: list[Holder]) -> Path:
+    return tuple(tuple(word.text for word in holder.head) for holder in path if isinstance(holder, Block))
+
+
+def _list_owner(path: list[Holder], values: ListValue) -> str:
+    """The field whose value is *values*; empty for a list inside a list."""
     owner = path[-2] if len(path) > 1 else None
-    if isinstance(owner, Root):
-        if owner.patterns is values:
-            return "", "patterns"
-        return "", next((field.key.text for field in _fields(owner.items) if field.value is values), "")
-    if isinstance(owner, Block):
-        return owner.keyword, next((field.key.text for field in _fields(owner.items) if field.value is values), "")
-    return "", ""
+    if isinstance(owner, Root) and owner.patterns is values:
+        return "patterns"
+    if isinstance(owner, Root | Block):
+        return next((field.key.text for field in _fields(owner.items) if field.value is values), "")
+    return ""
 
 
 def _fields(items: Sequence[Entry]) -> list[Field]:
     return [item for item in items if isinstance(item, Field)]
 
 
-def _path(tree: File, offset: int) -> list[_Holder]:
+def holders(tree: File, offset: int) -> list[Holder]:
     """The brackets that hold *offset*, outermost first. One that is not closed holds all up to the next item."""
-    path: list[_Holder] = []
+    path: list[Holder] = []
     items: Sequence[Root | Entry | Statement] = tree.items
     while True:
         index = bisect_left(items, offset, key=_start) - 1
@@ -291,7 +295,7 @@ def _path(tree: File, offset: int) -> list[_Holder]:
                 return path
 
 
-def _holder(item: Root | Entry | Statement, offset: int) -> _Holder | None:
+def _holder(item: Root | Entry | Statement, offset: int) -> Holder | None:
     """The bracket of *item* that holds *offset*."""
     match item:
         case Root():
@@ -313,7 +317,7 @@ def _holds(holder: Block | FlowBlock | ListValue | NameList | Attributes, offset
     return holder.open.offset < offset and (holder.close is None or offset <= holder.close.offset)
 
 
-def _near(holder: _Holder | File, offset: int) -> list[Token]:
+def _near(holder: Holder | File, offset: int) -> list[Token]:
     """The tokens of *holder* around *offset*: of many items the last two before it, for the rest decides nothing."""
     match holder:
         case File():

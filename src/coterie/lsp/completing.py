@@ -1,0 +1,205 @@
+"""What may be written at the cursor."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from coterie.formats.at.tree import Block, Field, Root, span_of
+from coterie.formats.at.values import text_of
+from coterie.lsp import vocabulary
+from coterie.lsp.document import Document
+from coterie.lsp.names import Kind, named_by
+from coterie.lsp.spots import BehindNode, FieldValue, FlowNode, InAttribute, Item, Typed, spot
+from coterie.topology.checks.facts import GATE_OUTPUTS, kind_of, values_of
+from coterie.topology.conditions import Operator
+from coterie.topology.model import Gate, Output
+
+
+class Sort(Enum):
+    """What a proposal is, for the sign that an editor shows beside it."""
+
+    BLOCK = "block"
+    FIELD = "field"
+    VALUE = "value"
+    NODE = "node"
+    OUTPUT = "output"
+    SIGN = "sign"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Something that may be written, in place of the *length* characters at *offset*.
+
+    Attributes:
+        label: What is written.
+        detail: What it is, in a few words; *about* says more.
+        snippet: The same with places to fill in, `$1`, for an editor that knows snippets; empty: the label.
+    """
+
+    label: str
+    sort: Sort
+    offset: int
+    length: int
+    detail: str = ""
+    about: str = ""
+    snippet: str = ""
+
+    @property
+    def plain(self) -> str:
+        """What is written where there are no snippets."""
+        return (
+            _PLACE.sub(lambda place: place[1] or "", self.snippet)
+            if self.sort is Sort.SIGN and self.snippet
+            else self.label
+        )
+
+
+_PLACE = re.compile(r"\$(?:\d+|\{\d+:([^}]*)\})")
+
+
+def complete(document: Document, offset: int) -> list[Proposal]:
+    """What may be written at *offset*, the likeliest first; what is already typed of it is left to the editor."""
+    found = spot(document.tree, document.text.content, offset)
+    if found is None:
+        return []
+    propose = _Proposer(document, found.typed)
+    match found:
+        case Item():
+            return list(propose.items(found))
+        case FieldValue():
+            return list(propose.values(found))
+        case FlowNode():
+            return list(propose.nodes(found.taken))
+        case BehindNode():
+            return list(propose.behind(found))
+        case InAttribute():
+            return list(propose.attribute(found))
+
+
+class _Proposer:
+    """Makes proposals in place of one word."""
+
+    def __init__(self, document: Document, typed: Typed) -> None:
+        self._document = document
+        self._names = document.names
+        self._typed = typed
+
+    def items(self, item: Item) -> Iterator[Proposal]:
+        """Fields and blocks that are not there yet; of those with a name there may be many."""
+        for word in vocabulary.roots() if item.blocks is None else vocabulary.items(item.blocks):
+            if word.many or word.name not in item.taken:
+                sort = Sort.BLOCK if word.is_block else Sort.FIELD
+                yield self._of(word.name, sort, word.shape, word.about, word.snippet)
+
+    def values(self, value: FieldValue) -> Iterator[Proposal]:
+        """What the value of a field may be."""
+        if value.written == ("fallback",):
+            yield from self.nodes(frozenset())
+            return
+        if value.field == "model":
+            for model in self._models():
+                yield self._of(model, Sort.VALUE, "a model of this file")
+        kind = named_by(value.blocks[-1][0] if value.blocks and value.blocks[-1] else "", value.field)
+        if kind is Kind.NODE:
+            yield from self.nodes(frozenset())
+        elif kind is not None:
+            for symbol in self._names.symbols(kind):
+                yield self._of(symbol.name, Sort.VALUE, kind.value)
+        for choice in vocabulary.choices(value.blocks, value.field) if not value.written else ():
+            yield self._of(choice, Sort.VALUE)
+
+    def nodes(self, taken: Iterable[str]) -> Iterator[Proposal]:
+        """The nodes of the team, declared ones first."""
+        for symbol in self._names.symbols(Kind.NODE):
+            declared = self._names.declarations(symbol)
+            here = len(self._names.of(symbol)) == 1 and self._names.of(symbol)[0].offset == self._typed.offset
+            if symbol.name not in taken and not here:
+                yield self._of(symbol.name, Sort.NODE, self._title(symbol.name) if declared else "not declared")
+
+    def behind(self, spot: BehindNode) -> Iterator[Proposal]:
+        """An arrow, or attributes."""
+        yield self._of("->", Sort.SIGN, "then run", snippet="-> $0")
+        if spot.after_arrow:
+            yield self._of("[when …]", Sort.SIGN, "only if", snippet="[when $0]")
+            yield self._of("[max …]", Sort.SIGN, "at most so often", snippet="[max ${1:3}]")
+
+    def attribute(self, spot: InAttribute) -> Iterator[Proposal]:
+        """Attributes in their order, and the parts of one."""
+        match [spot.words[0].text, *(word.kind for word in spot.words[1:])] if spot.words else []:
+            case []:
+                for word in vocabulary.attributes(spot.before, spot.after):
+                    yield self._of(word.name, Sort.FIELD, word.shape, word.about)
+            case ["when"]:
+                yield from self._conditions(spot.source)
+            case ["when", _, "."]:
+                for output in self._outputs(spot.words[1].text):
+                    yield self._of(output.name, Sort.OUTPUT, _type(output))
+            case ["when", _, ".", _]:
+                yield from (self._of(operator.value, Sort.SIGN) for operator in Operator)
+            case ["when", _, ".", _, _]:
+                yield from self._compared(spot.words[1].text, spot.words[3].text)
+            case ["per"]:
+                yield self._of("run", Sort.VALUE, "one count for the whole run")
+                yield self._of("phase", Sort.VALUE, "counted anew in each phase")
+                yield from self.nodes(frozenset())
+            case [name]:
+                yield from (self._of(choice, Sort.VALUE) for choice in vocabulary.attribute_choices(name))
+
+    def _conditions(self, source: str) -> Iterator[Proposal]:
+        """The agents that a condition can read, first the one that the arrow leaves."""
+        found = sorted(self.nodes(frozenset()), key=lambda one: one.label != source)
+        yield from found
+
+    def _outputs(self, agent: str) -> list[Output]:
+        """The outputs of *agent*: those it declares, then those that conditions read."""
+        topology = self._document.source.topology
+        node = topology.node(agent) if topology is not None else None
+        declared = list(GATE_OUTPUTS if isinstance(node, Gate) else node.outputs if node is not None else ())
+        known = {output.name for output in declared}
+        read = [
+            symbol.name
+            for symbol in self._names.symbols(Kind.OUTPUT, agent)
+            if any(one.offset != self._typed.offset for one in self._names.of(symbol))
+        ]
+        return declared + [Output(name=name, type="any") for name in read if name not in known]
+
+    def _compared(self, agent: str, field: str) -> Iterator[Proposal]:
+        """The values an output can be compared with: those of its enum, else those of other conditions."""
+        output = next((output for output in self._outputs(agent) if output.name == field), None)
+        members = values_of(output) if output is not None else None
+        if members is None:
+            members = tuple(
+                symbol.name
+                for symbol in self._names.symbols(Kind.VALUE, f"{agent}.{field}")
+                if any(one.offset != self._typed.offset for one in self._names.of(symbol))
+            )
+        for member in members:
+            plain = str(member).lower() if isinstance(member, bool) else str(member)
+            label = plain if self._typed.quoted or not isinstance(member, str) else f'"{plain}"'
+            yield self._of(label, Sort.VALUE, f"of {agent}.{field}")
+
+    def _models(self) -> list[str]:
+        """The models that the file names, in order of first mention."""
+        blocks = [item for root in self._document.tree.items if isinstance(root, Root) for item in root.items]
+        fields = [field for block in blocks if isinstance(block, Block) for field in block.items]
+        return list(
+            dict.fromkeys(
+                text_of(field.value)
+                for field in fields
+                if isinstance(field, Field) and field.key.text == "model" and field.value is not None
+                if span_of(field.value).offset != self._typed.offset
+            )
+        )
+
+    def _title(self, name: str) -> str:
+        topology = self._document.source.topology
+        node = topology.node(name) if topology is not None else None
+        return (node.description or kind_of(node)) if node is not None else "node"
+
+    def _of(self, label: str, sort: Sort, detail: str = "", about: str = "", snippet: str = "") -> Proposal:
+        return Proposal(label, sort, self._typed.offset, self._typed.length, detail, about, snippet)
+
+
+def _type(output: Output) -> str:
+    return " | ".join(map(str, output.values)) or output.type

@@ -1,0 +1,37 @@
+"""A document in the one layout, as the smallest change that brings it there."""
+
+from itertools import takewhile
+
+from coterie.errors import TopologyError
+from coterie.formats.at.layout import format_text
+from coterie.lsp.document import Document
+from coterie.lsp.positions import Text
+from coterie.lsp.renaming import Edit
+
+
+def format_document(document: Document) -> list[Edit]:
+    """The edit that gives *document* the layout of `coterie topology fmt`; none where it has that, or has errors.
+
+    It leaves the lines above and below the first and the last change alone, so that a cursor there stays where it is.
+    """
+    try:
+        text = Text(format_text(document.text.content))
+    except TopologyError:
+        return []
+    old, new = _lines(document.text), _lines(text)
+    above = _common(old, new)
+    below = _common(old[above:][::-1], new[above:][::-1])
+    start = document.text.starts[above] if above < len(old) else len(document.text.content)
+    removed = "".join(old[above : len(old) - below])
+    added = "".join(new[above : len(new) - below])
+    return [Edit(start, len(removed), added)] if removed != added else []
+
+
+def _lines(text: Text) -> list[str]:
+    ends = [*text.starts[1:], len(text.content)]
+    return [text.content[start:end] for start, end in zip(text.starts, ends, strict=True)]
+
+
+def _common(one: list[str], other: list[str]) -> int:
+    """How many lines both begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

@@ -1,0 +1,175 @@
+"""What there is to say of the word at the cursor, as Markdown."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from coterie.formats.at.lexer import Token
+from coterie.formats.at.tree import Attributes, Block, Field, FlowBlock, Raw, Root
+from coterie.lsp import vocabulary
+from coterie.lsp.document import Document
+from coterie.lsp.names import Kind, Occurrence
+from coterie.lsp.spots import Path, holders
+from coterie.planning import thinks
+from coterie.topology.model import ArrowGroup, Topology
+from coterie.topology.outline import OutlinedArrow, OutlinedNode, outline
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """*text*, about the *length* characters from *offset*."""
+
+    text: str
+    offset: int
+    length: int
+
+
+def hover(document: Document, offset: int) -> Note | None:
+    """What there is to say of the word at *offset*: a name, a word of the notation, or an attribute with its bound."""
+    one = document.names.at(offset)
+    if one is not None:
+        return Note(_of_name(document, one), one.offset, one.length)
+    return _of_word(document, offset)
+
+
+def _of_name(document: Document, one: Occurrence) -> str:
+    symbol = one.symbol
+    match symbol.kind:
+        case Kind.NODE:
+            return _node(document, symbol.name)
+        case Kind.OUTPUT:
+            types = [each for each in _outputs(document, symbol.owner) if each.partition(":")[0] == symbol.name]
+            said = types[0] if types else f"{symbol.name}: not declared, so any text"
+            return f"{_code(said)}\n\nAn output of `{symbol.owner}`."
+        case Kind.VALUE:
+            return f"A value of `{symbol.owner}`."
+        case Kind.ROLE:
+            topology = document.source.topology
+            text = topology.roles.get(symbol.name, "") if topology is not None else ""
+            return "\n\n".join([f"**role {symbol.name}**", *([text] if text else [])])
+        case _:
+            declared = "" if document.names.declarations(symbol) else ", not declared in this file"
+            return f"**{symbol.kind.value} {symbol.name}**{declared}"
+
+
+def _node(document: Document, name: str) -> str:
+    """A node at a glance: who thinks there, what it gives back, where its arrows lead."""
+    topology = document.source.topology
+    node = _outlined(document, name)
+    if topology is None or node is None:
+        return f"**{name}**"
+    title = f"**{node.kind} {node.name}**" + (f": {node.thinks}" if node.thinks else "")
+    said = [f"gives `{output}`" for output in node.outputs]
+    said += [f"→ {_arrow(arrow)}" for arrow in node.arrows]
+    said += [f"← `{source}`" for source in dict.fromkeys(_sources(topology, name))]
+    if not node.in_flow:
+        said.append(node.place or "not in the flow")
+    return "\n\n".join([title, *([node.description] if node.description else []), "\n".join(f"- {it}" for it in said)])
+
+
+def _outlined(document: Document, name: str) -> OutlinedNode | None:
+    topology = document.source.topology
+    if topology is None:
+        return None
+    return next((node for node in outline(topology, thinks(document.plan)).nodes if node.name == name), None)
+
+
+def _outputs(document: Document, name: str) -> tuple[str, ...]:
+    node = _outlined(document, name)
+    return node.outputs if node is not None else ()
+
+
+def _sources(topology: Topology, name: str) -> Iterator[str]:
+    groups = topology.flow.groups if topology.flow is not None else ()
+    return (group.source for group in groups if name in group.targets)
+
+
+def _arrow(arrow: OutlinedArrow) -> str:
+    bound = f", at most {_times(arrow.max)} per {arrow.per}" if arrow.max is not None else ""
+    implied = " (the file gives no bound)" if arrow.implied else ""
+    when = f" when `{arrow.when}`" if arrow.when else ""
+    return f"{', '.join(f'`{name}`' for name in arrow.targets)}{when}{bound}{implied}"
+
+
+def _of_word(document: Document, offset: int) -> Note | None:
+    """What the keyword, the field or the attribute at *offset* means."""
+    path = holders(document.tree, offset)
+    holder = path[-1] if path else None
+    blocks: Path = tuple(tuple(word.text for word in block.head) for block in path if isinstance(block, Block))
+    match holder:
+        case Attributes():
+            return _of_attribute(document, holder, offset)
+        case Root() | Block():
+            for item in holder.items:
+                match item:
+                    case Field() | Raw() if _on(item.key, offset):
+                        return _of_item(blocks, item.key)
+                    case Block() if item.head and _on(item.head[0], offset):
+                        return _of_item(blocks, item.head[0])
+                    case FlowBlock() if _on(item.keyword, offset):
+                        return _of_item(blocks, item.keyword)
+    return None
+
+
+def _of_item(blocks: Path, key: Token) -> Note | None:
+    word = vocabulary.word(blocks, key.text)
+    return (
+        Note(
+            f"{_code(f'{word.name}: {word.shape}' if not word.is_block else word.shape)}\n\n{word.about}",
+            key.offset,
+            len(key.text),
+        )
+        if word
+        else None
+    )
+
+
+def _of_attribute(document: Document, attributes: Attributes, offset: int) -> Note | None:
+    for item in attributes.items:
+        first = item.words[0] if item.words else None
+        if first is not None and any(_on(word, offset) for word in item.words):
+            word = vocabulary.attribute(first.text)
+            if word is None:
+                return None
+            bound = _bound(document, attributes) if first.text in ("max", "per", "on-max") else ""
+            last = item.words[-1]
+            text = "\n\n".join([_code(word.shape), word.about, *([bound] if bound else [])])
+            return Note(text, first.offset, last.offset + len(last.text) - first.offset)
+    return None
+
+
+def _bound(document: Document, attributes: Attributes) -> str:
+    """The bound that *attributes* set, in a sentence."""
+    group = _group(document, attributes)
+    if group is None or group.max is None:
+        return ""
+    then = {
+        "forward": "the flow goes on forward",
+        "end": "the path ends",
+        "fail": "the run fails",
+        "human": "a person decides",
+    }
+    return f"`{group}` fires at most {_times(group.max)} per {group.per}; then {then[group.on_max]}."
+
+
+def _group(document: Document, attributes: Attributes) -> ArrowGroup | None:
+    topology = document.source.topology
+    start, end = (
+        attributes.open.offset,
+        attributes.close.offset if attributes.close is not None else attributes.open.offset,
+    )
+    for group in topology.flow.groups if topology is not None and topology.flow is not None else ():
+        if any(start < span.offset < end for span in group.spans.values()):
+            return group
+    return None
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _on(token: Token, offset: int) -> bool:
+    return token.offset <= offset <= token.offset + len(token.text)
+
+
+def _code(text: str) -> str:
+    return f"```at\n{text}\n```"

@@ -1,0 +1,318 @@
+"""The language server: what an editor asks, in the language server protocol.
+
+Holds the documents that are open and turns the answers of this package into the protocol's; finds out nothing itself.
+One thread, one event loop: a request is answered from the document as it is, and diagnostics are looked for when the
+editor has been quiet for a moment, so what is typed meanwhile makes no work for nothing.
+
+Needs the extra `lsp`; nothing else of coterie imports this module when it starts.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+
+from coterie.diagnostics import Severity
+from coterie.errors import UsageError
+from coterie.lsp import completing, findings, formatting, hovering, places, renaming, shape
+from coterie.lsp.document import Document
+from coterie.lsp.positions import Change, Position, Range, Text
+
+QUIET = 0.05
+"""Seconds without a change, after which diagnostics are looked for."""
+
+_SEVERITIES = {
+    Severity.ERROR: types.DiagnosticSeverity.Error,
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+    Severity.NOTE: types.DiagnosticSeverity.Information,
+}
+_SORTS = {
+    completing.Sort.BLOCK: types.CompletionItemKind.Class,
+    completing.Sort.FIELD: types.CompletionItemKind.Field,
+    completing.Sort.VALUE: types.CompletionItemKind.EnumMember,
+    completing.Sort.NODE: types.CompletionItemKind.Variable,
+    completing.Sort.OUTPUT: types.CompletionItemKind.Property,
+    completing.Sort.SIGN: types.CompletionItemKind.Operator,
+}
+_SYMBOLS = {
+    "topology": types.SymbolKind.Module,
+    "fragment": types.SymbolKind.Module,
+    "agent": types.SymbolKind.Class,
+    "orchestrator": types.SymbolKind.Class,
+    "action": types.SymbolKind.Function,
+    "gate": types.SymbolKind.Event,
+    "human": types.SymbolKind.Interface,
+    "group": types.SymbolKind.Package,
+    "flow": types.SymbolKind.Operator,
+    "import": types.SymbolKind.File,
+    "include": types.SymbolKind.File,
+    "output": types.SymbolKind.Field,
+}
+
+
+def serve(version: str) -> int:
+    """Talk to one editor over standard input and output until it says goodbye; the exit status is 0 if it did.
+
+    Nothing but the protocol reaches standard output, whatever else prints.
+    """
+    server = _Server(version)
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out, contextlib.redirect_stdout(sys.stderr):
+        server.start_io(stdout=out)
+    return 0 if server.said_goodbye else 1
+
+
+class _Server(LanguageServer):
+    """The server and the documents that its editor has open."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__("coterie", version, types.TextDocumentSyncKind.Incremental)
+        self.said_goodbye = False
+        self.documents: dict[str, Document] = {}
+        self._waiting: dict[str, asyncio.TimerHandle] = {}
+        for name, answer, options in _features(self):
+            self.feature(name, options)(partial(answer))  # a method cannot be marked, as pygls does with what it calls
+
+    def opened(self, params: types.DidOpenTextDocumentParams) -> None:
+        item = params.text_document
+        path = to_fs_path(item.uri) if item.uri.startswith("file:") else None
+        encoding = types.PositionEncodingKind(self.workspace.position_encoding or types.PositionEncodingKind.Utf16)
+        text = Text(item.text, encoding.value)
+        self.documents[item.uri] = Document(text, Path(path) if path else None, item.version)
+        self._look(item.uri, after=0)
+
+    def changed(self, params: types.DidChangeTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        document = self.documents.get(uri)
+        if document is not None:
+            changes = [_change(change) for change in params.content_changes]
+            self.documents[uri] = document.changed(changes, params.text_document.version)
+            self._look(uri, after=QUIET)
+
+    def saved(self, params: types.DidSaveTextDocumentParams) -> None:
+        """What lies on disk has changed, and other files may be a part of this one."""
+        for uri, document in self.documents.items():
+            self.documents[uri] = document.changed([], document.version)
+            self._look(uri, after=QUIET)
+
+    def closed(self, params: types.DidCloseTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        self.documents.pop(uri, None)
+        if (waiting := self._waiting.pop(uri, None)) is not None:
+            waiting.cancel()
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+
+    def shut_down(self, _: None) -> None:
+        self.said_goodbye = True
+
+    def _look(self, uri: str, after: float) -> None:
+        """Look for diagnostics *after* so many seconds, unless something changes before."""
+        if (waiting := self._waiting.pop(uri, None)) is not None:
+            waiting.cancel()
+        self._waiting[uri] = asyncio.get_running_loop().call_later(after, self._publish, uri)
+
+    def _publish(self, uri: str) -> None:
+        self._waiting.pop(uri, None)
+        document = self.documents[uri]
+        found = [_diagnostic(document, one) for one in findings.findings(document)]
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, document.version))
+
+    def completion(self, params: types.CompletionParams) -> list[types.CompletionItem]:
+        document, offset = self._at(params)
+        found = completing.complete(document, offset)
+        return [_completion(document, at, one, self._knows_snippets()) for at, one in enumerate(found)]
+
+    def hover(self, params: types.HoverParams) -> types.Hover | None:
+        document, offset = self._at(params)
+        note = hovering.hover(document, offset)
+        if note is None:
+            return None
+        content = types.MarkupContent(types.MarkupKind.Markdown, note.text)
+        return types.Hover(content, _range(document, note.offset, note.length))
+
+    def definition(self, params: types.DefinitionParams) -> list[types.Location]:
+        document, offset = self._at(params)
+        return [_location(document, params, place) for place in places.definition(document, offset)]
+
+    def references(self, params: types.ReferenceParams) -> list[types.Location]:
+        document, offset = self._at(params)
+        found = places.references(document, offset, declarations=params.context.include_declaration)
+        return [_location(document, params, place) for place in found]
+
+    def highlight(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
+        document, offset = self._at(params)
+        found = places.references(document, offset)
+        return [types.DocumentHighlight(_range(document, place.offset, place.length)) for place in found]
+
+    def prepare_rename(self, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder:
+        document, offset = self._at(params)
+        with _refusing():
+            one = renaming.renamable(document, offset)
+        return types.PrepareRenamePlaceholder(_range(document, one.offset, one.length), one.symbol.name)
+
+    def rename(self, params: types.RenameParams) -> types.WorkspaceEdit:
+        document, offset = self._at(params)
+        with _refusing():
+            edits = renaming.rename(document, offset, params.new_name)
+        return types.WorkspaceEdit({params.text_document.uri: _edits(document, edits)})
+
+    def symbols(self, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+        document = self._document(params)
+        return [_symbol(document, part) for part in shape.outline(document.tree)]
+
+    def folds(self, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
+        text = self._document(params).text
+        lines = [
+            (text.position(opens).line, text.position(closes).line)
+            for opens, closes in shape.folds(self._document(params).tree)
+        ]
+        return [types.FoldingRange(first, last - 1) for first, last in lines if last - 1 > first]
+
+    def formatting(self, params: types.DocumentFormattingParams) -> list[types.TextEdit]:
+        document = self._document(params)
+        return _edits(document, formatting.format_document(document))
+
+    def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        document = self._document(params)
+        start, end = (
+            document.text.offset(_position(params.range.start)),
+            document.text.offset(_position(params.range.end)),
+        )
+        found = findings.mendable(document, start, end - start)
+        return [_action(document, params.text_document.uri, one) for one in found]
+
+    def _document(self, params: Any) -> Document:
+        """The document that *params* are about.
+
+        Raises:
+            JsonRpcException: If the editor did not open it.
+        """
+        uri = params.text_document.uri
+        if uri not in self.documents:
+            raise JsonRpcException(f"{uri} is not open", types.LSPErrorCodes.RequestFailed)
+        return self.documents[uri]
+
+    def _at(self, params: Any) -> tuple[Document, int]:
+        document = self._document(params)
+        return document, document.text.offset(_position(params.position))
+
+    def _knows_snippets(self) -> bool:
+        of_text = self.client_capabilities.text_document
+        completion = of_text.completion if of_text is not None else None
+        item = completion.completion_item if completion is not None else None
+        return bool(item is not None and item.snippet_support)
+
+
+def _features(server: _Server) -> Sequence[tuple[str, Any, Any]]:
+    """What is answered, by whom."""
+    triggers = types.CompletionOptions(trigger_characters=[".", "[", ">", ":", '"', " "])
+    fixes = types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
+    return [
+        (types.TEXT_DOCUMENT_DID_OPEN, server.opened, None),
+        (types.TEXT_DOCUMENT_DID_CHANGE, server.changed, None),
+        (types.TEXT_DOCUMENT_DID_SAVE, server.saved, None),
+        (types.TEXT_DOCUMENT_DID_CLOSE, server.closed, None),
+        (types.SHUTDOWN, server.shut_down, None),
+        (types.TEXT_DOCUMENT_COMPLETION, server.completion, triggers),
+        (types.TEXT_DOCUMENT_HOVER, server.hover, None),
+        (types.TEXT_DOCUMENT_DEFINITION, server.definition, None),
+        (types.TEXT_DOCUMENT_REFERENCES, server.references, None),
+        (types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, server.highlight, None),
+        (types.TEXT_DOCUMENT_PREPARE_RENAME, server.prepare_rename, None),
+        (types.TEXT_DOCUMENT_RENAME, server.rename, types.RenameOptions(prepare_provider=True)),
+        (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, server.symbols, None),
+        (types.TEXT_DOCUMENT_FOLDING_RANGE, server.folds, None),
+        (types.TEXT_DOCUMENT_FORMATTING, server.formatting, None),
+        (types.TEXT_DOCUMENT_CODE_ACTION, server.actions, fixes),
+    ]
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """Tell the editor, and so the person, why something is refused."""
+    try:
+        yield
+    except UsageError as refused:
+        raise JsonRpcException(str(refused), types.LSPErrorCodes.RequestFailed) from None
+
+
+def _change(change: types.TextDocumentContentChangeEvent) -> Change:
+    if isinstance(change, types.TextDocumentContentChangePartial):
+        return Change(change.text, Range(_position(change.range.start), _position(change.range.end)))
+    return Change(change.text)
+
+
+def _position(position: types.Position) -> Position:
+    return Position(position.line, position.character)
+
+
+def _range(document: Document, offset: int, length: int) -> types.Range:
+    start, end = document.text.position(offset), document.text.position(offset + length)
+    return types.Range(types.Position(start.line, start.character), types.Position(end.line, end.character))
+
+
+def _location(document: Document, params: Any, place: places.Place) -> types.Location:
+    if place.path is not None:
+        start = types.Position(0, 0)
+        return types.Location(from_fs_path(str(place.path)) or "", types.Range(start, start))
+    return types.Location(params.text_document.uri, _range(document, place.offset, place.length))
+
+
+def _edits(document: Document, edits: Sequence[renaming.Edit]) -> list[types.TextEdit]:
+    return [types.TextEdit(_range(document, edit.offset, edit.length), edit.text) for edit in edits]
+
+
+def _diagnostic(document: Document, one: findings.Finding) -> types.Diagnostic:
+    return types.Diagnostic(
+        range=_range(document, one.offset, one.length),
+        message=one.message,
+        severity=_SEVERITIES[one.diagnostic.severity],
+        code=one.diagnostic.code,
+        source="coterie",
+    )
+
+
+def _action(document: Document, uri: str, one: findings.Finding) -> types.CodeAction:
+    fix = one.fix
+    assert fix is not None  # only what has one is offered
+    edit = types.TextEdit(_range(document, fix.span.offset, fix.span.length), fix.text)
+    return types.CodeAction(
+        title=fix.title[:1].upper() + fix.title[1:],
+        kind=types.CodeActionKind.QuickFix,
+        diagnostics=[_diagnostic(document, one)],
+        is_preferred=True,
+        edit=types.WorkspaceEdit({uri: [edit]}),
+    )
+
+
+def _completion(document: Document, at: int, one: completing.Proposal, snippets: bool) -> types.CompletionItem:
+    written = one.snippet if snippets and one.snippet else one.plain
+    is_snippet = snippets and bool(one.snippet)
+    return types.CompletionItem(
+        label=one.label,
+        kind=_SORTS[one.sort],
+        detail=one.detail or None,
+        documentation=types.MarkupContent(types.MarkupKind.Markdown, one.about) if one.about else None,
+        sort_text=f"{at:04}",
+        insert_text_format=types.InsertTextFormat.Snippet if is_snippet else types.InsertTextFormat.PlainText,
+        text_edit=types.TextEdit(_range(document, one.offset, one.length), written),
+    )
+
+
+def _symbol(document: Document, part: shape.Part) -> types.DocumentSymbol:
+    return types.DocumentSymbol(
+        name=part.name,
+        detail=" ".join(word for word in (part.kind if part.kind != part.name else "", part.detail) if word),
+        kind=_SYMBOLS.get(part.kind, types.SymbolKind.Object),
+        range=_range(document, part.offset, part.length),
+        selection_range=_range(document, part.name_offset, part.name_length),
+        children=[_symbol(document, child) for child in part.children],
+    )

@@ -1,0 +1,108 @@
+"""The shape of a document: the tree of what it declares, and what can be folded."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from coterie.formats.at.lexer import Token
+from coterie.formats.at.tree import Block, Directive, Entry, Field, File, FlowBlock, Raw, Root
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A block or an output, for an editor's outline.
+
+    Attributes:
+        kind: The word it begins with, such as `agent`; `output` for an output.
+        detail: What is said of it in passing: its model, its type.
+        offset: Where it begins; *length* goes to its end, *name_offset* and *name_length* tell where its name stands.
+    """
+
+    name: str
+    kind: str
+    detail: str
+    offset: int
+    length: int
+    name_offset: int
+    name_length: int
+    children: "tuple[Part, ...]" = ()
+
+
+def outline(tree: File) -> list[Part]:
+    """What *tree* declares, in the order of the text."""
+    return [part for item in tree.items for part in (_root(item) if isinstance(item, Root) else _parts([item]))]
+
+
+def folds(tree: File) -> list[tuple[int, int]]:
+    """The offsets of the opening and the closing brace of each block."""
+    return list(_folds(tree.items))
+
+
+def _root(root: Root) -> list[Part]:
+    children = tuple(_parts(root.items))
+    if root.name is None:
+        return list(children)
+    end = root.close.offset + 1 if root.close is not None else _end(children, root.name)
+    return [_part(root.name, root.keyword.text, "", root.keyword.offset, end, children)]
+
+
+def _parts(items: Sequence[Entry]) -> Iterator[Part]:
+    for item in items:
+        match item:
+            case Block() if item.head:
+                yield _block(item)
+            case FlowBlock():
+                end = item.close.offset + 1 if item.close is not None else item.open.offset + 1
+                yield _part(item.keyword, "flow", "", item.keyword.offset, end)
+            case Directive():
+                last = item.words[-1]
+                names = [word for before, word in zip(item.words, item.words[1:], strict=False) if before.text == "as"]
+                name = names[0] if names else item.words[min(1, len(item.words) - 1)]
+                yield _part(name, item.words[0].text, "", item.words[0].offset, last.offset + len(last.text))
+
+
+def _block(item: Block) -> Part:
+    name = item.head[1] if len(item.head) > 1 else item.head[0]
+    children = tuple(_outputs(item)) or tuple(part for part in _parts(item.items) if len(item.head) == 1)
+    end = item.close.offset + 1 if item.close is not None else _end(children, item.open)
+    return _part(name, item.keyword, _model(item), item.head[0].offset, end, children)
+
+
+def _outputs(item: Block) -> Iterator[Part]:
+    for inner in item.items:
+        if isinstance(inner, Block) and inner.keyword == "outputs":
+            for field in inner.items:
+                if isinstance(field, Field):
+                    detail = " ".join(str(field.value).split()) if field.value is not None else ""
+                    yield _part(field.key, "output", detail, field.key.offset, _field_end(field))
+
+
+def _field_end(field: Field) -> int:
+    tokens = list(field.tokens())
+    last = tokens[-2] if tokens[-1] is field.comma and len(tokens) > 1 else tokens[-1]
+    return last.offset + len(last.text)
+
+
+def _model(item: Block) -> str:
+    for field in item.items:
+        if isinstance(field, Field) and field.key.text == "model" and field.value is not None:
+            return str(field.value).strip()
+    return ""
+
+
+def _part(name: Token, kind: str, detail: str, offset: int, end: int, children: tuple[Part, ...] = ()) -> Part:
+    return Part(name.text, kind, detail, offset, end - offset, name.offset, len(name.text), children)
+
+
+def _end(children: Sequence[Part], last: Token) -> int:
+    """The end of what is not closed: that of its last part."""
+    return max([last.offset + len(last.text), *(part.offset + part.length for part in children)])
+
+
+def _folds(items: Sequence[Root | Entry]) -> Iterator[tuple[int, int]]:
+    for item in items:
+        match item:
+            case Root() | Block() | FlowBlock() | Raw():
+                if item.open is not None and item.close is not None:
+                    yield item.open.offset, item.close.offset
+                if not isinstance(item, FlowBlock | Raw):
+                    yield from _folds(item.items)

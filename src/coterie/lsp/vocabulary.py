@@ -1,0 +1,219 @@
+"""The words of the notation where they may stand, from the one table that describes it.
+
+`coterie.formats.at.language` is that table; what stands in `extensions { coterie { … } }` is planning's to know.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from coterie.formats.at.language import ATTRIBUTES, BLOCKS, LANGUAGE, ROOTS
+from coterie.formats.at.language.conduct import RETRY
+from coterie.formats.at.language.spec import (
+    Block,
+    Entries,
+    Field,
+    Flag,
+    Inner,
+    Join,
+    Kind,
+    Many,
+    OneOf,
+    Own,
+    Policy,
+    SchemaFields,
+    Values,
+)
+from coterie.lsp.spots import Path
+from coterie.planning.extension import AGENT_KEYS, BACKENDS, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
+
+PATTERNS = (
+    "pipeline",
+    "fan-out",
+    "supervisor",
+    "orchestrator-worker",
+    "human-gate",
+    "debate",
+    "consensus",
+    "blackboard",
+    "market-routing",
+    "event-driven",
+)
+"""The tags that the published language knows for a header; another is no mistake."""
+
+_COTERIE = {"agent": AGENT_KEYS, "orchestrator": AGENT_KEYS, "human": HUMAN_KEYS, "": DEFAULT_KEYS}
+_OUTPUT_TYPES = ("text", "number", "integer", "boolean", "any")
+_ORDER = ("when", "max", "per", "on-max")
+_SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object")
+_DIRECTIVES = {"import": 'import "${1:./team.at}" as ${2:name}', "include": 'include "${1:./fragment.at}"'}
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of the notation: a block, a field or an attribute.
+
+    Attributes:
+        shape: What stands behind it, in words.
+        about: What it means, in a sentence or more.
+        many: There may be several beside each other.
+        snippet: How it is written, with places to fill in: `$1`.
+    """
+
+    name: str
+    shape: str
+    about: str
+    is_block: bool = False
+    many: bool = False
+    snippet: str = ""
+
+
+def roots() -> list[Word]:
+    """What a file may hold."""
+    topology = "topology ${1:name} : [${2:pipeline}] {\n  $0\n}"
+    return [replace(_top(block), snippet=topology) if block.name == "topology" else _top(block) for block in ROOTS]
+
+
+def items(blocks: Path) -> list[Word]:
+    """The fields and blocks that may stand in *blocks*, the innermost last; at the top the blocks of a topology."""
+    if not blocks:
+        return [_top(block) for block in LANGUAGE]
+    if (keys := _coterie_keys(blocks)) is not None:
+        return [Word(key, "", "Who thinks here, and how.", snippet=f"{key}: $0") for key in keys]
+    if blocks[-1][:1] == ("extensions",):
+        return [Word("coterie", "a block", "What coterie alone knows: who thinks.", True, snippet="coterie { $0 }")]
+    found = _resolve(blocks)
+    if found is None:
+        return []
+    return [*map(_field, found.fields), *map(_entry, _entries(found))]
+
+
+def word(blocks: Path, name: str) -> Word | None:
+    """What *name* is in *blocks*, if the notation knows it."""
+    return next((each for each in items(blocks) if each.name == name), None)
+
+
+def attribute(name: str) -> Word | None:
+    """What the attribute *name* of an arrow is."""
+    return next((_attribute(each.name) for each in ATTRIBUTES if each.name == name), None)
+
+
+def attributes(before: Sequence[str], after: Sequence[str]) -> list[Word]:
+    """The attributes that may stand between *before* and *after*, in their order."""
+    low = max((_ORDER.index(name) for name in before if name in _ORDER), default=-1)
+    high = min((_ORDER.index(name) for name in after if name in _ORDER), default=len(_ORDER))
+    ordered = _ORDER[low + 1 : high]
+    others = [each.name for each in ATTRIBUTES if each.name not in (*_ORDER, *before, *after)]
+    return [_attribute(name) for name in (*ordered, *others)]
+
+
+def attribute_choices(name: str) -> Sequence[str]:
+    """What may stand behind the attribute *name*, where that is one of some words."""
+    shape = next((each.shape for each in ATTRIBUTES if each.name == name), "")
+    words = [word.strip() for word in shape.removeprefix(name).split("|")]
+    return words if len(words) > 1 and all(map(str.isalpha, words)) else ()
+
+
+def choices(blocks: Path, field: str) -> Sequence[str]:
+    """What the value of *field* may be, where that is one of some words."""
+    if not blocks and field == "patterns":
+        return PATTERNS
+    if _coterie_keys(blocks) is not None:
+        return sorted(BACKENDS) if field == "backend" else ()
+    if blocks and blocks[-1] == ("outputs",):
+        return _OUTPUT_TYPES
+    if blocks and blocks[-1][0] == "schema":
+        return _SCHEMA_TYPES
+    found = _resolve(blocks)
+    known = found.by_name.get(field) if found is not None else None
+    return _choices(known.kind) if known is not None else ()
+
+
+def _choices(kind: Kind) -> Sequence[str]:
+    match kind:
+        case OneOf():
+            return kind.choices
+        case Flag():
+            return ("true", "false")
+        case Policy():
+            return (*kind.choices, "fallback")
+        case Join():
+            return ("all", "any", "all-done", "none-failed")
+        case _:
+            return ()
+
+
+def _resolve(blocks: Path) -> Block | None:
+    """The description of the innermost of *blocks*; None where anything may stand."""
+    found = BLOCKS.get(blocks[0][0]) if blocks and blocks[0] else None
+    for head in blocks[1:]:
+        found = _inner(found, head) if found is not None else None
+    return found
+
+
+def _inner(block: Block, head: tuple[str, ...]) -> Block | None:
+    """The block that begins with *head* in *block*."""
+    keyword = head[0] if head else ""
+    known = block.by_name.get(keyword)
+    match known.kind if known is not None and len(head) == 1 else None:
+        case Inner() as kind:
+            return kind.block
+        case Many() as kind:
+            return Block(keyword, block.about, entries=(kind.entries,))
+        case Own() if keyword == RETRY.name:
+            return RETRY
+    for entries in _entries(block):
+        if keyword == entries.word or (len(head) == 1 and (entries.bare or not entries.word)):
+            return entries.block
+    return None
+
+
+def _entries(block: Block) -> tuple[Entries, ...]:
+    if block.name == "gates":
+        return (Entries("gate", BLOCKS["gate"]),)
+    return block.entries
+
+
+def _coterie_keys(blocks: Path) -> Sequence[str] | None:
+    """What coterie's own extension may say; None when *blocks* lead somewhere else."""
+    if len(blocks) < 2 or blocks[-1] != ("coterie",) or blocks[-2] != ("extensions",):
+        return None
+    owner = blocks[-3][0] if len(blocks) > 2 and blocks[-3] else ""
+    return _COTERIE.get(owner, PROCESS_KEYS)
+
+
+def _top(block: Block) -> Word:
+    about = _about(block.about, block.executed)
+    if block.name in _DIRECTIVES:
+        return Word(block.name, block.example, about, True, True, _DIRECTIVES[block.name])
+    name = f"{block.name} ${{1:name}}" if block.named else block.name
+    shape = f"{block.name} NAME {{ … }}" if block.named else f"{block.name} {{ … }}"
+    return Word(block.name, shape, about, True, block.named, f"{name} {{\n  $0\n}}")
+
+
+def _field(field: Field) -> Word:
+    is_block = isinstance(field.kind, Inner | Many | Values | SchemaFields) or (
+        isinstance(field.kind, Own) and field.kind.words.startswith("a block")
+    )
+    about = _about(field.about, field.executed, field.default, model_only=field.model_only)
+    snippet = f"{field.name} {{ $0 }}" if is_block else f"{field.name}: $0"
+    return Word(field.name, field.kind.words, about, is_block, snippet=snippet)
+
+
+def _entry(entries: Entries) -> Word:
+    head = f"{entries.word} ${{1:name}}" if entries.word else "${1:name}"
+    return Word(entries.word or "NAME", entries.shape, entries.block.about, True, True, f"{head} {{\n  $0\n}}")
+
+
+def _attribute(name: str) -> Word:
+    found = next(each for each in ATTRIBUTES if each.name == name)
+    return Word(name, found.shape, _about(found.about, found.executed))
+
+
+def _about(about: str, executed: bool, default: str = "", *, model_only: bool = False) -> str:
+    said = [about]
+    if default:
+        said.append(f"Without it: {default}.")
+    if not executed:
+        said.append("It is kept and shown; it has no effect yet.")
+    elif model_only:
+        said.append("It has effect where a model is asked.")
+    return " ".join(said)

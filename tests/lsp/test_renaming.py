@@ -1,0 +1,120 @@
+"""Renaming: everywhere, or not at all."""
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+from editing import cursor
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.diagnostics import Span
+from coterie.errors import UsageError
+from coterie.lsp.document import Document
+from coterie.lsp.names import Kind, Symbol
+from coterie.lsp.renaming import apply, rename
+
+TEAM = """
+topology team : [pipeline, fan-out] {
+  meta { error-handler: medic }
+  roles { critic: "You doubt" }
+  orchestrator { model: opus handles: [fetch] }
+  agent writer { model: sonnet on-fail: fallback medic  outputs { state: "half-done" | ready } }
+  agent reviewer { model: "opus" role: critic skills: [reading] outputs { verdict: approve | revise, score: number } }
+  agent medic { model: haiku invocation: manual compensates: writer tools: [lint, Grep] }
+  skill reading { scripts: [lint] }
+  tools { tool lint { script: "lint.sh" } }
+  action fetch { commands: ["git fetch"] }
+  gate tests { after: writer before: "reviewer" run: "pytest" }
+  human boss { on-timeout: fallback writer }
+  group panel { members: [writer, reviewer] }
+  flow {
+    orchestrator -> fetch -> writer [when orchestrator.topic != "none"]
+    writer -> [reviewer, boss]
+    reviewer -> writer [when reviewer.verdict == "revise", max 3, per fetch]
+    reviewer -> boss [when reviewer.score >= 3]
+    boss -> writer [when reviewer.verdict == revise, max 2]
+  }
+}
+"""
+DOCUMENT = Document.of(TEAM)
+RENAMABLE = [
+    one.symbol
+    for one in DOCUMENT.names.all
+    if (one.declares and not one.fixed) or one.symbol == Symbol(Kind.OUTPUT, "topic", "orchestrator")
+]
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(RENAMABLE), st.sampled_from(["other", "Other_1", "agent", "when", "max", "flow", "not", "x-y-z"])
+)
+def test_renamed_a_team_says_the_same_with_the_name_mapped(symbol: Symbol, name: str) -> None:
+    """The topology that is read afterwards is the one before, with one name for the other."""
+    offset = DOCUMENT.names.of(symbol)[0].offset
+
+    renamed = Document.of(apply(TEAM, rename(DOCUMENT, offset, name)))
+
+    before, after = DOCUMENT.source, renamed.source
+    assert [one.code for one in after.diagnostics] == [one.code for one in before.diagnostics]
+    assert _plain(after.topology, {}) == _plain(before.topology, {symbol.name: name})
+    back = rename(renamed, renamed.names.of(_renamed(symbol, name))[0].offset, symbol.name)
+    assert apply(renamed.text.content, back) == TEAM
+
+
+def _renamed(symbol: Symbol, name: str) -> Symbol:
+    return Symbol(symbol.kind, name, symbol.owner)
+
+
+def _plain(value: Any, names: dict[str, str]) -> Any:
+    """*value* as texts and containers, spans left out, with *names* mapped."""
+    if isinstance(value, str):
+        first, space, rest = value.partition(" ")
+        return f"fallback {names.get(rest, rest)}" if first == "fallback" and space else names.get(value, value)
+    if isinstance(value, dict):
+        return {_plain(key, names): _plain(each, names) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(each, names) for each in value]
+    if isinstance(value, Span):
+        return None
+    if is_dataclass(value) and not isinstance(value, type):
+        return {
+            each.name: _plain(getattr(value, each.name), names)
+            for each in fields(value)
+            if each.name not in ("span", "spans")
+        }
+    return value
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        ("agent ‸writer { model: m }", "two words", "'two words' is not a name"),
+        ("agent ‸writer { model: m }", "4o", "'4o' is not a name"),
+        ("agent ‸writer { model: m } agent reader { model: m }", "reader", "'reader' is the name of another node"),
+        ("agent ‸writer { model: m } flow { writer -> reader }", "reader", "'reader' is the name of another node"),
+        ("agent ‸writer { model: m }", "phase", "'phase' means something else behind 'per'"),
+        ("‸orchestrator { model: m }", "boss", "is always called 'orchestrator'"),
+        ("gate g { after: a } flow { a -> b [when g.‸passed == true] }", "ok", "is always called 'passed'"),
+        ("agent a { model: m tools: [‸Read] }", "Write", "tool 'Read' is not declared"),
+        ("agent a { ‸model: m }", "thinker", "nothing here has a name"),
+        ("agent a { outputs { ‸x: text, y: text } }", "y", "'y' is the name of another output of 'a'"),
+        ("agent a { outputs { x: ‸yes | no } }", "true", "'true' is no text"),
+        ("agent a { outputs { x: ‸yes } }", "text", "would say something else"),
+        ('roles { critic: "You doubt" } agent ‸critic { model: m }', "judge", "chooses its role"),
+        ('roles { ‸critic: "You doubt" } agent critic { model: m }', "judge", "chooses its role"),
+    ],
+)
+def test_what_would_break_the_file_is_refused(text: str, name: str, message: str) -> None:
+    """No name that is none or taken, none that is not ours, none that changes what the file says."""
+    document, offset = cursor(f"topology t : [pipeline] {{ {text} }}")
+
+    with pytest.raises(UsageError, match=message):
+        rename(document, offset, name)
+
+
+def test_the_same_name_changes_nothing() -> None:
+    """There is nothing to do, and nothing to refuse."""
+    document, offset = cursor("topology t : [pipeline] { agent ‸a { model: m } }")
+
+    assert rename(document, offset, "a") == []

@@ -1,0 +1,131 @@
+"""The real server, as a process, and a small editor that speaks to it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lsp_client import Client, Refused
+
+TEAM = """\
+topology review : [pipeline] {
+  agent writer { model: sonnet }
+  agent reviewer { model: opus  outputs { verdict: approve | revise } }
+  flow {
+    writer -> reviewer
+    reviewer -> writer [when reviewer.verdict == "revise", max 3]
+  }
+}
+"""
+LAID_OUT = """\
+topology t : [pipeline] {
+  agent a { model: m }
+  agent b { model: m }
+
+  flow {
+    a -> b
+  }
+}
+"""
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    client = Client(tmp_path)
+    try:
+        yield client
+    finally:
+        client.kill()
+
+
+def replaced(line: int, start: int, end: int, text: str) -> dict[str, object]:
+    """A change within one line."""
+    places = {"start": {"line": line, "character": start}, "end": {"line": line, "character": end}}
+    return {"range": places, "text": text}
+
+
+def test_an_editor_is_served_from_hello_to_goodbye(client: Client) -> None:
+    """Everything an editor asks for, over the real protocol."""
+    server = client.hello()
+    assert server["serverInfo"]["name"] == "coterie"
+    assert server["capabilities"]["textDocumentSync"]["change"] == 2
+    assert client.open("team.at", TEAM)["diagnostics"] == []
+
+    client.change("team.at", 2, replaced(4, 4, 10, "wrter"))
+    (found,) = client.diagnostics(2)["diagnostics"][:1]
+    assert (found["code"], found["severity"]) == ("unknown-agent", 1)
+    assert found["range"] == {"start": {"line": 4, "character": 4}, "end": {"line": 4, "character": 9}}
+    client.change("team.at", 3, replaced(4, 4, 9, "writer"))
+    assert client.diagnostics(3)["diagnostics"] == []
+
+    labels = [item["label"] for item in client.at("completion", "team.at", 5, 50)]
+    assert labels[:2] == ["approve", "revise"]
+    assert "opus" in client.at("hover", "team.at", 4, 16)["contents"]["value"]
+    (place,) = client.at("definition", "team.at", 4, 16)
+    assert place["range"]["start"] == {"line": 2, "character": 8}
+    places = client.at("references", "team.at", 4, 16, context={"includeDeclaration": True})
+    assert [place["range"]["start"]["line"] for place in places] == [2, 4, 5, 5]
+    assert len(client.at("documentHighlight", "team.at", 4, 16)) == 4
+    uri = client.uri("team.at")
+    assert client.at("prepareRename", "team.at", 4, 16)["placeholder"] == "reviewer"
+    assert len(client.at("rename", "team.at", 4, 16, newName="critic")["changes"][uri]) == 4
+    with pytest.raises(Refused, match="'writer' is the name of another node"):
+        client.at("rename", "team.at", 4, 16, newName="writer")
+
+    document = {"textDocument": {"uri": uri}}
+    (symbol,) = client.ask("textDocument/documentSymbol", **document)
+    assert [child["name"] for child in symbol["children"]] == ["writer", "reviewer", "flow"]
+    assert {"startLine": 0, "endLine": 6} in client.ask("textDocument/foldingRange", **document)
+    client.tell("textDocument/didClose", **document)
+    with pytest.raises(Refused, match="is not open"):
+        client.ask("textDocument/documentSymbol", **document)
+    assert client.leave() == (0, b"")
+
+
+def test_a_fix_is_offered_where_the_mistake_stands(client: Client) -> None:
+    """A diagnostic that knows its fix becomes a quick fix."""
+    client.hello()
+    client.open("team.at", LAID_OUT.replace("->", "=>"))
+    place = {"start": {"line": 5, "character": 7}, "end": {"line": 5, "character": 7}}
+    about = {"uri": client.uri("team.at")}
+
+    (action,) = client.ask("textDocument/codeAction", textDocument=about, range=place, context={"diagnostics": []})
+
+    assert action["title"] == "Write '->'"
+    (edit,) = action["edit"]["changes"][client.uri("team.at")]
+    assert (edit["newText"], edit["range"]["start"]) == ("->", {"line": 5, "character": 6})
+
+
+def test_the_layout_comes_as_one_small_edit(client: Client) -> None:
+    """Only the lines that change are sent."""
+    client.hello()
+    client.open("team.at", LAID_OUT.replace("a -> b", "a   ->b"))
+    about = {"uri": client.uri("team.at")}
+
+    (edit,) = client.ask("textDocument/formatting", textDocument=about, options={"tabSize": 2, "insertSpaces": True})
+
+    assert edit["newText"] == "    a -> b\n"
+    assert (edit["range"]["start"]["line"], edit["range"]["end"]["line"]) == (5, 6)
+
+
+def test_what_is_typed_quickly_is_answered_once_it_rests(client: Client) -> None:
+    """The answer is about the text after all changes; characters count as in UTF-16, two for an emoji."""
+    client.hello()
+    client.open("team.at", TEAM)
+    character, version = 0, 1
+    for letter in "# 🙂é!":
+        version += 1
+        client.change("team.at", version, replaced(8, character, character, letter))
+        character += len(letter.encode("utf-16-le")) // 2
+    client.change(
+        "team.at", version + 1, replaced(8, character, character, "\n}"), replaced(8, character - 1, character, "")
+    )
+
+    (found,) = client.diagnostics(version + 1)["diagnostics"]
+
+    assert (found["code"], found["range"]["start"]) == ("text-behind-end", {"line": 9, "character": 0})
+
+
+def test_a_client_that_just_goes_away_ends_the_server(client: Client) -> None:
+    """Without a goodbye the exit status is 1."""
+    client.hello()
+    assert client.end()[0] == 1

@@ -1,0 +1,115 @@
+"""A small client of the language server protocol, for tests: it starts the server and speaks to it."""
+
+import json
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+
+class Client:
+    """An editor, as far as the server can tell.
+
+    Attributes:
+        told: What the server said unasked and nobody has looked at yet.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "coterie", "topology", "lsp"],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self._folder = folder
+        self._last = 0
+        self.told: deque[dict[str, Any]] = deque()
+
+    def hello(self, *, snippets: bool = False) -> dict[str, Any]:
+        """Introduce ourselves; what the server says of itself."""
+        capabilities = {"textDocument": {"completion": {"completionItem": {"snippetSupport": snippets}}}}
+        server: dict[str, Any] = self.ask(
+            "initialize", processId=None, rootUri=self._folder.as_uri(), capabilities=capabilities
+        )
+        self.tell("initialized")
+        return server
+
+    def uri(self, name: str) -> str:
+        return (self._folder / name).as_uri()
+
+    def open(self, name: str, text: str) -> dict[str, Any]:
+        """Open a document and wait for what the server says of it."""
+        document = {"uri": self.uri(name), "languageId": "agentopology", "version": 1, "text": text}
+        self.tell("textDocument/didOpen", textDocument=document)
+        return self.diagnostics(1)
+
+    def change(self, name: str, version: int, *changes: dict[str, Any]) -> None:
+        document = {"uri": self.uri(name), "version": version}
+        self.tell("textDocument/didChange", textDocument=document, contentChanges=list(changes))
+
+    def at(self, method: str, name: str, line: int, character: int, **more: Any) -> Any:
+        """Ask about a place in a document."""
+        position = {"line": line, "character": character}
+        return self.ask(f"textDocument/{method}", textDocument={"uri": self.uri(name)}, position=position, **more)
+
+    def diagnostics(self, version: int) -> dict[str, Any]:
+        """What the server says of *version*; what it said of earlier ones is dropped."""
+        while True:
+            told = self.told.popleft() if self.told else self._read()
+            if told.get("method") == "textDocument/publishDiagnostics" and told["params"].get("version") == version:
+                found: dict[str, Any] = told["params"]
+                return found
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """Ask, and return the answer.
+
+        Raises:
+            Refused: With the server's message, when that is an error.
+        """
+        self._last += 1
+        self._send({"id": self._last, "method": method, "params": params or None})
+        while (message := self._read()).get("id") != self._last:
+            self.told.append(message)
+        if "error" in message:
+            raise Refused(message["error"]["message"])
+        return message["result"]
+
+    def tell(self, method: str, **params: Any) -> None:
+        self._send({"method": method, "params": params})
+
+    def leave(self) -> tuple[int, bytes]:
+        """Say goodbye; the server's exit status, and what it left unread on standard output."""
+        self.ask("shutdown")
+        self._send({"method": "exit"})
+        return self.end()
+
+    def end(self) -> tuple[int, bytes]:
+        """Close the line; the server's exit status, and what it left unread on standard output."""
+        out, _ = self._server.communicate(timeout=30)
+        return self._server.returncode, out
+
+    def kill(self) -> None:
+        self._server.kill()
+        self._server.communicate()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        assert self._server.stdin is not None
+        self._server.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        self._server.stdin.flush()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._server.stdout is not None
+        length = 0
+        while line := self._server.stdout.readline().strip():
+            name, _, value = line.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        assert length, "the server is gone"
+        message: dict[str, Any] = json.loads(self._server.stdout.read(length))
+        return message
+
+
+class Refused(Exception):
+    """The server answered with an error."""
