@@ -151,7 +151,7 @@ def _field(cursor: Cursor, lenient: bool) -> Field:
 
 
 def _directive(cursor: Cursor) -> Directive:
-    """`import "x.at" as x with { … } sha256: "…"`: what it names, and then its clauses, on as many lines as it likes."""
+    """`import "x.at" as x with { … } sha256: "…"`: what it names, then its clauses, on as many lines as it likes."""
     words = [cursor.take(), cursor.take()]
     while cursor.token.kind == NAME and cursor.token.text in _CLAUSES:
         words.append(cursor.take())
