@@ -5,6 +5,7 @@ pydantic-ai and the providers' clients are loaded when the first model is asked,
 
 import asyncio
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -70,9 +71,8 @@ class ModelBackend:
 
     def prepare(self, agents: Iterable[AgentPlan]) -> None:
         """Begin to load what *agents* need, in a thread: it takes a second or two."""
-        chosen = [chosen_of(agent) for agent in agents]
-        for api in {one.api for one in chosen if not isinstance(one, Unclear)}:
-            _load(api)
+        for needed in {_needed(agent) for agent in agents}:
+            _load(needed)
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Start to ask; that it cannot be done is a result."""
@@ -98,7 +98,7 @@ class ModelBackend:
         for lack in missing([(agent.name, agent)], self._environment, offline=self.offline):
             kind = "auth" if lack.code == "no-api-key" else "not_found"
             return Failure(kind=kind, reason=f"{lack.message}: {lack.hint}")
-        conversation = await asyncio.wrap_future(_load(chosen.api))
+        conversation = await asyncio.wrap_future(_load(_needed(agent)))
         made: Conversation = conversation.Conversation(
             request,
             chosen,
@@ -209,16 +209,27 @@ class _Attempt:
             await end_orphans(marker_of(self._request), ())
 
 
-_loads: dict[str, "Future[Any]"] = {}
+_loads: "dict[tuple[str, ...], Future[Any]]" = {}
+_loading = threading.Lock()
 
 
-def _load(api: str) -> "Future[Any]":
-    """The module of conversations, with what *api* needs; loaded once, in a thread."""
-    if api not in _loads or _loads[api].cancelled():
-        _loads[api] = start(partial(_import, api), f"load-{api}")
-    return _loads[api]
+def _needed(agent: AgentPlan) -> tuple[str, ...]:
+    """The modules of this package that *agent* needs besides that of conversations."""
+    chosen = chosen_of(agent)
+    api = () if isinstance(chosen, Unclear) else (chosen.api,)
+    return (*api, "servers") if agent.options.get("mcp_servers") else api
 
 
-def _import(api: str) -> Any:
-    import_module(f"{_PACKAGE}.{api}")
-    return import_module(f"{_PACKAGE}.conversation")
+def _load(needed: tuple[str, ...]) -> "Future[Any]":
+    """The module of conversations, once it and what is *needed* are loaded: once each, in a thread."""
+    if needed not in _loads or _loads[needed].cancelled():
+        _loads[needed] = start(partial(_import, needed), "load")
+    return _loads[needed]
+
+
+def _import(needed: tuple[str, ...]) -> Any:
+    with _loading:  # two threads that import what imports each other would see it half made
+        conversation = import_module(f"{_PACKAGE}.conversation")
+        for name in needed:
+            import_module(f"{_PACKAGE}.{name}")
+        return conversation

@@ -27,10 +27,9 @@ from pydantic_ai.toolsets import AbstractToolset
 
 from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Text, Tool, Used
 from coterie.backends.models.failures import failure_of
-from coterie.backends.models.functions import NoSuchTool, tools_of
+from coterie.backends.models.functions import Unusable, tools_of
 from coterie.backends.models.key import TURN_KEY
 from coterie.backends.models.outputs import INSTRUCTION, TOOL, schema_of
-from coterie.backends.models.servers import Server, ServerFailed
 from coterie.backends.models.spending import usage_of
 from coterie.backends.secrets import Secrets, Veil
 from coterie.journal.records import NO_USAGE, Usage
@@ -106,7 +105,7 @@ class Conversation:
                 await self._listen(run)
                 self._over = True
                 return self._answer(run)
-        except (NoSuchTool, ServerFailed) as error:
+        except Unusable as error:
             return Failure(kind="not_found", reason=str(error))
         except Exception as error:  # what is no failure of a provider is raised again, and counts as a crash
             return failure_of(error, self._chosen.provider)
@@ -132,15 +131,20 @@ class Conversation:
 
     async def _servers(self, stack: AsyncExitStack) -> list[AbstractToolset[None]]:
         """The tools of the declared servers, which run until *stack* unwinds."""
-        toolsets = []
-        for name, said in self._options.get("mcp_servers", {}).items():
+        toolsets: list[AbstractToolset[None]] = []
+        declared: Mapping[str, Any] = self._options.get("mcp_servers", {})
+        if not declared:
+            return toolsets
+        from coterie.backends.models.servers import Server  # with FastMCP, which takes a second by itself
+
+        for name, said in declared.items():
             server = Server(name, said)
             toolset = server.toolset(self._request, self._log(name, stack))
             try:
                 await stack.enter_async_context(toolset)
             except Exception as error:  # a server is somebody else's program: it may fail in any way
                 what = "started" if server.is_process else "reached"
-                raise ServerFailed(f"the MCP server {name!r} could not be {what}: {_first(error)}") from error
+                raise Unusable(f"the MCP server {name!r} could not be {what}: {_first(error)}") from error
             toolsets.append(toolset)
         return toolsets
 

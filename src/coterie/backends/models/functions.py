@@ -16,8 +16,8 @@ from pydantic_ai import ModelRetry, Tool, ToolFailed
 from coterie.backends.models.threads import in_thread
 
 
-class NoSuchTool(Exception):
-    """A function that a file names cannot be used; says why."""
+class Unusable(Exception):
+    """A function or a server that a file names cannot be used; says why."""
 
 
 def tools_of(paths: Mapping[str, str], here: Path | None) -> list[Tool[None]]:
@@ -28,7 +28,7 @@ def tools_of(paths: Mapping[str, str], here: Path | None) -> list[Tool[None]]:
     of its own. What it raises goes back to the model, as an error of the tool.
 
     Raises:
-        NoSuchTool: If one cannot be imported, or cannot be called by a model.
+        Unusable: If one cannot be imported, or cannot be called by a model.
     """
     if here is not None and paths and str(here) not in sys.path:
         sys.path.append(str(here))  # at the end: a file beside a topology hides no module of anybody else
@@ -40,7 +40,7 @@ def _tool(name: str, path: str) -> Tool[None]:
     try:
         return Tool(_guarded(name, function), takes_ctx=False, name=name)
     except Exception as error:  # pydantic raises many kinds when it cannot describe an argument
-        raise NoSuchTool(f"the tool {name!r} ({path}) cannot be described to a model: {error}") from error
+        raise Unusable(f"the tool {name!r} ({path}) cannot be described to a model: {error}") from error
 
 
 def _imported(name: str, path: str) -> Callable[..., Any]:
@@ -50,12 +50,12 @@ def _imported(name: str, path: str) -> Callable[..., Any]:
         for part in inside.split("."):
             found = getattr(found, part)
     except Exception as error:  # importing runs the user's code, which may raise anything
-        raise NoSuchTool(
+        raise Unusable(
             f"the tool {name!r} cannot be imported from {path!r}: {type(error).__name__}: {error}; it is looked for "
             "where Python looks, then in the topology's folder"
         ) from error
     if not callable(found):
-        raise NoSuchTool(f"the tool {name!r} is {path!r}, which is no function")
+        raise Unusable(f"the tool {name!r} is {path!r}, which is no function")
     return found  # type: ignore[no-any-return]
 
 

@@ -16,14 +16,11 @@ from pydantic_ai.toolsets import AbstractToolset
 
 from coterie.backends.attempt import identity
 from coterie.backends.base import Request
+from coterie.backends.models.functions import Unusable
 from coterie.planning.providers import VARIABLE
 
 STARTING = 30.0
 """Seconds that a server may take to be ready."""
-
-
-class ServerFailed(Exception):
-    """A server could not be used; says which, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class Server:
             log: Where a process of ours writes its standard error.
 
         Raises:
-            ServerFailed: If a variable that it wants is not set.
+            Unusable: If a variable that it wants is not set.
         """
         tools: AbstractToolset[None] = MCPToolset(
             self._transport(request, log), tool_error_behavior="failed", init_timeout=STARTING, id=self.name
@@ -77,7 +74,7 @@ class Server:
 
         def value(found: re.Match[str]) -> str:
             if found[1] not in os.environ:
-                raise ServerFailed(f"the MCP server {self.name!r} wants the variable {found[1]}, which is not set")
+                raise Unusable(f"the MCP server {self.name!r} wants the variable {found[1]}, which is not set")
             return os.environ[found[1]]
 
         return VARIABLE.sub(value, text)

@@ -1,0 +1,78 @@
+"""A tiny server of tools that speaks the Model Context Protocol over its standard input and output.
+
+`python mcp_server.py [FOLDER]` writes its pid into FOLDER and, told to by `SLEEPER`, starts a process that outlives it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+TOOLS = [
+    {
+        "name": "add",
+        "description": "Add two numbers.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+            "required": ["a", "b"],
+        },
+    },
+    {"name": "whose", "description": "Whose turn it is.", "inputSchema": {"type": "object", "properties": {}}},
+    {"name": "break", "description": "Fail.", "inputSchema": {"type": "object", "properties": {}}},
+]
+
+
+def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What a tool gives."""
+    if name == "break":
+        return {"content": [{"type": "text", "text": "it is broken"}], "isError": True}
+    if name == "whose":
+        text = " ".join(os.environ.get(key, "-") for key in ("COTERIE_KEY", "COTERIE_ATTEMPT", "FLAVOUR", "HIDDEN"))
+    else:
+        text = str(arguments["a"] + arguments["b"])
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def answer(method: str, given: dict[str, Any]) -> dict[str, Any] | None:
+    """The result of a request; None when the method is not known."""
+    match method:
+        case "initialize":
+            return {
+                "protocolVersion": given["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "tiny", "version": "1"},
+            }
+        case "tools/list":
+            return {"tools": TOOLS}
+        case "tools/call":
+            return call(given["name"], given.get("arguments", {}))
+        case "ping":
+            return {}
+        case _:
+            return None
+
+
+def main() -> None:
+    """Answer line by line until nobody asks any more."""
+    if len(sys.argv) > 1:
+        with open(os.path.join(sys.argv[1], "pid-server"), "w") as file:
+            file.write(str(os.getpid()))
+    if os.environ.get("SLEEPER"):
+        sleeper = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
+        with open(os.path.join(sys.argv[1], "pid-sleeper"), "w") as file:
+            file.write(str(sleeper.pid))
+    print("the tiny server is up", file=sys.stderr, flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "id" not in asked:
+            continue
+        result = answer(asked["method"], asked.get("params", {}))
+        said: dict[str, Any] = {"jsonrpc": "2.0", "id": asked["id"]}
+        said |= {"result": result} if result is not None else {"error": {"code": -32601, "message": "not known"}}
+        print(json.dumps(said), flush=True)
+
+
+if __name__ == "__main__":
+    main()
