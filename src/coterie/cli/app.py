@@ -13,13 +13,14 @@ from typing import Any
 import typer
 import typer.main
 
-from coterie.cli import argv, control, looking, output, running, simulating, topology
+from coterie.cli import argv, control, forking, looking, output, running, simulating, topology
 
 Command = Callable[..., int]
 
 COMMANDS: tuple[Command, ...] = (
     running.run,
     running.resume,
+    forking.fork,
     running.replay,
     simulating.simulate,
     looking.runs,

@@ -1,0 +1,126 @@
+"""`coterie fork`: a new run that shares the beginning of another one, and goes on under other words."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coterie.cli import running
+from coterie.cli.options import STATE_DIR, AsJson, MaxCost, MaxParallel, MaxTurns, Park, Run, StateDir
+from coterie.cli.output import complain
+
+if TYPE_CHECKING:
+    from coterie.planning.changes import Change
+    from coterie.planning.plan import Plan
+
+
+def fork(
+    run: Run,
+    at: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SEQ",
+            help="The last record to share; by default the last there is, before the end of a run that has ended.",
+            show_default=False,
+        ),
+    ] = None,
+    prompts: Annotated[
+        list[str] | None,
+        typer.Option("--prompt", metavar="AGENT=FILE", help="Another prompt for an agent. Repeatable."),
+    ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option("--model", metavar="[AGENT=]M", help="Another model for an agent, or for all. Repeatable."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="AGENT.K=V",
+            help="Another word on an agent: retry, timeout, on-fail, env.NAME …; k:=JSON for a list. Repeatable.",
+        ),
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option("--backend", "-b", metavar="B", help="Who thinks for all agents from there on.")
+    ] = None,
+    reload: Annotated[
+        Path | None,
+        typer.Option("--reload", metavar="FILE", help="Go on with the plan of FILE, not the recorded one."),
+    ] = None,
+    max_turns: MaxTurns = None,
+    max_cost: MaxCost = None,
+    max_parallel: MaxParallel = None,
+    park: Park = None,
+    as_json: AsJson = False,
+    state_dir: StateDir = STATE_DIR,
+) -> int:
+    """Start a new run that shares the beginning of another one.
+
+    It begins with the records of RUN up to SEQ (`coterie inspect RUN` numbers them) and goes on from there, perhaps
+    with other prompts, models or rules; RUN itself stays as it is. What had been finished by then is not done again;
+    what was under way is asked again and told so. An agent inside a team that is a node is named NODE/AGENT. Limits
+    count what is shared, too. The status says what that of `run` says.
+    """
+    from coterie.planning import changes
+    from coterie.runs import fork as forking
+    from coterie.runs import index
+
+    folder = index.find(run, state_dir)
+    wanted = _changes(prompts or (), models or (), settings or (), backend)
+    instead = running._plan(str(reload), None) if reload is not None else None
+
+    def change(recorded: "Plan") -> "Plan":
+        return changes.change(instead or recorded, wanted)
+
+    made = forking.fork(folder.name, state_dir=folder.parent.parent, at=at, change=change)
+    again = f"; asked again: {', '.join(made.again)}" if made.again else ""
+    complain(f"forked {made.origin} at record {made.seq} as {made.run}{again}")
+    return running.resume(
+        made.run,
+        max_turns=max_turns,
+        max_cost=max_cost,
+        max_parallel=max_parallel,
+        park=park,
+        as_json=as_json,
+        state_dir=folder.parent.parent,
+    )
+
+
+def _changes(
+    prompts: Iterable[str], models: Iterable[str], settings: Iterable[str], backend: str | None
+) -> "list[Change]":
+    """What the options change, those for all agents first."""
+    from coterie.cli.inputs import pair
+    from coterie.errors import UsageError
+    from coterie.planning.changes import Change
+
+    found = [Change(agent="", key="backend", value=backend)] if backend is not None else []
+    named = [word.rpartition("=")[::2] for word in models]
+    found += [
+        Change(agent=agent, key="model", value=model) for agent, model in sorted(named, key=lambda one: one[0] != "")
+    ]
+    for word in prompts:
+        agent, _, file = word.partition("=")
+        if not agent or not file:
+            raise UsageError(f"--prompt {word!r} names no agent and file; write --prompt AGENT=FILE")
+        found.append(Change(agent=agent, key="prompt", value=_text_of(Path(file))))
+    for word in settings:
+        name, value = pair(word)
+        agent, _, key = name.partition(".")
+        if not agent or not key:
+            raise UsageError(f"--set {word!r} names no agent and key; write --set AGENT.KEY=VALUE")
+        found.append(Change(agent=agent, key=key, value=value))
+    return found
+
+
+def _text_of(file: Path) -> str:
+    """The whole of *file*."""
+    from coterie.errors import UsageError
+
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"the prompt file {file} is not UTF-8 text") from None
+    except OSError as error:
+        raise UsageError(f"the prompt file {file} cannot be read: {error.strerror}") from None

@@ -1,0 +1,214 @@
+"""A plan with other words for some of its agents: another prompt, another model, other rules when one fails.
+
+For a run that is forked: its plan is recorded, so its file is not read again. What can be changed and how it is written
+is what the file could say; what does not fit is a `UsageError` that says what would.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coterie.diagnostics import Diagnostic, did_you_mean
+from coterie.errors import UsageError
+from coterie.planning.extension import read_extension
+from coterie.planning.plan import AgentPlan, Plan
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One word on an agent.
+
+    Attributes:
+        agent: Its name, inside a team that is a node `node/name`; empty: every agent that thinks, wherever it is.
+        key: One of `KEYS`; `env.NAME` and `options.NAME` are keys, too.
+        value: A text, or where the file could say more, any JSON value.
+    """
+
+    agent: str
+    key: str
+    value: Any
+
+
+def change(plan: Plan, changes: Iterable[Change]) -> Plan:
+    """*plan* after *changes*, the later ones winning.
+
+    Raises:
+        UsageError: If an agent or a key is not known, or a value does not fit.
+    """
+    for one in changes:
+        _check_key(one.key)
+        if one.agent:
+            _check_agent(one.agent, list(agents(plan)))
+            plan = _change_one(plan, one.agent.split("/"), one)
+        else:
+            plan = _change_all(plan, one)
+    return plan
+
+
+def agents(plan: Plan, path: str = "") -> Iterable[str]:
+    """The names under which the agents of *plan* can be changed, those inside its teams included."""
+    for name, agent in plan.agents.items():
+        yield path + name
+        if agent.child is not None:
+            yield from agents(agent.child, f"{path}{name}/")
+
+
+def _change_one(plan: Plan, path: list[str], wanted: Change) -> Plan:
+    agent = plan.agents[path[0]]
+    if len(path) > 1:
+        assert agent.child is not None
+        return _with(plan, replace(agent, child=_change_one(agent.child, path[1:], wanted)))
+    allowed = KEYS[_base(wanted.key)].kinds
+    if agent.kind not in allowed:
+        below = f"; it is a team: name one of its agents, {wanted.agent}/NAME" if agent.child is not None else ""
+        raise UsageError(f"{wanted.agent!r} is {_article(agent.kind)}, which has no {wanted.key!r}{below}")
+    return _with(plan, _changed(plan, agent, wanted))
+
+
+def _change_all(plan: Plan, wanted: Change) -> Plan:
+    for agent in plan.agents.values():
+        if agent.child is not None:
+            plan = _with(plan, replace(agent, child=_change_all(agent.child, wanted)))
+        elif agent.kind == "agent":
+            plan = _with(plan, _changed(plan, agent, wanted))
+    return plan
+
+
+def _with(plan: Plan, agent: AgentPlan) -> Plan:
+    return replace(plan, agents={**plan.agents, agent.name: agent})
+
+
+def _changed(plan: Plan, agent: AgentPlan, wanted: Change) -> AgentPlan:
+    try:
+        return replace(agent, **KEYS[_base(wanted.key)].read(plan, agent, wanted))
+    except _Wrong as wrong:
+        what = f"{wanted.key!r} of {wanted.agent!r}" if wanted.agent else f"{wanted.key!r}"
+        raise UsageError(f"{what} is {wrong}, not {wanted.value!r}") from None
+
+
+def _check_agent(name: str, known: list[str]) -> None:
+    if name not in known:
+        hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
+        raise UsageError(f"the plan has no agent {name!r}; {hint}")
+
+
+def _check_key(key: str) -> None:
+    base, dot, name = key.partition(".")
+    if base not in KEYS or bool(name) != (base in _NAMED) or bool(dot) != bool(name):
+        listed = ", ".join(f"{known}.NAME" if known in _NAMED else known for known in KEYS)
+        raise UsageError(f"{key!r} cannot be set; {did_you_mean(key, KEYS) or f'what can be is {listed}'}")
+
+
+def _base(key: str) -> str:
+    return key.partition(".")[0]
+
+
+def _article(kind: str) -> str:
+    return {"topology": "a team", "agent": "an agent", "action": "an action"}.get(kind, f"a {kind}")
+
+
+# -- the keys ---------------------------------------------------------------------------------------------------------
+
+
+class _Wrong(Exception):
+    """A value does not fit; says what would."""
+
+
+class _Key(Struct, frozen=True):
+    """What a key means: the kinds of agents that have it, and how its value becomes fields of their plan."""
+
+    kinds: tuple[str, ...]
+    read: Callable[[Plan, AgentPlan, Change], dict[str, Any]]
+
+
+def _text(field: str) -> Callable[[Plan, AgentPlan, Change], dict[str, Any]]:
+    def read(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+        if not isinstance(wanted.value, str):
+            raise _Wrong("a text")
+        return {field: wanted.value}
+
+    return read
+
+
+def _retry(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+    text = str(wanted.value) if not isinstance(wanted.value, bool) else ""
+    if not (text.isascii() and text.isdigit()):
+        raise _Wrong("a number of further attempts, 0 or more")
+    return {"retry": int(text)}
+
+
+def _timeout(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+    if wanted.value in ("none", None):
+        return {"timeout": None}
+    seconds = wanted.value
+    if isinstance(seconds, str) and seconds.replace(".", "", 1).isdigit():
+        seconds = float(seconds)
+    return {"timeout": _as_in_a_file(agent, "timeout", seconds)}
+
+
+def _on_fail(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+    word, _, name = str(wanted.value).partition(" ")
+    if word == "fallback" and name in plan.agents and name != agent.name:
+        return {"on_fail": word, "fallback": name}
+    if word not in ("halt", "skip", "continue") or name:
+        raise _Wrong("halt, skip, continue or 'fallback NAME' with another agent of the plan")
+    return {"on_fail": word, "fallback": ""}
+
+
+def _backend(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+    backend = _as_in_a_file(agent, "backend", wanted.value)
+    return {"backend": backend, "kind": "human" if backend == "human" else "agent"}
+
+
+def _command(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+    return {"argv": _as_in_a_file(agent, "command", wanted.value), "backend": "command"}
+
+
+def _field(key: str) -> Callable[[Plan, AgentPlan, Change], dict[str, Any]]:
+    def read(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+        return {key.replace("-", "_"): _as_in_a_file(agent, key, wanted.value)}
+
+    return read
+
+
+def _entry(field: str) -> Callable[[Plan, AgentPlan, Change], dict[str, Any]]:
+    def read(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+        name = wanted.key.partition(".")[2]
+        return {field: {**getattr(agent, field), **_as_in_a_file(agent, field, {name: wanted.value})}}
+
+    return read
+
+
+def _as_in_a_file(agent: AgentPlan, key: str, value: Any) -> Any:
+    """*value* as the extension block of a file says *key*."""
+    found: list[Diagnostic] = []
+    read = read_extension({key: value}, (key,), repr(agent.name), {}, found.append)
+    if found:
+        hint = f"; {found[0].hint}" if found[0].hint else ""
+        raise UsageError(f"{found[0].message}{hint}")
+    return getattr(read, key.replace("-", "_"))
+
+
+_THINKS = ("agent",)
+_ASKED = ("agent", "human", "topology")
+_PROCESS = ("agent", "action", "gate")
+_ANY = ("agent", "human", "topology", "action", "gate")
+_NAMED = ("env", "options")
+
+KEYS: Mapping[str, _Key] = {
+    "prompt": _Key(_ASKED, _text("prompt")),
+    "role": _Key(_ASKED, _text("role")),
+    "model": _Key(_THINKS, _text("model")),
+    "backend": _Key(_THINKS, _backend),
+    "command": _Key(_THINKS, _command),
+    "prompt-via": _Key(_THINKS, _field("prompt-via")),
+    "options": _Key(_THINKS, _entry("options")),
+    "timeout": _Key(("agent", "human", "action", "gate"), _timeout),
+    "retry": _Key(_ANY, _retry),
+    "on-fail": _Key(_ANY, _on_fail),
+    "on-interrupt": _Key(_PROCESS, _field("on-interrupt")),
+    "cwd": _Key(_PROCESS, _field("cwd")),
+    "env": _Key(_PROCESS, _entry("env")),
+}
+"""What can be changed."""
