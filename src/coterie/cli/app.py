@@ -13,7 +13,7 @@ from typing import Any
 import typer
 import typer.main
 
-from coterie.cli import argv, control, forking, looking, output, running, simulating, topology
+from coterie.cli import argv, control, editing, forking, looking, output, running, simulating, topology
 
 Command = Callable[..., int]
 
@@ -27,7 +27,7 @@ COMMANDS: tuple[Command, ...] = (
     looking.inspect,
 )
 GROUPS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
-    ("topology", "Read a team's file; nothing is run.", (topology.validate, topology.show)),
+    ("topology", "Read a team's file; nothing is run.", (topology.validate, topology.show, editing.lsp)),
     ("control", "Speak to a run from another terminal.", (control.respond, control.interrupt)),
 )
 
