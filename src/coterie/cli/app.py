@@ -13,7 +13,20 @@ from typing import Any
 import typer
 import typer.main
 
-from coterie.cli import argv, control, editing, forking, looking, output, running, simulating, topology
+from coterie.cli import (
+    argv,
+    checking,
+    configuring,
+    control,
+    editing,
+    forking,
+    formatting,
+    looking,
+    output,
+    running,
+    simulating,
+    topology,
+)
 
 Command = Callable[..., int]
 
@@ -27,8 +40,17 @@ COMMANDS: tuple[Command, ...] = (
     looking.inspect,
 )
 GROUPS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
-    ("topology", "Read a team's file; nothing is run.", (topology.validate, topology.show, editing.lsp)),
+    (
+        "topology",
+        "Read a team's file; nothing is run.",
+        (topology.validate, topology.show, checking.check, formatting.fmt, editing.lsp),
+    ),
     ("control", "Speak to a run from another terminal.", (control.respond, control.interrupt)),
+    (
+        "config",
+        "The settings of a loop, and where each came from.",
+        (configuring.show, configuring.set_, configuring.unset, configuring.path),
+    ),
 )
 
 

@@ -1,0 +1,123 @@
+"""From what a file writes to what a setting is: nothing is guessed, and a value that does not fit says why."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from coterie.settings.durations import seconds
+from coterie.settings.keys import Key
+
+_WHOLE = re.compile(r"[+-]?[0-9](?:_?[0-9])*")
+_FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}
+_WANTED = {
+    "text": "a text",
+    "whole": "a whole number",
+    "number": "a number",
+    "flag": "true or false",
+    "list": "a list of texts",
+    "duration": "a duration such as 90s, 15m or 1h30m, or milliseconds",
+    "ms": "milliseconds, a whole number",
+}
+
+
+class DoesNotFit(ValueError):
+    """A value is not what its key wants; the message says what is."""
+
+
+def convert(key: Key, value: Any, raw: str | None = None) -> Any:
+    """*value* as *key* wants it; durations in seconds.
+
+    Args:
+        raw: How the value is written, when it stands without quotes.
+
+    Raises:
+        DoesNotFit: If it is not that.
+    """
+    found = _CONVERT[key.type](value, raw)
+    if found is None:
+        raise DoesNotFit(f"{key.name} is {_WANTED[key.type]}, not {shown(value)}")
+    if key.says.choices and found not in key.says.choices:
+        known = ", ".join(choice or '""' for choice in key.says.choices)
+        raise DoesNotFit(f"{key.name} is one of {known}, not {shown(value)}")
+    least = key.says.least
+    if least is not None and (found * 1000 if key.type == "ms" else found) < least:
+        raise DoesNotFit(f"{key.name} is {_WANTED[key.type]}, {least:g} or more, not {shown(value)}")
+    return found
+
+
+def shown(value: Any) -> str:
+    """*value* as a file would write it, short."""
+    text = {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def list_of(text: str) -> tuple[str, ...]:
+    """The items of a list written as a text, `a, b` or `[a, b]`; empty ones are left out."""
+    text = text.strip()
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1]
+    return tuple(item for part in text.split(",") if (item := _bare(part.strip())))
+
+
+def _bare(text: str) -> str:
+    return text[1:-1] if len(text) >= 2 and text[0] == text[-1] == '"' else text
+
+
+def _text(value: Any, raw: str | None) -> str | None:
+    return value if isinstance(value, str) else raw
+
+
+def _whole(value: Any, raw: str | None) -> int | None:
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+        return int(value.strip())
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: Any, raw: str | None) -> float | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        found = float(value.strip()) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, AttributeError):
+        return None
+    return found if found - found == 0 else None  # neither infinite nor NaN
+
+
+def _flag(value: Any, raw: str | None) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    return _FLAGS.get(value) if isinstance(value, str) else None
+
+
+def _list(value: Any, raw: str | None) -> tuple[str, ...] | None:
+    if isinstance(value, str):
+        return list_of(value)
+    if raw is not None:
+        return (raw,)
+    if not isinstance(value, list) or any(isinstance(item, list | dict) for item in value):
+        return None
+    return tuple(item if isinstance(item, str) else shown(item) for item in value)
+
+
+def _duration(value: Any, raw: str | None) -> float | None:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return seconds(str(value))
+    return seconds(value) if isinstance(value, str) else None
+
+
+def _ms(value: Any, raw: str | None) -> float | None:
+    found = _whole(value, raw)
+    return None if found is None else found / 1000
+
+
+_CONVERT: dict[str, Callable[[Any, str | None], Any]] = {
+    "text": _text,
+    "whole": _whole,
+    "number": _number,
+    "flag": _flag,
+    "list": _list,
+    "duration": _duration,
+    "ms": _ms,
+}

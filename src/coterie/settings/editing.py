@@ -1,0 +1,127 @@
+"""Change one setting in a file, and nothing else of it: comments and order stay."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coterie.diagnostics import did_you_mean
+from coterie.errors import UsageError
+from coterie.settings.convert import DoesNotFit, convert
+from coterie.settings.grammar import read
+from coterie.settings.keys import Key, keys
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+
+def set_value(path: Path, name: str, text: str) -> None:
+    """Write `name = text` into the TOML file at *path*, which is made if it is not there.
+
+    Raises:
+        UsageError: If there is no such setting, the value does not fit it, or the file is not TOML.
+        OSError: If it cannot be written.
+    """
+    key = known(name)
+    entries = read(f"{name} = {text}", "lines").entries
+    value, raw = (entries[0].value, entries[0].raw) if entries else (text, text)
+    try:
+        converted = convert(key, value, raw)
+    except DoesNotFit as fault:
+        raise UsageError(str(fault)) from None
+    document = _load(path)
+    table = _table(document, name)
+    table[_leaf(name)] = _written(key, value, converted)
+    _save(path, document)
+
+
+def unset_value(path: Path, name: str) -> bool:
+    """Take the setting *name* out of the TOML file at *path*; whether it stood there.
+
+    Raises:
+        UsageError: If there is no such setting, or the file is not TOML.
+        OSError: If it cannot be written.
+    """
+    known(name)
+    if not path.exists():
+        return False
+    document = _load(path)
+    section, _, leaf = name.rpartition(".")
+    table = document.get(section)
+    if not isinstance(table, dict) or leaf not in table:
+        return False
+    del table[leaf]
+    if not table:
+        del document[section]
+    _save(path, document)
+    return True
+
+
+def known(name: str) -> Key:
+    """The setting called *name*.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    key = keys().get(name)
+    if key is None:
+        hint = did_you_mean(name, keys()) or "`coterie config show` lists them"
+        raise UsageError(f"there is no setting {name!r}: {hint}")
+    return key
+
+
+def _load(path: Path) -> "TOMLDocument":
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        return tomlkit.parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return tomlkit.document()
+    except (TOMLKitError, UnicodeDecodeError) as failure:
+        raise UsageError(f"{path} is not TOML, and nothing was changed: {failure}") from None
+
+
+def _table(document: "TOMLDocument", name: str) -> Any:
+    """The table that holds *name*; made where it is not there."""
+    import tomlkit
+
+    section = name.rpartition(".")[0]
+    if section not in document:
+        document[section] = tomlkit.table()
+    table = document[section]
+    if not isinstance(table, dict):
+        raise UsageError(f"{section!r} is not a table there, and nothing was changed: mend it by hand")
+    return table
+
+
+def _leaf(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _written(key: Key, value: Any, converted: Any) -> Any:
+    """*value* as TOML should hold it: a list as a list, a number as one, a duration as it is written."""
+    if key.type in ("duration", "ms"):
+        return int(value) if isinstance(value, str) and value.strip().isdigit() else value
+    return list(converted) if isinstance(converted, tuple) else converted
+
+
+def _save(path: Path, document: "TOMLDocument") -> None:
+    """Put *document* in place of the file in one go."""
+    import tomlkit
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(tomlkit.dumps(document))
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            os.chmod(part, path.stat().st_mode & 0o777)
+        else:
+            os.chmod(part, 0o644)
+        os.replace(part, path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise

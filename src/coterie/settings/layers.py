@@ -1,0 +1,244 @@
+"""Which files say what a run's settings are, and which of them has the last word.
+
+In this order, later ones win: the defaults, the user's file, the project's, the user's override for the preset, the
+repository's, the command line. Of the project's two files `autoloops.toml` counts, and `autoloops.conf` where there is
+none. Each value remembers where it came from.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from msgspec import Struct
+
+from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
+from coterie.settings.convert import DoesNotFit, convert
+from coterie.settings.grammar import Entry, read
+from coterie.settings.keys import (
+    SECTIONS,
+    Backend,
+    Core,
+    EventLoop,
+    Harness,
+    Isolation,
+    Memory,
+    Notify,
+    Parallel,
+    Profiles,
+    Review,
+    Tasks,
+    Worktree,
+    keys,
+)
+
+DEFAULT, USER, PROJECT = "default", "user", "project"
+USER_OVERRIDE, REPO_OVERRIDE, COMMAND_LINE = "user override", "repo override", "command line"
+
+PROJECT_FILES = ("autoloops.toml", "autoloops.conf")
+"""The settings file of a project: the first of these that is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from.
+
+    Attributes:
+        layer: `default`, `user`, `project`, `user override`, `repo override` or `command line`.
+        file: Its path; empty for what no file says.
+        line: From 1; 0 when it is not known.
+    """
+
+    layer: str
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f" ({self.file}{f':{self.line}' if self.line else ''})" if self.file else ""
+        return self.layer + place
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Every setting of a run, typed, and where each came from.
+
+    Attributes:
+        origins: By the name a file writes, `event_loop.max_iterations`; those with their default too.
+        unknown: What files say that no setting is called, by dotted name.
+        grammars: How each file was read, by path: a reload tries only that again.
+    """
+
+    event_loop: EventLoop = EventLoop()
+    backend: Backend = Backend()
+    review: Review = Review()
+    parallel: Parallel = Parallel()
+    worktree: Worktree = Worktree()
+    isolation: Isolation = Isolation()
+    profiles: Profiles = Profiles()
+    memory: Memory = Memory()
+    tasks: Tasks = Tasks()
+    harness: Harness = Harness()
+    core: Core = Core()
+    notify: Notify = Notify()
+    origins: dict[str, Origin] = {}
+    unknown: dict[str, Any] = {}
+    grammars: dict[str, str] = {}
+
+    def value(self, name: str) -> Any:
+        """The value of the setting that files call *name*.
+
+        Raises:
+            KeyError: If there is none.
+        """
+        key = keys()[name]
+        return getattr(getattr(self, key.section), key.attribute)
+
+    def path(self, name: str) -> str:
+        """`core.journal_file`, `memory_file` or `tasks_file`; one that is unset lies in the state directory."""
+        given = getattr(self.core, f"{name}_file") or (self.core.events_file if name == "journal" else "")
+        return given or f"{self.core.state_dir}/{name}.jsonl"
+
+
+def resolve(
+    project: Path | None,
+    *,
+    work_dir: Path,
+    env: Mapping[str, str],
+    preset: str = "",
+    overrides: Sequence[str] = (),
+    grammars: Mapping[str, str] | None = None,
+) -> tuple[Settings, list[Diagnostic]]:
+    """The settings of a run in *project*, and what is to be said of them. An error leaves that value as it was below.
+
+    Args:
+        project: The project's folder; None: there is none, and only the other layers count.
+        work_dir: Where the run works; the repository's override lies at the root of its git repository.
+        env: The environment: `AUTOLOOP_CONFIG`, `XDG_CONFIG_HOME` and `HOME` say where the user's files lie.
+        preset: The preset's name; by default the project's folder name.
+        overrides: What the command line sets, each as `key=value`.
+        grammars: How the files were read before; each is read that way only.
+    """
+    job = _Job(grammars or {})
+    for layer, path in layer_files(project, work_dir, env, preset):
+        job.read(layer, path)
+    for text in overrides:
+        job.override(text)
+    return job.settings(), job.found
+
+
+def layer_files(
+    project: Path | None, work_dir: Path, env: Mapping[str, str], preset: str = ""
+) -> Iterator[tuple[str, Path]]:
+    """The layers that are files, lowest first, and where each lies, whether it is there or not."""
+    preset = preset or (project.resolve().name if project is not None else "")
+    yield USER, user_file(env)
+    if project is not None:
+        yield PROJECT, project_file(project)
+    if preset:
+        yield USER_OVERRIDE, override_file("user", preset, work_dir, env)
+        yield REPO_OVERRIDE, override_file("repo", preset, work_dir, env)
+
+
+def project_file(project: Path) -> Path:
+    """The settings file of *project*: `autoloops.toml`, or `autoloops.conf` where only that is there."""
+    toml, conf = (project / name for name in PROJECT_FILES)
+    return conf if conf.is_file() and not toml.is_file() else toml
+
+
+def user_file(env: Mapping[str, str]) -> Path:
+    """The user's own settings file."""
+    given = env.get("AUTOLOOP_CONFIG")
+    return Path(given) if given else _user_folder(env) / "config.toml"
+
+
+def override_file(scope: str, preset: str, work_dir: Path, env: Mapping[str, str]) -> Path:
+    """What *scope*, `user` or `repo`, sets for *preset*."""
+    folder = _user_folder(env) if scope == "user" else repo_root(work_dir) / ".autoloop"
+    return folder / "overrides" / f"{preset}.toml"
+
+
+def repo_root(folder: Path) -> Path:
+    """The root of the git repository that *folder* lies in; itself if it lies in none."""
+    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
+
+
+def _user_folder(env: Mapping[str, str]) -> Path:
+    config = env.get("XDG_CONFIG_HOME") or str(Path(env.get("HOME") or Path.home()) / ".config")
+    return Path(config) / "autoloop"
+
+
+class _Job:
+    """One call of `resolve`."""
+
+    def __init__(self, grammars: Mapping[str, str]) -> None:
+        self.found: list[Diagnostic] = []
+        self._known = grammars
+        self._grammars: dict[str, str] = {}
+        self._origins = {name: Origin(DEFAULT) for name in keys()}
+        self._values: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+        self._unknown: dict[str, Any] = {}
+
+    def read(self, layer: str, path: Path) -> None:
+        """Take what the file at *path* says; one that is not there says nothing."""
+        file = str(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return
+        except (OSError, UnicodeDecodeError) as failure:
+            reason = failure.strerror if isinstance(failure, OSError) else "it is not UTF-8 text"
+            found = error("unreadable-file", f"{file!r} cannot be read: {reason or failure}")
+            self.found.append(replace(found, file=file))
+            return
+        reading = read(text, self._known.get(file, ""))
+        self._grammars[file] = reading.grammar
+        self.found += [replace(each, file=file) for each in reading.diagnostics]
+        for entry in reading.entries:
+            self._take(entry, layer, file)
+
+    def override(self, text: str) -> None:
+        """Take what the command line sets."""
+        name, equals, value = text.partition("=")
+        if not equals:
+            self.found.append(error("bad-override", f"{text!r} sets nothing", hint="write key=value"))
+            return
+        raw = value.strip()
+        reading = read(f"{name.strip()} = {raw}", "lines")
+        entries = reading.entries or (Entry(name.strip(), raw, None, raw),)
+        for entry in entries:
+            self._take(replace(entry, span=None), COMMAND_LINE, "")
+
+    def _take(self, entry: Entry, layer: str, file: str) -> None:
+        key = keys().get(entry.key)
+        if key is None:
+            self._keep(entry, file)
+            return
+        try:
+            value = convert(key, entry.value, entry.raw)
+        except DoesNotFit as fault:
+            self._report(error("bad-setting", str(fault), entry.span), file)
+            return
+        self._values[key.section][key.attribute] = value
+        self._origins[key.name] = Origin(layer, file, entry.span.line if entry.span else 0)
+
+    def _keep(self, entry: Entry, file: str) -> None:
+        """Keep what no setting is called, and say so."""
+        self._unknown[entry.key] = entry.value
+        if entry.key in SECTIONS:
+            message = f"{entry.key!r} is a table of settings, not one"
+            self._report(error("bad-setting", message, entry.span, f"write {entry.key}.NAME = …"), file)
+            return
+        hint = did_you_mean(entry.key, keys()) or "it is kept, and has no effect"
+        self._report(warning("unknown-setting", f"there is no setting {entry.key!r}", entry.span, hint), file)
+
+    def _report(self, found: Diagnostic, file: str) -> None:
+        self.found.append(replace(found, file=file or "the command line"))
+
+    def settings(self) -> Settings:
+        """What came of it."""
+        sections = {name: kind(**self._values[name]) for name, kind in SECTIONS.items()}
+        return Settings(**cast(Any, sections), origins=self._origins, unknown=self._unknown, grammars=self._grammars)
+
+
+def as_span(origin: Origin) -> Span | None:
+    """Where *origin* points, for a diagnostic about its value."""
+    return Span(origin.line, 1) if origin.line else None
