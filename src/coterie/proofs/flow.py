@@ -120,6 +120,7 @@ class FlowProof:
         assert isinstance(plan.coordination, FlowPlan)
         self.plan, self.path, self.measures, self._may_fail = plan, path, measures, may_fail
         self.shape = FlowShape(plan.coordination, plan.agents)
+        self.children: list[FlowProof] = []
         self._attempts: dict[tuple[int, int], _Attempts] = {}
         self._weights: dict[int, tuple[Amounts, float]] = {}  # by the identity of a step, which the space keeps
         ways: dict[tuple[int, int], list[Answer]] = {}
@@ -134,6 +135,12 @@ class FlowProof:
         self.space = Space(self.system, budget.left, reduced=not may_fail)
         budget.left -= len(self.space.edges)
 
+    def all(self) -> "Iterator[FlowProof]":
+        """This proof, and those of all child runs."""
+        yield self
+        for child in self.children:
+            yield from child.all()
+
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def _answers(self, node: int, place: int, watch: Watch | None, budget: Budget) -> list[Answer]:
@@ -144,6 +151,9 @@ class FlowProof:
         may_fail = self._may_fail or agent.retry > 0 or self.shape.policy(node, place) != "halt"
         below = f"{self.path}{agent.name}/"
         child = FlowProof(agent.child, self.measures, budget, path=below, watch=fields, may_fail=may_fail)
+        self.children.append(child)
+        if any(proof.space.endless for proof in child.all()):
+            return []  # nothing can be said of what it answers
         fitting: list[Answer] = []
         unfit: list[Ending] = []
         for result, ending in child.endings():

@@ -88,11 +88,6 @@ def plus(*many: Amounts) -> Amounts:
     return tuple(map(sum, zip(*many, strict=True)))
 
 
-def times(n: int, amounts: Amounts) -> Amounts:
-    """*amounts*, *n* times."""
-    return tuple([n * amount for amount in amounts])
-
-
 def larger(*many: Amounts) -> Amounts:
     """The larger, measure by measure; those that are empty do not count."""
     some = [amounts for amounts in many if amounts]

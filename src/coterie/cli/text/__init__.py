@@ -3,6 +3,7 @@
 from coterie.cli.text.endings import next_steps, outcome, outcome_data, replayed, result, usage
 from coterie.cli.text.looks import question, runs, timeline, turn, usage_table, why
 from coterie.cli.text.progress import Progress, tree
+from coterie.cli.text.proofs import proof
 from coterie.cli.text.rehearsals import rehearsal
 from coterie.cli.text.simulations import broken, simulated, so_far
 from coterie.cli.text.teams import difference, laid_out, outline, verdict
@@ -16,6 +17,7 @@ __all__ = [
     "outcome",
     "outcome_data",
     "outline",
+    "proof",
     "question",
     "rehearsal",
     "replayed",

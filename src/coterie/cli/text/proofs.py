@@ -1,0 +1,78 @@
+"""Texts on what was proved of a team."""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from coterie.views.words import listed, plural
+
+if TYPE_CHECKING:
+    from coterie.proofs import Finding, Report
+    from coterie.proofs.witness import Script
+
+_TASK = '"…"'
+
+
+def proof(report: "Report", file: str, source: str, written: Mapping[str, str]) -> str:
+    """The verdict on the team of *file*, whose text is *source*; *written*: the files that hold the scripts."""
+    lines: list[str] = []
+    for name, finding in named(report).items():
+        lines.append(finding.diagnostic(file).render(source).rstrip("\n"))
+        lines += _replay(name, file, written)
+    return "\n".join(
+        [*lines, f"{file}: {_ends(report)}", *_worst(report, file, written), *_best(report, file, written)]
+    )
+
+
+def named(report: "Report") -> dict[str, "Finding"]:
+    """The findings, each under a name of its own: its code, numbered where it comes more than once."""
+    codes = Counter(finding.code for finding in report.findings)
+    seen: Counter[str] = Counter()
+    found: dict[str, Finding] = {}
+    for finding in report.findings:
+        seen[finding.code] += 1
+        found[finding.code if codes[finding.code] == 1 else f"{finding.code}-{seen[finding.code]}"] = finding
+    return found
+
+
+def shown(report: "Report") -> dict[str, "Script"]:
+    """The scripts of a report by the name of what they show: `worst`, `best`, and each finding's."""
+    cases = {"worst": report.worst, "best": report.best}
+    scripts = {name: case.script for name, case in cases.items() if case is not None and case.script is not None}
+    return scripts | {name: each.script for name, each in named(report).items() if each.script is not None}
+
+
+def _ends(report: "Report") -> str:
+    if report.method == "exact":
+        how = f"{plural(report.states, 'state')} looked at"
+        return f"every run ends ({how})" if report.ends else f"not every run need end ({how})"
+    return "every run ends (counted)" if report.ends else "it is not proved that every run ends"
+
+
+def _worst(report: "Report", file: str, written: Mapping[str, str]) -> Iterable[str]:
+    if report.worst is None:
+        return
+    agents = ", ".join(f"{name} {count}" for name, count in report.worst.agents.items())
+    doubt = "" if report.method == "exact" else "; not proved to be reached"
+    yield f"  at most {plural(report.worst.turns, 'turn')} ({agents}){doubt}"
+    yield from _replay("worst", file, written)
+    if report.cost is not None:
+        retries = ""
+        if report.cost.attempts != report.cost.turns:
+            retries = f"; ${report.cost.attempts:.2f} if every turn takes all the attempts that retry allows"
+        yield f"  at most ${report.cost.turns:.2f}{retries}"
+
+
+def _best(report: "Report", file: str, written: Mapping[str, str]) -> Iterable[str]:
+    if report.best is not None:
+        yield f"  at least {plural(report.best.turns, 'turn')}, when nothing fails"
+        yield from _replay("best", file, written)
+    waiting = [join.node for join in report.joins if join.whole]
+    if waiting:
+        yield f"  {listed(waiting)} always {'wait' if len(waiting) > 1 else 'waits'} for all branches"
+
+
+def _replay(name: str, file: str, written: Mapping[str, str]) -> Iterable[str]:
+    if name in written:
+        yield f"    see it: coterie run {shlex.quote(file)} {_TASK} --rehearse {shlex.quote(written[name])}"

@@ -1,0 +1,93 @@
+"""How often anything can happen, from the arrows alone: what is said when there are too many states to look at.
+
+Every bound is sound and none is promised to be reached. A node on no cycle starts at most once, since it waits for
+whatever could still mark it. Any other starts at most once for each firing of an arrow into it, and a group fires at
+most once for each start of its source, and at most `max` times within each of its scopes.
+"""
+
+from math import inf
+
+from coterie.planning.plan import FlowPlan, Plan
+from coterie.proofs.exploring import Amounts
+from coterie.proofs.measures import Measures, plus
+from coterie.proofs.shape import FlowShape
+from coterie.proofs.state import HUMAN
+
+_ROUNDS = 8
+"""How often the inequalities are applied to each other; every round is sound, later ones say little more."""
+
+
+def at_most(plan: Plan, measures: Measures, path: str = "") -> Amounts:
+    """The most of each measure that a run of *plan* can take, counted; infinite where nothing bounds it.
+
+    Rounds that a human grants with `on-max human` are not counted.
+    """
+    assert isinstance(plan.coordination, FlowPlan)
+    shape = FlowShape(plan.coordination, plan.agents)
+    starts = _Starts(shape).solve()
+    total = measures.nothing
+    for node, count in enumerate(starts):
+        for name in shape.chains[node]:
+            agent = shape.agent(name)
+            once = measures.turn(path + name, agent)
+            if agent.child is not None:
+                once = _often(1 + agent.retry + max(1, agent.retry), at_most(agent.child, measures, f"{path}{name}/"))
+            total = plus(total, _often(count, once))
+        if any(shape.groups[i].on_max == "human" for i in shape.out[node]):
+            name = shape.asked(node, HUMAN)
+            total = plus(total, _often(count, measures.turn(path + name, shape.agent(name))))
+    return total
+
+
+def _often(n: float, amounts: Amounts) -> Amounts:
+    """*amounts*, *n* times; nothing stays nothing, however often."""
+    return tuple([n * amount if amount else 0.0 for amount in amounts])
+
+
+class _Starts:
+    def __init__(self, shape: FlowShape) -> None:
+        self._shape = shape
+        nodes = range(len(shape.names))
+        self._entry = [int(name in shape.entries) for name in shape.names]
+        after = [{target for i in shape.out[node] for target in shape.targets[i]} for node in nodes]
+        self._cyclic = [any(shape.reach[target] >> node & 1 for target in after[node]) for node in nodes]
+        self._into = [[i for i, targets in enumerate(shape.targets) if node in targets] for node in nodes]
+        self._phase = [shape.agent(name).phase for name in shape.names]
+
+    def solve(self) -> list[float]:
+        """How often each node starts at most."""
+        starts = [inf if cyclic else 1.0 for cyclic in self._cyclic]
+        for _ in range(_ROUNDS + len(starts)):
+            starts = [self._of(node, starts) for node in range(len(starts))]
+        return starts
+
+    def _of(self, node: int, starts: list[float]) -> float:
+        marks = self._entry[node] + sum(self._firings(i, starts) for i in self._into[node])
+        return min(starts[node], marks)
+
+    def _firings(self, i: int, starts: list[float]) -> float:
+        group = self._shape.groups[i]
+        source = starts[self._shape.rank[group.source]]
+        return source if group.max is None else min(source, group.max * self._scopes(i, starts))
+
+    def _scopes(self, i: int, starts: list[float]) -> float:
+        group, shape = self._shape.groups[i], self._shape
+        if group.per == "run":
+            return 1.0
+        if group.per == "phase":
+            phase = self._phase[shape.rank[group.source]]
+            if phase is None:
+                return 1.0
+            members = [node for node, other in enumerate(self._phase) if other == phase]
+            entered = [j for node in members for j in self._into[node] if self._comes_from_outside(j, phase)]
+            return 1.0 + sum(self._firings_of_source(j, starts) for j in entered)
+        return 1.0 + sum(starts[node] for node, chain in enumerate(shape.chains) if group.per in chain)
+
+    def _comes_from_outside(self, i: int, phase: float) -> bool:
+        return self._phase[self._shape.rank[self._shape.groups[i].source]] != phase
+
+    def _firings_of_source(self, i: int, starts: list[float]) -> float:
+        """As `_firings`, without looking at scopes, which may depend on each other."""
+        group = self._shape.groups[i]
+        source = starts[self._shape.rank[group.source]]
+        return min(source, group.max) if group.max is not None and group.per == "run" else source

@@ -1,0 +1,121 @@
+"""Prove a plan: whatever coordinates it chooses who proves it."""
+
+from collections.abc import Iterable
+from math import inf, isinf
+from typing import Protocol
+
+from msgspec import Struct
+
+from coterie.diagnostics import Severity
+from coterie.planning.plan import FlowPlan, Plan
+from coterie.proofs import bounds
+from coterie.proofs.exploring import NEVER, Amounts, OverBudget
+from coterie.proofs.findings import Facts, endless, findings, joins
+from coterie.proofs.flow import Budget, FlowProof
+from coterie.proofs.measures import Measures, Prices
+from coterie.proofs.report import BOUND, EXACT, Case, Cost, Finding, Report
+from coterie.proofs.spans import Places
+from coterie.topology.model import Topology
+
+STATES = 100_000
+"""How many states are looked at unless told otherwise: a few seconds."""
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What a prover is asked besides the plan."""
+
+    prices: Prices | None = None
+    states: int = STATES
+    topology: Topology | None = None
+
+
+class Prover(Protocol):
+    """Proves plans of one kind of coordination."""
+
+    def __call__(self, plan: Plan, question: Question) -> Report:
+        """What can be proved of *plan*: pure, deterministic, and never more than what was computed."""
+
+
+def check(
+    plan: Plan, prices: Prices | None = None, *, states: int = STATES, topology: Topology | None = None
+) -> Report:
+    """Prove what can be proved of *plan*. Nothing is run, read or written.
+
+    Args:
+        prices: What a turn costs; without it nothing is said of cost.
+        states: How many states may be looked at. Beyond that, numbers are bounds, and no run is shown.
+        topology: What the plan was made of, for the places of findings.
+    """
+    prove = PROVERS.get(type(plan.coordination), _unproved)
+    return prove(plan, Question(prices=prices, states=states, topology=topology))
+
+
+def prove_flow(plan: Plan, question: Question) -> Report:
+    """The proof of a flow: by all its states, or by counting when there are too many."""
+    assert isinstance(plan.coordination, FlowPlan)
+    measures, places = Measures(plan, question.prices), Places(plan.coordination, question.topology)
+    budget = Budget(question.states)
+    try:
+        proof = FlowProof(plan, measures, budget)
+    except OverBudget:
+        return _counted(plan, question, measures)
+    states = question.states - budget.left
+    if found := tuple(endless(proof, places)):
+        return Report(plan=plan.name, method=EXACT, states=states, ends=False, worst=None, best=None, findings=found)
+    facts = Facts(proof, places)
+    most, longest = proof.longest()
+    fewest, shortest = proof.shortest(lambda step: step.over == "completed")
+    return Report(
+        plan=plan.name,
+        method=EXACT,
+        states=states,
+        ends=not any(each.space.again for each in proof.all()),
+        worst=Case(turns=int(most[0]), agents=_agents(measures, most), script=longest().script()),
+        best=None if isinf(fewest) else Case(turns=int(fewest), script=shortest().script()),
+        cost=_cost(question, most),
+        joins=tuple(joins(facts)),
+        findings=tuple(_by_severity(findings(facts))),
+    )
+
+
+def _counted(plan: Plan, question: Question, measures: Measures) -> Report:
+    most = bounds.at_most(plan, measures)
+    is_bounded = most is not NEVER and most[0] < inf
+    message = (
+        f"there are more than {question.states} states: the numbers are counted from the arrows, "
+        "and nothing is said of what can or cannot happen"
+    )
+    note = Finding(code="too-many-states", severity=Severity.NOTE, message=message)
+    return Report(
+        plan=plan.name,
+        method=BOUND,
+        states=question.states,
+        ends=is_bounded,
+        worst=Case(turns=int(most[0]), agents=_agents(measures, most)) if is_bounded else None,
+        best=None,
+        cost=_cost(question, most) if is_bounded else None,
+        findings=(note,),
+    )
+
+
+def _unproved(plan: Plan, question: Question) -> Report:
+    message = f"nothing is known of how {plan.name!r} is coordinated: nothing can be proved of it"
+    found = Finding(code="not-proved", severity=Severity.NOTE, message=message)
+    return Report(plan=plan.name, method=BOUND, states=0, ends=False, worst=None, best=None, findings=(found,))
+
+
+def _agents(measures: Measures, most: Amounts) -> dict[str, int]:
+    return {path: int(most[n]) for n, path in enumerate(measures.paths, 1) if most[n] < inf}
+
+
+def _cost(question: Question, most: Amounts) -> Cost | None:
+    return None if question.prices is None else Cost(turns=round(most[-2], 6), attempts=round(most[-1], 6))
+
+
+def _by_severity(found: Iterable[Finding]) -> list[Finding]:
+    order = list(Severity)
+    return sorted(found, key=lambda finding: order.index(finding.severity))
+
+
+PROVERS: dict[type, Prover] = {FlowPlan: prove_flow}
+"""Who proves what coordinates a plan, by its type."""

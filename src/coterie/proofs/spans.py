@@ -1,0 +1,40 @@
+"""Where in a file stands what a plan is made of; a plan itself carries no places."""
+
+from coterie.diagnostics import Span
+from coterie.planning.plan import FlowPlan
+from coterie.topology.model import ArrowGroup, Topology
+
+
+class Places:
+    """The places of a flow's nodes and arrows.
+
+    Args:
+        topology: What the plan was made of; None: no place is known.
+    """
+
+    def __init__(self, flow: FlowPlan, topology: Topology | None) -> None:
+        self._topology = topology
+        groups = topology.flow.groups if topology is not None and topology.flow is not None else ()
+        self._groups = [_origin(group, groups) for group in flow.groups]
+
+    def node(self, name: str) -> Span | None:
+        """Where *name* is declared."""
+        node = self._topology.node(name) if self._topology is not None else None
+        return node.span if node is not None else None
+
+    def output(self, name: str, field: str) -> Span | None:
+        """Where *name* declares the output *field*."""
+        node = self._topology.node(name) if self._topology is not None else None
+        outputs = node.outputs if node is not None else ()
+        return next((output.span for output in outputs if output.name == field), None) or self.node(name)
+
+    def group(self, i: int, part: str = "") -> Span | None:
+        """Where group *i* stands; with *part* the attribute of that name."""
+        origin = self._groups[i]
+        return (origin.spans.get(part) or origin.span) if origin is not None else None
+
+
+def _origin(group: ArrowGroup, written: tuple[ArrowGroup, ...]) -> ArrowGroup | None:
+    """What the file writes for *group*: its bound may be implied there, and a gate may stand on its arrows."""
+    same = [each for each in written if each.source == group.source and each.when == group.when]
+    return next((each for each in same if each.targets == group.targets), same[0] if same else None)
