@@ -6,8 +6,8 @@ the parser says what is wrong with it.
 """
 
 import re
-from sys import intern
 from collections.abc import Iterable
+from sys import intern
 
 from msgspec import Struct
 
