@@ -50,13 +50,15 @@ def test_a_fork_with_another_prompt_asks_it(place: Place) -> None:
     (place.folder / "other.md").write_text("Be quite another.\n")
     place.call("run", "echo.at", "Hi")
     seq = seq_of(place, "turn.finished", "first#1")
-    place.call("fork", "last", "--at", str(seq), "--prompt", "second=other.md", "--model", "large")
+    place.call("fork", "last", "--at", str(seq), "--prompt", "second=other.md", "--prompt", "first=other.md")
 
     document = json.loads(place.look("inspect", "last", "turn", "second#1", "--json").out)
     assert document["prompt"].startswith("Be quite another.")
     assert "Be second." not in document["text"]
     assert "Be quite another." in document["text"]
-    assert "Be first." in json.loads(place.look("inspect", "last", "turn", "first#1", "--json").out)["text"]
+    before = json.loads(place.look("inspect", "last", "turn", "first#1", "--json").out)
+    assert before["prompt"].startswith("Be first.")
+    assert before["prompt_is_exact"]
 
 
 def test_a_fork_with_json_prints_the_outcome_of_the_new_run(place: Place) -> None:

@@ -44,18 +44,18 @@ def asked(store: JsonlStore, run: str, turn: str, place: Place | None = None) ->
     start = next((record for record in reversed(starts) if record.turn == turn), None)
     if start is None or start.cause is None:
         raise NoSuchTurn(run, turn, dict.fromkeys(record.turn for record in starts))
-    fold = _fold(run, plan_of(store, run))
+    fold = _fold(run, plan_of(store, run, start.seq))
     fold.fold(record for record in records if record.seq < start.seq)
     prompt = render(fold, _turn(fold, start), place.read_file, lambda name, k: place.how_far(run, name, k))
     digest = hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
     return Asked(turn=turn, attempt=start.attempt, prompt=prompt, same=digest == start.prompt)
 
 
-def plan_of(store: JsonlStore, run: str) -> Plan:
-    """The plan that *run* was started with; a child run's is part of its parent's."""
+def plan_of(store: JsonlStore, run: str, upto: int | None = None) -> Plan:
+    """The plan that *run* obeys at its record *upto*, by default its last; a child run's is part of its parent's."""
     parent, below, attempt = run.rpartition("/")
     if not below:
-        return recorded_plan(store, run)
+        return recorded_plan(store, run, upto)
     agent = attempt.partition("#")[0]
     child = plan_of(store, parent).agents[agent].child
     assert child is not None

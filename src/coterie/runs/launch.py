@@ -169,15 +169,18 @@ def first_record(store: JsonlStore, run: str) -> RunStarted:
     return first
 
 
-def recorded_plan(store: JsonlStore, run: str) -> Plan:
+def recorded_plan(store: JsonlStore, run: str, upto: int | None = None) -> Plan:
     """The plan that the root run *run* obeys: the one it was started with, or that was taken instead at a resume.
+
+    Args:
+        upto: The record at which it obeys it; by default the last one.
 
     Raises:
         NoSuchRun, JournalUnreadable: If there is none to read.
     """
     text = first_record(store, run).plan
     for record in store.read(run):
-        if isinstance(record, PlanReloaded):
+        if isinstance(record, PlanReloaded) and (upto is None or record.seq <= upto):
             text = record.plan
     try:
         return from_json(text)

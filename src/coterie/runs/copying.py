@@ -1,0 +1,189 @@
+"""Copy the beginning of a run into a store of its own, as the beginning of another run: what a fork is made of.
+
+What is copied is history: processes that ran are the original's, attempts that were under way are over here. The child
+runs come along, each as far as it had come.
+"""
+
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from coterie.clock import Clock
+from coterie.errors import NoSuchRun, ReplayMismatch
+from coterie.ids import child_run_id
+from coterie.journal.jsonl import JOURNAL, JsonlStore
+from coterie.journal.records import (
+    AttemptFailed,
+    AttemptInterrupted,
+    AttemptLaunched,
+    ForkedFrom,
+    PlanReloaded,
+    Record,
+    RunStarted,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+)
+from coterie.journal.writer import JsonlWriter
+from coterie.planning.plan import Plan, to_json
+from coterie.runs.commands import Turn
+from coterie.runs.core import Core
+from coterie.runs.engines import make_engine
+
+
+class Copy:
+    """Writes a fork, under *plan*, into the store *there*.
+
+    Attributes:
+        now: When.
+        again: The turns that are asked again.
+    """
+
+    def __init__(self, here: JsonlStore, there: JsonlStore, plan: Plan, *, changed: bool, clock: Clock) -> None:
+        self._here, self._there, self._plan, self._changed = here, there, plan, changed
+        self.now = clock.now()
+        self.again: list[str] = []
+
+    def root(self, origin: str, fork: str, prefix: Sequence[Record], *, is_all: bool) -> None:
+        """Write the fork and its child runs; *is_all*: *prefix* is all that there is of *origin*."""
+        first, *rest = prefix
+        assert isinstance(first, RunStarted)
+        first = msgspec.structs.replace(first, run=fork, forked_from=ForkedFrom(run=origin, seq=len(prefix)))
+        writer = self._there.claim(fork)
+        try:
+            core = self._write(_Journal(origin, fork, self._plan, writer), [first, *rest], 0)
+            self._children(origin, fork, self._plan, prefix, None if is_all else prefix[-1].at)
+            if self._changed:
+                plan = to_json(self._plan).decode()
+                reloaded = PlanReloaded(plan=plan, plan_hash=self._plan.content_hash())
+                core.write(self.now, reloaded, source="operator")
+            self._let_go(core)
+            writer.sync()
+        finally:
+            writer.give_up()
+
+    def _children(
+        self, origin: str, fork: str, plan: Plan, prefix: Sequence[Record], before: float | None, began: int = 0
+    ) -> None:
+        """Bring along what lies below the attempts in *prefix*.
+
+        Args:
+            before: What child runs under way had done by then counts; None: all that they have done.
+            began: The record of the root that began all this; 0: these are its own attempts.
+        """
+        over = _over(prefix)
+        for started in prefix:
+            if not isinstance(started, TurnStarted):
+                continue
+            ended = started.turn in over or (started.turn, started.attempt) in over
+            child = plan.agents[started.agent].child if started.agent in plan.agents else None
+            source, target = (child_run_id(run, started.turn, started.attempt) for run in (origin, fork))
+            if child is not None:
+                cut = before if not ended else None
+                self._child(source, target, child, cut, ended, began or started.seq)
+            elif ended and self._here.folder(source).is_dir():
+                _copy_files(self._here.folder(source), self._there.folder(target))
+
+    def _child(self, origin: str, fork: str, plan: Plan, before: float | None, ended: bool, began: int) -> None:
+        """Bring a child run along, if it had begun; one whose turn had not *ended* goes on in the fork."""
+        try:
+            records = [one for one in self._here.read(origin) if before is None or one.at < before]
+        except NoSuchRun:
+            return
+        if not records:
+            return
+        first, *rest = records
+        assert isinstance(first, RunStarted)
+        first = msgspec.structs.replace(first, run=fork, parent=fork.rpartition("/")[0])
+        writer = self._there.claim(fork)
+        core = self._write(_Journal(origin, fork, plan, writer), [first, *rest], began)
+        self._children(origin, fork, plan, records, before, began)
+        if not ended:
+            self._let_go(core)
+        writer.sync()
+        writer.give_up()
+
+    def _write(self, journal: "_Journal", records: Sequence[Record], began: int) -> Core:
+        """Write *records* and fold them, which shows whether the fork's plan agrees with them."""
+        engine, agents = make_engine(journal.plan)
+        core = Core(
+            journal.fork,
+            engine,
+            agents,
+            lambda record: journal.writer.append((record,)),
+            lambda fold, turn: "",
+            lambda prompt: "",
+        )
+        journal.writer.append([_as_history(record) for record in records])
+        try:
+            core.fold(records)
+        except ReplayMismatch as found:
+            hint = ""
+            if self._changed:
+                earlier = (began or found.seq) - 1
+                hint = f"the changes would have decided this otherwise: fork the run at {earlier} or earlier"
+            raise ReplayMismatch(journal.origin, found.seq, found.found, found.wanted, hint) from None
+        return core
+
+    def _let_go(self, core: Core) -> None:
+        """End the time of the original's owner: what was under way belongs to it, and is asked again here.
+
+        A question to a human stands, and a child run goes on; one that had not begun is asked all the same.
+        """
+        if core.finished is not None:
+            return
+        below = core.run.partition("/")[2]
+        for name, turn in core.turns.items():
+            if turn.status != "running":
+                continue
+            if core.takes_a_slot(turn.ask.agent):
+                core.write(self.now, AttemptInterrupted(turn=name, attempt=turn.attempt, reason="forked"))
+                self.again.append(f"{below}/{name}".lstrip("/"))
+            elif core.kind(turn.ask.agent) == "topology" and not self._has_begun(core.run, turn):
+                self.again.append(f"{below}/{name}".lstrip("/"))
+        core.stop(self.now, "forked")
+
+    def _has_begun(self, fork: str, turn: Turn) -> bool:
+        return (self._there.folder(child_run_id(fork, turn.ask.turn, turn.attempt)) / JOURNAL).exists()
+
+
+class _Journal(Struct, frozen=True):
+    """The journal of a run that is being copied."""
+
+    origin: str
+    fork: str
+    plan: Plan
+    writer: JsonlWriter
+
+
+def _over(records: Iterable[Record]) -> set[str | tuple[str, int]]:
+    """The turns that have ended, and the attempts that have."""
+    over: set[str | tuple[str, int]] = set()
+    for record in records:
+        match record:
+            case TurnFinished(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
+                over.add(turn)
+            case AttemptFailed(turn=turn, attempt=attempt) | AttemptInterrupted(turn=turn, attempt=attempt):
+                over.add((turn, attempt))
+    return over
+
+
+def _as_history(record: Record) -> Record:
+    """*record* as the fork keeps it: a process that ran is the original's, so the fork must not know it as its own."""
+    if isinstance(record, AttemptLaunched):
+        return msgspec.structs.replace(record, started="")  # no process has that start time: none is ended for it
+    return record
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    """Copy what an attempt left in its folder; sockets and pipes, which belong to who made them, stay."""
+
+    def special(folder: str, names: list[str]) -> list[str]:
+        paths = {name: Path(folder, name) for name in names}
+        return [n for n, path in paths.items() if not (path.is_symlink() or path.is_file() or path.is_dir())]
+
+    shutil.copytree(source, target, symlinks=True, ignore=special)
