@@ -24,6 +24,7 @@ from coterie.planning.steps import located, split
 from coterie.planning.thinker import choose
 from coterie.topology.checks.facts import title
 from coterie.topology.checks.names import fallback_of
+from coterie.topology.composition import fill, values_of
 from coterie.topology.conditions import Condition, Scalar
 from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, ArrowGroup, Gate, Human, Orchestrator, Topology
 
@@ -196,8 +197,11 @@ def _policy(policy: str | None) -> str:
 
 
 def _wanted(node: AnyNode, setting: Setting) -> tuple[Wanted, ...]:
-    """The declared outputs, then what only conditions read."""
-    declared = [Wanted(name=output.name, type=output.type, values=output.values) for output in node.outputs]
+    """The declared outputs, then what only conditions read. Those of an import were judged in its own run."""
+    judged = isinstance(node, Agent) and node.imported is not None
+    declared = [
+        Wanted(name=output.name, type=output.type, values=output.values, declared=not judged) for output in node.outputs
+    ]
     names = {output.name for output in node.outputs}
     read = [
         Wanted(name=name, values=values, declared=False)
@@ -211,7 +215,8 @@ def _prompt(node: Agent, setting: Setting) -> str:
     if not node.prompt_is_path:
         return node.prompt
     span = node.spans.get("prompt") or node.span
-    return read_text(setting.folder, node.prompt, f"the prompt of {title(node)}", span, setting.report)
+    text = read_text(setting.folder, node.prompt, f"the prompt of {title(node)}", span, setting.report)
+    return fill(text, values_of(setting.topology.params))
 
 
 def role_of(node: Agent, roles: Mapping[str, str]) -> str:

@@ -16,21 +16,29 @@ from coterie.planning.resolve import plan
 if TYPE_CHECKING:
     from coterie.formats import Source  # reading a journal, which holds plans, does not load the reader of files
 
-ONLY_FOR_A_RUN = frozenset({"cannot-run-group", "no-flow"})
+_FOR_ANY_USE = {
+    "cannot-run-group": Severity.WARNING,
+    "fragment": Severity.NOTE,
+    "missing-param": Severity.NOTE,
+    "no-flow": Severity.WARNING,
+    "registry-import": Severity.WARNING,
+}
+
+ONLY_FOR_A_RUN = frozenset(_FOR_ANY_USE)
 """Findings of planning that keep a file from running, though it is a valid file."""
 
 
 def examine(source: "Source", *, backend: str | None = None) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     """Plan what was read, as far as it goes: the plan, None when it cannot be run, and all that was found.
 
-    The findings come in the order of the file, each once; what only a run would miss is a warning.
+    The findings come in the order of the file, each once; what only a run would miss is a warning or a note.
     """
     made: Plan | None = None
     found = list(source.diagnostics)
     if source.topology is not None and not source.has_errors:
         made, more = plan(source.topology, backend=backend)
         found += [*map(_for_any_use, more), *not_executed(source.topology, made)]
-    return made, tuple(_by_place(dict.fromkeys(replace(one, file=source.file) for one in found)))
+    return made, tuple(_by_place(found, source))
 
 
 def thinks(plan: Plan | None) -> dict[str, str]:
@@ -50,8 +58,10 @@ def _thinks(agent: AgentPlan) -> str:
 
 
 def _for_any_use(found: Diagnostic) -> Diagnostic:
-    return replace(found, severity=Severity.WARNING) if found.code in ONLY_FOR_A_RUN else found
+    return replace(found, severity=_FOR_ANY_USE.get(found.code, found.severity))
 
 
-def _by_place(found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    return sorted(found, key=lambda one: one.span.offset if one.span is not None else -1)
+def _by_place(found: Iterable[Diagnostic], source: "Source") -> list[Diagnostic]:
+    """*found* with its files, each once; what is in the text itself first, then what is in files it includes."""
+    placed = dict.fromkeys(source.located(one) for one in found)
+    return sorted(placed, key=lambda one: (one.file != source.file, one.span.offset if one.span is not None else -1))

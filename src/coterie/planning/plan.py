@@ -13,9 +13,6 @@ from msgspec import Struct
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import ArrowGroup
 
-MAX_DEPTH = 8
-"""How deep topologies may be nested."""
-
 
 class Wanted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One output that an agent's reply should hold.
@@ -94,11 +91,13 @@ class FlowPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="flow"
         groups: In source order, without spans.
         entries: Where it starts, in order of first mention; empty: where the arrows say. (The way back from a gate
             leads to nodes that start all the same.)
+        exit: The node whose latest result is that of the run; empty: those of all nodes where paths ended.
     """
 
     mentions: tuple[str, ...]
     groups: tuple[ArrowGroup, ...]
     entries: tuple[str, ...] = ()
+    exit: str = ""
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,19 +4,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coterie.diagnostics import Diagnostic, Span, error
+from coterie.diagnostics import Diagnostic, Span, error, of_part
 from coterie.errors import TopologyError
 from coterie.planning import gates
 from coterie.planning.agents import Setting, asked_of, plan_node, with_child
 from coterie.planning.extension import BACKENDS, DEFAULT_KEYS, Report, backend_hint, read_extension
 from coterie.planning.files import find
 from coterie.planning.notes import sentences
-from coterie.planning.plan import MAX_DEPTH, AgentPlan, FlowPlan, Plan
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.topology.checks import check
-from coterie.topology.checks.facts import title
+from coterie.topology.checks.facts import listing, title
+from coterie.topology.composition import MAX_DEPTH, Import, file_of, missing
 from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import bounded
-from coterie.topology.model import AgentGroup, AnyNode, Flow, Gate, Topology
+from coterie.topology.model import Agent, AgentGroup, AnyNode, Flow, Gate, Topology
 
 MAX_TOPOLOGIES = 1000
 """How many topologies one plan may hold, each counted as often as it is used."""
@@ -83,11 +84,23 @@ class _Job:
     def plan(self, topology: Topology, folder: Path | None, chain: tuple[Path, ...], report: Report) -> Plan | None:
         """The plan of *topology*; *chain* holds the files that led to it, its own last."""
         self.topologies += 1
+        if topology.fragment:
+            hint = "include it in a topology, and run that"
+            report(
+                error("fragment", f"{topology.name!r} is a fragment, which is not run by itself", topology.span, hint)
+            )
+            return None
         wrong = [diagnostic for diagnostic in check(topology) if diagnostic.is_error]
         for diagnostic in wrong:
             report(diagnostic)
         if wrong:
             return None
+        if names := list(missing(topology.params)):
+            given = ", ".join(f"{name}: …" for name in names)
+            hint = f"run it with --set {names[0]}=…" if len(chain) < 2 else f"import it with {{ {given} }}"
+            message = f"{topology.name!r} wants a value for {listing(names)}"
+            span = next(param.span for param in topology.params if param.value is None)
+            report(error("missing-param", message, span, hint))
         if topology.flow is None:
             report(error("no-flow", f"{topology.name!r} has no flow: there is nothing to run", topology.span))
         coordination = _coordination(topology, topology.flow or Flow())
@@ -125,6 +138,11 @@ class _Job:
     ) -> Plan | None:
         """The plan of the topology in *file*, which answers at *node*; None after reporting what is wrong."""
         span = node.spans.get("extension.topology") or node.span
+        imported = node.imported if isinstance(node, Agent) else None
+        if imported is not None and not imported.is_file:
+            message = f"{file!r} is in a registry, and coterie fetches nothing"
+            report(error("registry-import", message, span, "copy its file beside this one and import that"))
+            return None
         path = find(folder, file, title(node), span, report)
         if path is None:
             return None
@@ -136,30 +154,41 @@ class _Job:
         elif self.topologies >= MAX_TOPOLOGIES:
             report(error("too-many-topologies", f"one plan holds at most {MAX_TOPOLOGIES} topologies", span))
         else:
-            return self._read_child(path, file, (*chain, path), span, report)
+            return self._read_child(path, file, imported, (*chain, path), span, report)
         return None
 
     def _read_child(
-        self, path: Path, file: str, chain: tuple[Path, ...], span: Span | None, report: Report
+        self,
+        path: Path,
+        file: str,
+        imported: Import | None,
+        chain: tuple[Path, ...],
+        span: Span | None,
+        report: Report,
     ) -> Plan | None:
-        def tell(found: Diagnostic) -> None:
-            report(_of_child(found, file, span))
-
-        try:
-            topology = self.read(path)
-        except TopologyError as failure:
-            for found in failure.diagnostics:
-                tell(found)
-            return None
-        return self.plan(topology, path.parent, chain, tell)
+        """The plan of the topology at *path*; what an import names was read already."""
+        topology = imported.topology if imported is not None else None
+        if topology is None:
+            try:
+                topology = self.read(path)
+            except TopologyError as failure:
+                for found in failure.diagnostics:
+                    report(_of_child(found, file if found.file in ("", str(path)) else found.file, span))
+                return None
+        included = topology.included
+        return self.plan(
+            topology,
+            path.parent,
+            chain,
+            lambda found: report(_of_child(found, file_of(found.span, included, file), span)),
+        )
 
 
 def _of_child(found: Diagnostic, file: str, span: Span | None) -> Diagnostic:
     """*found* in the topology of *file*, told where that is named; chains of files tell their place themselves."""
     if found.code in ("topology-cycle", "nested-too-deep", "too-many-topologies"):
-        return replace(found, span=span, fix=None)
-    place = f":{found.span.line}:{found.span.column}" if found.span is not None else ""
-    return replace(found, message=f"{file}{place}: {found.message}", span=span, fix=None, file="")
+        return replace(found, span=span, fix=None, file="", text="")
+    return of_part(found, file, span)
 
 
 def _coordination(topology: Topology, flow: Flow) -> FlowPlan:
@@ -171,6 +200,7 @@ def _coordination(topology: Topology, flow: Flow) -> FlowPlan:
         mentions=gated.mentions,
         groups=tuple(replace(group, span=None, spans={}) for group in gated.groups),
         entries=tuple(FlowGraph(flow.mentions, flow.groups).entries),
+        exit=topology.interface.exit if topology.interface is not None else "",
     )
 
 

@@ -73,6 +73,8 @@ class Flow:
         self._arrows: list[Arrows] = [(group.source, group.targets) for group in plan.groups]
         self._graph = FlowGraph(plan.mentions, plan.groups)
         self._entries = plan.entries or self._graph.entries
+        self._exit = plan.exit
+        self._exit_text = ""
         self._ready = Readiness(self._graph)
         self._counters = Counters(plan.groups, {n: a.phase for n, a in agents.items() if a.phase is not None})
         self._turns: dict[str, _Turn] = {}  # running, in start order
@@ -125,6 +127,8 @@ class Flow:
                 self._outputs[turn.node] = record.outputs
                 self._latest[turn.node] = record.turn
                 self._text = record.text
+                if turn.node == self._exit:
+                    self._exit_text = record.text
                 self._judge(record.turn, turn.node)
             case TurnFailed():
                 self._fail(record, turn)
@@ -217,9 +221,14 @@ class Flow:
             self._counters.start_node(node, sources)
             self._ask(_Turn(node, node, tuple([self._latest[source] for source in sources])))
         if not self._turns:
-            ends = sorted(self._ends & self._outputs.keys(), key=self._graph.rank.__getitem__)
-            result = {"outputs": {node: self._outputs[node] for node in ends}, "text": self._text}
-            self._finish(Finish(outcome="completed", result=result))
+            self._finish(Finish(outcome="completed", result=self._result()))
+
+    def _result(self) -> dict[str, Any]:
+        """That of the exit, if it had one; else those of the nodes where paths ended, with the last text."""
+        if self._exit in self._outputs:
+            return {"outputs": {self._exit: self._outputs[self._exit]}, "text": self._exit_text}
+        ends = sorted(self._ends & self._outputs.keys(), key=self._graph.rank.__getitem__)
+        return {"outputs": {node: self._outputs[node] for node in ends}, "text": self._text}
 
     def _ask(self, turn: _Turn) -> None:
         name = turn_id(turn.agent, self._counters.start_agent(turn.agent))
