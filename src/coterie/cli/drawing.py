@@ -1,0 +1,80 @@
+"""`coterie topology graph`: a team as a picture."""
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, assert_never
+
+import typer
+
+from coterie.cli.output import complain, say, say_json
+
+if TYPE_CHECKING:
+    from coterie.planning.plan import Plan
+    from coterie.topology.drawing import Graph
+    from coterie.topology.model import Topology
+
+
+class Format(Enum):
+    """How a picture is written."""
+
+    MERMAID = "mermaid"
+    DOT = "dot"
+    SVG = "svg"
+    JSON = "json"
+
+
+def graph(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to draw.")],
+    format: Annotated[Format, typer.Option("--format", "-f", help="How the picture is written.")] = Format.MERMAID,
+    nested: Annotated[bool, typer.Option("--nested", help="Draw the teams that answer at nodes, too.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the picture goes; else it is printed.")
+    ] = None,
+) -> int:
+    """Draw a team: its nodes, arrows, conditions and bounds.
+
+    An SVG picture needs no other program, and is light or dark as the page around it. What can be read of a file with
+    errors is drawn all the same; the status is then 1.
+    """
+    from coterie.cli.reading import examine
+
+    found = examine(file)
+    for diagnostic in found.diagnostics:
+        if diagnostic.is_error:
+            complain(diagnostic.render(found.text).rstrip("\n"))
+    if found.topology is None:
+        return 1
+    picture = _graph(found.topology, found.plan, nested)
+    if output is not None:
+        output.write_text(_written(picture, format), encoding="utf-8")
+    elif format is Format.JSON:
+        say_json(picture)
+    else:
+        say(_written(picture, format).rstrip("\n"))
+    return int(not found.valid)
+
+
+def _graph(topology: "Topology", plan: "Plan | None", nested: bool) -> "Graph":
+    from coterie.planning.teams import as_topology, briefly, children
+    from coterie.topology.drawing import draw
+
+    within = children(plan) if nested else {}
+    return draw(topology, briefly(plan), {name: _graph(as_topology(one), one, nested) for name, one in within.items()})
+
+
+def _written(picture: "Graph", format: Format) -> str:
+    from coterie.topology import drawing
+
+    match format:
+        case Format.MERMAID:
+            return drawing.mermaid(picture)
+        case Format.DOT:
+            return drawing.dot(picture)
+        case Format.SVG:
+            return drawing.svg(picture)
+        case Format.JSON:
+            import msgspec
+
+            return msgspec.json.encode(picture, enc_hook=str).decode() + "\n"
+        case _:
+            assert_never(format)

@@ -1,0 +1,56 @@
+"""The teams that answer at the nodes of a plan, as topologies: for whoever shows or draws them."""
+
+from pathlib import PurePath
+
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.topology.model import Action, Agent, AnyNode, Flow, Gate, Human, Output, Topology
+
+
+def children(plan: Plan | None) -> dict[str, Plan]:
+    """The plan of each topology that answers at a node of *plan*, by the node's name."""
+    agents = plan.agents if plan is not None else {}
+    return {name: agent.child for name, agent in agents.items() if agent.child is not None}
+
+
+def as_topology(plan: Plan) -> Topology:
+    """What of *plan* there is to be seen: its nodes, their outputs, and the flow with its gates."""
+    flow = plan.coordination
+    return Topology(
+        name=plan.name,
+        nodes=tuple(_node(agent) for agent in plan.agents.values()),
+        flow=Flow(mentions=flow.mentions, groups=flow.groups) if flow is not None else None,
+    )
+
+
+def briefly(plan: Plan | None) -> dict[str, str]:
+    """Who thinks at each node, in a word or two: `opus`, `lint.py`, `topology polish`."""
+    return {name: _brief(agent) for name, agent in plan.agents.items()} if plan is not None else {}
+
+
+def _brief(agent: AgentPlan) -> str:
+    if agent.child is not None:
+        return f"topology {agent.child.name}"
+    argv = agent.argv or next(iter(agent.steps), ())
+    if argv:
+        return " ".join(PurePath(word).name for word in argv if word != "{python}")
+    return agent.model or agent.backend
+
+
+def _node(agent: AgentPlan) -> AnyNode:
+    about = {
+        "name": agent.name,
+        "description": agent.description,
+        "phase": agent.phase,
+        "outputs": tuple(
+            Output(name=one.name, type=one.type, values=one.values) for one in agent.outputs if one.declared
+        ),
+    }
+    match agent.kind:
+        case "action":
+            return Action(**about)
+        case "gate":
+            return Gate(**about)
+        case "human":
+            return Human(**about)
+        case _:
+            return Agent(**about, model=agent.model, tools=agent.tools)

@@ -1,0 +1,11 @@
+"""A team as a picture: one value, `Graph`, and a writer for each format, as text.
+
+draw(topology)  ──▶  Graph  ──▶  mermaid · dot · svg
+"""
+
+from coterie.topology.drawing.dot import dot
+from coterie.topology.drawing.graph import Arrow, Box, Graph, Phase, draw
+from coterie.topology.drawing.mermaid import mermaid
+from coterie.topology.drawing.svg import svg
+
+__all__ = ["Arrow", "Box", "Graph", "Phase", "dot", "draw", "mermaid", "svg"]

@@ -1,0 +1,161 @@
+"""What is to be seen of a team, before anything is placed: boxes, arrows, phases, and teams within."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from coterie.topology.graph import FlowGraph
+from coterie.topology.loops import bounded
+from coterie.topology.model import ArrowGroup, Flow, Gate, Topology
+from coterie.topology.outline import OutlinedNode, outline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A node.
+
+    Attributes:
+        kind: `agent`, `action`, `gate`, `human`, `group`, or `undeclared`.
+        note: Who thinks there, in a few words.
+        about: Its description and what it gives back, a line each.
+        starts: The flow starts there.
+        in_flow: An arrow leads there, or away from there.
+    """
+
+    name: str
+    kind: str
+    note: str = ""
+    about: tuple[str, ...] = ()
+    starts: bool = False
+    in_flow: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrow:
+    """An arrow between two boxes.
+
+    Attributes:
+        label: Its condition and its bound; empty for none.
+        back: It leads to a box that ranks no higher than where it comes from.
+        implied: Its bound is not in the file.
+    """
+
+    source: str
+    target: str
+    label: str = ""
+    back: bool = False
+    implied: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """The boxes of one phase."""
+
+    label: str
+    boxes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """A team as it is to be drawn.
+
+    Attributes:
+        boxes: By rank; those out of the flow come last.
+        arrows: In source order, one for each target.
+        phases: In their order, where the file has any.
+        nested: The team that answers at a box, by its name.
+    """
+
+    name: str
+    about: str = ""
+    boxes: tuple[Box, ...] = ()
+    arrows: tuple[Arrow, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    nested: Mapping[str, "Graph"] = field(default_factory=dict)
+
+
+def draw(
+    topology: Topology, thinks: Mapping[str, str] | None = None, nested: Mapping[str, Graph] | None = None
+) -> Graph:
+    """*topology* as it is to be drawn: loops bounded, and gates on the arrows they stand on.
+
+    Args:
+        thinks: Who thinks at each node; else the file's own model does.
+        nested: The team that answers at a node, by its name.
+    """
+    team = outline(topology, thinks)
+    shape = _shape(topology)
+    rank = shape.rank
+    starts = set(shape.entries)
+    phases = {node.name: node.phase for node in topology.nodes}
+    seen = sorted(team.nodes, key=lambda node: rank.get(node.name, len(rank)))
+    return Graph(
+        name=topology.name,
+        about=team.description,
+        boxes=tuple(_box(node, node.name in rank, node.name in starts) for node in seen),
+        arrows=tuple(_arrows(shape)),
+        phases=tuple(_phases(phases, rank)),
+        nested=dict(nested or {}),
+    )
+
+
+def _shape(topology: Topology) -> FlowGraph:
+    flow = topology.flow or Flow()
+    flow = bounded(flow, {node.name: node.phase for node in topology.nodes})
+    groups = list(flow.groups)
+    for gate in topology.nodes:
+        if isinstance(gate, Gate) and gate.after and gate.name not in flow.mentions:
+            groups = list(_with_gate(groups, gate))
+    return FlowGraph(flow.mentions, groups)
+
+
+def _with_gate(groups: Iterable[ArrowGroup], gate: Gate) -> Iterator[ArrowGroup]:
+    """The arrows, with *gate* on the one from its `after` to its `before`; behind `after` where it names no other."""
+    entered = False
+    for group in groups:
+        if group.source == gate.after and gate.before in group.targets:
+            targets = tuple(gate.name if name == gate.before else name for name in group.targets)
+            entered = True
+            yield replace(group, targets=targets)
+        else:
+            yield group
+    if entered:
+        yield ArrowGroup(source=gate.name, targets=(gate.before,))
+    elif not gate.before:
+        yield ArrowGroup(source=gate.after, targets=(gate.name,))
+
+
+def _box(node: OutlinedNode, in_flow: bool, starts: bool) -> Box:
+    about = (node.description, *(f"gives {output}" for output in node.outputs))
+    note = "" if node.thinks == node.kind else node.thinks
+    about = tuple(line for line in about if line)
+    return Box(name=node.name, kind=node.kind, note=note, about=about, starts=starts, in_flow=in_flow)
+
+
+def _arrows(shape: FlowGraph) -> Iterator[Arrow]:
+    for group in shape.groups:
+        for target in group.targets:
+            yield Arrow(
+                source=group.source,
+                target=target,
+                label=_label(group),
+                back=shape.rank[target] <= shape.rank[group.source],
+                implied=group.implied_max,
+            )
+
+
+def _label(group: ArrowGroup) -> str:
+    """`verdict == "revise", max 3`: the agent's name is left out where the arrow comes from it."""
+    when = str(group.when).removeprefix(f"{group.source}.") if group.when is not None else ""
+    bound = f"max {group.max}" if group.max is not None else ""
+    bound += f" per {group.per}" if bound and group.per != "run" else ""
+    on_max = f"on-max {group.on_max}" if group.on_max != "forward" else ""
+    return ", ".join(filter(None, (when, bound, on_max, *group.kept)))
+
+
+def _phases(phases: Mapping[str, float | None], rank: Mapping[str, int]) -> Iterator[Phase]:
+    for number in sorted({phase for phase in phases.values() if phase is not None}):
+        boxes = tuple(
+            sorted((name for name in phases if phases[name] == number and name in rank), key=rank.__getitem__)
+        )
+        if boxes:
+            yield Phase(label=f"phase {number:g}", boxes=boxes)

@@ -1,0 +1,353 @@
+"""Where everything of a drawing stands: boxes in layers from top to bottom, arrows between them, loops at the right.
+
+A box stands one layer below the lowest of those that lead to it. Each arrow down is cut into pieces of one layer, and
+its label has a place of its own between two layers, so nothing that is placed covers anything else. An arrow back runs
+in a lane right of all boxes. Knows no format: sizes come in, places go out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from coterie.topology.drawing.graph import Arrow, Graph
+
+GAP = 28.0
+"""Between boxes side by side."""
+
+LAYER_GAP = 40.0
+"""Between layers; half of it where no label stands."""
+
+_LANE_GAP = 18.0
+_ROW = 720.0  # boxes out of the flow stand in rows of this width, or of the flow's
+_SWEEPS = 12
+_STRAIGHT = 6.0  # how much more a piece of an arrow counts than a box when places are settled
+
+Size = tuple[float, float]
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A rectangle, by its upper left corner."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def middle(self) -> float:
+        """The x of its middle."""
+        return self.x + self.width / 2
+
+    @property
+    def right(self) -> float:
+        """The x of its right side."""
+        return self.x + self.width
+
+    @property
+    def bottom(self) -> float:
+        """The y of its lower side."""
+        return self.y + self.height
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How an arrow runs.
+
+    Attributes:
+        points: From its source to its target; those of an arrow back are corners.
+        label: Where its label stands.
+    """
+
+    arrow: Arrow
+    points: tuple[Point, ...]
+    label: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Everything in its place; all of it lies in *width* and *height*."""
+
+    boxes: Mapping[str, Place]
+    routes: tuple[Route, ...]
+    width: float
+    height: float
+
+
+@dataclass(slots=True, eq=False)
+class _Spot:
+    """Something that stands in a layer: a box, a label, or the place where an arrow passes."""
+
+    width: float
+    height: float
+    weight: float = 1.0
+    above: list["_Spot"] = field(default_factory=list)
+    below: list["_Spot"] = field(default_factory=list)
+    middle: float = 0.0
+    order: float = 0.0
+
+
+def place(graph: Graph, sizes: Mapping[str, Size], labels: Mapping[str, Size]) -> Placed:
+    """Place the boxes and arrows of *graph*.
+
+    Args:
+        sizes: Of each box, by name.
+        labels: Of each label, by its text.
+    """
+    down = [arrow for arrow in graph.arrows if not arrow.back]
+    layer = _layers([box.name for box in graph.boxes if box.in_flow], down)
+    layers: list[list[_Spot]] = [[] for _ in range(2 * max(layer.values(), default=0) + 1)]
+    spots = {name: _Spot(*sizes[name]) for name in layer}
+    for name in layer:
+        layers[2 * layer[name]].append(spots[name])
+    chains = [_chain(arrow, spots, layer, layers, labels) for arrow in down]
+    _order(layers)
+    _settle(layers)
+    rows = _rows(layers)
+    boxes = {
+        name: Place(spot.middle - spot.width / 2, rows[2 * layer[name]].y, spot.width, spot.height)
+        for name, spot in spots.items()
+    }
+    routes = [
+        _down(arrow, chain, boxes, rows[2 * layer[arrow.source] + 1 :])
+        for arrow, chain in zip(down, chains, strict=True)
+    ]
+    routes += _lanes([arrow for arrow in graph.arrows if arrow.back], boxes, rows, labels)
+    idle = [(box.name, sizes[box.name]) for box in graph.boxes if not box.in_flow]
+    return _framed(graph, boxes, routes, idle)
+
+
+def _layers(names: Sequence[str], down: Iterable[Arrow]) -> dict[str, int]:
+    """The layer of each box, counted from 0; *names* are in an order in which no arrow leads up."""
+    sources: dict[str, list[str]] = {name: [] for name in names}
+    for arrow in down:
+        sources[arrow.target].append(arrow.source)
+    layer: dict[str, int] = {}
+    for name in names:
+        layer[name] = max((layer[source] + 1 for source in sources[name]), default=0)
+    return layer
+
+
+def _chain(
+    arrow: Arrow,
+    spots: Mapping[str, _Spot],
+    layer: Mapping[str, int],
+    layers: Sequence[list[_Spot]],
+    labels: Mapping[str, Size],
+) -> list[_Spot]:
+    """The spots that *arrow* passes between its boxes, its label first."""
+    start, end = 2 * layer[arrow.source], 2 * layer[arrow.target]
+    chain: list[_Spot] = []
+    before = spots[arrow.source]
+    for at in range(start + 1, end):
+        size = labels[arrow.label] if at == start + 1 and arrow.label else (0.0, 0.0)
+        spot = _Spot(*size, weight=_STRAIGHT)
+        layers[at].append(spot)
+        chain.append(spot)
+        _join(before, spot)
+        before = spot
+    _join(before, spots[arrow.target])
+    return chain
+
+
+def _join(above: _Spot, below: _Spot) -> None:
+    above.below.append(below)
+    below.above.append(above)
+
+
+def _order(layers: Sequence[list[_Spot]]) -> None:
+    """Order each layer by the middle of its neighbours', down and up again, and keep what crosses least."""
+    for row in layers:
+        for at, spot in enumerate(row):
+            spot.order = at
+    best, fewest = [list(row) for row in layers], _crossings(layers)
+    for sweep in range(_SWEEPS):
+        if not fewest:
+            break
+        for row in layers if sweep % 2 == 0 else reversed(layers):
+            middles = {spot: _mean(spot.above if sweep % 2 == 0 else spot.below) for spot in row}
+            row.sort(key=lambda spot: spot.order if (middle := middles[spot]) is None else middle)
+            for at, spot in enumerate(row):
+                spot.order = at / max(1, len(row) - 1) * 1000
+        if (crossings := _crossings(layers)) < fewest:
+            best, fewest = [list(row) for row in layers], crossings
+    for row, kept in zip(layers, best, strict=True):
+        row[:] = kept
+
+
+def _mean(spots: Sequence[_Spot]) -> float | None:
+    return sum(spot.order for spot in spots) / len(spots) if spots else None
+
+
+def _crossings(layers: Sequence[list[_Spot]]) -> int:
+    """How often arrows cross between two layers, counted by inversions (a binary indexed tree)."""
+    found = 0
+    for above, below in pairwise(layers):
+        at = {spot: number for number, spot in enumerate(below, 1)}
+        ends = [end for spot in above for end in sorted(at[other] for other in spot.below)]
+        tree = [0] * (len(below) + 1)
+        for seen, end in enumerate(ends):
+            index, not_right = end, 0
+            while index:
+                not_right += tree[index]
+                index -= index & -index
+            found += seen - not_right
+            index = end
+            while index <= len(below):
+                tree[index] += 1
+                index += index & -index
+    return found
+
+
+def _settle(layers: Sequence[list[_Spot]]) -> None:
+    """Give each spot its x: as near to its neighbours as the order and the gaps of its layer allow."""
+    for row in layers:
+        _apart(row, [0.0] * len(row))
+    for sweep in range(_SWEEPS):
+        for row in layers if sweep % 2 == 0 else reversed(layers):
+            _apart(row, [_wish(spot, down=sweep % 2 == 0, both=sweep >= _SWEEPS - 4) for spot in row])
+
+
+def _wish(spot: _Spot, *, down: bool, both: bool) -> float:
+    near = [*spot.above, *spot.below] if both else spot.above if down else spot.below
+    total = sum(other.weight for other in near)
+    return sum(other.middle * other.weight for other in near) / total if near else spot.middle
+
+
+def _apart(row: Sequence[_Spot], wishes: Sequence[float]) -> None:
+    """Place *row* in its order, apart, with the least sum of squared distances from *wishes* (pooled neighbours)."""
+    offsets = [0.0]
+    for left, right in pairwise(row):
+        gap = GAP if left.width and right.width else GAP / 2
+        offsets.append(offsets[-1] + (left.width + right.width) / 2 + gap)
+    pools: list[tuple[float, float, int]] = []  # sum of weighted wishes, weight, members
+    for spot, wish, offset in zip(row, wishes, offsets, strict=False):
+        pools.append(((wish - offset) * spot.weight, spot.weight, 1))
+        while len(pools) > 1 and pools[-2][0] / pools[-2][1] >= pools[-1][0] / pools[-1][1]:
+            last, before = pools.pop(), pools.pop()
+            pools.append((before[0] + last[0], before[1] + last[1], before[2] + last[2]))
+    places = [total / weight for total, weight, members in pools for _ in range(members)]
+    for spot, start, offset in zip(row, places, offsets, strict=False):
+        spot.middle = start + offset
+
+
+def _rows(layers: Sequence[list[_Spot]]) -> list[Place]:
+    """The rectangle that each layer fills."""
+    rows: list[Place] = []
+    y = 0.0
+    for row in layers:
+        left = min((spot.middle - spot.width / 2 for spot in row), default=0.0)
+        right = max((spot.middle + spot.width / 2 for spot in row), default=0.0)
+        rows.append(Place(left, y, right - left, max((spot.height for spot in row), default=0.0)))
+        y += rows[-1].height + LAYER_GAP / 2
+    return rows
+
+
+def _down(arrow: Arrow, chain: Sequence[_Spot], boxes: Mapping[str, Place], rows: Sequence[Place]) -> Route:
+    """An arrow down: through the middle of each spot, upright where it passes one; *rows* begin below its source."""
+    source, target = boxes[arrow.source], boxes[arrow.target]
+    points: list[Point] = [(source.middle, source.bottom)]
+    label: Place | None = None
+    for spot, row in zip(chain, rows, strict=False):
+        if spot.width:
+            y = row.y + (row.height - spot.height) / 2
+            label = Place(spot.middle - spot.width / 2, y, spot.width, spot.height)
+        if row.height:
+            points += [(spot.middle, row.y), (spot.middle, row.bottom)]
+    points.append((target.middle, target.y))
+    return Route(arrow, tuple(points), label)
+
+
+def _lanes(
+    back: Sequence[Arrow], boxes: Mapping[str, Place], rows: Sequence[Place], labels: Mapping[str, Size]
+) -> list[Route]:
+    """The arrows back, each in a lane right of all that stands beside it, short ones inside."""
+    routes: list[Route] = []
+    taken = list(rows)
+    docks = _Docks(boxes)
+    ways = [(docks.leave(arrow.source), docks.enter(arrow.target), arrow) for arrow in back]
+    for leaving, entering, arrow in sorted(ways, key=lambda way: way[0][-1][1] - way[1][-1][1]):
+        top, bottom = sorted((leaving[-1][1], entering[-1][1]))
+        width, height = labels[arrow.label] if arrow.label else (0.0, 0.0)
+        middle = (top + bottom) / 2
+        top, bottom = min(top, middle - height / 2), max(bottom, middle + height / 2)
+        x = max((each.right for each in taken if each.y < bottom and each.bottom > top), default=0.0) + _LANE_GAP
+        label = Place(x + 4, middle - height / 2, width, height) if arrow.label else None
+        taken.append(Place(x, top, width + 4, bottom - top))
+        points = (*leaving, (x, leaving[-1][1]), (x, entering[-1][1]), *reversed(entering))
+        routes.append(Route(arrow, points, label))
+    return routes
+
+
+class _Docks:
+    """Where arrows back leave boxes and enter them: at the right side where that is free, else below and above."""
+
+    def __init__(self, boxes: Mapping[str, Place]) -> None:
+        self._boxes = boxes
+        self._last: dict[float, float] = {}
+        for box in boxes.values():
+            self._last[box.y] = max(self._last.get(box.y, box.x), box.x)
+        self._left: dict[str, int] = {}
+        self._entered: dict[str, int] = {}
+
+    def leave(self, name: str) -> list[Point]:
+        """From the box to where its lane is in sight."""
+        box = self._boxes[name]
+        number = self._left[name] = self._left.get(name, 0) + 1
+        if self._last[box.y] == box.x:
+            return [(box.right, box.bottom - box.height / 2 * _share(number))]
+        x = box.middle + box.width / 2 * _share(number)
+        return [(x, box.bottom), (x, box.bottom + LAYER_GAP / 4)]
+
+    def enter(self, name: str) -> list[Point]:
+        """The same, for the other end."""
+        box = self._boxes[name]
+        number = self._entered[name] = self._entered.get(name, 0) + 1
+        if self._last[box.y] == box.x:
+            return [(box.right, box.y + box.height / 2 * _share(number))]
+        x = box.middle + box.width / 2 * _share(number)
+        return [(x, box.y), (x, box.y - LAYER_GAP / 4)]
+
+
+def _share(number: int) -> float:
+    """1/2, 1/4, 3/4, 1/8, … : a place of its own for each, counted from 1."""
+    whole = 1 << number.bit_length()
+    return (2 * (number - whole // 2) + 1) / whole
+
+
+def _framed(
+    graph: Graph, boxes: Mapping[str, Place], routes: Sequence[Route], idle: Iterable[tuple[str, Size]]
+) -> Placed:
+    """Everything moved so that it begins at 0, with the boxes that no arrow leads to below."""
+    found = {id(route.arrow): route for route in routes}
+    corners = [Place(x, y, 0.0, 0.0) for route in routes for x, y in route.points]
+    everything = [*boxes.values(), *corners, *(route.label for route in routes if route.label is not None)]
+    left = min((each.x for each in everything), default=0.0)
+    top = min((each.y for each in everything), default=0.0)
+    width = max((each.right for each in everything), default=left) - left
+    height = max((each.bottom for each in everything), default=top) - top
+    placed = {name: _moved(place, left, top) for name, place in boxes.items()}
+    x, y, row = 0.0, height + LAYER_GAP if boxes else 0.0, 0.0
+    for name, (wide, high) in idle:
+        if x and x + wide > max(width, _ROW):
+            x, y, row = 0.0, y + row + GAP, 0.0
+        placed[name] = Place(x, y, wide, high)
+        x, row = x + wide + GAP, max(row, high)
+    return Placed(
+        boxes=placed,
+        routes=tuple(
+            Route(
+                arrow,
+                tuple((x - left, y - top) for x, y in found[id(arrow)].points),
+                None if (label := found[id(arrow)].label) is None else _moved(label, left, top),
+            )
+            for arrow in graph.arrows
+        ),
+        width=max([width, *(place.right for place in placed.values())]),
+        height=max([height, *(place.bottom for place in placed.values())]),
+    )
+
+
+def _moved(place: Place, left: float, top: float) -> Place:
+    return Place(place.x - left, place.y - top, place.width, place.height)
