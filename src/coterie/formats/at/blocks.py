@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, assert_never
 
 from coterie.diagnostics import Span, did_you_mean, error, warning
-from coterie.formats.at.fields import Fields, Report, key_of
+from coterie.formats.at.fields import UNREADABLE, Fields, Report, key_of
 from coterie.formats.at.language.spec import (
     Block as Spec,
 )
@@ -155,7 +155,7 @@ def _one_of(fields: Fields, name: str, kind: OneOf) -> str | None:
     hint = did_you_mean(text, kind.choices)
     if not kind.open:
         fields.wrong(name, value, "", hint or f"it is one of {', '.join(kind.choices)}")
-        return None
+        return UNREADABLE
     message = f"{name!r} of {fields.owner} has the unusual value {text!r}"
     fields.report(warning("unusual-value", message, span_of(value), hint or f"usual are {', '.join(kind.choices)}"))
     return text

@@ -297,7 +297,8 @@ class Fields:
         self.report(error("bad-value", message, self.spans.get(name)))
 
     def wrong(self, name: str, value: Value, wanted: str, hint: str = "", fix: Fix | None = None) -> None:
-        """Report a value that does not fit."""
+        """Report a value that does not fit; nobody finds the field empty as well."""
+        self.spans.pop(name, None)
         found = _brief(value)
         fault = f"is not {wanted}: {found}" if wanted else f"cannot be {found}"
         message = f"{name!r} of {self.owner} {fault}"

@@ -18,13 +18,11 @@ from coterie.formats.at.language.spec import Block as Spec
 from coterie.formats.at.language.spec import Entries
 from coterie.formats.at.nodes import NAMED, read_agent, read_extensions, read_orchestrator
 from coterie.formats.at.parser import Parsed
-from coterie.formats.at.tree import Block, Directive, Entry, Field, File, FlowBlock, Raw, Root, Stray, Words
+from coterie.formats.at.tree import Block, Directive, Entry, Field, File, FlowBlock, Raw, Root, Stray, Words, span_of
 from coterie.formats.at.values import dedent, plain, plain_items, text_of, words_of
 from coterie.topology.model import AnyNode, Flow, Kept, Topology
 
-_MANY = frozenset({"agent", "action", "gate", "gates", "human", "group", "skill", "import", "include"})
-_COMPOSING = frozenset({"import", "include", "params", "interface"})
-_ROOTS = frozenset({"fragment", "topology", "library"})
+_MANY = frozenset({"agent", "action", "gate", "gates", "human", "group", "skill"})
 
 
 class Reading(Struct, frozen=True):
@@ -96,6 +94,9 @@ class _Reader:
         if root.patterns is not None:
             patterns = tuple(text_of(item.value) for item in root.patterns.items if item.value is not None)
             self._spans["patterns"] = root.patterns.open.span
+            for item in root.patterns.items:
+                if item.value is not None:
+                    self._spans[f"patterns.{text_of(item.value)}"] = span_of(item.value)
         if root.name is not None:
             self._spans["name"] = root.name.span
         return Topology(
@@ -225,11 +226,9 @@ class _Reader:
         keyword, span = block.keyword, block.head[0].span
         name = " ".join(text_of(word) for word in block.head[1:])
         spec = BLOCKS.get(keyword)
-        if spec is None or keyword in _COMPOSING or keyword in _ROOTS:
-            value = plain_items(block.items)
-            if spec is None:
-                self._unknown(keyword, span)
-            self._kept.append(Kept(kind=keyword, name=name, value=value, span=span))
+        if spec is None or not spec.attribute:  # what composes several files was taken out before
+            self._unknown(keyword, span)
+            self._kept.append(Kept(kind=keyword, name=name, value=plain_items(block.items), span=span))
         elif spec.named:
             self._named(block, spec)
         else:

@@ -7,7 +7,20 @@ diagnostic: a rule leaves to others what they report.
 from collections.abc import Callable, Iterator
 
 from coterie.diagnostics import Diagnostic
-from coterie.topology.checks import agents, arrows, composition, gates, loops, names, shape
+from coterie.topology.checks import (
+    agents,
+    arrows,
+    attributes,
+    composition,
+    conduct,
+    gates,
+    knowledge,
+    loops,
+    names,
+    operation,
+    reach,
+    shape,
+)
 from coterie.topology.checks.facts import Facts
 from coterie.topology.model import Topology
 
@@ -41,6 +54,37 @@ RULES: tuple[Rule, ...] = (
     shape.everything_is_reached,
     gates.gates_stand_on_arrows,
     composition.interface_is_declared,
+    attributes.arrows_are_drawn_once,
+    attributes.races_have_runners,
+    attributes.reflections_go_back,
+    attributes.files_are_written_first,
+    conduct.prompts_say_something,
+    conduct.tools_are_listed_one_way,
+    conduct.compensated_nodes_are_declared,
+    conduct.skips_can_be_judged,
+    conduct.skips_leave_a_path,
+    conduct.scales_have_room,
+    conduct.variants_share_all,
+    conduct.arrows_share_all,
+    conduct.models_are_provided,
+    knowledge.stores_are_declared,
+    knowledge.stores_can_work,
+    knowledge.skills_are_declared,
+    knowledge.artifacts_are_declared,
+    knowledge.artifacts_begin_somewhere,
+    knowledge.schemas_are_declared,
+    reach.keys_stay_outside,
+    reach.variables_are_sealed,
+    reach.providers_are_clear,
+    reach.servers_can_be_reached,
+    reach.servers_are_declared,
+    operation.patterns_are_spelt_right,
+    operation.jobs_are_clear,
+    operation.omitted_nodes_are_declared,
+    operation.error_handler_is_declared,
+    operation.error_arrows_are_declared,
+    operation.handled_actions_are_there,
+    operation.work_is_sent_back_to_agents,
 )
 
 

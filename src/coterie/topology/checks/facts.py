@@ -36,6 +36,11 @@ class Facts:
         self._near: dict[str, str] = {}
 
     @cached_property
+    def agents(self) -> tuple[Agent, ...]:
+        """The agents, in declaration order."""
+        return tuple([node for node in self.topology.nodes if isinstance(node, Agent)])
+
+    @cached_property
     def undeclared(self) -> dict[str, Span | None]:
         """The names in the flow, its conditions included, that nothing declares, and where they stand first."""
         found: dict[str, Span | None] = {}

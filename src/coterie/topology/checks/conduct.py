@@ -1,0 +1,129 @@
+"""What agents say of how they behave: it does not contradict itself, and names nodes that are declared."""
+
+from collections.abc import Iterator, Sequence
+
+from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
+from coterie.topology.checks.facts import UNREADABLE, Facts, title
+from coterie.topology.model import Agent, ArrowGroup
+
+_HALF = 0.005
+"""How far weights may be from 1 together, for they are rounded."""
+
+
+def prompts_say_something(facts: Facts) -> Iterator[Diagnostic]:
+    """A prompt that is written has a text; without one, an agent is told its role and the task."""
+    for node in facts.topology.nodes:
+        if isinstance(node, Agent) and not node.prompt.strip() and "prompt" in node.spans:
+            message = f"the prompt of {title(node)} is empty"
+            yield warning("empty-prompt", message, node.spans["prompt"], "write it, or leave the field out")
+
+
+def tools_are_listed_one_way(facts: Facts) -> Iterator[Diagnostic]:
+    """An agent lists the tools that it may use, or those that it may not: both at once leave open what of the rest."""
+    for node in facts.agents:
+        if node.conduct is not None and node.conduct.disallowed_tools and node.tools is not None:
+            message = f"{title(node)} lists both 'tools' and 'disallowed-tools'"
+            hint = "keep one: all others follow from it"
+            yield error("tools-listed-twice", message, node.conduct.place("disallowed-tools"), hint)
+
+
+def compensated_nodes_are_declared(facts: Facts) -> Iterator[Diagnostic]:
+    """The node whose effects an agent undoes is declared."""
+    for node in facts.agents:
+        name = node.conduct.compensates if node.conduct is not None else ""
+        if node.conduct is not None and name not in ("", UNREADABLE) and name not in facts.declared:
+            message = f"{title(node)} compensates {name!r}, which is not declared"
+            yield error("unknown-agent", message, node.conduct.place("compensates"), facts.near(name))
+
+
+def skips_can_be_judged(facts: Facts) -> Iterator[Diagnostic]:
+    """`skip` is `not WORD` or a comparison with an output of a declared node."""
+    for node in facts.agents:
+        skip = node.conduct.skip if node.conduct is not None else ""
+        if not skip or node.conduct is None:
+            continue
+        words, span = skip.split(), node.conduct.place("skip")
+        if len(words) == 2 and words[0] == "not":
+            continue
+        agent, dot, _ = words[0].partition(".")
+        if len(words) != 3 or not dot or words[1] not in ("==", "!=", "<", "<=", ">", ">="):
+            hint = 'write skip: agent.output == "value", or skip: not WORD'
+            yield warning("bad-skip", f"'skip' of {title(node)} is no condition: {skip!r}", span, hint)
+        elif agent not in facts.declared:
+            message = f"'skip' of {title(node)} reads {agent!r}, which is not declared"
+            yield error("unknown-agent", message, span, facts.near(agent))
+
+
+def skips_leave_a_path(facts: Facts) -> Iterator[Diagnostic]:
+    """A node that is skipped gives nothing back, so a path leads on only where an arrow asks nothing of it."""
+    for node in facts.agents:
+        if node.conduct is None or not node.conduct.skip or node.name not in facts.mentioned:
+            continue
+        groups = [facts.flow.groups[i] for i in facts.graph.groups_of(node.name)]
+        if groups and all(group.when is not None and group.when.agent == node.name for group in groups):
+            message = f"when {title(node)} is skipped, no arrow leads on: all of them ask for its outputs"
+            hint = "draw an arrow without a condition, or one that asks another agent"
+            yield warning("skip-ends-path", message, node.conduct.place("skip"), hint)
+
+
+def scales_have_room(facts: Facts) -> Iterator[Diagnostic]:
+    """`scale` has at least as many instances at most as it has at least."""
+    for node in facts.agents:
+        scale = node.conduct.scale if node.conduct is not None else None
+        if scale is not None and scale.min > scale.max:
+            message = f"'scale' of {title(node)} asks for at least {scale.min} and at most {scale.max}"
+            yield error("bad-scale", message, scale.place("min" if "min" in scale.spans else "max"), "swap them")
+
+
+def variants_share_all(facts: Facts) -> Iterator[Diagnostic]:
+    """The weights of an agent's variants are shares of 1."""
+    for node in facts.agents:
+        variants = node.conduct.variants if node.conduct is not None else ()
+        weights = [variant.weight for variant in variants if variant.weight is not None]
+        if node.conduct is not None and weights and len(weights) == len(variants) and _off(weights):
+            message = f"the weights of the variants of {title(node)} make {sum(weights):g} together, not 1"
+            yield warning("weights-not-one", message, node.conduct.place("variants"), "each is a share of 1")
+
+
+def arrows_share_all(facts: Facts) -> Iterator[Diagnostic]:
+    """The weights of the arrows that leave a node are shares of 1."""
+    weighed: dict[str, list[ArrowGroup]] = {}
+    for group in facts.flow.groups:
+        if "weight" in group.kept:
+            weighed.setdefault(group.source, []).append(group)
+    for source, groups in weighed.items():
+        weights = [float(group.kept["weight"]) for group in groups]
+        if _off(weights):
+            message = f"the weights of the arrows from {source!r} make {sum(weights):g} together, not 1"
+            span = groups[-1].spans.get("weight") or groups[-1].span
+            yield warning("weights-not-one", message, span, "each is a share of 1")
+
+
+def _off(weights: Sequence[float]) -> bool:
+    return abs(sum(weights) - 1) > _HALF
+
+
+def models_are_provided(facts: Facts) -> Iterator[Diagnostic]:
+    """Where every provider lists its models, each agent's model is among them, and so are those it falls back on."""
+    providers = facts.topology.providers
+    if not providers or not all(provider.models for provider in providers):
+        return
+    known = {model for provider in providers for model in provider.models}
+    names = {provider.name for provider in providers}
+    for owner, model, span in _models(facts):
+        prefix, slash, rest = model.partition("/")
+        plain = rest if slash and prefix in names else model
+        if model not in known and plain not in known:
+            hint = did_you_mean(plain, known) or "add it to the models of its provider"
+            yield warning("unprovided-model", f"no provider lists the model {model!r} of {owner}", span, hint)
+
+
+def _models(facts: Facts) -> Iterator[tuple[str, str, Span | None]]:
+    for node in facts.agents:
+        if node.model not in ("", "inherit", UNREADABLE) and not node.extension:
+            yield title(node), node.model, node.spans.get("model") or node.span
+        for model in node.conduct.fallback_chain if node.conduct is not None else ():
+            yield title(node), model, node.spans.get("fallback-chain") or node.span
+    settings = facts.topology.settings
+    for model in settings.fallback_chain if settings is not None else ():
+        yield "'settings'", model, settings.place("fallback-chain") if settings is not None else None
