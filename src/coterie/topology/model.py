@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.diagnostics import Span
 from coterie.topology.composition import Import, Included, Interface, Param
 from coterie.topology.conditions import Condition, Scalar
+from coterie.topology.loop import Loop
 
 if TYPE_CHECKING:  # each is loaded when a file has such a block: most have few
     from coterie.topology.blocks.conduct import Conduct, Defaults, Hook, Retry, Sampling
@@ -244,6 +245,7 @@ class Topology:
     Attributes:
         patterns: The tags of the header, `[pipeline, fan-out]`.
         nodes: Everything a flow can lead to, in declaration order; names may repeat (a check says so).
+        flow: In what order the nodes run; *loop* which roles events lead to. A team has one of them, or neither.
         roles: Role name to its text.
         meta: `version`, `description` and whatever else the block says; `timeout` in seconds.
         extension: The top-level `extensions { coterie { … } }`, as plain values.
@@ -259,6 +261,7 @@ class Topology:
     patterns: tuple[str, ...] = ()
     nodes: tuple[AnyNode, ...] = ()
     flow: Flow | None = None
+    loop: Loop | None = None
     roles: Mapping[str, str] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     extension: Mapping[str, Any] = field(default_factory=dict)

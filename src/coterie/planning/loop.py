@@ -1,0 +1,118 @@
+"""The plan of a loop: what of its folder and settings the engine, the prompts and the run need, all of it resolved.
+
+Like every plan it is plain data that travels. Texts are whole (fragments of profiles joined, placeholders filled in
+where they are known), times are seconds, 0 stands for "no limit".
+"""
+
+from msgspec import Struct
+
+GLOBAL = "loop"
+"""The agent that is asked when no role is suggested, or there is none."""
+REVIEW = "review"
+"""The agent that reviews."""
+TOOL_PATH = "{{TOOL_PATH}}"
+"""Stands in texts for the path of an attempt's own command, which only the attempt knows."""
+
+
+class RolePlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One role; the agent of the same name is asked for it.
+
+    Attributes:
+        emits: What it may emit; `/…/` is a regular expression.
+        prompt: Its whole prompt.
+    """
+
+    id: str
+    emits: tuple[str, ...] = ()
+    prompt: str = ""
+
+
+class ReviewPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The review between iterations.
+
+    Attributes:
+        every: A review before iteration i when i - 1 is a multiple of this; at least 1.
+        timeout: Seconds a review may take.
+    """
+
+    every: int
+    prompt: str = ""
+    timeout: float = 300.0
+
+
+class ParallelPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Waves.
+
+    Attributes:
+        most: Branches a wave may have.
+        timeout: Seconds a branch may take.
+    """
+
+    most: int = 3
+    timeout: float = 180.0
+
+
+class LoopPlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is fixed when a run starts: where it keeps things, and how it is kept apart from others.
+
+    Attributes:
+        project: The loop's folder, *preset* the name its overrides go by.
+        state_dir: Where everything lies that runs write; relative paths begin where the run was started.
+        worktree: Whether the run gets a git work tree of its own; None: when another run is live in the same tree.
+        cleanup: When the work tree is removed: `on_success`, `always` or `never`.
+    """
+
+    project: str = ""
+    preset: str = ""
+    state_dir: str = ".autoloop"
+    journal_file: str = ".autoloop/journal.jsonl"
+    memory_file: str = ".autoloop/memory.jsonl"
+    tasks_file: str = ".autoloop/tasks.jsonl"
+    log_level: str = "info"
+    run_id_format: str = "human"
+    worktree: bool | None = None
+    branch_prefix: str = "autoloop"
+    merge_strategy: str = "squash"
+    cleanup: str = "on_success"
+
+
+class LoopPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="loop", tag_field="engine"):
+    """A loop, ready to run.
+
+    Attributes:
+        handoff: Which roles an event leads to, in file order; targets that are no roles are left out.
+        completion: The event that completes it; empty: none does.
+        promise: The text that completes it when an agent says it and emits nothing; empty: none does.
+        required: Events that must have been accepted before it may complete.
+        objective: What it is for, unless the run's input says.
+        harness: Standing instructions.
+        max_runtime: Seconds it may be owned in all.
+        iteration_timeout: Seconds an iteration may take, instead of its agent's own limit.
+        max_cost: US dollars.
+        stall: Equal outputs in a row that stop it.
+        max_failures: Turns in a row that may fail before it does.
+        memory_chars: Characters of memory in a prompt, and *tasks_chars* of tasks; 0 is all.
+        branch: The event that a branch of a wave is routed by; empty in a loop of its own.
+        notify: A program to start when the run ends, and its arguments.
+    """
+
+    roles: tuple[RolePlan, ...] = ()
+    handoff: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    completion: str = "task.complete"
+    promise: str = "LOOP_COMPLETE"
+    required: tuple[str, ...] = ()
+    objective: str = ""
+    harness: str = ""
+    max_iterations: int = 3
+    max_runtime: float = 0.0
+    iteration_timeout: float = 0.0
+    max_cost: float = 0.0
+    stall: int = 0
+    max_failures: int = 3
+    review: ReviewPlan | None = None
+    parallel: ParallelPlan | None = None
+    memory_chars: int = 8000
+    tasks_chars: int = 4000
+    branch: str = ""
+    notify: tuple[str, ...] = ()
+    place: LoopPlace = LoopPlace()

@@ -1,0 +1,65 @@
+"""A loop as its folder describes it: roles, the events they may emit, and which event leads to which role.
+
+Like the rest of the model these are frozen values that say what the files say; what follows from settings and
+precedence is decided in `coterie.planning`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.diagnostics import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """One role of a loop.
+
+    Attributes:
+        emits: The events it may emit; an entry written `/…/` is a regular expression.
+        prompt: Its prompt, written in place; it wins over *prompt_file*.
+        prompt_file: The path of its prompt, from the loop's folder.
+        backend: The `backend_*` fields that are set, by the name behind the prefix; times in seconds.
+        kept: Fields that were read and have no effect.
+        spans: Where each field stands, by field name.
+    """
+
+    id: str
+    emits: tuple[str, ...] = ()
+    prompt: str = ""
+    prompt_file: str = ""
+    backend: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    span: Span | None = field(default=None, compare=False)
+    spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handoff:
+    """Which roles an event leads to.
+
+    Attributes:
+        event: The event, or `/…/`: a regular expression that must match all of it.
+        targets: The ids of roles, in the order written.
+    """
+
+    event: str
+    targets: tuple[str, ...] = ()
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """A long run that events route from role to role, until one of them completes it.
+
+    Attributes:
+        completion: The event that completes it; empty: the settings say.
+        agents: What `agents.toml` says, as plain values: `defaults` and `preset`.
+    """
+
+    completion: str = ""
+    roles: tuple[Role, ...] = ()
+    handoff: tuple[Handoff, ...] = ()
+    agents: Mapping[str, Any] = field(default_factory=dict)
+    span: Span | None = field(default=None, compare=False)
+    spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
