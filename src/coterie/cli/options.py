@@ -29,4 +29,8 @@ Park = Annotated[
         show_default=False,
     ),
 ]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="K=V", help="A parameter of the team: k=text, or k:=JSON. Repeatable."),
+]
 STATE_DIR = Path(".coterie")

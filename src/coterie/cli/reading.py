@@ -1,5 +1,6 @@
 """Reading a team's file for a command: the topology, the plan, and everything that was found."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from coterie.diagnostics import Diagnostic, Severity
 from coterie.errors import TopologyError, UsageError
 from coterie.planning import ONLY_FOR_A_RUN
 from coterie.planning.plan import Plan
+from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
 
 
@@ -37,21 +39,23 @@ class Examined:
         return {"file": self.file, "valid": self.valid, "diagnostics": [one.to_dict() for one in self.diagnostics]}
 
 
-def examine(file: Path, backend: str | None = None) -> Examined:
-    """Read *file* and plan it, as far as it goes, and say all that was found."""
-    source = formats.read(file)
+def examine(file: Path, backend: str | None = None, params: Mapping[str, Scalar] | None = None) -> Examined:
+    """Read *file*, with values for its parameters, and plan it, as far as it goes, and say all that was found."""
+    source = formats.read(file, params)
     plan, found = planning.examine(source, backend=backend)
     return Examined(file=str(file), text=source.text, topology=source.topology, plan=plan, diagnostics=found)
 
 
-def plan_for_a_run(target: str, backend: str | None) -> tuple[Plan, Examined]:
+def plan_for_a_run(
+    target: str, backend: str | None, params: Mapping[str, Scalar] | None = None
+) -> tuple[Plan, Examined]:
     """The plan of the team that *target* names, ready to run.
 
     Raises:
         UsageError: If *target* names nothing that can be run.
         TopologyError: If the file is wrong, or cannot be run.
     """
-    found = examine(_file(target), backend)
+    found = examine(_file(target), backend, params)
     if found.plan is None or not found.valid:
         wrong = [one for one in found.diagnostics if one.is_error or one.code in ONLY_FOR_A_RUN]
         raise TopologyError([replace(one, severity=Severity.ERROR) for one in wrong], found.text)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.cli.options import STATE_DIR, AsJson, MaxCost, MaxParallel, MaxTurns, Park, Run, StateDir
+from coterie.cli.options import STATE_DIR, AsJson, MaxCost, MaxParallel, MaxTurns, Park, Run, Set, StateDir
 from coterie.cli.output import complain, say, say_json
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="Named inputs from a JSON object, or the prompt from any other file."),
     ] = None,
+    params: Set = None,
     backend: Backend = None,
     max_turns: MaxTurns = None,
     max_cost: MaxCost = None,
@@ -53,7 +54,7 @@ def run(
     from coterie.cli.inputs import gather
 
     given = gather(prompt, input_file, named or ())
-    plan = _plan(target, backend)
+    plan = _plan(target, backend, params)
     if rehearse is not None:
         return _rehearse(plan, given, rehearse, _limits(max_turns, max_cost, max_parallel, None), as_json)
     limits = _limits(max_turns, max_cost, max_parallel)
@@ -82,6 +83,7 @@ def resume(
             "--reload", metavar="FILE", help="Go on with the plan of FILE as it is now, not the recorded one."
         ),
     ] = None,
+    params: Set = None,
     backend: Backend = None,
     max_turns: MaxTurns = None,
     max_cost: MaxCost = None,
@@ -102,8 +104,10 @@ def resume(
 
     if backend is not None and reload is None:
         raise UsageError("the recorded plan says who thinks; --backend needs --reload FILE")
+    if params and reload is None:
+        raise UsageError("the recorded plan holds the parameters; --set needs --reload FILE")
     folder = index.find(run, state_dir)
-    plan = _plan(str(reload), backend) if reload is not None else None
+    plan = _plan(str(reload), backend, params) if reload is not None else None
     limits = _limits(max_turns, max_cost, max_parallel)
 
     def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
@@ -138,11 +142,12 @@ def replay(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -
     return 0
 
 
-def _plan(target: str, backend: str | None) -> "Plan":
-    """The plan of *target*; its warnings are told."""
+def _plan(target: str, backend: str | None, params: list[str] | None = None) -> "Plan":
+    """The plan of *target* with the values of its parameters; its warnings are told."""
+    from coterie.cli.inputs import pair
     from coterie.cli.reading import plan_for_a_run
 
-    plan, found = plan_for_a_run(target, backend)
+    plan, found = plan_for_a_run(target, backend, dict(map(pair, params or ())))
     for diagnostic in found.warnings:
         complain(diagnostic.render(found.text).rstrip("\n"))
     return plan

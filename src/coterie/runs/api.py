@@ -5,23 +5,27 @@ from pathlib import Path
 from typing import Any
 
 from coterie import formats, planning
-from coterie.errors import TopologyError
+from coterie.errors import TopologyError, UsageError
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import index, launch
 from coterie.runs.folder import STATE_DIR
 from coterie.runs.launch import Outcome
 from coterie.runs.live import Observe
 from coterie.runs.thinkers import AskHuman
+from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
 
 
-def load(path: str | Path) -> Topology:
-    """Read a team's file.
+def load(path: str | Path, params: Mapping[str, Scalar] | None = None) -> Topology:
+    """Read a team's file, with all that belongs to it.
+
+    Args:
+        params: Values for the parameters that it declares.
 
     Raises:
         TopologyError: If it is wrong; it carries everything that was found.
     """
-    source = formats.read(Path(path))
+    source = formats.read(Path(path), params)
     if source.topology is None or source.has_errors:
         raise TopologyError(source.diagnostics, source.text)
     return source.topology
@@ -40,6 +44,7 @@ async def run(
     team: Topology | Plan | str | Path,
     given: str | Mapping[str, Any] = "",
     *,
+    params: Mapping[str, Scalar] | None = None,
     backend: str | None = None,
     limits: Limits | None = None,
     park: bool = True,
@@ -52,6 +57,7 @@ async def run(
     Args:
         team: A topology, a plan, or the path of a team's file.
         given: The prompt, or named values, `prompt` among them.
+        params: Values for the parameters that the team's file declares.
         backend: Who thinks where no agent says otherwise.
         park: End, with `waiting`, when nothing runs but humans and timers.
         observe: Called with a run's id and each record, in order, once it is durable.
@@ -59,9 +65,12 @@ async def run(
 
     Raises:
         TopologyError: If the team cannot be run.
+        UsageError: If parameters are given to what was read already.
         JournalFailed: If the journal could not be written.
     """
-    topology = load(team) if isinstance(team, str | Path) else team
+    if params and not isinstance(team, str | Path):
+        raise UsageError("parameters are given where a team's file is read: coterie.load(path, params)")
+    topology = load(team, params) if isinstance(team, str | Path) else team
     return await launch.start(
         topology if isinstance(topology, Plan) else plan(topology, backend=backend),
         {"prompt": given} if isinstance(given, str) else dict(given),
