@@ -5,7 +5,7 @@ the fields of the notation. Tools are named here and imported only when a run ne
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,8 @@ from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, note, war
 from coterie.planning.extension import MODEL_KEYS, Extension, Report
 from coterie.planning.providers import VARIABLE, Unclear, choose_provider
 from coterie.topology.blocks.base import said
-from coterie.topology.checks.facts import title
+from coterie.topology.blocks.reach import McpServer, Provider
+from coterie.topology.checks.facts import listing, title
 from coterie.topology.model import Agent, Orchestrator, Topology
 
 if TYPE_CHECKING:  # loaded when a file has them
@@ -74,8 +75,8 @@ def model_options(
         for block in (default, own):
             if (value := getattr(block, name)) not in ("", None):
                 made[name] = value
-    if providers := declared_providers(topology):
-        made["providers"] = providers
+    if topology.providers:
+        made["providers"] = {provider.name: _provider(provider) for provider in topology.providers}
     tools, servers = _tools(node, own, default, topology, report)
     if tools:
         made["python_tools"] = tools
@@ -119,78 +120,54 @@ def _tools(
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """The Python functions and the MCP servers that *node* is offered.
 
-    Its own functions are always offered. Of the topology's, and of the servers' tools, an agent with a list `tools`
-    gets those that it names, any other gets all.
+    Its own functions are always offered. Of the topology's, an agent with a list `tools` gets those that it names, any
+    other gets all. Servers are offered to who names them, in `mcp-servers` or in `tools`. What is disallowed is not.
     """
     asked = node.tools if isinstance(node, Agent) else None
-    wanted = None if asked is None else set(asked)
-    shared = {name: path for name, path in default.tools.items() if wanted is None or name in wanted}
-    functions = {**shared, **own.tools}
-    servers = _servers(node, wanted, topology, report)
+    conduct = node.conduct if isinstance(node, Agent) else None
+    not_allowed = set(conduct.disallowed_tools if conduct is not None else ())
+    shared = {name: path for name, path in default.tools.items() if asked is None or name in asked}
+    functions = {name: path for name, path in {**shared, **own.tools}.items() if name not in not_allowed}
+    servers = {
+        server.name: _server(server, asked or (), not_allowed)
+        for server in topology.mcp_servers
+        if server.name in (conduct.mcp_servers if conduct is not None else ()) or _of(server.name, asked or ())
+    }
     missing = [name for name in asked or () if name not in functions and not _served(name, servers)]
+    missing += [f"mcp.{name}" for name in (conduct.mcp_servers if conduct is not None else ()) if name not in servers]
     if missing:
-        names = ", ".join(repr(name) for name in missing)
-        message = (
-            f"a model is not offered {names} of {title(node)}: nobody provides {'it' if len(missing) == 1 else 'them'}"
-        )
+        it = "it" if len(missing) == 1 else "them"
+        message = f"a model is not offered {listing(missing)} of {title(node)}: nobody provides {it}"
         hint = 'name a function: extensions { coterie { tools { NAME: "module:function" } } }'
         report(note("no-such-tool", message, node.spans.get("tools") or node.span, hint))
     return functions, servers
 
 
-def _servers(node: Agent | Orchestrator, wanted: set[str] | None, topology: Topology, report: Report) -> dict[str, Any]:
-    declared = declared_servers(topology)
-    named = servers_of(node)
-    for name in named or ():
-        if name not in declared:
-            hint = did_you_mean(name, declared) or "declare it in mcp-servers { … } at the top level"
-            span = node.spans.get("mcp-servers") or node.span
-            report(
-                error(
-                    "unknown-server", f"{title(node)} wants the MCP server {name!r}, which is not declared", span, hint
-                )
-            )
-    made: dict[str, Any] = {}
-    for name, server in declared.items():
-        only = sorted(found[2] for word in wanted or () if (found := _MCP.fullmatch(word)) and found[1] == name)
-        offered = name in named if named is not None else wanted is None or bool(only)
-        if offered and _server_fits(name, server, topology, report):
-            made[name] = {**server, "only": only} if only and "*" not in only else dict(server)
-    return made
+def _server(server: McpServer, asked: Sequence[str], not_allowed: Collection[str]) -> dict[str, Any]:
+    """What a plan keeps of *server*; variables that it names are filled in when it is started."""
+    only = _of(server.name, asked)
+    return _given(
+        {
+            "type": server.type or ("http" if server.url else "stdio"),
+            "url": server.url,
+            "command": server.command,
+            "args": list(server.args),
+            "env": dict(server.env),
+            "headers": server.kept.get("headers"),
+            "only": [] if "*" in only else only,
+            "never": _of(server.name, not_allowed),
+        }
+    )
 
 
-def _server_fits(name: str, said: Mapping[str, Any], topology: Topology, report: Report) -> bool:
-    kind = said.get("type", "http" if said.get("url") else "stdio")
-    needs = "command" if kind == "stdio" else "url"
-    if kind in ("stdio", "http", "sse") and isinstance(said.get(needs), str) and said[needs]:
-        return True
-    message = f"the MCP server {name!r} of type {kind!r} needs a {needs}: it cannot be started"
-    if kind not in ("stdio", "http", "sse"):
-        message = f"the MCP server {name!r} has the type {kind!r}, not one of stdio, http, sse"
-    span = next((server.span for server in topology.mcp_servers if server.name == name), topology.span)
-    report(error("bad-server", message, span))
-    return False
+def _of(server: str, tools: Iterable[str]) -> list[str]:
+    """Which tools of *server* are named in *tools*, as `mcp.SERVER.TOOL`."""
+    return sorted(found[2] for word in tools if (found := _MCP.fullmatch(word)) and found[1] == server)
 
 
 def _served(tool: str, servers: Mapping[str, Any]) -> bool:
     found = _MCP.fullmatch(tool)
     return found is not None and found[1] in servers
-
-
-def declared_providers(topology: Topology) -> dict[str, dict[str, Any]]:
-    """The block `providers` of *topology*: what it says of each, whose key is a reference to a variable."""
-    return {provider.name: _provider(provider) for provider in topology.providers}
-
-
-def declared_servers(topology: Topology) -> dict[str, dict[str, Any]]:
-    """The block `mcp-servers` of *topology*."""
-    return {server.name: _server(server) for server in topology.mcp_servers}
-
-
-def servers_of(node: Agent | Orchestrator) -> Sequence[str] | None:
-    """The servers that *node* names; None when it names none."""
-    conduct = node.conduct if isinstance(node, Agent) else None
-    return conduct.mcp_servers if conduct is not None and "mcp-servers" in said(conduct) else None
 
 
 def _fields(node: Agent | Orchestrator, topology: Topology) -> dict[str, Any]:
@@ -203,20 +180,19 @@ def _fields(node: Agent | Orchestrator, topology: Topology) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
-def _provider(provider: "Provider") -> dict[str, Any]:
+def _provider(provider: Provider) -> dict[str, Any]:
     """What a plan keeps of a provider: never a key that stands in the file itself."""
-    found: dict[str, Any] = {"api": provider.kept["api"]} if "api" in provider.kept else {}
-    for name, value in (
-        ("base-url", provider.base_url),
-        ("models", list(provider.models)),
-        ("default", provider.default),
-    ):
-        if value:
-            found[name] = value
-    return found | ({"api-key": provider.api_key} if VARIABLE.fullmatch(provider.api_key) else {})
+    return _given(
+        {
+            "api": provider.kept.get("api"),
+            "base-url": provider.base_url.rstrip("/"),
+            "default": provider.default,
+            "models": list(provider.models),
+            "api-key": provider.api_key if VARIABLE.fullmatch(provider.api_key) else "",
+        }
+    )
 
 
-def _server(server: "McpServer") -> dict[str, Any]:
-    """What a server says; what it leaves out is left out."""
-    found = {"type": server.type, "url": server.url, "command": server.command, "args": list(server.args)}
-    return {name: value for name, value in (found | {"env": dict(server.env)}).items() if value}
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of *values* that say something."""
+    return {name: value for name, value in values.items() if value}

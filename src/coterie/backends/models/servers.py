@@ -5,7 +5,7 @@ Imports pydantic-ai and FastMCP: load it late.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import IO, Any
@@ -47,8 +47,11 @@ class Server:
         tools: AbstractToolset[None] = MCPToolset(
             self._transport(request, log), tool_error_behavior="failed", init_timeout=STARTING, id=self.name
         )
-        if only := self.said.get("only"):
-            tools = tools.filtered(lambda _, tool: any(fnmatchcase(tool.name, pattern) for pattern in only))
+        only, never = self.said.get("only"), self.said.get("never", ())
+        if only or never:
+            tools = tools.filtered(
+                lambda _, tool: _matches(tool.name, only or ("*",)) and not _matches(tool.name, never)
+            )
         return tools.prefixed(re.sub(r"[^A-Za-z0-9_-]", "_", self.name))
 
     def _transport(self, request: Request, log: IO[str]) -> ClientTransport:
@@ -78,3 +81,7 @@ class Server:
             return os.environ[found[1]]
 
         return VARIABLE.sub(value, text)
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

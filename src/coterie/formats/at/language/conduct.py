@@ -115,8 +115,11 @@ def sampling(group: str) -> tuple[Field, ...]:
     )
 
 
+FOR_MODELS = ("disallowed-tools", "max-turns", "mcp-servers")
+"""What has effect where a model is asked."""
+
 CONDUCT = tuple(
-    Field(name, kind, about, default, group="conduct", executed=name == "mcp-servers", model_only=name == "mcp-servers")
+    Field(name, kind, about, default, group="conduct", executed=name in FOR_MODELS, model_only=name in FOR_MODELS)
     for name, kind, about, default in (
         (
             "permissions",

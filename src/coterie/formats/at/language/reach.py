@@ -93,10 +93,10 @@ PROVIDER = Block(
     "provider",
     "Who serves models.",
     (
-        Field("api-key", Text(), "An environment variable: ${NAME}."),
-        Field("base-url", Text(), "Where it listens."),
-        Field("models", Words(), "The models that it serves."),
-        Field("default", Flag(), "Whether it comes first.", "false"),
+        Field("api-key", Text(), "An environment variable: ${NAME}.", executed=True, model_only=True),
+        Field("base-url", Text(), "Where it listens.", executed=True, model_only=True),
+        Field("models", Words(), "The models that it serves.", executed=True, model_only=True),
+        Field("default", Flag(), "Whether it comes first.", "false", executed=True, model_only=True),
         Field("auth", Inner(AUTH), AUTH.about),
     ),
     makes="reach.Provider",
@@ -107,6 +107,7 @@ PROVIDERS = Block(
     "Who serves models, and how they are reached.",
     entries=(Entries("", PROVIDER),),
     attribute="providers",
+    executed=True,
     example='providers { anthropic { api-key: "${ANTHROPIC_API_KEY}"  models: [opus, sonnet] } }',
 )
 
