@@ -161,6 +161,15 @@ def test_what_has_effect_in_part_is_noted_in_that_part() -> None:
     assert [each.span.line for each in said if each.span is not None] == [2, 3, 4, 4, 6]
 
 
+def test_defaults_give_agents_their_time_out() -> None:
+    """Where nobody says anything else; people have none but their own."""
+    blocks = "  defaults { timeout: 10m }  action c { }"
+    person = "model: m  extensions { coterie { backend: human } }"
+    agents = planned(team("a -> b -> c -> d", blocks, a="model: m", b="model: m  timeout: 1m", d=person)).agents
+
+    assert [agents[name].timeout for name in "abcd"] == [600.0, 60.0, None, None]
+
+
 def test_what_is_meant_for_models_is_noted_where_none_is_asked() -> None:
     """A program has no temperature; who is still open may yet be a model."""
     open_, taken = (

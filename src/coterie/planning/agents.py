@@ -95,6 +95,8 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
         setting.report(idle)
     if human:
         process["timeout"] = _timeout(node, own)  # what is meant for programs is too short for people
+    elif process["timeout"] is None and setting.topology.defaults is not None:
+        process["timeout"] = setting.topology.defaults.timeout
     own_words: dict[str, Any] = {}
     if isinstance(node, Agent):
         own_words = {

@@ -14,7 +14,7 @@ from coterie.topology.checks.facts import kind_of, listing, title
 from coterie.topology.model import AnyNode, Topology
 
 if TYPE_CHECKING:
-    from coterie.formats.at.language import Field
+    from coterie.formats.at.language import Entries, Field
 
 
 def not_executed(topology: Topology, plan: Plan | None = None) -> list[Diagnostic]:
@@ -54,7 +54,10 @@ def _in_blocks(topology: Topology) -> Iterator[Diagnostic]:
     for block in LANGUAGE:
         value = getattr(topology, block.attribute, None) if block.attribute else None
         idle = {field.name for field in block.fields if not field.executed}
-        if not value or (block.executed and not idle) or block.name in ("meta", "roles"):
+        if not value or block.name in ("meta", "roles"):
+            continue
+        if block.executed and block.entries:
+            yield from _in_entries(value, block.entries[0])
             continue
         names = _names(value) if not block.executed else [name for name in _names(value) if name in idle]
         if names or not block.executed:
@@ -62,6 +65,15 @@ def _in_blocks(topology: Topology) -> Iterator[Diagnostic]:
     for kept in topology.kept:
         if kept.kind == "extensions":
             yield note("not-executed", _idle([], repr(f"extensions {kept.name}")), kept.span)
+
+
+def _in_entries(entries: Sequence[Entry], described: "Entries") -> Iterator[Diagnostic]:
+    """What has no effect in the entries of a block that has."""
+    idle = {field.name for field in described.block.fields if not field.executed}
+    for entry in entries:
+        if names := [name for name in said(entry) if name in idle]:
+            owner = f"{described.word or described.block.name} {entry.name!r}"
+            yield note("not-executed", _idle(names, owner), entry.place(names[0]))
 
 
 def _names(value: Any) -> list[str]:
