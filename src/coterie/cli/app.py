@@ -25,6 +25,7 @@ from coterie.cli import (
     output,
     running,
     simulating,
+    starting,
     topology,
 )
 
@@ -38,6 +39,7 @@ COMMANDS: tuple[Command, ...] = (
     simulating.simulate,
     looking.runs,
     looking.inspect,
+    starting.init,
 )
 GROUPS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
     (

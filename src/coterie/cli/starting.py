@@ -1,0 +1,82 @@
+"""`coterie init`: a project that runs at once, with a test that passes."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coterie.cli.options import AsJson
+from coterie.cli.output import say, say_json
+
+FILES = {
+    "team.at": "team.at.txt",
+    "agents/writer.py": "writer.py.txt",
+    "agents/reviewer.py": "reviewer.py.txt",
+    "agents/publisher.py": "publisher.py.txt",
+    "tests/test_team.py": "test_team.py.txt",
+    "README.md": "README.md.txt",
+    ".gitignore": "gitignore.txt",
+}
+"""What is made, and from which file in `starter/`."""
+ABOUT = {
+    "team.at": "who there is, and in what order they work",
+    "agents/": "the programs that are asked",
+    "tests/test_team.py": "what the team promises",
+}
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*")
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where; made if it is not there.")] = Path("."),
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What the team is called; by default as FOLDER is.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Make a project: a small team that runs at once, and a test that passes.
+
+    The team is three programs, so it needs no model, key or network. Nothing that is there is overwritten: then the
+    files are named, and nothing is made.
+    """
+    from coterie.errors import UsageError
+
+    team = _name(name, folder)
+    there = [file for file in FILES if (folder / file).exists() or (folder / file).is_symlink()]
+    if there:
+        raise UsageError(f"{folder} has {', '.join(there)} already: nothing was made; choose another folder")
+    for file, template in FILES.items():
+        path = folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_template(template).replace("@NAME@", team), encoding="utf-8")
+    if as_json:
+        say_json({"folder": str(folder), "name": team, "files": list(FILES)})
+    else:
+        say(_next_steps(team, folder))
+    return 0
+
+
+def _name(given: str | None, folder: Path) -> str:
+    """*given*, or the folder's name as a file can write it."""
+    from coterie.errors import UsageError
+
+    if given is not None and not _NAME.fullmatch(given):
+        raise UsageError(f"{given!r} cannot name a team: a name is letters, digits, - and _, and begins with a letter")
+    made = re.sub(r"[^A-Za-z0-9_]+", "-", folder.resolve().name).strip("-")
+    return given or (made if _NAME.fullmatch(made) else "team")
+
+
+def _template(name: str) -> str:
+    from importlib.resources import files
+
+    return (files("coterie.cli") / "starter" / name).read_text(encoding="utf-8")
+
+
+def _next_steps(team: str, folder: Path) -> str:
+    lines = [f"made the team {team} in {folder}:"]
+    lines += [f"  {file:20}{about}" for file, about in ABOUT.items()]
+    lines += ["", "next:", *([] if folder == Path(".") else [f"  cd {shlex.quote(str(folder))}"])]
+    lines += ["  coterie topology show team.at", '  coterie run team.at "Why we drink tea"']
+    lines += ["  coterie simulate team.at --seeds 200", "  python -m pytest"]
+    return "\n".join(lines)

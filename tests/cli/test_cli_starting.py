@@ -1,0 +1,89 @@
+"""`coterie init`: what it makes runs, is tested, and overwrites nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Place
+
+from coterie.cli.starting import FILES
+from coterie.formats import read
+
+
+def made(folder: Path) -> set[str]:
+    """Every file below *folder*."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_is_made_runs_and_its_own_test_passes(tmp_path: Path) -> None:
+    """By the words that the command names next."""
+    home = Place(tmp_path)
+    said = home.call("init", "notes")
+    assert made(tmp_path / "notes") == set(FILES)
+    assert "  cd notes\n" in said.out
+
+    project = Place(tmp_path / "notes")
+    assert "team.at: ok" in project.look("topology", "validate", "team.at").out
+    assert "completed: 5 turns" in project.call("run", "team.at", "Why we drink tea").out
+    assert (tmp_path / "notes" / "note.md").read_text().startswith("# Why we drink tea\n")
+    assert "completed (rehearsed" in project.look("run", "team.at", "--rehearse").out
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"],
+        cwd=project.folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert tested.returncode == 0, tested.stdout
+    assert "3 passed" in tested.stdout
+
+
+def test_what_git_shall_not_see_is_named(tmp_path: Path) -> None:
+    """A run leaves nothing behind that would be committed."""
+    home = Place(tmp_path)
+    home.look("init", ".", "--name", "notes")
+
+    assert ".coterie/" in (tmp_path / ".gitignore").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "team"),
+    [
+        ("notes", None, "notes"),
+        ("my notes 2", None, "my-notes-2"),
+        ("2025", None, "team"),
+        ("deep/er", None, "er"),
+        ("notes", "other_team", "other_team"),
+    ],
+)
+def test_the_team_is_called_as_the_folder_is(folder: str, name: str | None, team: str, tmp_path: Path) -> None:
+    """As far as a file can write it; `--name` says otherwise."""
+    words = ["init", folder, "--json", *(["--name", name] if name is not None else [])]
+    document = json.loads(Place(tmp_path).look(*words).out)
+
+    assert (document["name"], document["files"]) == (team, list(FILES))
+    source = read(tmp_path / folder / "team.at")
+    assert source.diagnostics == ()
+    assert source.topology is not None
+    assert source.topology.name == team
+    assert "@NAME@" not in (tmp_path / folder / "README.md").read_text()
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    """What is in the way is named, and nothing is made beside it."""
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "writer.py").write_text("mine")
+    (tmp_path / "README.md").symlink_to("nowhere")
+    said = Place(tmp_path).look("init", status=2)
+
+    assert "has agents/writer.py, README.md already: nothing was made" in said.err
+    assert made(tmp_path) == {"agents/writer.py"}
+    assert (tmp_path / "agents" / "writer.py").read_text() == "mine"
+
+
+def test_a_name_that_no_file_could_write_is_refused(tmp_path: Path) -> None:
+    """Before anything is made."""
+    assert "cannot name a team" in Place(tmp_path).look("init", "--name", "my team", status=2).err
+    assert made(tmp_path) == set()
