@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from coterie.formats.at import lexer
-from coterie.formats.at.lexer import NAME, STRING, Token
+from coterie.formats.at.lexer import NAME, RAW, STRING, Token
+from coterie.formats.at.schemas import TYPES
 from coterie.formats.at.tree import (
     Attribute,
     Attributes,
@@ -29,6 +30,7 @@ from coterie.formats.at.tree import (
     Value,
     Words,
 )
+from coterie.topology.composition import PLACEHOLDER
 
 
 class Kind(Enum):
@@ -45,6 +47,7 @@ class Kind(Enum):
     TOOL = "tool"
     SERVER = "MCP server"
     ARTIFACT = "artifact"
+    PARAM = "parameter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,8 @@ def names_in(tree: File) -> Names:
     found: list[Occurrence] = []
     for item in tree.items:
         found += _entries(item.items) if isinstance(item, Root) else _entry(item)
+    if any(one.symbol.kind is Kind.PARAM for one in found):
+        found += _placeholders(tree)
     return Names(found)
 
 
@@ -147,8 +152,6 @@ _USES: Mapping[str, Kind] = {
     "produces": Kind.ARTIFACT,
     "consumes": Kind.ARTIFACT,
     "depends-on": Kind.ARTIFACT,
-    "input-schema": Kind.SCHEMA,
-    "output-schema": Kind.SCHEMA,
 }
 """What the value of a field names, by the field."""
 
@@ -162,6 +165,7 @@ _USES_IN: Mapping[tuple[str, str], Kind] = {
 """The same for fields that only do so in one block."""
 
 _TYPES = frozenset({"text", "string", "number", "integer", "boolean", "any"})
+_SCHEMAS = frozenset({"schema", "input-schema", "output-schema"})
 _POLICIES = frozenset({"on-fail", "on-timeout"})
 _CONSTANTS = frozenset({"true", "false"})
 
@@ -186,6 +190,8 @@ def _entry(item: Entry, block: str = "", owner: str = "") -> Iterator[Occurrence
             for word, name in zip(item.words, item.words[1:], strict=False):
                 if word.text == "as" and name.kind == NAME:
                     yield _occurrence(Kind.NODE, name, declares=True)
+        case Stray(skipped=[_, mark, colon, *words]) if mark.kind == "?" and colon.kind == ":" and block in _SCHEMAS:
+            yield from _schema([word for word in words if word.kind != ","])
         case Raw() | Stray():
             pass
 
@@ -198,10 +204,10 @@ def _block(item: Block, block: str, owner: str) -> Iterator[Occurrence]:
             symbol = Symbol(Kind.NODE, keyword)
             yield Occurrence(symbol, item.head[0].offset, len(keyword), declares=True, fixed=True)
             owner = keyword
-        case _, "roles" if not block:
+        case _, "roles" | "params" if not block:
             for field in item.items:
                 if isinstance(field, Field):
-                    yield _occurrence(Kind.ROLE, field.key, declares=True)
+                    yield _occurrence(Kind.ROLE if keyword == "roles" else Kind.PARAM, field.key, declares=True)
             return
         case _, "outputs":
             for field in item.items:
@@ -222,9 +228,8 @@ def _field(item: Field, block: str) -> Iterator[Occurrence]:
     if name in _POLICIES and isinstance(item.value, Words):
         if item.value.words[0].text == "fallback" and len(item.value.words) == 2:
             yield _occurrence(Kind.NODE, item.value.words[1])
-    elif block == "schema":
-        for word in _schema_words(item.value):
-            yield _occurrence(Kind.SCHEMA, word)
+    elif block in _SCHEMAS:
+        yield from _schema(item.value.words if isinstance(item.value, Words) else _words(item.value))
     elif kind is not None:
         for word in _words(item.value):
             yield _occurrence(kind, word)
@@ -273,6 +278,14 @@ def _value(word: Token, owner: str, declares: bool = False) -> Iterator[Occurren
         yield _occurrence(Kind.VALUE, word, owner, declares)
 
 
+def _placeholders(tree: File) -> Iterator[Occurrence]:
+    """The places in texts where the value of a parameter stands: `${param.tone}`."""
+    for token in tree.tokens():
+        if token.kind in (STRING, RAW) and "${param." in token.text:
+            for place in PLACEHOLDER.finditer(token.text):
+                yield Occurrence(Symbol(Kind.PARAM, place[1]), token.offset + place.start(1), len(place[1]))
+
+
 def _words(value: Value | None) -> list[Token]:
     """The words in *value*, one alone or the items of a list, that can be names."""
     match value:
@@ -284,10 +297,11 @@ def _words(value: Value | None) -> list[Token]:
             return []
 
 
-def _schema_words(value: Value | None) -> list[Token]:
-    """What may be the name of a schema in the type of a field: `finding`, `array of finding`."""
-    words = value.words if isinstance(value, Words) else _words(value)
-    return [word for word in words[-1:] if word.kind == NAME and word.text not in _TYPES | {"object", "array"}]
+def _schema(type: list[Token]) -> Iterator[Occurrence]:
+    """The schema that the type of a field names: `finding`, `array of finding`, but not `low | high`."""
+    alone = len(type) == 1 or [word.text for word in type[:-1]] in (["?"], ["array", "of"], ["?", "array", "of"])
+    if alone and type[-1].kind == NAME and type[-1].text not in TYPES:
+        yield _occurrence(Kind.SCHEMA, type[-1])
 
 
 def _occurrence(kind: Kind, word: Token, owner: str = "", declares: bool = False) -> Occurrence:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from coterie.formats.at.lexer import Token
 from coterie.formats.at.tree import Block, Directive, Entry, Field, File, FlowBlock, Raw, Root
+from coterie.formats.at.values import text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def _outputs(item: Block) -> Iterator[Part]:
         if isinstance(inner, Block) and inner.keyword == "outputs":
             for field in inner.items:
                 if isinstance(field, Field):
-                    detail = " ".join(str(field.value).split()) if field.value is not None else ""
+                    detail = " ".join(text_of(field.value).split()) if field.value is not None else ""
                     yield _part(field.key, "output", detail, field.key.offset, _field_end(field))
 
 
@@ -85,7 +86,7 @@ def _field_end(field: Field) -> int:
 def _model(item: Block) -> str:
     for field in item.items:
         if isinstance(field, Field) and field.key.text == "model" and field.value is not None:
-            return str(field.value).strip()
+            return text_of(field.value)
     return ""
 
 

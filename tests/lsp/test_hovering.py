@@ -1,0 +1,92 @@
+"""What is said of the word at the cursor."""
+
+import pytest
+from editing import cursor
+
+from coterie.lsp.hovering import hover
+
+TEAM = """topology t : [pipeline, fan-out] {{
+  roles {{ critic: "You doubt" }}
+  agent writer {{ model: sonnet description: "Writes a draft" }}
+  agent reviewer {{ model: opus role: critic outputs {{ verdict: approve | revise }} }}
+  agent idle {{ model: haiku invocation: manual }}
+  {}
+  flow {{
+    writer -> reviewer
+    {}
+  }}
+}}
+"""
+LOOP = 'reviewer -> writer [when reviewer.verdict == "revise", max 3]'
+
+
+def said(text: str = "", flow: str = LOOP) -> str:
+    """What is said at the cursor, which stands in one of the two texts."""
+    note = hover(*cursor(TEAM.format(text, flow)))
+    return note.text if note is not None else ""
+
+
+def test_a_node_is_shown_at_a_glance() -> None:
+    """Who thinks, what it is for, what it gives back, where its arrows lead and come from, and how often."""
+    text = said(flow=LOOP.replace("reviewer ->", "revie‸wer ->"))
+
+    assert text.splitlines()[0] == "**agent reviewer**: opus, no backend chosen"
+    assert "- gives `verdict: approve | revise`" in text
+    assert '- → `writer` when `reviewer.verdict == "revise"`, at most 3 times per run' in text
+    assert "- ← `writer`" in text
+    assert "Writes a draft" in said(flow=LOOP.replace("-> writer", "-> ‸writer"))
+
+
+def test_a_node_outside_the_flow_says_so() -> None:
+    """Nobody asks it."""
+    assert "not in the flow" in said("group g { members: [‸idle] }")
+
+
+def test_a_bound_that_the_file_leaves_open_is_told() -> None:
+    """A conditional way back counts as `max 10`."""
+    assert "at most 10 times per run (the file gives no bound)" in said(
+        flow='idle -> writer\n ‸reviewer -> writer [when reviewer.verdict == "revise"]'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "flow", "expected"),
+    [
+        ("", LOOP.replace("verdict", "ver‸dict"), "verdict: approve | revise"),
+        ("", LOOP.replace("verdict", "mo‸od"), "not declared"),
+        ("", LOOP.replace('"revise', '"re‸vise'), "A value of `reviewer.verdict`"),
+        ("", LOOP.replace("max", "m‸ax"), "`reviewer -> writer` fires at most 3 times per run; then the flow goes on"),
+        ("", LOOP.replace("max 3", "max 1, on-max e‸nd"), "fires at most once per run; then the path ends"),
+        ("", LOOP.replace("when", "wh‸en"), "Fires when the output has that value"),
+        ("agent a { mod‸el: m }", LOOP, "The model's name."),
+        ("agent a { temperature‸: 1 }", LOOP, "It has effect where a model is asked."),
+        ("agent a { pro‸mpt { text } }", LOOP, "What it is told."),
+        ("memory { store s { sea‸rch { } } }", LOOP, "How the store is searched."),
+        ("mem‸ory { }", LOOP, "no effect yet"),
+        ("agent a { role: cri‸tic }", LOOP, "You doubt"),
+        ("skill read‸ing { }", LOOP, "**skill reading**"),
+        ("agent a { tools: [Re‸ad] }", LOOP, "not declared in this file"),
+        ("agent a { extensions { coterie { back‸end: command } } }", LOOP, "Who thinks here"),
+    ],
+)
+def test_words_are_explained(text: str, flow: str, expected: str) -> None:
+    """Names by what they stand for, words of the notation by the table that describes it."""
+    assert expected in said(text, flow)
+
+
+@pytest.mark.parametrize(
+    "text", ["# a comm‸ent", "agent a { prompt { some te‸xt } }", "agent a { nonsense‸: 1 }", "‸   # nothing"]
+)
+def test_of_the_rest_nothing_is_said(text: str) -> None:
+    """Comments, texts, blanks, and words that the notation does not know."""
+    assert said(text) == ""
+
+
+def test_the_note_is_about_the_whole_word() -> None:
+    """An editor marks what is explained."""
+    document, offset = cursor(TEAM.format("", LOOP.replace("max 3", "max ‸3")))
+
+    note = hover(document, offset)
+
+    assert note is not None
+    assert document.text.content[note.offset : note.offset + note.length] == "max 3"

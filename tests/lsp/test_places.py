@@ -1,0 +1,97 @@
+"""Where names are declared and used."""
+
+from pathlib import Path
+
+import pytest
+from editing import cursor
+
+from coterie.lsp.document import Document
+from coterie.lsp.names import Kind
+from coterie.lsp.places import Place, definition, references
+
+TEAM = """topology t : [pipeline] {
+  import "./other.at" as other
+  params { tone: string = dry }
+  interface { entry: writer, exit: reviewer }
+  meta { error-handler: boss }
+  roles { critic: "You doubt" }
+  orchestrator { model: m handles: [fetch] }
+  agent writer { model: m on-fail: fallback reviewer produces: [draft] memory: [notes] mcp-servers: [git] }
+  agent reviewer { model: m role: critic outputs { verdict: approve | revise } tools: [lint] skills: [reading] }
+  action fetch { commands: ["git fetch ${param.tone}"] }
+  gate tests { after: writer before: reviewer }
+  human boss { on-timeout: fallback reviewer }
+  agent clerk { retrieval: near }
+  group panel { members: [writer, "reviewer"] }
+  artifacts { artifact draft { } artifact paper { depends-on: [draft] } }
+  memory { store notes { } retrieval near { sources: [notes] } }
+  mcp-servers { git { type: stdio } }
+  tools { tool lint { } }
+  skill reading { scripts: [lint] agent: reviewer }
+  schemas { schema finding { title: string } schema list { items: array of finding, best?: finding } }
+  schedule { job nightly { agent: writer } }
+  depth { level 1 "quick" { omit: [reviewer] } }
+  flow {
+    orchestrator -> fetch -> other -> writer
+    writer -> [reviewer, boss]
+    reviewer -> writer [when reviewer.verdict == "revise", max 3, per fetch]
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "owner", "name", "places"),
+    [
+        (Kind.NODE, "", "writer", 8),
+        (Kind.NODE, "", "reviewer", 11),
+        (Kind.NODE, "", "fetch", 4),
+        (Kind.NODE, "", "boss", 3),
+        (Kind.NODE, "", "orchestrator", 2),
+        (Kind.NODE, "", "other", 2),
+        (Kind.OUTPUT, "reviewer", "verdict", 2),
+        (Kind.VALUE, "reviewer.verdict", "revise", 2),
+        (Kind.ROLE, "", "critic", 2),
+        (Kind.ARTIFACT, "", "draft", 3),
+        (Kind.STORE, "", "notes", 3),
+        (Kind.RETRIEVAL, "", "near", 2),
+        (Kind.SERVER, "", "git", 2),
+        (Kind.TOOL, "", "lint", 3),
+        (Kind.SKILL, "", "reading", 2),
+        (Kind.SCHEMA, "", "finding", 3),
+        (Kind.PARAM, "", "tone", 2),
+    ],
+)
+def test_a_name_is_found_wherever_it_stands(kind: Kind, owner: str, name: str, places: int) -> None:
+    """From each of its places, the same places and the same declaration."""
+    document = Document.of(TEAM)
+    (symbol,) = [each for each in document.names.symbols(kind, owner) if each.name == name]
+
+    found = document.names.of(symbol)
+
+    assert len(found) == places
+    assert [one.declares for one in found].count(True) == 1
+    for one in found:
+        (declared,) = definition(document, one.offset)
+        assert TEAM[declared.offset : declared.offset + declared.length] == name
+        assert len(references(document, one.offset)) == places
+        assert len(references(document, one.offset, declarations=False)) == places - 1
+
+
+def test_what_is_not_declared_has_no_definition() -> None:
+    """Its other places are found all the same."""
+    document, offset = cursor("topology t : [pipeline] { flow { a -> ‸ghost ghost -> a } }")
+
+    assert definition(document, offset) == []
+    assert len(references(document, offset)) == 2
+
+
+def test_another_file_is_opened_from_where_it_is_named(tmp_path: Path) -> None:
+    """The beginning of the file; nothing while there is none."""
+    text = 'topology t : [pipeline] {\n  include "./more.at"\n}\n'
+    document = Document.of(text, tmp_path / "team.at")
+
+    assert definition(document, text.index("more")) == []
+    (tmp_path / "more.at").write_text("fragment more { }")
+    assert definition(document, text.index("more")) == [Place(0, 0, (tmp_path / "more.at").resolve())]
+    assert definition(Document.of(text), text.index("more")) == []
