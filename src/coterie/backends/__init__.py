@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from coterie.backends.base import FAILURES, Answer, Backend, Failure, Request, Session
     from coterie.backends.command import CommandBackend
     from coterie.backends.human import HumanBackend
+    from coterie.backends.models.backend import ModelBackend
+    from coterie.backends.models.key import turn_key
     from coterie.backends.scripted import ScriptedBackend, read_script
 
 _PLACES = {
@@ -19,10 +21,12 @@ _PLACES = {
     "CommandBackend": "command",
     "Failure": "base",
     "HumanBackend": "human",
+    "ModelBackend": "models.backend",
     "Request": "base",
     "ScriptedBackend": "scripted",
     "Session": "base",
     "read_script": "scripted",
+    "turn_key": "models.key",
 }
 
 __all__ = [
@@ -32,10 +36,12 @@ __all__ = [
     "CommandBackend",
     "Failure",
     "HumanBackend",
+    "ModelBackend",
     "Request",
     "ScriptedBackend",
     "Session",
     "read_script",
+    "turn_key",
 ]
 
 

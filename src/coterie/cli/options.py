@@ -33,4 +33,11 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="K=V", help="A parameter of the team: k=text, or k:=JSON. Repeatable."),
 ]
+Cassette = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[MODE:]FILE",
+        help="Answers of models from a recording; record:FILE makes one, auto:FILE adds what it lacks.",
+    ),
+]
 STATE_DIR = Path(".coterie")

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.cli.options import STATE_DIR, AsJson, MaxCost, MaxParallel, MaxTurns, Park, Run, Set, StateDir
+from coterie.cli.options import STATE_DIR, AsJson, Cassette, MaxCost, MaxParallel, MaxTurns, Park, Run, Set, StateDir
 from coterie.cli.output import complain, say, say_json
 
 if TYPE_CHECKING:
+    from coterie.backends.models.cassette import Cassette as Tape
     from coterie.cli.watching import Watch
     from coterie.planning.plan import Limits, Plan
     from coterie.runs.launch import Outcome
@@ -44,6 +45,7 @@ def run(
             help="Try it without a model, in virtual time, with stand-ins; they follow the script, if one is given.",
         ),
     ] = None,
+    cassette: Cassette = None,
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
@@ -57,7 +59,7 @@ def run(
     plan = _plan(target, backend, params)
     if rehearse is not None:
         return _rehearse(plan, given, rehearse, _limits(max_turns, max_cost, max_parallel, None), as_json)
-    limits = _limits(max_turns, max_cost, max_parallel)
+    limits, tape = _limits(max_turns, max_cost, max_parallel), _tape(cassette)
 
     from coterie.runs import launch
 
@@ -70,6 +72,7 @@ def run(
             park=watch.parks,
             observe=watch.observe,
             human=watch.human,
+            cassette=tape,
         )
 
     return _watched(main, park, as_json, state_dir)
@@ -89,6 +92,7 @@ def resume(
     max_cost: MaxCost = None,
     max_parallel: MaxParallel = None,
     park: Park = None,
+    cassette: Cassette = None,
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
@@ -108,7 +112,7 @@ def resume(
         raise UsageError("the recorded plan holds the parameters; --set needs --reload FILE")
     folder = index.find(run, state_dir)
     plan = _plan(str(reload), backend, params) if reload is not None else None
-    limits = _limits(max_turns, max_cost, max_parallel)
+    limits, tape = _limits(max_turns, max_cost, max_parallel), _tape(cassette)
 
     def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
         watch.recall(history(JsonlStore(folder.parent.parent), folder.name))
@@ -120,6 +124,7 @@ def resume(
             observe=watch.observe,
             human=watch.human,
             reload=plan,
+            cassette=tape,
         )
 
     return _watched(main, park, as_json, state_dir)
@@ -160,6 +165,15 @@ def _limits(
     from coterie.planning.plan import Limits
 
     return Limits(max_turns=max_turns, max_cost=max_cost, max_parallel=max_parallel or most)
+
+
+def _tape(cassette: str | None) -> "Tape | None":
+    """The recording that *cassette* names, if it names one."""
+    if cassette is None:
+        return None
+    from coterie.backends.models.cassette import Cassette as Tape
+
+    return Tape.named(cassette)
 
 
 def _rehearse(plan: "Plan", given: dict[str, Any], script: str, limits: "Limits", as_json: bool) -> int:

@@ -1,0 +1,34 @@
+"""Answers of models from a recording, for the tests of a team."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from coterie.backends.models.cassette import VARIABLE, Mode
+
+
+@contextmanager
+def cassette(file: str | Path, mode: str = "replay") -> Iterator[Path]:
+    """Have every model that is asked meanwhile answer from *file*, in this process and in those it starts.
+
+        with cassette("tests/review.jsonl"):
+            outcome = asyncio.run(coterie.run(team, {"prompt": "Review this."}))
+
+    Args:
+        mode: `replay` needs no key and no network, and a question that was not recorded fails the turn, saying what
+            differs; `record` asks the providers and makes the file anew; `auto` asks only what the file lacks.
+
+    Raises:
+        ValueError: If there is no such mode.
+    """
+    path = Path(file).resolve()
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = f"{Mode(mode).value}:{path}"
+    try:
+        yield path
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
