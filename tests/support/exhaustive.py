@@ -129,7 +129,7 @@ class _Walk:
     def records(self, engine: Flow, turn: str) -> Iterator[Record]:
         """Every way in which *turn* can end."""
         node = engine._turns[turn].node
-        for outputs in ANSWERS[bool(self.plan.agents[node].outputs)]:
+        for outputs in ANSWERS[any(wanted.declared for wanted in self.plan.agents[node].outputs)]:
             yield TurnFinished(turn=turn, attempt=1, outputs=outputs)
         yield TurnFailed(turn=turn, kind="failed", reason="it fails")
 

@@ -2,6 +2,8 @@
 
 import random
 
+from msgspec.structs import replace
+
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.loops import unbounded
@@ -22,6 +24,18 @@ def proof_plan(seed: int, most: int = 7) -> Plan:
             return plan
 
 
+def nested_plan(seed: int, depth: int = 2) -> Plan:
+    """A flow of up to 4 nodes, some of which are flows themselves."""
+    dice = random.Random(f"nested {seed}")
+    plan = proof_plan(dice.randrange(1 << 30), most=4)
+    agents = dict(plan.agents)
+    for name in agents:
+        if depth and dice.random() < 0.4:
+            child = nested_plan(dice.randrange(1 << 30), depth - 1)
+            agents[name] = replace(agents[name], kind="topology", child=child)
+    return replace(plan, agents=agents)
+
+
 def _plan(dice: random.Random, seed: int, size: int) -> Plan:
     names = "abcdefg"[:size]
     groups = [_group(dice, names, source, _later(dice, names, source)) for source in names[:-1]]
@@ -33,7 +47,8 @@ def _plan(dice: random.Random, seed: int, size: int) -> Plan:
         groups.append(_group(dice, names, source, targets, dice.randint(1, 2)))
     dice.shuffle(groups)
     mentions = tuple(dict.fromkeys(name for g in groups for name in (g.source, *g.targets)))
-    agents = {name: _agent(dice, name, names) for name in names}
+    read = {group.when.agent for group in groups if group.when is not None}
+    agents = {name: _agent(dice, name, names, name in read) for name in names}
     return Plan(name=f"proof-{seed}", agents=agents, coordination=FlowPlan(mentions=mentions, groups=tuple(groups)))
 
 
@@ -62,11 +77,12 @@ def _group(
     )
 
 
-def _agent(dice: random.Random, name: str, names: str) -> AgentPlan:
+def _agent(dice: random.Random, name: str, names: str, read: bool) -> AgentPlan:
+    asked = (Wanted(name="v", declared=False),) if read else ()
     on_fail = dice.choice(["halt"] * 8 + ["skip", "continue", "fallback"])
     return AgentPlan(
         name=name,
-        outputs=dice.choice([(), (Wanted(name="v", type="enum", values=VALUES),)]),
+        outputs=dice.choice([asked, (Wanted(name="v", type="enum", values=VALUES),)]),
         retry=dice.choice([0, 0, 1]),
         on_fail=on_fail,
         fallback=dice.choice([*names, "spare"]) if on_fail == "fallback" else "",

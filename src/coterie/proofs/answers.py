@@ -31,12 +31,13 @@ Watch = Mapping[str, Field]
 """What a parent looks at, by the output's name."""
 
 
-def answers(shape: FlowShape, node: int, watch: Watch | None) -> list[Answer]:
-    """What an agent can answer at *node*, one answer for each way in which conditions and *watch* can see it.
+def answers(shape: FlowShape, node: int, place: int, watch: Watch | None) -> list[Answer]:
+    """What the agent at *place* can answer at *node*, one answer for each way in which conditions and *watch* can see it.
 
-    Where nobody looks there is one answer, without outputs: a rehearsal fills in what is declared.
+    Where nobody looks there is one answer, without outputs: a rehearsal fills in what the agent declares. (A fallback
+    must give what the node declares for which it stands in.)
     """
-    if watch is None and not _reading(shape, node):
+    if watch is None and place == 0 and not _reading(shape, node):
         return [Answer(holds=0, outputs={})]
     return [
         Answer(holds=holds, outputs=outputs, gave=gave_of(outputs, watch) if watch is not None else None)
@@ -64,8 +65,9 @@ def texts(shape: FlowShape, node: int, watch: Watch) -> Iterator[dict[str, Any]]
     """
     if not any(wanted.declared for wanted in fields_of(shape, node)):
         yield {}
+    wanted = {each.name for each in shape.agent(shape.names[node]).outputs}  # a text is searched for nothing else
     for _, outputs in _combinations(shape, node, watch):
-        if outputs:
+        if outputs and wanted.issuperset(outputs):
             yield outputs
 
 
@@ -96,7 +98,9 @@ def _is_read(shape: FlowShape, node: int, wanted: Wanted) -> bool:
 
 def _combinations(shape: FlowShape, node: int, watch: Watch) -> Iterator[tuple[int, dict[str, Any]]]:
     options: list[list[tuple[str, Any, int]]] = []
-    for wanted in fields_of(shape, node):
+    given = fields_of(shape, node)
+    unasked = [name for name in watch if all(name != wanted.name for wanted in given)]
+    for wanted in [*given, *(Wanted(name=name, declared=False) for name in unasked)]:
         options.append([(wanted.name, value, holds) for value, holds in _values(shape, node, wanted, watch)])
     for chosen in product(*options):
         outputs = {name: value for name, value, _ in chosen if value is not MISSING}

@@ -74,20 +74,20 @@ class _Attempts(Struct, frozen=True):
 
     def wasted(self, failures: int, unfit: int) -> list[Ending]:
         """So many failing and unfit child runs, as far as they can happen."""
-        found = [self.failing] * failures if self.failing is not None else []
-        return found + ([self.unfit] * unfit if self.unfit is not None else [])
+        found = [self.unfit] * unfit if self.unfit is not None else []
+        return found + ([self.failing] * failures if self.failing is not None else [])
 
     def before(self) -> list[Ending]:
         """The most that can go before the child run whose reply counts."""
         return self.wasted(self.retry, self.again)
 
     def fatal(self) -> list[list[Ending]]:
-        """The ways in which the turn fails, each at its longest."""
+        """The ways in which the turn fails, each at its longest; what is too much comes last."""
         ways = []
         if self.failing is not None:
             ways.append(self.wasted(self.retry + 1, self.again))
         if self.unfit is not None:
-            ways.append(self.wasted(self.retry, self.again + 1))
+            ways.append([*self.wasted(self.retry, self.again), self.unfit])
         return ways
 
 
@@ -101,7 +101,8 @@ class FlowProof:
 
     Attributes:
         space: Its states.
-        best: From each state the most that can still come.
+        halts: Whether a run that a failure ends may be longer than all that go on, as its child runs are. (Elsewhere
+            a run that a failure ends is the beginning of a longer one.)
 
     Raises:
         OverBudget: If there are more states than *budget* has left.
@@ -118,7 +119,7 @@ class FlowProof:
         may_fail: bool = False,
     ) -> None:
         assert isinstance(plan.coordination, FlowPlan)
-        self.plan, self.path, self.measures, self._may_fail = plan, path, measures, may_fail
+        self.plan, self.path, self.measures = plan, path, measures
         self.shape = FlowShape(plan.coordination, plan.agents)
         self.children: list[FlowProof] = []
         self._attempts: dict[tuple[int, int], _Attempts] = {}
@@ -132,7 +133,8 @@ class FlowProof:
                 fails[node, place] = at is None or bool(at.fatal())
         self.answers = ways
         self.system = FlowSystem(self.shape, ways, fails, observed=watch is not None)
-        self.space = Space(self.system, budget.left, reduced=not may_fail)
+        self.halts = not all(self._outlasts(node, place) for node, place in self._attempts)
+        self.space = Space(self.system, budget.left, reduced=not (may_fail or self.halts))
         budget.left -= len(self.space.edges)
 
     def all(self) -> "Iterator[FlowProof]":
@@ -146,11 +148,10 @@ class FlowProof:
     def _answers(self, node: int, place: int, watch: Watch | None, budget: Budget) -> list[Answer]:
         agent = self.shape.agent(self.shape.chains[node][place])
         if agent.child is None:
-            return answers(self.shape, node, watch)
+            return answers(self.shape, node, place, watch)
         fields = child_watch(self.shape, node, watch)
-        may_fail = self._may_fail or agent.retry > 0 or self.shape.policy(node, place) != "halt"
         below = f"{self.path}{agent.name}/"
-        child = FlowProof(agent.child, self.measures, budget, path=below, watch=fields, may_fail=may_fail)
+        child = FlowProof(agent.child, self.measures, budget, path=below, watch=fields, may_fail=True)
         self.children.append(child)
         if any(proof.space.endless for proof in child.all()):
             return []  # nothing can be said of what it answers
@@ -167,7 +168,7 @@ class FlowProof:
         if worst is not None:
             total = larger(*(ending.most for ending in unfit))
             worst = Ending(total, worst.fewest, worst.longest, worst.shortest)
-        self._attempts[node, place] = _Attempts(child.failing() if may_fail else None, worst, agent.retry)
+        self._attempts[node, place] = _Attempts(child.failing(), worst, agent.retry)
         return fitting
 
     def _outputs(
@@ -197,6 +198,15 @@ class FlowProof:
             return
         for outputs in texts(self.shape, node, watch):
             yield (holds_of(self.shape, node, outputs), gave_of(outputs, watch)), _Said(ending, outputs)
+
+    def _outlasts(self, node: int, place: int) -> bool:
+        """Whether every answer of a topology takes as much as its failure may."""
+        at, ways = self._attempts[node, place], self.answers[node, place]
+        if not at.fatal():
+            return True
+        fatal, before = self._fatal(at), [ending.most for ending in at.before()]
+        taken = [plus(answer.child.ending.most, *before) for answer in ways]
+        return bool(taken) and all(f <= t for each in taken for f, t in zip(fatal, each, strict=True))
 
     def _mask(self, node: int, name: str, truths: tuple[bool, ...]) -> int:
         own = [n for n in bits(self.shape.own[node]) if self.shape.conditions[n].field == name]

@@ -63,7 +63,7 @@ def prove_flow(plan: Plan, question: Question) -> Report:
     if found := tuple(endless(proof, places)):
         return Report(plan=plan.name, method=EXACT, states=states, ends=False, worst=None, best=None, findings=found)
     facts = Facts(proof, places)
-    most, longest = proof.longest()
+    most, longest = proof.longest(halts=proof.halts)
     fewest, shortest = proof.shortest(lambda step: step.over == "completed")
     return Report(
         plan=plan.name,

@@ -143,7 +143,8 @@ class Stage:
             self._count += 1
 
     def _add(self, agent: AgentPlan, step: Step, outputs: dict[str, Any], begin: float, length: float) -> None:
-        entries: tuple[dict[str, Any], ...] = ({"outputs": outputs} if outputs else {},)
+        # Without outputs of its own a rehearsal lets an agent give what it declares, also where it stands in.
+        entries: tuple[dict[str, Any], ...] = ({"outputs": outputs} if outputs or step.place > 0 else {},)
         if step.how == "failure":
             entries = (FAILS,) * (agent.retry + 1)
         self._parts.append(Part(self._path + agent.name, entries, begin, length, agent.timeout))

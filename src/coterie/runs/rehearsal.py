@@ -4,12 +4,14 @@ The document that comes out says of every turn when it ran, what marked it, what
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from coterie.backends.base import OnEvent, Request, Session
 from coterie.backends.scripted import ScriptedBackend
 from coterie.clock import VirtualClock
 from coterie.engines.flow import Decision, Flow
+from coterie.errors import NoSuchRun
 from coterie.ids import child_run_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import (
@@ -87,7 +89,8 @@ def _document(store: MemoryStore, run: str, plan: Plan) -> dict[str, Any]:
         agent = agents.get(fold.turns[name].ask.agent)
         if agent is not None and agent.child is not None:
             below = child_run_id(run, name, fold.turns[name].attempt)
-            turn["child"] = {**_ending(store, below), **_document(store, below, agent.child)}
+            with suppress(NoSuchRun):  # it was called off before it began
+                turn["child"] = {**_ending(store, below), **_document(store, below, agent.child)}
     ran = {_author(fold, name) for name in turns} | {turn["agent"] for turn in turns.values()}
     mentions = plan.coordination.mentions if plan.coordination is not None else ()
     return {"turns": list(turns.values()), "never_ran": [name for name in mentions if name not in ran]}
