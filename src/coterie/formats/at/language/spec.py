@@ -1,34 +1,31 @@
 """How the notation is described: blocks, their fields, and what a field may hold. Pure data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from msgspec import Struct
 
-@dataclass(frozen=True, kw_only=True)
-class Text:
+
+class Text(Struct, frozen=True, kw_only=True):
     """A text, quoted or not; *empty* texts say nothing."""
 
     words: str = "a text"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Word:
+class Word(Struct, frozen=True, kw_only=True):
     """A text without blanks."""
 
     words: str = "a word"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Words:
+class Words(Struct, frozen=True, kw_only=True):
     """A list of texts; one alone counts as a list of one."""
 
     words: str = "a list"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Number:
+class Number(Struct, frozen=True, kw_only=True):
     """A number between two bounds, both included unless the lower is *above*."""
 
     low: float | None = None
@@ -45,8 +42,7 @@ class Number:
         return f"a number {'above' if self.above else 'from'} {self.low:g} to {self.high:g}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Count:
+class Count(Struct, frozen=True, kw_only=True):
     """A whole number."""
 
     low: int = 0
@@ -57,23 +53,20 @@ class Count:
         return f"a whole number, {self.low} or more"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Duration:
+class Duration(Struct, frozen=True, kw_only=True):
     """A time, read as seconds; a bare number counts *bare* where the notation allows one."""
 
     bare: Literal["", "seconds"] = ""
     words: str = "a duration: 30s, 5m, 1h, 2d"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flag:
+class Flag(Struct, frozen=True, kw_only=True):
     """True or false."""
 
     words: str = "true or false"
 
 
-@dataclass(frozen=True)
-class OneOf:
+class OneOf(Struct, frozen=True):
     """One of some words; where these are *open*, another is only doubtful."""
 
     choices: tuple[str, ...]
@@ -85,22 +78,19 @@ class OneOf:
         return " | ".join(self.choices) + (" | …" if self.open else "")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rate:
+class Rate(Struct, frozen=True, kw_only=True):
     """So many per time."""
 
     words: str = "a rate: 60/min; per sec, min, hour or day"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Join:
+class Join(Struct, frozen=True, kw_only=True):
     """How many of the arrows into a node must have come."""
 
     words: str = "all | any | all-done | none-failed | N-of-M"
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """What follows when something goes wrong: one of some words, or another node."""
 
     choices: tuple[str, ...]
@@ -112,29 +102,25 @@ class Policy:
         return " | ".join((*self.choices, "fallback NAME"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Values:
+class Values(Struct, frozen=True, kw_only=True):
     """A block of names and values of any form."""
 
     words: str = "a block: { name: value }"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SchemaFields:
+class SchemaFields(Struct, frozen=True, kw_only=True):
     """A block of names and types."""
 
     words: str = "a block: { name: type }; string, number, integer, boolean, object, a | b, array of TYPE, a schema"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Own:
+class Own(Struct, frozen=True, kw_only=True):
     """Read in its own way; the reader of its block knows it."""
 
     words: str
 
 
-@dataclass(frozen=True)
-class Inner:
+class Inner(Struct, frozen=True):
     """A block within; a text alone counts as its field *short*."""
 
     block: "Block"
@@ -146,8 +132,7 @@ class Inner:
         return f"a block: {{ {'  '.join(field.name + ': …' for field in self.block.fields)} }}"
 
 
-@dataclass(frozen=True)
-class Many:
+class Many(Struct, frozen=True):
     """A block that holds nothing but entries."""
 
     entries: "Entries"
@@ -179,8 +164,7 @@ Kind = (
 """What a field may hold."""
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """A field of a block.
 
     Attributes:
@@ -207,8 +191,7 @@ class Field:
         return self.attribute or self.name.replace("-", "_")
 
 
-@dataclass(frozen=True)
-class Entries:
+class Entries(Struct, frozen=True):
     """Blocks with names of their own within a block.
 
     Attributes:
@@ -231,8 +214,7 @@ class Entries:
         return f"{head}{' LABEL' if self.labelled else ''} {{ … }}"
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Struct, frozen=True, dict=True):
     """A block: its keyword, what it is for, what it may say.
 
     Attributes:
@@ -261,8 +243,7 @@ class Block:
         return {field.name: field for field in self.fields}
 
 
-@dataclass(frozen=True)
-class Attribute:
+class Attribute(Struct, frozen=True):
     """An attribute of an arrow: `max 3`."""
 
     name: str
