@@ -16,8 +16,11 @@ import typer.main
 from coterie.cli import (
     argv,
     checking,
+    comparing,
     configuring,
     control,
+    doctoring,
+    drawing,
     editing,
     forking,
     formatting,
@@ -40,12 +43,13 @@ COMMANDS: tuple[Command, ...] = (
     looking.runs,
     looking.inspect,
     starting.init,
+    doctoring.doctor,
 )
 GROUPS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
     (
         "topology",
         "Read a team's file; nothing is run.",
-        (topology.validate, topology.show, checking.check, formatting.fmt, editing.lsp),
+        (topology.validate, topology.show, checking.check, formatting.fmt, comparing.diff, drawing.graph, editing.lsp),
     ),
     ("control", "Speak to a run from another terminal.", (control.respond, control.interrupt)),
     (

@@ -1,6 +1,7 @@
 """The teams that answer at the nodes of a plan, as topologies: for whoever shows or draws them."""
 
 from pathlib import PurePath
+from typing import Any
 
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.topology.model import Action, Agent, AnyNode, Flow, Gate, Human, Output, Topology
@@ -37,7 +38,7 @@ def _brief(agent: AgentPlan) -> str:
 
 
 def _node(agent: AgentPlan) -> AnyNode:
-    about = {
+    about: dict[str, Any] = {
         "name": agent.name,
         "description": agent.description,
         "phase": agent.phase,

@@ -1,0 +1,92 @@
+"""Texts on what changed between two teams."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import unified_diff
+from itertools import groupby
+from typing import Any, assert_never
+
+from coterie.cli.text.words import as_json
+from coterie.topology.diff import Change, Kind
+
+_LONG = 60
+_SHOWN = 40  # lines of a text that changed
+
+
+def changes(found: Sequence[Change]) -> str:
+    """Each thing that changed once: `+` it came, `-` it went, `~` it is another; below, what of it."""
+    lines = [line for what, each in groupby(found, key=lambda change: change.what) for line in _thing(what, list(each))]
+    return "\n".join(lines) if lines else "the same"
+
+
+def _thing(what: str, found: Sequence[Change]) -> Iterator[str]:
+    whole = [change for change in found if not change.field]
+    parts = [change for change in found if change.field]
+    for change in whole:
+        yield from _whole(change)
+    if parts:
+        yield f"~ {what}"
+        for change in parts:
+            yield from _part(change)
+
+
+def _whole(change: Change) -> Iterator[str]:
+    match change.kind:
+        case Kind.ADDED:
+            yield f"+ {change.what}{_about(change.new)}"
+        case Kind.REMOVED:
+            yield f"- {change.what}{_about(change.old)}"
+        case Kind.RENAMED:
+            yield f"~ {change.what} is now called {change.new}"
+        case Kind.REORDERED:
+            yield f"~ {change.what}, in another order"
+            yield f"    - {_listed(change.old)}"
+            yield f"    + {_listed(change.new)}"
+        case Kind.CHANGED:
+            yield f"~ {change.what}"
+            yield from _values(change, "")
+        case _:
+            assert_never(change.kind)
+
+
+def _part(change: Change) -> Iterator[str]:
+    match change.kind:
+        case Kind.ADDED:
+            yield f"    + {change.field}: {_short(change.new)}"
+        case Kind.REMOVED:
+            yield f"    - {change.field}: {_short(change.old)}"
+        case _:
+            yield from _values(change, f"{change.field}: ")
+
+
+def _values(change: Change, name: str) -> Iterator[str]:
+    """Both values beside each other, or line by line where they are long texts."""
+    old, new = change.old, change.new
+    if isinstance(old, str) and isinstance(new, str) and (max(len(old), len(new)) > _LONG or "\n" in old + new):
+        yield f"    {name}".rstrip()
+        lines = list(unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=1))[2:]
+        yield from (f"      {line}" for line in lines[:_SHOWN])
+        if len(lines) > _SHOWN:
+            yield f"      … {len(lines) - _SHOWN} more lines"
+    else:
+        yield f"    {name}{_short(old)} → {_short(new)}"
+
+
+def _about(value: Any) -> str:
+    """What a thing that came or went says, in short; its name stands before it."""
+    if not isinstance(value, dict):
+        return f": {_short(value)}" if value is not None else ""
+    said = [
+        f"{key}: {_short(inner)}" for key, inner in value.items() if key not in ("name", "source", "targets", "kind")
+    ]
+    text = "  ".join(said)
+    return f"  ({text if len(text) <= 2 * _LONG else text[: 2 * _LONG - 1] + '…'})" if said else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else as_json(value)
+    line = " ".join(text.split()) or '""'
+    return line if len(line) <= _LONG else line[: _LONG - 1] + "…"

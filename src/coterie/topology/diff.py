@@ -1,0 +1,338 @@
+"""What changed between two teams, by meaning: who came, who went, who is called otherwise, and what is said otherwise.
+
+Where something stands does not count, nor in which order it is declared. The order of arrows counts where it decides
+something: which of a node's arrows comes first, in which order marks are listed, who starts first. It walks the values
+of the model, so what the model learns to say is compared without a word here.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from enum import Enum
+from typing import Any
+
+from coterie.topology.conditions import Condition
+from coterie.topology.graph import FlowGraph
+from coterie.topology.loops import bounded
+from coterie.topology.model import AgentGroup, ArrowGroup, Flow, Topology
+
+
+class Kind(Enum):
+    """What happened to a thing."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+    RENAMED = "renamed"
+    REORDERED = "reordered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference.
+
+    Attributes:
+        what: The thing, by its name in the new team if it has one there: `agent writer`, `arrow a -> b`, `role critic`.
+        field: What of it, `retry.max`; empty for the thing itself.
+        old: As plain data; None where there was nothing.
+        new: Likewise.
+    """
+
+    kind: Kind
+    what: str
+    field: str = ""
+    old: Any = None
+    new: Any = None
+
+
+def diff(old: Topology, new: Topology) -> tuple[Change, ...]:
+    """All that is different in *new*: renames first, then part by part as the model has them, the order last."""
+    names = _renames(old, new)
+    called = [
+        Change(kind=Kind.RENAMED, what=_title(node), old=node.name, new=names[node.name])
+        for node in old.nodes
+        if node.name in names
+    ]
+    old = _renamed(old, names)
+    return (*called, *_team(old, new), *_order(old.flow or Flow(), new.flow or Flow()))
+
+
+_SETS = frozenset(
+    {"patterns", "tools", "disallowed_tools", "values", "handles", "members", "writes", "targets", "skills"}
+)
+"""Sequences whose order says nothing."""
+
+_REFERENCES = frozenset(
+    {"source", "targets", "per", "mentions", "agent", "after", "before", "reads", "members", "handles", "entry", "exit"}
+)
+"""Fields that name nodes; those that hold a policy do so behind the word `fallback`."""
+
+_NOTHING: tuple[Any, ...] = (None, "", (), {}, [])
+
+
+def _team(old: Topology, new: Topology) -> Iterator[Change]:
+    for each in fields(Topology):
+        before, after = getattr(old, each.name), getattr(new, each.name)
+        if not each.compare or each.name == "file" or before == after:
+            continue
+        word = each.name.replace("_", "-")
+        if each.name == "flow":
+            yield from _arrows(before or Flow(), after or Flow())
+        elif each.name == "roles":
+            yield from _mapping("role", before, after)
+        elif _is_keyed(before) and _is_keyed(after):
+            yield from _things(before, after)
+        elif each.name in ("name", "patterns", "fragment"):
+            yield from _compare("topology", word, before, after)
+        elif isinstance(before, Mapping) or is_dataclass(before) or is_dataclass(after):
+            yield from _compare(word, "", before, after)
+        else:
+            yield from _compare("topology", word, before, after)
+
+
+def _things(old: Sequence[Any], new: Sequence[Any]) -> Iterator[Change]:
+    """Values with names: each is compared with the one of its name."""
+    before, after = _by_key(old), _by_key(new)
+    for key in dict.fromkeys((*before, *after)):
+        if key not in after:
+            yield Change(kind=Kind.REMOVED, what=_title(before[key]), old=_plain(before[key]))
+        elif key not in before:
+            yield Change(kind=Kind.ADDED, what=_title(after[key]), new=_plain(after[key]))
+        else:
+            if type(before[key]) is not type(after[key]):
+                kinds = _word(before[key]), _word(after[key])
+                yield Change(kind=Kind.CHANGED, what=_title(after[key]), field="kind", old=kinds[0], new=kinds[1])
+            yield from _fields(_title(after[key]), "", before[key], after[key])
+
+
+def _mapping(word: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    for key in dict.fromkeys((*old, *new)):
+        yield from _compare(f"{word} {key}", "", old.get(key), new.get(key))
+
+
+def _compare(what: str, path: str, old: Any, new: Any) -> Iterator[Change]:
+    """What is different between two values, as deep as both have the same shape."""
+    if old == new:
+        return
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys((*old, *new)):
+            yield from _compare(what, _join(path, str(key)), old.get(key), new.get(key))
+    elif is_dataclass(old) and type(old) is type(new) and not isinstance(old, Condition):
+        yield from _fields(what, path, old, new)
+    elif _is_keyed(old) and _is_keyed(new):
+        before, after = _by_key(old), _by_key(new)
+        for key in dict.fromkeys((*before, *after)):
+            yield from _compare(what, _join(path, key), before.get(key), after.get(key))
+    elif not (path.rpartition(".")[2].replace("-", "_") in _SETS and _same_set(old, new)):
+        kind = Kind.ADDED if old in _NOTHING else Kind.REMOVED if new in _NOTHING else Kind.CHANGED
+        yield Change(kind=kind, what=what, field=path, old=_plain(old), new=_plain(new))
+
+
+def _fields(what: str, path: str, old: Any, new: Any) -> Iterator[Change]:
+    """What is different between the fields of two values; they need not be of one kind."""
+    names = [each.name for value in (old, new) for each in fields(value) if each.compare and each.name != "name"]
+    for name in dict.fromkeys(names):
+        yield from _compare(
+            what, _join(path, name.replace("_", "-")), getattr(old, name, None), getattr(new, name, None)
+        )
+
+
+# ---- the flow
+
+
+def _arrows(old: Flow, new: Flow) -> Iterator[Change]:
+    pairs, gone, come = _matched(old.groups, new.groups)
+    for before, after in pairs:
+        for change in _fields(f"arrow {after}", "", before, after):
+            if change.field not in ("source", "implied-max"):
+                yield change
+    for group in gone:
+        yield Change(kind=Kind.REMOVED, what=f"arrow {group}", old=_plain(group))
+    for group in come:
+        yield Change(kind=Kind.ADDED, what=f"arrow {group}", new=_plain(group))
+
+
+def _matched(
+    old: Sequence[ArrowGroup], new: Sequence[ArrowGroup]
+) -> tuple[list[tuple[ArrowGroup, ArrowGroup]], list[ArrowGroup], list[ArrowGroup]]:
+    """Which arrow is which: the equal ones first, then those that differ in ever more; and those left over."""
+    pairs: list[tuple[ArrowGroup, ArrowGroup]] = []
+    gone, come = list(old), list(new)
+    for key in _ALIKE:
+        waiting: dict[Hashable, list[ArrowGroup]] = {}
+        for group in come:
+            waiting.setdefault(key(group), []).append(group)
+        left: list[ArrowGroup] = []
+        for group in gone:
+            if found := waiting.get(key(group)):
+                pairs.append((group, found.pop(0)))
+            else:
+                left.append(group)
+        gone = left
+        taken = {id(after) for _, after in pairs}
+        come = [group for group in come if id(group) not in taken]
+    return pairs, gone, come
+
+
+def _attributes(group: ArrowGroup) -> Hashable:
+    return str(group.when), group.max, group.per, group.on_max, str(_plain(group.kept))
+
+
+_ALIKE: tuple[Callable[[ArrowGroup], Hashable], ...] = (
+    lambda group: (group.source, frozenset(group.targets), _attributes(group)),
+    lambda group: (group.source, frozenset(group.targets), str(group.when)),
+    lambda group: (group.source, frozenset(group.targets)),
+    lambda group: (group.source, _attributes(group)) if group.when is not None or group.max is not None else id(group),
+)
+
+
+def _order(old: Flow, new: Flow) -> Iterator[Change]:
+    """Where the order of what both flows say is another, and means something."""
+    pairs, _, _ = _matched(old.groups, new.groups)
+    was = {id(after): before for before, after in pairs}
+    after = [group for group in new.groups if id(group) in was]
+    places = {id(group): number for number, group in enumerate(old.groups)}
+    before = sorted(after, key=lambda group: places[id(was[id(group)])])
+    yield from _by_end("arrows from", before, after, lambda group: [group.source])
+    yield from _by_end("arrows into", before, after, lambda group: list(group.targets))
+    common = set(old.mentions) & set(new.mentions)
+    if [name for name in old.mentions if name in common] != [name for name in new.mentions if name in common]:
+        ranks = [[name for name in _starts(flow) if name in common] for flow in (old, new)]
+        if ranks[0] != ranks[1]:
+            yield Change(kind=Kind.REORDERED, what="who starts first", old=ranks[0], new=ranks[1])
+
+
+def _by_end(
+    what: str, old: Sequence[ArrowGroup], new: Sequence[ArrowGroup], ends: Callable[[ArrowGroup], list[str]]
+) -> Iterator[Change]:
+    for name in dict.fromkeys(end for group in new for end in ends(group)):
+        before, after = ([group for group in flow if name in ends(group)] for flow in (old, new))
+        if [id(group) for group in before] != [id(group) for group in after]:
+            said = [list(map(str, before)), list(map(str, after))]
+            if said[0] == said[1]:
+                said = [[f"{group} [when {group.when}]" for group in flow] for flow in (before, after)]
+            yield Change(kind=Kind.REORDERED, what=f"{what} {name}", old=said[0], new=said[1])
+
+
+def _starts(flow: Flow) -> list[str]:
+    flow = bounded(flow)
+    rank = FlowGraph(flow.mentions, flow.groups).rank
+    return sorted(rank, key=rank.__getitem__)
+
+
+# ---- names
+
+
+def _renames(old: Topology, new: Topology) -> dict[str, str]:
+    """Nodes of *old* that only have another name in *new*: what they say and the arrows around them are the same."""
+    before, after = ({node.name: node for node in team.nodes} for team in (old, new))
+    unknown = before.keys() ^ after.keys()
+    found: dict[str, str] = {}
+    for name in (name for name in before if name not in after):
+        for other in after:
+            if other in before or other in found.values():
+                continue
+            same = _with_names(replace(before[name], name=other), {name: other}) == after[other]
+            if same and _around(old, name, unknown) == _around(new, other, unknown):
+                found[name] = other
+                break
+    return found
+
+
+def _around(team: Topology, name: str, unknown: Iterable[str]) -> Counter[str]:
+    """The arrows that touch *name*, with a sign for it and one for every other name that is not in both teams."""
+    signs = dict.fromkeys(unknown, "?") | {name: "!"}
+    groups = team.flow.groups if team.flow is not None else ()
+    touching = (group for group in groups if name in (group.source, *group.targets))
+    return Counter(str(_plain(_with_names(group, signs))) for group in touching)
+
+
+def _renamed(team: Topology, names: Mapping[str, str]) -> Topology:
+    if not names:
+        return team
+    nodes = tuple(replace(node, name=names.get(node.name, node.name)) for node in team.nodes)
+    renamed: Topology = _with_names(replace(team, nodes=nodes), names)
+    return renamed
+
+
+def _with_names(value: Any, names: Mapping[str, str], field: str = "") -> Any:
+    """*value* with nodes called by their new *names*, wherever a field refers to them."""
+    if isinstance(value, str):
+        if field in _REFERENCES:
+            return names.get(value, value)
+        word, _, name = value.partition(" ")
+        return f"fallback {names[name]}" if word == "fallback" and name in names else value
+    if isinstance(value, tuple):
+        return tuple(_with_names(each, names, field) for each in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {
+            each.name: _with_names(getattr(value, each.name), names, each.name)
+            for each in fields(value)
+            if each.compare and each.init
+        }
+        return replace(value, **changed)
+    return value
+
+
+# ---- values
+
+
+def _is_keyed(value: Any) -> bool:
+    """Whether *value* is a sequence of values that have names, or none."""
+    return isinstance(value, tuple) and all(is_dataclass(each) and hasattr(each, "name") for each in value)
+
+
+def _by_key(things: Iterable[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for thing in things:
+        key = name = f"{thing.kind} {thing.name}" if type(thing).__name__ == "Kept" else str(thing.name)
+        number = 1
+        while key in found:
+            number += 1
+            key = f"{name}#{number}"
+        found[key] = thing
+    return found
+
+
+def _title(thing: Any) -> str:
+    word = _word(thing)
+    return f"{word} {thing.name}".strip() if word != thing.name else word
+
+
+def _word(thing: Any) -> str:
+    """What a thing is called in a file: `agent`, `mcp-server`."""
+    if isinstance(thing, AgentGroup):
+        return "group"
+    if type(thing).__name__ == "Kept":
+        return str(thing.kind)
+    name = type(thing).__name__
+    return "".join(f"-{c.lower()}" if c.isupper() and at else c.lower() for at, c in enumerate(name))
+
+
+def _same_set(old: Any, new: Any) -> bool:
+    return isinstance(old, tuple) and isinstance(new, tuple) and Counter(old) == Counter(new)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _plain(value: Any) -> Any:
+    """*value* as plain data, without what has its default."""
+    if isinstance(value, Condition):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {
+            each.name: _plain(inner)
+            for each in fields(value)
+            if each.compare and (inner := getattr(value, each.name)) not in _NOTHING and inner != _default(each)
+        }
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, tuple | list) else value
+
+
+def _default(field: Any) -> Any:
+    return None if field.default is MISSING else field.default

@@ -1,0 +1,195 @@
+"""What changed between two teams, by meaning."""
+
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie.formats import read_text
+from coterie.topology.diff import Change, Kind, diff
+from coterie.topology.model import Agent, ArrowGroup, Flow, Topology
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "tests" / "data" / "at" / "valid").glob("*.at"))
+BASE = """\
+topology t : [pipeline, fan-out] {
+  meta { version: "1" }
+  roles { critic: "You doubt" }
+  agent a { model: opus  tools: [Read, Grep]  outputs { verdict: yes | no } }
+  agent b { model: sonnet  retry: 1  reads: [a, c] }
+  human c { description: "Look" }
+  gates { gate g { after: a  before: b  run: "true" } }
+  settings { allow: ["Read"] }
+  flow {
+    a -> [b, c]
+    b -> a  [when a.verdict == no, max 3]
+    b -> c  [when a.verdict == yes]
+  }
+}
+"""
+
+
+def team(text: str = BASE, *changes: tuple[str, str]) -> Topology:
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    topology = read_text(text).topology
+    assert topology is not None
+    return topology
+
+
+def changed(*changes: tuple[str, str]) -> list[tuple[Any, ...]]:
+    return [said(change) for change in diff(team(), team(BASE, *changes))]
+
+
+def said(change: Change) -> tuple[Any, ...]:
+    return change.kind.value, change.what, change.field, change.old, change.new
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("model: opus", "model: haiku", ("changed", "agent a", "model", "opus", "haiku")),
+        ("retry: 1  ", "", ("removed", "agent b", "retry", 1, None)),
+        ("model: opus", "model: opus  description: X", ("added", "agent a", "description", "", "X")),
+        ("yes | no", "yes", ("changed", "agent a", "outputs.verdict.values", ["yes", "no"], ["yes"])),
+        ("[a, c]", "[c, a]", ("changed", "agent b", "reads", ["a", "c"], ["c", "a"])),
+        ('description: "Look"', "", ("removed", "human c", "description", "Look", "")),
+        ("human c {", "agent c {", ("changed", "agent c", "kind", "human", "agent")),
+        ('"You doubt"', '"You trust"', ("changed", "role critic", "", "You doubt", "You trust")),
+        ('version: "1"', 'version: "2"', ("changed", "meta", "version", "1", "2")),
+        (", fan-out", "", ("changed", "topology", "patterns", ["pipeline", "fan-out"], ["pipeline"])),
+        ("topology t", "topology u", ("changed", "topology", "name", "t", "u")),
+        ("max 3", "max 4", ("changed", "arrow b -> a", "max", 3, 4)),
+        ("max 3", "max 3, per c", ("changed", "arrow b -> a", "per", "run", "c")),
+        ("a.verdict == yes", "b.n > 3", ("changed", "arrow b -> c", "when", 'a.verdict == "yes"', "b.n > 3")),
+        ("before: b  ", "before: c  ", ("changed", "gate g", "before", "b", "c")),
+    ],
+)  # fmt: skip
+def test_a_field_that_changed_is_named(old: str, new: str, found: tuple[Any, ...]) -> None:
+    """With the thing it belongs to and both values."""
+    assert found in changed((old, new))
+
+
+def test_what_comes_and_goes_is_told_whole() -> None:
+    """An agent, an arrow, a block."""
+    found = changed(
+        ('  human c { description: "Look" }\n', "  agent d { model: m }\n"), ("b -> c  [when", "b -> d  [when")
+    )
+
+    assert found == [
+        ("removed", "human c", "", {"name": "c", "description": "Look"}, None),
+        ("added", "agent d", "", None, {"name": "d", "model": "m"}),
+        (
+            "changed",
+            "arrow b -> d",
+            "targets",
+            ["c"],
+            ["d"],
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[Read, Grep]", "[Grep, Read]"),
+        ("yes | no", "no | yes"),
+        ("[pipeline, fan-out]", "[fan-out, pipeline]"),
+        ("a -> [b, c]", "a -> [c, b]"),
+        ("  meta {", "# said\n\n  meta   {"),
+    ],
+)
+def test_what_means_nothing_is_no_change(old: str, new: str) -> None:
+    """The order of tools, tags and members; layout and comments."""
+    assert [each for each in changed((old, new)) if each[0] != "reordered"] == []
+
+
+def test_the_order_of_arrows_is_told_where_it_decides() -> None:
+    """Which of a node's arrows comes first: when all are spent, that one is taken."""
+    first, second = BASE.splitlines()[10:12]
+    swapped = team(BASE, (f"{first}\n{second}\n", f"{second}\n{first}\n"))
+
+    assert [said(each) for each in diff(team(), swapped)] == [
+        ("reordered", "arrows from b", "", ["b -> a", "b -> c"], ["b -> c", "b -> a"]),
+    ]
+
+
+def test_who_starts_first_is_told() -> None:
+    """Of two that may start at once, the first mentioned does."""
+    one, other = "flow { a -> c b -> c }", "flow { b -> c a -> c }"
+    head = "topology t : [pipeline] { agent a { model: m } agent b { model: m } agent c { model: m } "
+
+    assert [(each.what, each.old, each.new) for each in diff(team(f"{head}{one} }}"), team(f"{head}{other} }}"))] == [
+        ("arrows into c", ["a -> c", "b -> c"], ["b -> c", "a -> c"]),
+        ("who starts first", ["a", "b", "c"], ["b", "a", "c"]),
+    ]
+
+
+def test_a_new_name_is_one_change() -> None:
+    """Arrows, conditions, gates and whoever reads it follow."""
+    renamed = re.sub(r"\ba\b(?!nd| [a-z])", "first", BASE.replace("agent a {", "agent first {"))
+
+    assert [said(each) for each in diff(team(), team(renamed))] == [("renamed", "agent a", "", "a", "first")]
+
+
+def test_somebody_new_is_not_taken_for_somebody_else() -> None:
+    """Who says the same at another place is another."""
+    one, other = "agent a { model: m } agent x { model: m }", "agent y { model: m } agent a { model: m }"
+    found = diff(
+        team(f"topology t : [pipeline] {{ {one} flow {{ a -> x }} }}"),
+        team(f"topology t : [pipeline] {{ {other} flow {{ y -> a }} }}"),
+    )
+
+    assert {(each.kind, each.what) for each in found} == {
+        (Kind.REMOVED, "agent x"),
+        (Kind.ADDED, "agent y"),
+        (Kind.REMOVED, "arrow a -> x"),
+        (Kind.ADDED, "arrow y -> a"),
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_field_of_the_model_is_compared(path: Path) -> None:
+    """A team is the same as itself, in any order of declarations, and everything in it is told when it goes."""
+    topology = team(path.read_text())
+    shuffled = replace(
+        topology, nodes=topology.nodes[::-1], roles=dict(reversed(topology.roles.items())), kept=topology.kept[::-1]
+    )
+
+    assert diff(topology, topology) == diff(topology, shuffled) == ()
+    gone = diff(topology, Topology(name=topology.name))
+    assert {change.kind for change in gone} <= {Kind.REMOVED}
+    assert len(gone) >= len(topology.nodes) + len(topology.kept)
+
+
+@given(st.randoms(use_true_random=False))
+def test_what_changed_is_found_both_ways(chosen: random.Random) -> None:
+    """Nothing is told of equal teams, something of others, and what one way comes, the other way goes."""
+    one, other = _team(chosen), _team(chosen)
+    there, back = diff(one, other), diff(other, one)
+
+    assert bool(there) == (_meaning(one) != _meaning(other)) or {each.kind for each in there} == {Kind.REORDERED}
+    assert sum(each.kind is Kind.ADDED for each in there) == sum(each.kind is Kind.REMOVED for each in back)
+    assert diff(one, one) == ()
+
+
+def _team(chosen: random.Random) -> Topology:
+    names = chosen.sample("abcd", chosen.randint(1, 4))
+    groups = tuple(
+        ArrowGroup(source=chosen.choice(names), targets=(chosen.choice(names),), max=chosen.choice([None, 2]))
+        for _ in range(chosen.randint(0, 3))
+    )
+    mentions = tuple(dict.fromkeys(name for group in groups for name in (group.source, *group.targets)))
+    nodes = tuple(Agent(name=name, model=chosen.choice(["m", "n"])) for name in names)
+    return Topology(name="t", nodes=nodes, flow=Flow(groups=groups, mentions=mentions))
+
+
+def _meaning(topology: Topology) -> Any:
+    assert topology.flow is not None
+    return {node.name: node for node in topology.nodes}, sorted(map(repr, topology.flow.groups))
