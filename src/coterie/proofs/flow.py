@@ -42,7 +42,7 @@ class Ending(Struct, frozen=True):
 
     Attributes:
         most: The most of each measure it can take.
-        fewest: The fewest turns.
+        fewest: The fewest turns when nothing fails; infinite: it takes a failure.
         longest: Plays a run of the most turns.
         shortest: Plays a run of the fewest.
     """
@@ -238,7 +238,7 @@ class FlowProof:
                 lower += said.ending.fewest
             elif at is not None and step.how == "failure":
                 upper = plus(upper, self._fatal(at))
-                lower += min(sum(e.fewest for e in way) for way in at.fatal())
+                lower = float("inf")  # nobody asks for the fewest turns in which something fails
             known = self._weights[id(step)] = upper, lower
         return known
 
@@ -335,15 +335,13 @@ class FlowProof:
             ends = _ends_with(result)
             upper, longest = self.longest(ends)
             lower, shortest = self.shortest(ends)
-            if lower == float("inf"):  # it takes a failure
-                lower, shortest = self.shortest(ends, lambda step: True)
             if upper is not NEVER:
                 yield result, Ending(upper, lower, longest, shortest)
 
     def failing(self) -> Ending | None:
         """How a child run can fail, at its longest; None if it cannot."""
         upper, longest = self.longest(lambda step: step.over == "failed", halts=True)
-        return None if upper is NEVER else Ending(upper, 1.0, longest, longest)
+        return None if upper is NEVER else Ending(upper, float("inf"), longest, longest)
 
     def _way(self, at: int, rest: list[float], admit: Admit, ends: Admit) -> Callable[[], list[Step]]:
         def to_come(edge: Edge) -> float | None:
