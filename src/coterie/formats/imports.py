@@ -5,7 +5,7 @@ names it; each file is read once, however often and with whichever values it is 
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Protocol
@@ -14,9 +14,8 @@ from coterie.diagnostics import Diagnostic, Span, error, of_part
 from coterie.formats.at.directives import ImportStatement
 from coterie.formats.at.fields import Report
 from coterie.formats.files import Library, Unreadable, find
-from coterie.topology.checks.composition import outputs_of
-from coterie.topology.checks.facts import listing
-from coterie.topology.composition import MAX_DEPTH, Import, missing
+from coterie.topology.checks.composition import outputs_of, unusable
+from coterie.topology.composition import MAX_DEPTH, Import
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Agent, Topology
 
@@ -98,7 +97,7 @@ class Importer:
         read = self._read(text, source, path.parent, statement.given, (*chain, path))
         wrong = [_told(each, name, source, span) for each in read.diagnostics if each.is_error]
         if read.topology is not None and not wrong:
-            wrong = list(_unusable(read.topology, name, span))
+            wrong = [each for each in (unusable(read.topology, name, span),) if each is not None]
         return wrong, read.topology if not wrong else None
 
     def _admit(self, path: Path, chain: Chain) -> None:
@@ -125,12 +124,3 @@ def _told(found: Diagnostic, name: str, source: str, span: Span) -> Diagnostic:
     if found.code in _OF_CHAINS:
         return error(found.code, found.message, span, found.hint)
     return of_part(found, name if found.file == source else found.file, span)
-
-
-def _unusable(topology: Topology, name: str, span: Span) -> Iterator[Diagnostic]:
-    if topology.fragment:
-        message = f"{name!r} holds a fragment, and only a topology can be imported"
-        yield error("no-topology", message, span, f'include "{name}" makes its declarations those of this file')
-    elif names := list(missing(topology.params)):
-        values = ", ".join(f"{each}: …" for each in names)
-        yield error("missing-param", f"{name!r} wants a value for {listing(names)}", span, f"add with {{ {values} }}")

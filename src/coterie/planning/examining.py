@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _FOR_ANY_USE = {
     "cannot-run-group": Severity.WARNING,
     "fragment": Severity.NOTE,
-    "missing-param": Severity.NOTE,
     "no-flow": Severity.WARNING,
+    "param-not-set": Severity.NOTE,
     "registry-import": Severity.WARNING,
 }
 

@@ -13,6 +13,7 @@ from coterie.planning.files import find
 from coterie.planning.notes import sentences
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.topology.checks import check
+from coterie.topology.checks.composition import unusable
 from coterie.topology.checks.facts import listing, title
 from coterie.topology.composition import MAX_DEPTH, Import, file_of, missing
 from coterie.topology.graph import FlowGraph
@@ -45,7 +46,10 @@ def plan(
     found: list[Diagnostic] = []
     if backend is not None and backend not in BACKENDS:
         found.append(error("unknown-backend", f"there is no backend {backend!r}", hint=backend_hint(backend)))
-    made = job.plan(topology, folder.resolve() if folder is not None else None, chain, found.append)
+    found += _not_by_itself(topology)
+    made = None
+    if not topology.fragment:
+        made = job.plan(topology, folder.resolve() if folder is not None else None, chain, found.append)
     found.sort(key=lambda diagnostic: diagnostic.span.offset if diagnostic.span is not None else -1)
     return None if any(diagnostic.is_error for diagnostic in found) else made, found
 
@@ -84,23 +88,11 @@ class _Job:
     def plan(self, topology: Topology, folder: Path | None, chain: tuple[Path, ...], report: Report) -> Plan | None:
         """The plan of *topology*; *chain* holds the files that led to it, its own last."""
         self.topologies += 1
-        if topology.fragment:
-            hint = "include it in a topology, and run that"
-            report(
-                error("fragment", f"{topology.name!r} is a fragment, which is not run by itself", topology.span, hint)
-            )
-            return None
         wrong = [diagnostic for diagnostic in check(topology) if diagnostic.is_error]
         for diagnostic in wrong:
             report(diagnostic)
         if wrong:
             return None
-        if names := list(missing(topology.params)):
-            given = ", ".join(f"{name}: …" for name in names)
-            hint = f"run it with --set {names[0]}=…" if len(chain) < 2 else f"import it with {{ {given} }}"
-            message = f"{topology.name!r} wants a value for {listing(names)}"
-            span = next(param.span for param in topology.params if param.value is None)
-            report(error("missing-param", message, span, hint))
         if topology.flow is None:
             report(error("no-flow", f"{topology.name!r} has no flow: there is nothing to run", topology.span))
         coordination = _coordination(topology, topology.flow or Flow())
@@ -175,6 +167,9 @@ class _Job:
                 for found in failure.diagnostics:
                     report(_of_child(found, file if found.file in ("", str(path)) else found.file, span))
                 return None
+        if wrong := unusable(topology, file, span):
+            report(wrong)
+            return None
         included = topology.included
         return self.plan(
             topology,
@@ -182,6 +177,19 @@ class _Job:
             chain,
             lambda found: report(_of_child(found, file_of(found.span, included, file), span)),
         )
+
+
+def _not_by_itself(topology: Topology) -> list[Diagnostic]:
+    """Why a valid topology is not one to run: it is a fragment, or waits for values."""
+    if topology.fragment:
+        hint = "include it in a topology, and run that"
+        return [error("fragment", f"{topology.name!r} is a fragment, which is not run by itself", topology.span, hint)]
+    names = list(missing(topology.params))
+    if not names:
+        return []
+    span = next(param.span for param in topology.params if param.value is None)
+    message = f"{topology.name!r} wants a value for {listing(names)}"
+    return [error("param-not-set", message, span, f"run it with --set {names[0]}=…")]
 
 
 def _of_child(found: Diagnostic, file: str, span: Span | None) -> Diagnostic:

@@ -1,9 +1,10 @@
-"""What a topology shows to those that import it: its interface holds, and its result has known outputs."""
+"""A topology as a node of another: that it can answer there, as its interface says, and what it gives back."""
 
 from collections.abc import Iterator
 
-from coterie.diagnostics import Diagnostic, error
+from coterie.diagnostics import Diagnostic, Span, error
 from coterie.topology.checks.facts import UNREADABLE, Facts, listing
+from coterie.topology.composition import missing
 from coterie.topology.model import Output, Topology
 
 
@@ -24,6 +25,19 @@ def interface_is_declared(facts: Facts) -> Iterator[Diagnostic]:
         elif what == "entry" and facts.topology.flow is not None and name not in facts.graph.entries:
             starts = listing(facts.graph.entries)
             yield error("not-an-entry", f"the flow does not start at {name!r}", span, f"it starts at {starts}")
+
+
+def unusable(topology: Topology, file: str, span: Span | None) -> Diagnostic | None:
+    """Why *topology*, of *file*, cannot answer at a node of another, where that names it at *span*; None if it can."""
+    if topology.fragment:
+        message = f"{file!r} holds a fragment, and only a topology can answer at a node"
+        return error("no-topology", message, span, f'include "{file}" makes its declarations those of this file')
+    names = list(missing(topology.params))
+    if not names:
+        return None
+    values = ", ".join(f"{name}: …" for name in names)
+    hint = f'import "{file}" as NAME with {{ {values} }}'
+    return error("missing-param", f"{file!r} wants a value for {listing(names)}", span, hint)
 
 
 def outputs_of(topology: Topology) -> tuple[Output, ...]:
