@@ -1,6 +1,8 @@
 """Read a file that describes a team, in whichever notation it is written, with the files that belong to it."""
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -82,6 +84,18 @@ def read_text(
     return _Reader(Library()).read(text, file, folder, params or {})
 
 
+@contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Let the garbage collector wait: what a reader makes stays, so looking for garbage meanwhile would find none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class _Reader:
     """Reads one text and all that belongs to it."""
 
@@ -89,6 +103,7 @@ class _Reader:
         self._library = library
         self._importer = Importer(library, self.read)
 
+    @_collecting_later()
     def read(
         self, text: str, file: str, folder: Path | None, given: Mapping[str, Scalar], chain: Chain | None = None
     ) -> Source:
