@@ -157,7 +157,7 @@ class Inbox:
     def __init__(self, folder: Path, shell: Shell, now: Callable[[], float]) -> None:
         self._folder, self._shell, self._now = folder, shell, now
         self._server: asyncio.Server | None = None
-        self._socket = _socket_path(folder)
+        self._socket = socket_path(folder)
         self._looking: asyncio.Task[None] | None = None
         self._taken: dict[str, asyncio.Task[Verdict]] = {}
         """The messages that were taken, by id: a sender who was slower than a look is still told."""
@@ -329,8 +329,8 @@ def _load(path: Path) -> Message | Verdict:
         return Verdict(status="refused", detail=f"the message cannot be read: {error}")
 
 
-def _socket_path(folder: Path) -> Path:
-    """A path for the doorbell in the per-user runtime directory, short enough to bind."""
+def socket_path(folder: Path) -> Path:
+    """A path for the doorbell of the run in *folder*, in the per-user runtime directory, short enough to bind."""
     name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16] + ".sock"
     for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):
         if not base or not Path(base).is_dir():

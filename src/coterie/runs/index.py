@@ -69,17 +69,32 @@ def find(run: str, state_dir: Path) -> Path:
     return Path(fitting[0].folder)
 
 
+def health() -> tuple[int, int, int]:
+    """How many runs the index names, how many of them are gone, and how many of its lines cannot be read."""
+    named, torn = 0, 0
+    for line in _lines():
+        try:
+            msgspec.json.decode(line, type=Entry)
+            named += 1
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            torn += 1
+    return named, named - sum(1 for _ in _indexed()), torn
+
+
 def _local(state_dir: Path) -> Iterator[Entry]:
     for folder in sorted((state_dir / "runs").glob("*/journal.jsonl")):
         yield Entry(run=folder.parent.name, folder=str(folder.parent), started=folder.parent.stat().st_ctime)
 
 
-def _indexed() -> Iterator[Entry]:
+def _lines() -> list[bytes]:
     try:
-        lines = path().read_bytes().splitlines()
+        return path().read_bytes().splitlines()
     except (OSError, RuntimeError):
-        return
-    for line in lines:
+        return []
+
+
+def _indexed() -> Iterator[Entry]:
+    for line in _lines():
         try:
             entry = msgspec.json.decode(line, type=Entry)
         except (msgspec.DecodeError, UnicodeDecodeError):

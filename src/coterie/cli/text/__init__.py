@@ -1,5 +1,6 @@
 """Every text that a command prints for people: values in, text out. Nothing is printed here."""
 
+from coterie.cli.text.checkups import findings
 from coterie.cli.text.endings import next_steps, outcome, outcome_data, replayed, result, usage
 from coterie.cli.text.looks import question, runs, timeline, turn, usage_table, why
 from coterie.cli.text.progress import Progress, tree
@@ -12,6 +13,7 @@ __all__ = [
     "Progress",
     "broken",
     "difference",
+    "findings",
     "laid_out",
     "next_steps",
     "outcome",

@@ -1,0 +1,286 @@
+"""What `coterie doctor` looks at: the machine, what is installed, the state directory, the runs, the files of a folder.
+
+Each check is a generator of findings over an `Examinee`, listed in `CHECKS`. Nothing is changed but for a folder for
+trials in the state directory (or beside it), which is gone afterwards. Values of secrets are never told.
+"""
+
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from coterie.diagnostics import Severity
+from coterie.errors import CoterieError
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.lock import RunLock
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.planning.providers import APIS
+from coterie.runs import index
+from coterie.runs.fork import PARTS
+from coterie.runs.inbox import SOCKET_PATH_MOST, socket_path
+from coterie.runs.launch import first_record
+from coterie.runs.listing import ENDS, standing
+from coterie.views.words import plural
+
+OLDEST_PYTHON = (3, 11)
+EXTRAS = {
+    "models": ("pydantic-ai-slim", "models think (`backend: model`)"),
+    "lsp": ("pygls", "editors show what is wrong with a file (`coterie topology lsp`)"),
+}
+"""What can be installed beside coterie: the library to look for, and what it is for."""
+SLOW_SYNC = 0.02
+"""Seconds; a disk that takes longer to make a write safe holds every turn up."""
+SYNCS = 7
+SHOWN = 10
+"""Runs and files that are named one by one; of more the number is told."""
+
+
+class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a check found.
+
+    Attributes:
+        status: `ok`; `note`, worth knowing; `warn`, something will not work well; `fail`, something does not work.
+        next: What to do.
+    """
+
+    check: str
+    status: str
+    found: str
+    next: str = ""
+
+
+@dataclass(frozen=True)
+class Examinee:
+    """Where doctor was called."""
+
+    folder: Path
+    state_dir: Path
+
+    @property
+    def where(self) -> Path:
+        """The state directory, or the nearest path above it that is there."""
+        path = self.state_dir.absolute()
+        while not path.exists():
+            path = path.parent
+        return path
+
+
+Check = Callable[[Examinee], Iterator[Finding]]
+
+
+def examine(examinee: Examinee) -> list[Finding]:
+    """All findings, in the order of the checks."""
+    return [finding for check in CHECKS for finding in check(examinee)]
+
+
+# -- the machine ------------------------------------------------------------------------------------------------------
+
+
+def python(examinee: Examinee) -> Iterator[Finding]:
+    """Whether Python is new enough."""
+    found = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
+    if sys.version_info >= OLDEST_PYTHON:
+        yield Finding(check="python", status="ok", found=found)
+    else:
+        wanted = ".".join(map(str, OLDEST_PYTHON))
+        yield Finding(check="python", status="fail", found=found, next=f"install Python {wanted} or newer")
+
+
+def installed(examinee: Examinee) -> Iterator[Finding]:
+    """Which coterie this is, and which extras are there."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from coterie import __version__
+
+    yield Finding(check="coterie", status="ok", found=__version__)
+    for extra, (library, purpose) in EXTRAS.items():
+        try:
+            yield Finding(check=f"extra {extra}", status="ok", found=f"{library} {version(library)}")
+        except PackageNotFoundError:
+            hint = f"pip install 'coterie[{extra}]', when {purpose}"
+            yield Finding(check=f"extra {extra}", status="note", found="not installed", next=hint)
+
+
+def git(examinee: Examinee) -> Iterator[Finding]:
+    """Whether git is there, for agents that work on repositories."""
+    program = shutil.which("git")
+    if program is None:
+        hint = "install it, when agents work on repositories"
+        yield Finding(check="git", status="note", found="not on the PATH", next=hint)
+        return
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
+    yield Finding(check="git", status="ok", found=f"{said.strip().removeprefix('git version ')}, {program}")
+
+
+def providers(examinee: Examinee) -> Iterator[Finding]:
+    """Which keys and addresses of model providers the environment holds: their names, never the keys."""
+    for api in APIS:
+        key, url = f"{api.upper()}_API_KEY", f"{api.upper()}_BASE_URL"
+        address = f", asked at {_without_secrets(os.environ[url])}" if os.environ.get(url) else ""
+        if os.environ.get(key):
+            yield Finding(check=key, status="ok", found=f"is set{address}")
+        else:
+            hint = f"export {key}=…, when models of {api} think"
+            yield Finding(check=key, status="note", found=f"is not set{address}", next=hint)
+
+
+def _without_secrets(url: str) -> str:
+    """*url* without what it may say to its server."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+# -- where runs are kept ----------------------------------------------------------------------------------------------
+
+
+def state(examinee: Examinee) -> Iterator[Finding]:
+    """Whether runs can be kept: written, locked, and made safe quickly."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".coterie-doctor-", dir=examinee.where) as made:
+            yield Finding(check="state directory", status="ok", found=f"{examinee.state_dir} can be written")
+            yield _locks(Path(made))
+            yield _sync(Path(made))
+            yield _doorbell(examinee.state_dir)
+    except OSError as error:
+        found = f"{examinee.state_dir} cannot be written: {error.strerror or error}"
+        yield Finding(check="state directory", status="fail", found=found, next="choose another: --state-dir DIR")
+
+
+def _locks(folder: Path) -> Finding:
+    try:
+        RunLock("doctor", folder / "lock").release()
+    except CoterieError as error:
+        hint = "keep the state directory on a local disk: --state-dir DIR"
+        return Finding(check="locks", status="fail", found=str(error), next=hint)
+    return Finding(check="locks", status="ok", found="a run has one owner at a time")
+
+
+def _sync(folder: Path) -> Finding:
+    times = []
+    with (folder / "journal").open("wb", buffering=0) as file:
+        for _ in range(SYNCS):
+            began = time.perf_counter()
+            file.write(b"x" * 200)
+            os.fdatasync(file.fileno()) if hasattr(os, "fdatasync") else os.fsync(file.fileno())
+            times.append(time.perf_counter() - began)
+    median = statistics.median(times)
+    found = f"{median * 1000:.1f} ms until a record is safe"
+    if median <= SLOW_SYNC:
+        return Finding(check="disk", status="ok", found=found)
+    hint = "every turn waits for this twice; a local disk is quicker: --state-dir DIR"
+    return Finding(check="disk", status="warn", found=found, next=hint)
+
+
+def _doorbell(state_dir: Path) -> Finding:
+    path = socket_path(state_dir / "runs" / "doctor")
+    if len(os.fsencode(path)) <= SOCKET_PATH_MOST:
+        return Finding(check="doorbell", status="ok", found=f"a living run is reached at once, in {path.parent}")
+    found = f"the path of its socket is longer than {SOCKET_PATH_MOST} bytes: {path}"
+    hint = "a living run hears of messages within seconds all the same; set XDG_RUNTIME_DIR to a short path"
+    return Finding(check="doorbell", status="warn", found=found, next=hint)
+
+
+# -- the runs ---------------------------------------------------------------------------------------------------------
+
+
+def known_runs(examinee: Examinee) -> Iterator[Finding]:
+    """Whether the list of this user's runs can be read, and whether its entries lead somewhere."""
+    entries, gone, torn = index.health()
+    found = f"{plural(entries, 'run')} in {index.path()}"
+    if gone or torn:
+        found += f"; {gone} of them are gone, {plural(torn, 'line')} cannot be read: they are left out"
+    yield Finding(check="list of runs", status="ok", found=found)
+
+
+def runs(examinee: Examinee) -> Iterator[Finding]:
+    """How it stands with the runs that have not ended, and whether every journal here begins as it must."""
+    counts = {"ended": 0}
+    open_runs = []
+    for entry in index.entries(examinee.state_dir):
+        standing_now = standing(Path(entry.folder))
+        if standing_now in ENDS:
+            counts["ended"] += 1
+        else:
+            open_runs.append((entry, standing_now))
+        yield from _unreadable(Path(entry.folder))
+    yield Finding(check="runs", status="ok", found=f"{counts['ended']} ended, {len(open_runs)} did not yet")
+    for entry, standing_now in open_runs[-SHOWN:]:
+        yield Finding(check=f"run {entry.run}", status="note", found=standing_now, next=_go_on(entry.run, standing_now))
+    for left in sorted((examinee.state_dir / PARTS).glob("*")):
+        hint = f"remove {left}"
+        yield Finding(check="forks", status="note", found=f"{left.name} was cut off while it was made", next=hint)
+
+
+def _unreadable(folder: Path) -> Iterator[Finding]:
+    try:
+        first_record(JsonlStore(folder.parent.parent), folder.name)
+    except CoterieError as error:
+        yield Finding(check=f"run {folder.name}", status="warn", found=str(error), next=f"look at {folder}")
+
+
+def _go_on(run: str, standing_now: str) -> str:
+    match standing_now:
+        case "running":
+            return f"coterie inspect {run}"
+        case "stopped: waiting":
+            return f"coterie control respond {run} TEXT, then coterie resume {run}"
+        case _:
+            return f"coterie resume {run}"
+
+
+# -- the files --------------------------------------------------------------------------------------------------------
+
+
+def files(examinee: Examinee) -> Iterator[Finding]:
+    """Whether the teams in the folder are valid, and whether who thinks in them can be asked."""
+    found = sorted(path for path in examinee.folder.glob("*.at") if path.is_file())
+    for path in found[:SHOWN]:
+        yield from _file(path)
+    if len(found) > SHOWN:
+        rest = f"{len(found) - SHOWN} more files"
+        yield Finding(check="files", status="note", found=rest, next="coterie topology validate *.at")
+
+
+def _file(path: Path) -> Iterator[Finding]:
+    from coterie.cli.reading import examine as examine_file
+
+    source = examine_file(path)
+    severities = [one.severity for one in source.diagnostics]
+    errors, warnings = severities.count(Severity.ERROR), severities.count(Severity.WARNING)
+    if errors or warnings:
+        found = ", ".join(plural(n, noun) for n, noun in ((errors, "error"), (warnings, "warning")) if n)
+        hint = f"coterie topology validate {path}"
+        yield Finding(check=str(path), status="warn" if errors else "note", found=found, next=hint)
+    else:
+        yield Finding(check=str(path), status="ok", found="valid")
+    if source.plan is not None:
+        yield from _thinkers(path, source.plan)
+
+
+def _thinkers(path: Path, plan: Plan) -> Iterator[Finding]:
+    from coterie.backends.models.needs import missing
+
+    models = [(name, agent) for name, agent in _agents(plan, "") if agent.backend == "model"]
+    for lack in missing(models, os.environ, offline="COTERIE_CASSETTE" in os.environ) if models else ():
+        yield Finding(check=str(path), status="warn", found=lack.message, next=lack.hint)
+
+
+def _agents(plan: Plan, path: str) -> Iterator[tuple[str, AgentPlan]]:
+    for name, agent in plan.agents.items():
+        if agent.child is None:
+            yield path + name, agent
+        else:
+            yield from _agents(agent.child, f"{path}{name}/")
+
+
+CHECKS: tuple[Check, ...] = (python, installed, git, providers, state, known_runs, runs, files)

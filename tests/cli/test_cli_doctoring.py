@@ -1,0 +1,141 @@
+"""`coterie doctor`: what does not work is found, with what to do; the rest is left in peace."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Place
+
+from coterie.cli import checkups
+from coterie.journal import lock
+from coterie.runs import index
+
+
+def doctor(place: Place, *words: str, status: int = 0) -> dict[str, dict[str, Any]]:
+    """What was found, by check."""
+    document = json.loads(place.look("doctor", "--json", *words, status=status).out)
+    assert document["ok"] == (status == 0)
+    return {one["check"]: one for one in document["findings"]}
+
+
+def test_where_all_is_well_nothing_stands_in_the_way(place: Place) -> None:
+    """Every check has a line; nothing is changed."""
+    before = sorted(place.folder.rglob("*"))
+    said = place.look("doctor")
+
+    assert said.out.endswith("nothing stands in the way\n")
+    found = doctor(place)
+    assert {one["status"] for one in found.values()} <= {"ok", "note"}
+    for check in ("python", "coterie", "git", "state directory", "locks", "disk", "doorbell", "list of runs", "runs"):
+        assert check in found
+    assert found["loop.at"]["found"] == "valid"
+    assert sorted(place.folder.rglob("*")) == before
+
+
+def test_what_does_not_work_makes_the_status_1(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is told with the next step."""
+    monkeypatch.setattr(checkups, "OLDEST_PYTHON", (99, 1))
+    found = doctor(place, status=1)["python"]
+
+    assert (found["status"], found["next"]) == ("fail", "install Python 99.1 or newer")
+    assert sys.executable in found["found"]
+    assert "1 thing to mend" in place.look("doctor", status=1).out
+
+
+def test_a_state_directory_that_cannot_be_made_is_found(place: Place) -> None:
+    """A file is in the way."""
+    found = doctor(place, "--state-dir", "loop.at/state", status=1)
+    assert found["state directory"]["status"] == "fail"
+    assert "Not a directory" in found["state directory"]["found"]
+
+
+def test_locks_that_do_not_work_are_found(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them two owners could not be told apart."""
+    monkeypatch.setattr(lock, "fcntl", None)
+    assert "no flock" in doctor(place, status=1)["locks"]["found"]
+
+
+def test_a_slow_disk_and_a_long_path_are_warned_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They work all the same."""
+    monkeypatch.setattr(checkups, "SLOW_SYNC", -1.0)
+    monkeypatch.setattr(checkups, "SOCKET_PATH_MOST", 3)
+    found = doctor(place)
+
+    assert found["disk"]["status"] == found["doorbell"]["status"] == "warn"
+    assert "nothing stands in the way, 2 warnings" in place.look("doctor").out
+
+
+def test_extras_that_are_not_installed_are_named_with_how_to_get_them(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no fault not to have them."""
+    monkeypatch.setattr(checkups, "EXTRAS", {"dreams": ("no-such-library", "agents dream")})
+    found = doctor(place)["extra dreams"]
+
+    assert (found["status"], found["next"]) == ("note", "pip install 'coterie[dreams]', when agents dream")
+
+
+def test_keys_are_named_and_never_shown(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses are shown without what they may hold of secrets."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "topsecret")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://user:hidden@models.example:8443/v1?token=hidden")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    said = place.look("doctor")
+
+    found = doctor(place)
+    assert found["ANTHROPIC_API_KEY"]["found"] == "is set, asked at https://models.example:8443/v1"
+    assert found["OPENAI_API_KEY"]["status"] == "note"
+    assert "topsecret" not in said.out
+    assert "hidden" not in said.out
+
+
+def test_runs_that_did_not_end_are_told_with_how_to_go_on(place: Place) -> None:
+    """Those that wait for a person, those that were stopped; what a killed fork left."""
+    place.call("run", "human.at", status=4)
+    place.call("run", "loop.at", "--max-turns", "1", status=3)
+    place.call("run", "loop.at")
+    waiting, stopped, _ = sorted(path.name for path in (place.folder / ".coterie" / "runs").iterdir())
+    (place.folder / ".coterie" / "forks" / "half").mkdir(parents=True)
+    found = doctor(place)
+
+    assert found["runs"]["found"] == "1 ended, 2 did not yet"
+    steps = {found[f"run {run}"]["found"]: found[f"run {run}"]["next"] for run in (waiting, stopped)}
+    assert set(steps) == {"stopped: waiting", "stopped: max_turns"}
+    assert "control respond" in steps["stopped: waiting"]
+    assert steps["stopped: max_turns"].startswith("coterie resume ")
+    assert "was cut off while it was made" in found["forks"]["found"]
+
+
+def test_a_damaged_journal_and_entries_that_lead_nowhere_are_found(place: Place, own_home: Path) -> None:
+    """The journal's line is named."""
+    place.call("run", "loop.at")
+    [folder] = (place.folder / ".coterie" / "runs").iterdir()
+    journal = folder / "journal.jsonl"
+    journal.write_text("{}\n" + journal.read_text())
+    index.add(index.Entry(run="gone", folder=str(place.folder / "nowhere")))
+    with index.path().open("a") as file:
+        file.write("{torn\n")
+    found = doctor(place)
+
+    assert found[f"run {folder.name}"]["status"] == "warn"
+    assert "journal.jsonl:1: this journal cannot be read" in found[f"run {folder.name}"]["found"]
+    assert "2 runs" in found["list of runs"]["found"]
+    assert "1 of them are gone, 1 line cannot be read" in found["list of runs"]["found"]
+
+
+def test_the_teams_of_the_folder_are_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with them, and who in them cannot be asked here."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    (place.folder / "wrong.at").write_text("topology wrong : [pipeline] { flow { a -> b } }")
+    thinker = 'agent a { model: sonnet prompt: "Think." extensions { coterie { backend: model } } }'
+    (place.folder / "model.at").write_text(
+        f"topology model : [pipeline] {{ {thinker} action b {{ commands: [true] }} flow {{ a -> b }} }}"
+    )
+    found = doctor(place)
+
+    assert found["wrong.at"]["status"] == "warn"
+    assert found["wrong.at"]["found"].endswith("2 errors")
+    assert found["wrong.at"]["next"] == "coterie topology validate wrong.at"
+    assert "ANTHROPIC_API_KEY is not set, and a cannot be asked" in found["model.at"]["found"]
