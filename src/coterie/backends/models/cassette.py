@@ -210,7 +210,7 @@ def _differences(where: str, recorded: Any, asked: Any) -> Iterator[str]:
             yield from _differences(f"{where}[{n}]", one, other)
         if len(recorded) != len(asked):
             yield f"{where} has {len(asked)} entries, recorded were {len(recorded)}"
-    elif recorded != asked:
+    elif type(recorded) is not type(asked) or recorded != asked:
         was, now = _apart(recorded, asked)
         yield f"{where or 'the body'} is {now}, recorded was {was}"
 

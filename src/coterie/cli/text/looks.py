@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from coterie.cli.text.words import as_json, clock, table
-from coterie.views.words import listed
+from coterie.views.words import listed, plural
 
 if TYPE_CHECKING:
     from coterie.backends.base import Request
@@ -37,7 +37,11 @@ def usage_table(view: "UsageView") -> str:
     """What each agent used, and all together."""
     rows = [_used(name, totals) for name, totals in view.agents.items()]
     head = ("agent", "turns", "attempts", "nested", "tokens in", "tokens out", "cost", "seconds")
-    return table([*rows, _used("total", view.total)], head)
+    total = view.total
+    lines = table([*rows, _used("total", total)], head)
+    if total.unpriced:
+        lines += f"\nThe price of {plural(total.unpriced, 'answer')} is not known: it counts as $0."
+    return lines
 
 
 def turn(found: Mapping[str, Any], began: float) -> str:
