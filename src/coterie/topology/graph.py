@@ -7,6 +7,7 @@ while a flow runs is decided in `coterie.engines.flow`; what is wrong with a sha
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
+from itertools import islice
 
 from coterie.topology.model import ArrowGroup
 
@@ -94,7 +95,8 @@ class FlowGraph:
         found = {node for node in self.nodes if not self._into[node]}
         for part in self.parts:
             if found.isdisjoint(part):
-                found.update([node for node in part if all(self.groups[i].max for i, _ in self._into[node])][:1])
+                bounded = (node for node in part if all(self.groups[i].max for i, _ in self._into[node]))
+                found.update(islice(bounded, 1))
         return [node for node in self.nodes if node in found]
 
     @cached_property
@@ -106,7 +108,9 @@ class FlowGraph:
         """
         place = {node: number for number, node in enumerate(self.nodes)}
         loose = self._loose
-        held = {node: sum((i, node) not in loose for i, _ in self._into[node]) for node in self.nodes}
+        held = {node: len(arrows) for node, arrows in self._into.items()}
+        for _, target in loose:
+            held[target] -= 1
         ready = [place[node] for node in self.nodes if not self._into[node]]
         heapify(ready)
         stuck = iter([*(node for node in self.nodes if not held[node]), *self.nodes])

@@ -11,15 +11,12 @@ def gates_stand_on_arrows(facts: Facts) -> Iterator[Diagnostic]:
     """A gate that the flow does not name itself stands on one of its arrows, or behind one of its nodes."""
     if facts.topology.flow is None or facts.undeclared:
         return
-    targets: dict[str, dict[str, None]] = {}
-    for group in facts.flow.groups:
-        targets.setdefault(group.source, {}).update(dict.fromkeys(group.targets))
     for node in facts.topology.nodes:
         if isinstance(node, Gate) and node.name not in facts.mentioned and UNREADABLE not in (node.after, node.before):
-            yield from _stands(facts, node, targets)
+            yield from _stands(facts, node)
 
 
-def _stands(facts: Facts, gate: Gate, targets: dict[str, dict[str, None]]) -> Iterator[Diagnostic]:
+def _stands(facts: Facts, gate: Gate) -> Iterator[Diagnostic]:
     if not gate.after:
         message = f"{title(gate)} does not say where it stands"
         yield error("gate-without-place", message, gate.span, "write after: NAME and before: NAME")
@@ -28,8 +25,12 @@ def _stands(facts: Facts, gate: Gate, targets: dict[str, dict[str, None]]) -> It
     elif gate.after not in facts.mentioned:
         message = f"{title(gate)} stands after {gate.after!r}, which is not in the flow"
         yield error("no-such-arrow", message, gate.spans.get("after") or gate.span)
-    elif gate.before and gate.before not in targets.get(gate.after, ()):
+    elif gate.before and gate.before not in (leads := _targets(facts, gate.after)):
         message = f"{title(gate)} stands on {gate.after} -> {gate.before}, and the flow has no such arrow"
-        leads = targets.get(gate.after)
         hint = f"{gate.after!r} leads to {listing(leads)}" if leads else f"no arrow leaves {gate.after!r}"
         yield error("no-such-arrow", message, gate.spans.get("before") or gate.span, hint)
+
+
+def _targets(facts: Facts, name: str) -> list[str]:
+    groups = (facts.flow.groups[i] for i in facts.graph.groups_of(name))
+    return list(dict.fromkeys(target for group in groups for target in group.targets))
