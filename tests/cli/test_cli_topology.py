@@ -62,7 +62,7 @@ def test_findings_as_json_are_one_line_a_file(capsys: pytest.CaptureFixture[str]
     assert told.err == ""
     assert list(right) == ["file", "valid", "diagnostics"]
     assert (right["file"], right["valid"], wrong["file"], wrong["valid"]) == ("team.at", True, "wrong.at", False)
-    assert list(wrong["diagnostics"][0]) == ["code", "severity", "message", "line", "column", "length", "hint"]
+    assert list(wrong["diagnostics"][0]) == ["code", "severity", "message", "file", "line", "column", "length", "hint"]
     assert [(one["severity"], one["line"], one["column"], one["length"]) for one in wrong["diagnostics"]] == [
         ("warning", 2, 23, 5),
         ("error", 3, 15, 2),
@@ -105,13 +105,13 @@ def test_show_draws_the_team(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == (
         "review [pipeline]\n"
         "  Reviews a change\n"
-        "├─ planner (agent, opus, no backend chosen)\n"
+        "├─ planner (agent, opus, no backend chosen, starts)\n"
         "│    -> writer\n"
         "├─ writer (agent, sonnet, no backend chosen)\n"
         "│    -> reviewer\n"
         "├─ reviewer (agent, '{python}' 'check it.py')\n"
         "│    gives verdict: approve | revise\n"
-        '│    -> writer  [when reviewer.verdict == "revise", max 10 (implied: the file gives none)]\n'
+        '│    -> writer  [when reviewer.verdict == "revise", max 10 (implied: the file gives none)]  loop\n'
         '│    -> boss  [when reviewer.verdict == "approve"]\n'
         "├─ boss (human)\n"
         "└─ spare (agent, haiku, not in the flow)\n"
@@ -133,6 +133,7 @@ def test_show_as_json_is_the_same_value(capsys: pytest.CaptureFixture[str]) -> N
         "implied": True,
         "on_max": "forward",
         "kept": [],
+        "loop": True,
     }
 
 
@@ -150,10 +151,10 @@ def test_show_tells_what_has_no_effect(capsys: pytest.CaptureFixture[str]) -> No
 
     assert capsys.readouterr().out == (
         "t [fan-out]\n"
-        "├─ a (agent, m, no backend chosen)\n"
+        "├─ a (agent, m, no backend chosen, starts)\n"
         "│    -> [b, c]  [race]\n"
         "├─ b (agent, m, no backend chosen)\n"
-        '│    -> b  [when b.v == "x", max 2, on-max end]\n'
+        '│    -> b  [when b.v == "x", max 2, on-max end]  loop\n'
         "├─ c (agent, m, no backend chosen)\n"
         "├─ g (gate, true, on a -> c)\n"
         "└─ h (gate, true, behind c)\n"
@@ -171,3 +172,44 @@ def test_show_of_a_file_with_errors_tells_them_and_draws_what_can_be_read(capsys
     assert "└─ bb (undeclared)" in told.out
     assert app.main(["topology", "show", "gone.at"]) == 1
     assert capsys.readouterr().out == ""
+
+
+def test_show_draws_the_teams_within(capsys: pytest.CaptureFixture[str]) -> None:
+    """Below the node where they answer, with their own loops; what an agent uses is there as well."""
+    Path("outer.at").write_text(
+        "topology outer : [pipeline] {\n"
+        '  agent lead { model: opus  description: "Leads"  tools: [Read]  retry: 1 }\n'
+        '  agent inner { extensions { coterie { topology: "team.at" } } }\n'
+        "  flow { lead -> inner }\n"
+        "}\n"
+    )
+    assert app.main(["topology", "show", "outer.at"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:9] == [
+        "outer [pipeline]",
+        "├─ lead (agent, opus, no backend chosen, starts)",
+        "│    Leads",
+        "│    uses Read",
+        "│    retry 1",
+        "│    -> inner",
+        "└─ inner (agent, topology review)",
+        "     review",
+        "     ├─ planner (agent, opus, no backend chosen, starts)",
+    ]
+    assert (
+        '     │    -> writer  [when reviewer.verdict == "revise", max 10 (implied: the file gives none)]  loop' in lines
+    )
+    assert app.main(["topology", "show", "outer.at", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["nodes"][1]["team"]["name"] == "review"
+
+
+def test_show_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long lines are broken between words, below where they began; elsewhere none is."""
+    monkeypatch.setattr("coterie.cli.output.width", lambda: 60)
+    assert app.main(["topology", "show", "team.at"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    at = lines.index('│    -> writer  [when reviewer.verdict == "revise", max 10')
+    assert lines[at + 1] == "│      (implied: the file gives none)]  loop"

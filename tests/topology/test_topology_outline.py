@@ -1,5 +1,5 @@
 from coterie.topology.conditions import Condition, Operator
-from coterie.topology.model import Action, Agent, ArrowGroup, Flow, Gate, Human, Output, Topology
+from coterie.topology.model import Action, Agent, AgentGroup, ArrowGroup, Flow, Gate, Human, Output, Topology
 from coterie.topology.outline import Outline, OutlinedArrow, OutlinedNode, outline
 
 REVISE = Condition("reviewer", "verdict", Operator.EQ, "revise")
@@ -52,7 +52,7 @@ def test_an_outline_shows_the_bound_that_the_file_leaves_out() -> None:
         kind="agent",
         outputs=("verdict: approve | revise",),
         arrows=(
-            OutlinedArrow(targets=("writer",), when='reviewer.verdict == "revise"', max=10, implied=True),
+            OutlinedArrow(targets=("writer",), when='reviewer.verdict == "revise"', max=10, implied=True, loop=True),
             OutlinedArrow(targets=("boss", "ship"), max=2, per="writer"),
         ),
     )
@@ -63,3 +63,33 @@ def test_a_team_without_a_flow_has_an_outline_too() -> None:
     shown = outline(Topology(name="t", nodes=(Agent(name="b"), Agent(name="a"))))
 
     assert [(node.name, node.in_flow) for node in shown.nodes] == [("b", False), ("a", False)]
+
+
+def test_a_node_says_what_it_uses_and_what_happens_when_it_fails() -> None:
+    """Tools, what it reads, retries and times as a file writes them; None leaves the tools to whoever thinks."""
+    nodes = (
+        Agent(name="a", tools=(), reads=("b",), retry=2, timeout=90.0, on_fail="skip", phase=1.5),
+        Human(name="b", timeout=7200.0),
+        Gate(name="c", after="a", before="b", behavior="advisory"),
+        AgentGroup(name="d", members=("a", "b")),
+    )
+    shown = outline(Topology(name="t", nodes=nodes)).nodes
+
+    assert [node.rules for node in shown] == [
+        ("retry 2", "timeout 90s", "on-fail skip"),
+        ("timeout 2h", "on-timeout halt"),
+        ("advisory",),
+        ("members a, b",),
+    ]
+    assert (shown[0].tools, shown[0].reads, shown[0].phase) == ((), ("b",), 1.5)
+    assert outline(TEAM).nodes[0].tools is None
+
+
+def test_where_a_flow_starts_and_turns_back_is_said() -> None:
+    """And a team that answers at a node hangs below it."""
+    inner = outline(Topology(name="inner"))
+    shown = outline(TEAM, teams={"boss": inner})
+
+    assert [node.name for node in shown.nodes if node.starts] == ["writer", "ghost"]
+    assert [arrow.targets for node in shown.nodes for arrow in node.arrows if arrow.loop] == [("writer",)]
+    assert {node.name: node.team for node in shown.nodes if node.team} == {"boss": inner}

@@ -5,6 +5,7 @@ command: what is said after that is dropped, and but for the first case that is 
 """
 
 import os
+import shutil
 import sys
 from typing import Any, TextIO
 
@@ -28,6 +29,13 @@ def say_json(value: Any) -> None:
 
         line = json.dumps(msgspec.to_builtins(value, enc_hook=str), separators=(",", ":"))
     say(line)
+
+
+def width() -> int | None:
+    """How wide standard output is, in characters; None where it is no terminal and nothing has to fit."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
 
 
 def complain(text: str) -> None:

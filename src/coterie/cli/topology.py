@@ -1,12 +1,16 @@
 """`coterie topology …`: what a file says. Nothing is run, and no code of the user's is imported."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coterie.cli.options import AsJson
 from coterie.cli.output import complain, say, say_json
+
+if TYPE_CHECKING:
+    from coterie.planning.plan import Plan
+    from coterie.topology.outline import Outline
 
 
 def validate(
@@ -38,8 +42,12 @@ def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to show.")],
     as_json: AsJson = False,
 ) -> int:
-    """Show a team: its nodes, who thinks, what they give back, the arrows with their bounds, and what has no effect."""
+    """Show a team: its nodes, who thinks, what they use and give back, arrows with bounds, and what has no effect.
+
+    A team that answers at a node is shown below it. On a terminal long lines are broken.
+    """
     from coterie.cli import text
+    from coterie.cli.output import width
     from coterie.cli.reading import examine
     from coterie.planning import sentences, thinks
     from coterie.topology.outline import outline
@@ -50,9 +58,21 @@ def show(
             complain(diagnostic.render(found.text).rstrip("\n"))
     if found.topology is None:
         return 1
-    team = outline(found.topology, thinks(found.plan), sentences(found.topology))
+    team = outline(found.topology, thinks(found.plan), sentences(found.topology), _teams(found.plan))
     if as_json:
         say_json(team)
     else:
-        say(text.outline(team))
+        say(text.outline(team, width()))
     return int(not found.valid)
+
+
+def _teams(plan: "Plan | None") -> "dict[str, Outline]":
+    """The teams that answer at nodes of *plan*, and those that answer at theirs."""
+    from coterie.planning import thinks
+    from coterie.planning.teams import as_topology, children
+    from coterie.topology.outline import outline
+
+    return {
+        name: outline(as_topology(child), thinks(child), child.notes, _teams(child))
+        for name, child in children(plan).items()
+    }

@@ -3,11 +3,26 @@
 A value for people and pages to draw; whoever thinks at a node is decided in `coterie.planning`, so the caller says it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
 
+from coterie.topology.conditions import as_text
+from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import bounded
-from coterie.topology.model import Action, AgentGroup, AnyNode, ArrowGroup, Gate, Human, Output, Topology
+from coterie.topology.model import (
+    Action,
+    Agent,
+    AgentGroup,
+    AnyNode,
+    ArrowGroup,
+    Flow,
+    Gate,
+    Human,
+    Orchestrator,
+    Output,
+    Topology,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +34,7 @@ class OutlinedArrow:
         max: How often it may fire, also where the file leaves that open (*implied*).
         on_max: What happens when only spent arrows would fire.
         kept: Attributes that have no effect yet.
+        loop: It leads back.
     """
 
     targets: tuple[str, ...]
@@ -28,6 +44,7 @@ class OutlinedArrow:
     implied: bool = False
     on_max: str = "forward"
     kept: tuple[str, ...] = ()
+    loop: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +57,11 @@ class OutlinedNode:
         outputs: Each as `name: type`, an enum as its members.
         in_flow: Whether the flow mentions it.
         place: Where a gate stands that the flow does not mention: `on writer -> reviewer`, `behind writer`.
+        starts: The flow starts there.
+        tools: What it may use; None leaves that to whoever thinks.
+        reads: Whose outputs, and which files, join its prompt.
+        rules: What happens when it fails or takes long: `retry 2`, `timeout 30s`, `on-fail skip`.
+        team: The team that answers there.
     """
 
     name: str
@@ -50,6 +72,12 @@ class OutlinedNode:
     arrows: tuple[OutlinedArrow, ...] = ()
     in_flow: bool = True
     place: str = ""
+    starts: bool = False
+    phase: float | None = None
+    tools: tuple[str, ...] | None = None
+    reads: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    team: "Outline | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,48 +95,85 @@ class Outline:
     kept: tuple[str, ...] = ()
 
 
-def outline(topology: Topology, thinks: Mapping[str, str] | None = None, kept: Sequence[str] = ()) -> Outline:
+def outline(
+    topology: Topology,
+    thinks: Mapping[str, str] | None = None,
+    kept: Sequence[str] = (),
+    teams: Mapping[str, Outline] | None = None,
+) -> Outline:
     """*topology* at a glance.
 
     Args:
         thinks: Who thinks at each node; else the file's own model does.
         kept: What the file says that has no effect yet, one sentence each.
+        teams: The team that answers at a node, by its name.
     """
-    thinks = thinks or {}
+    thinks, teams = thinks or {}, teams or {}
     declared = {node.name: node for node in reversed(topology.nodes)}
     phases = {name: node.phase for name, node in declared.items()}
-    flow = bounded(topology.flow, phases) if topology.flow is not None else None
+    flow = bounded(topology.flow, phases) if topology.flow is not None else Flow()
+    shape = FlowGraph(flow.mentions, flow.groups)
     arrows: dict[str, list[OutlinedArrow]] = {}
-    for group in flow.groups if flow is not None else ():
-        arrows.setdefault(group.source, []).append(_arrow(group))
-    mentioned = flow.mentions if flow is not None else ()
-    in_flow = set(mentioned)
-    names = dict.fromkeys((*mentioned, *(node.name for node in topology.nodes)))
+    for i, group in enumerate(flow.groups):
+        arrows.setdefault(group.source, []).append(_arrow(group, shape.is_loop_group(i)))
+    starts, in_flow = set(shape.entries), set(flow.mentions)
+    names = dict.fromkeys((*flow.mentions, *(node.name for node in topology.nodes)))
+    seen = (
+        replace(
+            _node(name, declared.get(name), name in in_flow),
+            thinks=thinks.get(name) or str(getattr(declared.get(name), "model", "")),
+            arrows=tuple(arrows.get(name, ())),
+            starts=name in starts,
+            team=teams.get(name),
+        )
+        for name in names
+    )
     return Outline(
         name=topology.name,
         patterns=topology.patterns,
         description=str(topology.meta.get("description", "")),
-        nodes=tuple(
-            _node(name, declared.get(name), thinks.get(name, ""), tuple(arrows.get(name, ())), name in in_flow)
-            for name in names
-        ),
+        nodes=tuple(seen),
         kept=tuple(kept),
     )
 
 
-def _node(
-    name: str, node: AnyNode | None, thinks: str, arrows: tuple[OutlinedArrow, ...], in_flow: bool
-) -> OutlinedNode:
+def _node(name: str, node: AnyNode | None, in_flow: bool) -> OutlinedNode:
+    """What *node* says of itself."""
+    if node is None:
+        return OutlinedNode(name=name, kind="undeclared", in_flow=in_flow)
     return OutlinedNode(
         name=name,
         kind=_kind(node),
-        thinks=thinks or str(getattr(node, "model", "")),
-        description=node.description if node is not None else "",
-        outputs=tuple(map(_output, node.outputs)) if node is not None else (),
-        arrows=arrows,
+        description=node.description,
+        outputs=tuple(map(_output, node.outputs)),
         in_flow=in_flow,
         place=_place(node) if isinstance(node, Gate) and not in_flow else "",
+        phase=node.phase,
+        tools=node.tools if isinstance(node, Agent) else None,
+        reads=node.reads if isinstance(node, Agent) else (),
+        rules=tuple(_rules(node)),
     )
+
+
+def _rules(node: AnyNode) -> Iterator[str]:
+    if node.retry:
+        yield f"retry {node.retry}"
+    if node.timeout is not None:
+        yield f"timeout {_duration(node.timeout)}"
+        if isinstance(node, Human):
+            yield f"on-timeout {node.on_timeout}"
+    if node.on_fail:
+        yield f"on-fail {node.on_fail}"
+    if isinstance(node, Gate) and node.behavior == "advisory":
+        yield "advisory"
+    if isinstance(node, AgentGroup):
+        yield f"members {', '.join(node.members)}"
+
+
+def _duration(seconds: float) -> str:
+    """As a file writes it, in the largest unit that fits."""
+    unit, length = next((each for each in (("d", 86400), ("h", 3600), ("m", 60)) if not seconds % each[1]), ("s", 1))
+    return f"{seconds / length:g}{unit}"
 
 
 def _place(gate: Gate) -> str:
@@ -117,10 +182,8 @@ def _place(gate: Gate) -> str:
     return f"on {gate.after} -> {gate.before}" if gate.before else f"behind {gate.after}"
 
 
-def _kind(node: AnyNode | None) -> str:
+def _kind(node: AnyNode) -> str:
     match node:
-        case None:
-            return "undeclared"
         case Action():
             return "action"
         case Gate():
@@ -129,15 +192,17 @@ def _kind(node: AnyNode | None) -> str:
             return "human"
         case AgentGroup():
             return "group"
-        case _:
+        case Agent() | Orchestrator():
             return "agent"
+        case _:
+            assert_never(node)
 
 
 def _output(output: Output) -> str:
-    return f"{output.name}: {' | '.join(map(str, output.values)) if output.values else output.type}"
+    return f"{output.name}: {' | '.join(map(as_text, output.values)) if output.values else output.type}"
 
 
-def _arrow(group: ArrowGroup) -> OutlinedArrow:
+def _arrow(group: ArrowGroup, loop: bool) -> OutlinedArrow:
     return OutlinedArrow(
         targets=group.targets,
         when=str(group.when) if group.when is not None else "",
@@ -146,4 +211,5 @@ def _arrow(group: ArrowGroup) -> OutlinedArrow:
         implied=group.implied_max,
         on_max=group.on_max,
         kept=tuple(group.kept),
+        loop=loop,
     )

@@ -1,7 +1,8 @@
 """Texts on a team's file: what was found in it, and what it says."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from difflib import unified_diff
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from coterie.views.words import arrow, plural
@@ -9,6 +10,8 @@ from coterie.views.words import arrow, plural
 if TYPE_CHECKING:
     from coterie.cli.reading import Examined
     from coterie.topology.outline import Outline, OutlinedArrow, OutlinedNode
+
+_NARROWEST = 40
 
 
 def verdict(found: "Examined") -> str:
@@ -34,28 +37,58 @@ def difference(before: str, after: str, name: str) -> str:
     return "\n".join(lines)
 
 
-def outline(team: "Outline") -> str:
-    """A team as a tree: its nodes, who thinks there, what they give back, and their arrows with bounds."""
-    lines = [team.name + (f" [{', '.join(team.patterns)}]" if team.patterns else "")]
+def outline(team: "Outline", width: int | None = None) -> str:
+    """A team as a tree: its nodes, who thinks there, what they give back, and their arrows with bounds.
+
+    Args:
+        width: Longer lines are broken, in characters; None breaks none.
+    """
+    return "\n".join([*_team(team, width), *(line for kept in team.kept for line in _broken(kept, "", "  ", width))])
+
+
+def _team(team: "Outline", width: int | None) -> Iterator[str]:
+    yield team.name + (f" [{', '.join(team.patterns)}]" if team.patterns else "")
     if team.description:
-        lines.append(f"  {team.description}")
+        yield from _broken(team.description, "  ", "  ", width)
     for node in team.nodes:
-        lines += _node(node, is_last=node is team.nodes[-1])
-    lines += team.kept
-    return "\n".join(lines)
+        yield from _node(node, node is team.nodes[-1], width)
 
 
-def _node(node: "OutlinedNode", is_last: bool) -> Iterable[str]:
+def _node(node: "OutlinedNode", is_last: bool, width: int | None) -> Iterator[str]:
     about = [node.kind, *([node.thinks] if node.thinks not in ("", node.kind) else []), *_place(node)]
-    below = [f"gives {output}" for output in node.outputs] + [_arrow(one) for one in node.arrows]
-    yield f"{'└' if is_last else '├'}─ {node.name} ({', '.join(about)})"
-    for line in below:
-        yield f"{' ' if is_last else '│'}    {line}"
+    about += [f"phase {node.phase:g}"] if node.phase is not None else []
+    rail = f"{' ' if is_last else '│'}    "
+    yield from _broken(f"{node.name} ({', '.join(about)})", f"{'└' if is_last else '├'}─ ", rail + "  ", width)
+    for line in _below(node):
+        yield from _broken(line, rail, rail + "  ", width)
+    if node.team is not None:
+        yield from (rail + line for line in _team(node.team, width and max(width - len(rail), _NARROWEST)))
+
+
+def _below(node: "OutlinedNode") -> Iterator[str]:
+    """What a node says of itself, then its arrows."""
+    if node.description:
+        yield node.description
+    if node.tools is not None:
+        yield f"uses {', '.join(node.tools) or 'no tools'}"
+    if node.reads:
+        yield f"reads {', '.join(node.reads)}"
+    yield from (f"gives {output}" for output in node.outputs)
+    if node.rules:
+        yield ", ".join(node.rules)
+    yield from map(_arrow, node.arrows)
+
+
+def _broken(text: str, first: str, then: str, width: int | None) -> list[str]:
+    """*text* behind *first*, and below it behind *then* where a line ends at *width*; blanks in it may be several."""
+    if width is None or len(first) + len(text) <= width:
+        return [first + text.replace("\n", f"\n{then}")]
+    return wrap(text, max(width, _NARROWEST), initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
 
 
 def _place(node: "OutlinedNode") -> list[str]:
     if node.in_flow:
-        return []
+        return ["starts"] if node.starts else []
     return [node.place or "not in the flow"]
 
 
@@ -65,5 +98,6 @@ def _arrow(one: "OutlinedArrow") -> str:
         bound = f"max {one.max}" + (" (implied: the file gives none)" if one.implied else "")
         bound += f" per {one.per}" if one.per != "run" else ""
     on_max = f"on-max {one.on_max}" if one.on_max != "forward" else ""
+    loop = "  loop" if one.loop else ""
     attributes = [said for said in (f"when {one.when}" if one.when else "", bound, on_max, *one.kept) if said]
-    return arrow(("", one.targets)).lstrip() + (f"  [{', '.join(attributes)}]" if attributes else "")
+    return arrow(("", one.targets)).lstrip() + (f"  [{', '.join(attributes)}]" if attributes else "") + loop
