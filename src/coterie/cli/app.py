@@ -17,6 +17,7 @@ from coterie.cli import (
     argv,
     checking,
     comparing,
+    completing,
     configuring,
     control,
     doctoring,
@@ -44,6 +45,7 @@ COMMANDS: tuple[Command, ...] = (
     looking.inspect,
     starting.init,
     doctoring.doctor,
+    completing.completion,
 )
 GROUPS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
     (
@@ -64,6 +66,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command that *arguments* name and return the exit status; no exception leaves."""
     output.prepare()
     try:
+        if arguments and arguments[0] == completing.WORD:
+            return completing.answer(command(), arguments[1:])
         command()(args=argv.prepare(arguments), prog_name="coterie")
     except SystemExit as end:
         return _status(end)

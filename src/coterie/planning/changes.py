@@ -95,8 +95,8 @@ def _check_agent(name: str, known: list[str]) -> None:
 
 def _check_key(key: str) -> None:
     base, dot, name = key.partition(".")
-    if base not in KEYS or bool(name) != (base in _NAMED) or bool(dot) != bool(name):
-        listed = ", ".join(f"{known}.NAME" if known in _NAMED else known for known in KEYS)
+    if base not in KEYS or bool(name) != (base in NAMED) or bool(dot) != bool(name):
+        listed = ", ".join(f"{known}.NAME" if known in NAMED else known for known in KEYS)
         raise UsageError(f"{key!r} cannot be set; {did_you_mean(key, KEYS) or f'what can be is {listed}'}")
 
 
@@ -194,7 +194,8 @@ _THINKS = ("agent",)
 _ASKED = ("agent", "human", "topology")
 _PROCESS = ("agent", "action", "gate")
 _ANY = ("agent", "human", "topology", "action", "gate")
-_NAMED = ("env", "options")
+NAMED = ("env", "options")
+"""Keys that are written with a name behind them, `env.NAME`."""
 
 KEYS: Mapping[str, _Key] = {
     "prompt": _Key(_ASKED, _text("prompt")),

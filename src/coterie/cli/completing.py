@@ -1,0 +1,197 @@
+"""`coterie completion`: the shell completes commands, options, runs, turns and agents.
+
+The script that a shell loads calls `coterie __complete WORDS…`, whose last word is the one to be completed, and shows
+what comes back: one candidate a line, with what it means behind a tab. Where nothing comes back it completes files.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.cli.options import STATE_DIR
+from coterie.cli.output import say
+
+if TYPE_CHECKING:
+    from coterie.journal.jsonl import JsonlStore
+
+WORD = "__complete"
+"""What the scripts call."""
+Given = Mapping[str, str]
+"""The words that a command was given so far, by the name of their parameter."""
+
+
+SCRIPTS: Mapping[str, str] = {
+    "bash": """\
+_coterie() {
+    local found IFS=$'\\n'
+    found=$(coterie __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f 1)
+    COMPREPLY=($found)
+    if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[=.] ]]; then compopt -o nospace; fi
+}
+complete -o default -F _coterie coterie""",
+    "zsh": """\
+_coterie() {
+    local line
+    local -a found
+    for line in "${(@f)$(coterie __complete "${(@)words[2,$CURRENT]}" 2>/dev/null)}"; do
+        [[ -n $line ]] && found+=("${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}")
+    done
+    if (( $#found )); then _describe coterie found; else _files; fi
+}
+compdef _coterie coterie""",
+    "fish": """\
+function __coterie_complete
+    set -l words (commandline -opc) (commandline -ct)
+    coterie __complete $words[2..-1] 2>/dev/null
+end
+complete -c coterie -a '(__coterie_complete)'""",
+}
+"""What each shell loads."""
+
+
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)],
+) -> int:
+    """Print what makes a shell complete the words of coterie.
+
+    Put `eval "$(coterie completion bash)"` into ~/.bashrc, `eval "$(coterie completion zsh)"` into ~/.zshrc behind
+    compinit, or `coterie completion fish | source` into ~/.config/fish/config.fish.
+    """
+    from coterie.diagnostics import did_you_mean
+    from coterie.errors import UsageError
+
+    if shell not in SCRIPTS:
+        hint = did_you_mean(shell, SCRIPTS) or f"there are {', '.join(SCRIPTS)}"
+        raise UsageError(f"there is no completion for {shell!r}; {hint}")
+    say(SCRIPTS[shell])
+    return 0
+
+
+def answer(command: Any, words: Sequence[str]) -> int:
+    """Print the candidates for the last of *words*; whatever is wrong with them, there are just none."""
+    try:
+        found = [line for line in candidates(command, words) if "\n" not in line]
+    except Exception:  # a half-written command line, a damaged journal: nothing that Tab should tell of
+        found = []
+    if found:
+        say("\n".join(found))
+    return 0
+
+
+def candidates(command: Any, words: Sequence[str]) -> Iterator[str]:
+    """What the last of *words* may become, each with what it means behind a tab."""
+    *before, last = words or [""]
+    given: dict[str, str] = {}
+    command, rest = _command(command, before)
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    options = {word: one for one in command.params for word in (*one.opts, *one.secondary_opts) if word[0] == "-"}
+    waits: Any = None
+    for word in rest:
+        if waits is not None:
+            given[waits.name], waits = word, None
+        elif word in options:
+            waits = None if options[word].is_flag else options[word]
+        elif arguments and not word.startswith("-"):
+            given[arguments[0].name] = word
+            if arguments[0].nargs == 1:
+                arguments = arguments[1:]
+    found: Iterable[tuple[str, str]]
+    if waits is not None:
+        found = _values(waits.name, given)
+    elif last.startswith("-"):
+        found = ((word, one.help or "") for word, one in options.items() if word.startswith("--"))
+    elif hasattr(command, "commands"):
+        found = ((name, one.get_short_help_str(80)) for name, one in command.commands.items())
+    else:
+        found = _values(arguments[0].name, given) if arguments else ()
+    for value, about in found:
+        if value.startswith(last):
+            yield f"{value}\t{' '.join(about.split())}"
+
+
+def _command(command: Any, words: Sequence[str]) -> tuple[Any, Sequence[str]]:
+    """The command that *words* name, and what follows its name."""
+    for n, word in enumerate(words):
+        below = getattr(command, "commands", {})
+        if word not in below:
+            return command, words[n:]
+        command = below[word]
+    return command, ()
+
+
+def _values(name: str, given: Given) -> Iterable[tuple[str, str]]:
+    """The values that a parameter may have, as far as they can be known: for all else the shell completes files."""
+    return _KNOWN[name](given) if name in _KNOWN else ()
+
+
+def _runs(given: Given) -> Iterator[tuple[str, str]]:
+    from coterie.runs import index
+    from coterie.runs.listing import standing
+
+    yield "last", "the newest"
+    for entry in reversed(index.entries(_state_dir(given))):
+        yield entry.run, " ".join(filter(None, [entry.topology, standing(Path(entry.folder))]))
+
+
+def _views(given: Given) -> Iterator[tuple[str, str]]:
+    yield "timeline", "the run in sentences"
+    yield "turn", "what a turn was asked and answered"
+    yield "why", "the chain of causes of a turn"
+    yield "usage", "turns, tokens, money and time"
+    yield "journal", "its records"
+
+
+def _turns(given: Given) -> Iterator[tuple[str, str]]:
+    from coterie.views.run import fold
+
+    store, run = _run(given)
+    for turn in fold(store.read(run)).turns:
+        yield turn.id, turn.state
+
+
+def _agents(given: Given) -> Iterator[str]:
+    from coterie.planning.changes import agents
+    from coterie.runs.launch import recorded_plan
+
+    yield from agents(recorded_plan(*_run(given)))
+
+
+def _backends(given: Given) -> Iterator[tuple[str, str]]:
+    from coterie.planning.extension import BACKENDS
+
+    yield from ((name, "") for name in sorted(BACKENDS))
+
+
+def _settings(given: Given) -> Iterator[tuple[str, str]]:
+    from coterie.planning.changes import KEYS, NAMED
+
+    for agent in _agents(given):
+        yield from ((f"{agent}.{key}{'.' if key in NAMED else '='}", "") for key in KEYS)
+
+
+def _run(given: Given) -> "tuple[JsonlStore, str]":
+    from coterie.journal.jsonl import JsonlStore
+    from coterie.runs import index
+
+    folder = index.find(given["run"], _state_dir(given))
+    return JsonlStore(folder.parent.parent), folder.name
+
+
+def _state_dir(given: Given) -> Path:
+    return Path(given.get("state_dir", STATE_DIR))
+
+
+_KNOWN: Mapping[str, Callable[[Given], Iterable[tuple[str, str]]]] = {
+    "run": _runs,
+    "view": _views,
+    "turn": _turns,
+    "words": _turns,  # of `control respond`: the turn that asks comes first
+    "backend": _backends,
+    "prompts": lambda given: ((f"{agent}=", "a file") for agent in _agents(given)),
+    "models": lambda given: ((f"{agent}=", "a model") for agent in _agents(given)),
+    "settings": _settings,
+    "shell": lambda given: ((name, "") for name in SCRIPTS),
+}
+"""By the name of the parameter that the words are for."""
