@@ -82,6 +82,8 @@ def _names(value: Any) -> list[str]:
         return [entry.name for entry in value]
     names = []
     for name in said(value):
+        if name in value.kept:
+            continue  # reported when it was read
         inner: Any = getattr(value, name.replace("-", "_"), ())
         entries = [each.name for each in inner if isinstance(each, Entry)] if isinstance(inner, tuple) else []
         names += entries or [name]

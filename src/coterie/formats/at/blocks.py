@@ -6,6 +6,7 @@ when the notation does not know it.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, assert_never
 
@@ -35,7 +36,7 @@ from coterie.formats.at.language.spec import (
     Words,
 )
 from coterie.formats.at.lexer import Token
-from coterie.formats.at.tree import Block, Directive, Entry, FlowBlock, Stray, span_of
+from coterie.formats.at.tree import Block, Directive, Entry, FlowBlock, ListValue, Stray, span_of
 from coterie.formats.at.values import text_of
 
 _RATE = re.compile(r"[1-9][0-9]*/(?:sec|min|hour|day)")
@@ -88,8 +89,13 @@ def read_fields(fields: Fields, spec: Spec) -> dict[str, dict[str, Any]]:
 
 def make(spec: str, values: Mapping[str, Any]) -> Any:
     """A value of the class `module.Class` of `coterie.topology.blocks`."""
+    return _class(spec)(**values)
+
+
+@cache
+def _class(spec: str) -> Any:
     module, _, name = spec.partition(".")
-    return getattr(import_module(f"coterie.topology.blocks.{module}"), name)(**values)
+    return getattr(import_module(f"coterie.topology.blocks.{module}"), name)
 
 
 def _value(fields: Fields, field: Field) -> Any:
@@ -153,7 +159,7 @@ def _one_of(fields: Fields, name: str, kind: OneOf) -> str | None:
     if text in kind.choices:
         return text
     hint = did_you_mean(text, kind.choices)
-    if not kind.open:
+    if not kind.open or isinstance(value, ListValue):
         fields.wrong(name, value, "", hint or f"it is one of {', '.join(kind.choices)}")
         return UNREADABLE
     message = f"{name!r} of {fields.owner} has the unusual value {text!r}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error, warning
-from coterie.formats.at.lexer import NAME, NUMBER, Token
+from coterie.formats.at.lexer import BAD, NAME, NUMBER, OPEN_STRING, SINGLE_QUOTED, Token
 from coterie.formats.at.tree import (
     Block,
     Directive,
@@ -25,6 +25,9 @@ from coterie.formats.at.tree import (
 from coterie.formats.at.values import dedent, number, plain_items, seconds, text_of
 
 Report = Callable[[Diagnostic], None]
+
+_REPORTED = frozenset({BAD, OPEN_STRING, SINGLE_QUOTED})
+"""Words that the parser has reported."""
 
 UNREADABLE = "?"
 """Stands for a word that could not be read, so that no check finds it missing as well."""
@@ -79,7 +82,8 @@ class Fields:
         if value is None:
             return missing
         if isinstance(value, ListValue | Block) or (isinstance(value, Words) and not value.one):
-            self.wrong(name, value, "one word")
+            if not isinstance(value, Words) or all(word.kind not in _REPORTED for word in value.words):
+                self.wrong(name, value, "one word")
             return UNREADABLE
         return text_of(value)
 

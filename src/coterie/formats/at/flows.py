@@ -25,6 +25,8 @@ def read_flow(block: FlowBlock, report: Report) -> Flow:
             if arrow.kind == ERROR_ARROW:
                 errors.append(_error_arrow(arrow, sources.names, targets.names, attributed))
                 continue
+            if not sources.names or not targets.names:
+                continue  # reported as an empty list
             mentions.update(dict.fromkeys(name.text for name in (*sources.names, *targets.names)))
             groups += [_group(arrow, source, targets.names, attributed) for source in sources.names]
     return Flow(groups=tuple(groups), mentions=tuple(mentions), errors=tuple(errors), span=block.keyword.span)

@@ -33,7 +33,7 @@ def compensated_nodes_are_declared(facts: Facts) -> Iterator[Diagnostic]:
         name = node.conduct.compensates if node.conduct is not None else ""
         if node.conduct is not None and name not in ("", UNREADABLE) and name not in facts.declared:
             message = f"{title(node)} compensates {name!r}, which is not declared"
-            yield error("unknown-agent", message, node.conduct.place("compensates"), facts.near(name))
+            yield error("unknown-agent", message, node.conduct.place("compensates"), _hint(facts, name))
 
 
 def skips_can_be_judged(facts: Facts) -> Iterator[Diagnostic]:
@@ -51,7 +51,7 @@ def skips_can_be_judged(facts: Facts) -> Iterator[Diagnostic]:
             yield warning("bad-skip", f"'skip' of {title(node)} is no condition: {skip!r}", span, hint)
         elif agent not in facts.declared:
             message = f"'skip' of {title(node)} reads {agent!r}, which is not declared"
-            yield error("unknown-agent", message, span, facts.near(agent))
+            yield error("unknown-agent", message, span, _hint(facts, agent))
 
 
 def skips_leave_a_path(facts: Facts) -> Iterator[Diagnostic]:
@@ -127,3 +127,7 @@ def _models(facts: Facts) -> Iterator[tuple[str, str, Span | None]]:
     settings = facts.topology.settings
     for model in settings.fallback_chain if settings is not None else ():
         yield "'settings'", model, settings.place("fallback-chain") if settings is not None else None
+
+
+def _hint(facts: Facts, name: str) -> str:
+    return facts.near(name) or f"declare it: agent {name} {{ model: … }}"

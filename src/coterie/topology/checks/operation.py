@@ -97,4 +97,5 @@ def work_is_sent_back_to_agents(facts: Facts) -> Iterator[Diagnostic]:
 
 def _declared(facts: Facts, name: str, what: str, span: Span | None) -> Iterator[Diagnostic]:
     if name not in ("", UNREADABLE) and name not in facts.declared:
-        yield error("unknown-agent", f"{what} {name!r}, which is not declared", span, facts.near(name))
+        hint = facts.near(name) or f"declare it: agent {name} {{ model: … }}"
+        yield error("unknown-agent", f"{what} {name!r}, which is not declared", span, hint)

@@ -1,0 +1,141 @@
+"""The description of the notation: it fits the values that are made from it, and what the reader takes."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.formats import read_text
+from coterie.formats.at.flow_parser import ATTRIBUTE_WORDS
+from coterie.formats.at.language import ATTRIBUTES, BLOCKS, LANGUAGE, Block, Field, within
+from coterie.topology.blocks.base import said
+from coterie.topology.checks.facts import kind_of
+from coterie.topology.model import Agent, Topology
+
+DATA = Path(__file__).parent.parent / "data" / "at" / "valid"
+
+
+def blocks(outer: tuple[Block, ...] = LANGUAGE) -> Iterator[Block]:
+    """Every block, however deep."""
+    for block in outer:
+        yield block
+        yield from blocks(within(block))
+
+
+MADE = list({block.makes: block for block in blocks() if block.makes}.values())
+
+
+def made(block: Block) -> Any:
+    """The class that *block* becomes."""
+    module, _, name = block.makes.partition(".")
+    return getattr(import_module(f"coterie.topology.blocks.{module}"), name)
+
+
+@pytest.mark.parametrize("block", MADE, ids=lambda block: block.name)
+def test_a_block_has_the_fields_of_its_value(block: Block) -> None:
+    """What a value holds is what its block may say; the count of `retry` is the node's own."""
+    attributes = {each.name for each in fields(made(block))} - {"name", "kept", "span", "spans", "label"}
+    described = {field.target for field in block.fields} | {entries.attribute for entries in block.entries}
+
+    assert described - ({"max"} if block.name == "retry" else set()) == attributes
+
+
+@pytest.mark.parametrize("group", ["sampling", "conduct"])
+def test_what_agents_say_has_its_place(group: str) -> None:
+    """The fields of an agent that stand in a value of their own."""
+    value = getattr(import_module("coterie.topology.blocks.conduct"), group.capitalize())
+    described = {field.target for field in BLOCKS["agent"].fields if field.group == group}
+
+    assert described == {each.name for each in fields(value)} - {"kept", "span", "spans"}
+
+
+def test_nodes_have_the_fields_that_are_described() -> None:
+    """Each under its name, `invocation: manual` as `manual` and extensions as `extension`."""
+    source = read_text((DATA / "every-field.at").read_text())
+    assert source.topology is not None
+    for node in source.topology.nodes:
+        for field in BLOCKS[kind_of(node)].fields:
+            if not field.group:
+                assert hasattr(node, {"extensions": "extension"}.get(field.name, field.target))
+
+
+def test_every_block_has_its_place_in_the_topology() -> None:
+    """The attribute that holds it."""
+    attributes = {each.name for each in fields(Topology)}
+
+    assert {block.attribute for block in LANGUAGE if block.attribute} <= attributes
+
+
+def test_words_are_described_once() -> None:
+    """No block twice, no field twice in one block."""
+    assert len(BLOCKS) == len(LANGUAGE)
+    for block in blocks():
+        assert len(block.by_name) == len(block.fields), block.name
+
+
+def test_everything_is_told_in_a_line() -> None:
+    """Pages and editors show it: a sentence, and what a field may hold."""
+    for block in blocks():
+        assert block.about.endswith((".", "…")), block.name
+        for field in block.fields:
+            assert field.about.endswith((".", "…")), (block.name, field.name)
+            assert field.kind.words
+
+
+def test_the_attributes_of_arrows_are_those_of_the_parser() -> None:
+    """In its order."""
+    assert tuple(each.name for each in ATTRIBUTES) == ATTRIBUTE_WORDS
+
+
+@pytest.mark.parametrize("block", [block for block in LANGUAGE if block.example], ids=lambda block: block.name)
+def test_an_example_is_read_without_a_word_against_its_form(block: Block) -> None:
+    """It is copied from pages."""
+    example = f"gates {{ {block.example} }}" if block.name == "gate" else block.example
+    text = f"topology t : [pipeline, fan-out] {{\n  {example.replace('NAME {', 'x {').replace('{ … }', '{ }')}\n}}\n"
+    about_form = {"bad-value", "unknown-field", "unknown-block", "unread-text", "unexpected-text", "missing-colon"}
+
+    assert about_form & {each.code for each in read_text(text).diagnostics} == set()
+
+
+@pytest.mark.parametrize("field", BLOCKS["agent"].fields, ids=lambda field: field.name)
+def test_a_value_that_does_not_fit_is_an_error_at_its_place(field: Field) -> None:
+    """Nothing an agent says is taken as something else, and one fault is told once."""
+    if field.name in ("prompt", "description", "skip"):
+        wrong = "[a, b]"  # any text fits
+    elif field.kind.words.startswith("a list"):
+        wrong = "a b"
+    else:
+        wrong = "[a] "
+    model = "" if field.name == "model" else "model: m  "
+    text = f"topology t : [pipeline] {{\n  agent a {{ {model}{field.name}: {wrong} }}\n}}\n"
+
+    found = [each for each in read_text(text).diagnostics if each.is_error]
+    assert [each.code for each in found] == ["bad-value"]
+    assert f"{field.name!r} of agent 'a'" in found[0].message
+
+
+def test_what_is_not_said_takes_no_room() -> None:
+    """Most agents say little, so what they leave out is not there."""
+    source = read_text("topology t : [pipeline] { agent a { model: m }  agent b { model: m  seed: 3 } }")
+    assert source.topology is not None
+    a, b = source.topology.nodes
+
+    assert isinstance(a, Agent)
+    assert isinstance(b, Agent)
+    assert (a.sampling, a.conduct, b.conduct) == (None, None, None)
+    assert b.sampling is not None
+    assert said(b.sampling) == ["seed"]
+    assert b.sampling.seed == 3
+
+
+def test_what_stands_where_nothing_can_is_kept() -> None:
+    """In a block that holds only entries, and in an agent's."""
+    source = read_text("topology t : [pipeline] { agent a { model: m  hooks { log: true } }  schedule { loose: 3 } }")
+    assert source.topology is not None
+    agent = source.topology.nodes[0]
+
+    assert agent.kept == {"hooks": {"log": True}}
+    assert [(kept.kind, kept.value) for kept in source.topology.kept] == [("schedule", {"loose": 3})]

@@ -1,0 +1,119 @@
+"""Every code by files: what it finds, in its exact words, and the nearest file in which it finds nothing.
+
+`data/at/rules/<code>/` holds `valid-*.at` and `invalid-*.at`, with what `validate` says of the latter beside it; other
+files there belong to those. To see what changed after a change of a rule, run `python tests/formats/test_rules.py`: it
+writes what is said anew, for reading it in a diff.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import coterie
+from coterie.diagnostics import Diagnostic
+from coterie.formats import read
+from coterie.planning import examine
+from coterie.planning.codes import CHECKING, CODES
+from coterie.topology.checks import RULES
+
+DATA = Path(__file__).parent.parent / "data" / "at" / "rules"
+VALID = sorted(DATA.glob("*/valid-*.at"))
+INVALID = sorted(DATA.glob("*/invalid-*.at"))
+SEVERITIES = {code.code: code.severity for code in CODES}
+SOFTER = {"cannot-run-group", "fragment", "no-flow", "param-not-set", "registry-import", "unknown-param"}
+"""What is an error in some places and less in others: a group in a flow keeps a file from running, not from being
+valid, and a text may hold what only looks like a parameter."""
+
+
+def label(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+@pytest.mark.parametrize("path", VALID, ids=label)
+def test_a_rule_finds_nothing_in_a_file_that_keeps_it(path: Path) -> None:
+    """Nor does any other find an error there."""
+    said = _said(path)
+
+    assert path.parent.name not in {each.code for each in said}
+    assert [each.message for each in said if each.is_error] == []
+
+
+@pytest.mark.parametrize("path", INVALID, ids=label)
+def test_a_rule_says_exactly_what_is_wrong(path: Path) -> None:
+    """The place, the words, the hint; and little beside it."""
+    assert path.parent.name in {each.code for each in _said(path)}
+    assert _rendered(path) == path.with_suffix(".txt").read_text()
+
+
+def test_every_code_has_both() -> None:
+    """A file that is told of it, and one that is not."""
+    in_files = {code.code for code in CODES if code.in_files}
+
+    assert {path.parent.name for path in VALID} == in_files
+    assert {path.parent.name for path in INVALID} == in_files
+
+
+def test_every_code_that_can_be_given_is_described() -> None:
+    """Whatever reading, the checks and planning report is in the table, and nothing else is."""
+    described = {code.code for code in CODES}
+    given = set(_given())
+
+    assert given - described == set()
+    assert (
+        described - given - {f"unknown-{sort}" for sort in ("artifact", "retrieval", "skill", "store", "tool")} == set()
+    )
+
+
+def test_a_code_is_as_bad_as_the_table_says() -> None:
+    """Wherever it is shown."""
+    for path in INVALID:
+        for each in _said(path):
+            assert each.severity is SEVERITIES[each.code] or each.code in SOFTER, each
+
+
+def test_every_rule_has_a_code_and_says_what_it_asks_for() -> None:
+    """The pages are made of that."""
+    assert {code.rule for code in CHECKING} <= set(RULES)
+    for rule in RULES:
+        assert (rule.__doc__ or "").strip()
+    assert all(code.meaning.endswith(".") for code in CODES)
+
+
+def _said(path: Path) -> tuple[Diagnostic, ...]:
+    return examine(read(path))[1]
+
+
+def _rendered(path: Path) -> str:
+    text = path.read_text()
+    folder = str(path.parent)
+    return "".join(each.render(text) for each in _said(path)).replace(f"{folder}/", "").replace(folder, ".")
+
+
+_CODE = re.compile(r"[a-z]+(-[a-z]+)*")
+_FIRST = {"error", "warning", "note", "_error", "_bad"}
+"""Calls whose first argument is the code; others have it among their arguments."""
+
+
+def _given() -> Iterator[str]:
+    """The codes that modules report, by their calls."""
+    folder = Path(coterie.__file__).parent
+    for package in ("formats", "topology", "planning"):
+        for module in (folder / package).rglob("*.py"):
+            for call in ast.walk(ast.parse(module.read_text())):
+                if isinstance(call, ast.Call):
+                    yield from _codes(call, getattr(call.func, "attr", getattr(call.func, "id", "")))
+
+
+def _codes(call: ast.Call, name: str) -> Iterator[str]:
+    texts = [each for each in (*call.args, *(word.value for word in call.keywords)) if isinstance(each, ast.Constant)]
+    for text in texts[:1] if name in _FIRST else texts if name in ("_Wrong", "Unreadable") else ():
+        if isinstance(text.value, str) and _CODE.fullmatch(text.value) and ("-" in text.value or name in _FIRST):
+            yield text.value
+
+
+if __name__ == "__main__":
+    for file in INVALID:
+        file.with_suffix(".txt").write_text(_rendered(file))
