@@ -119,7 +119,41 @@ def loop() -> list[r.Record]:
     ]
 
 
-HISTORIES = {"review": review, "nested": nested, "loop": loop, "reloaded": reloaded, "forked": forked}
+def waves() -> list[r.Record]:
+    """A loop that an operator guides, whose second iteration opens a wave, and which a promise completes."""
+    branches = ("wave-1.1#1", "wave-1.2#1")
+    return [
+        r.RunStarted(run="waves", engine="loop", topology="autocode", input={"prompt": "Ship it"}),
+        r.RunOwned(epoch=1, limits=Limits(add_iterations=2)),
+        r.ConfigKept(cause=(1, 0)),
+        r.IterationStarted(cause=(3, 0), n=1, role="planner", event="loop.start", roles=("planner",), allowed=("go",)),
+        r.TurnStarted(cause=(3, 1), turn="iteration#1", agent="planner", prompt="cd" * 32),
+        r.EventNoted(source="agent", turn="iteration#1", attempt=1, event="issue.discovered", payload="#7",
+                     message="m1"),
+        r.OperatorSaid(source="operator", message="m2", what="guide", text="Mind the tests"),
+        r.EventInvalid(source="agent", turn="iteration#1", attempt=1, event="ship", allowed=("go",), message="m3",
+                       recent="loop.start", suggested=("planner",), reason="'ship' is not allowed"),
+        r.EventEmitted(source="agent", turn="iteration#1", attempt=1, event="go.parallel", payload="- a\n- b"),
+        r.TurnFinished(source="agent", turn="iteration#1", attempt=1, text="planned"),
+        r.WaveStarted(cause=(10, 0), wave=1, turn="iteration#1", event="go.parallel", objectives=("a", "b"),
+                      turns=branches),
+        r.TurnStarted(cause=(10, 1), turn=branches[0], agent="branch"),
+        r.TurnStarted(cause=(10, 2), turn=branches[1], agent="branch"),
+        r.TurnFinished(turn=branches[0], attempt=1, text="done", usage=r.Usage(cost=0.2, turns=1)),
+        r.TurnFailed(turn=branches[1], kind="timeout", reason="it took longer than 180 s", cause=(13, 0)),
+        r.WaveTimeout(cause=(15, 0), wave=1, turns=branches[1:]),
+        r.WaveJoined(cause=(15, 1), wave=1, event="go",
+                     outcomes=((branches[0], "completed"), (branches[1], "timeout"))),
+        r.ConfigKept(cause=(15, 2)),
+        r.IterationStarted(cause=(18, 0), n=2, role="builder", event="go", roles=("builder",)),
+        r.GuidanceDelivered(cause=(18, 1), turn="iteration#2", messages=("m2",)),
+        r.TurnStarted(cause=(18, 2), turn="iteration#2", agent="builder"),
+        r.TurnFinished(source="agent", turn="iteration#2", attempt=1, text="LOOP_COMPLETE", promised=True),
+        r.RunFinished(cause=(22, 0), outcome="completed", reason="completion_promise", result={"text": "planned"}),
+    ]  # fmt: skip
+
+
+HISTORIES = {"waves": waves, "review": review, "nested": nested, "loop": loop, "reloaded": reloaded, "forked": forked}
 
 
 def numbered(records: list[r.Record]) -> list[r.Record]:

@@ -29,6 +29,7 @@ groups = st.tuples(texts, st.lists(texts, max_size=3).map(tuple))
 
 _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     int: counts,
+    bool: st.booleans(),
     str: texts,
     float: st.floats(0, 1e10),
     dict[str, Any]: objects,
@@ -38,6 +39,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     Limits: st.builds(Limits, max_turns=st.none() | counts),
     tuple[str, ...]: st.lists(texts, max_size=3).map(tuple),
     tuple[tuple[str, tuple[str, ...]], ...]: st.lists(groups, max_size=2).map(tuple),
+    tuple[tuple[str, str], ...]: st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
     tuple[str, tuple[str, ...]] | None: st.none() | groups,
     int | None: st.none() | counts,
     tuple[int, int] | None: st.none() | st.tuples(counts, counts),

@@ -21,7 +21,7 @@ def history(name: str) -> list[Record]:
         return list(Decoder(str(path)).read(file))
 
 
-@pytest.mark.parametrize("name", ["review", "nested", "loop"])
+@pytest.mark.parametrize("name", ["review", "nested", "loop", "waves"])
 def test_a_timeline(name: str, request: pytest.FixtureRequest) -> None:
     """Every record is one sentence that can be read without the others."""
     found = [f"{line.seq:3} {line.seconds:5.1f}  {line.text}\n" for line in timeline.fold(history(name)).lines]
@@ -32,7 +32,9 @@ def test_a_timeline(name: str, request: pytest.FixtureRequest) -> None:
 def test_every_kind_of_record_has_a_sentence() -> None:
     """A kind that is added is told, too."""
     told = {
-        type(record): sentence(record) for name in ("review", "nested", "loop", "reloaded") for record in history(name)
+        type(record): sentence(record)
+        for name in ("review", "nested", "loop", "reloaded", "waves")
+        for record in history(name)
     }
 
     assert set(told) == set(AnyRecord.__args__)

@@ -89,7 +89,7 @@ def _paths(plan: Plan, above: str = "") -> Iterator[str]:
         yield above + name
         if agent.child is not None:
             yield from _paths(agent.child, f"{above}{name}/")
-    for group in plan.coordination.groups if plan.coordination is not None else ():
+    for group in plan.flow.groups if plan.flow is not None else ():
         if group.on_max == "human":
             yield above + ON_MAX + group.source
 

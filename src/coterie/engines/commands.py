@@ -21,6 +21,7 @@ class Ask(Struct, frozen=True, kw_only=True, gc=False):
         agent: Who is asked.
         inputs: The turns whose results the prompt shows, in the source order of the arrows.
         prompt: The whole question, for engines that write their own; None: it is rendered from *inputs*.
+        given: Further named values of the input, when the agent is a topology.
         instead_of: The agent whose question this is, when *agent* is its fallback.
     """
 
@@ -28,6 +29,7 @@ class Ask(Struct, frozen=True, kw_only=True, gc=False):
     agent: str
     inputs: tuple[str, ...] = ()
     prompt: str | None = None
+    given: dict[str, Any] = {}
     instead_of: str = ""
 
 
@@ -66,7 +68,10 @@ Command = Ask | Cancel | Note | Reload | Stop | Finish
 
 
 class Reply(Struct, frozen=True, kw_only=True, gc=False):
-    """An attempt answered. *outputs* is None when the backend has no structured output: they are found in *text*."""
+    """An attempt answered. *outputs* is None when the backend has no structured output: they are found in *text*.
+
+    *prompt* is the question it answers, where that is at hand; *open_tasks* are those that keep a loop from completing.
+    """
 
     turn: str
     attempt: int
@@ -74,6 +79,8 @@ class Reply(Struct, frozen=True, kw_only=True, gc=False):
     outputs: dict[str, Any] | None = None
     usage: Usage = NO_USAGE
     message: str = ""
+    prompt: str = ""
+    open_tasks: tuple[str, ...] = ()
 
 
 class Failed(Struct, frozen=True, kw_only=True, gc=False):
@@ -88,13 +95,14 @@ class Failed(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Emit(Struct, frozen=True, kw_only=True, gc=False):
-    """An attempt emitted an event."""
+    """An attempt emitted an event; *open_tasks* are those that keep a loop from completing."""
 
     turn: str
     attempt: int
     event: str
     payload: str = ""
     message: str = ""
+    open_tasks: tuple[str, ...] = ()
 
 
 class Engine(Protocol):

@@ -175,7 +175,10 @@ class AttemptInterrupted(Record, frozen=True, kw_only=True, tag="attempt.interru
 
 
 class TurnFinished(Record, frozen=True, kw_only=True, tag="turn.finished", gc=False):
-    """A turn has its result; it is never run again. *message* is the inbox message that brought it, if one did."""
+    """A turn has its result; it is never run again. *message* is the inbox message that brought it, if one did.
+
+    *promised*: it said the text that completes a loop, under all that this takes.
+    """
 
     turn: str
     attempt: int
@@ -183,6 +186,7 @@ class TurnFinished(Record, frozen=True, kw_only=True, tag="turn.finished", gc=Fa
     outputs: dict[str, Any] = {}
     usage: Usage = NO_USAGE
     message: str = ""
+    promised: bool = False
 
 
 class TurnFailed(Record, frozen=True, kw_only=True, tag="turn.failed", gc=False):
@@ -211,12 +215,27 @@ class EventEmitted(Record, frozen=True, kw_only=True, tag="event.emitted", gc=Fa
 
 
 class EventInvalid(Record, frozen=True, kw_only=True, tag="event.invalid", gc=False):
-    """An agent emitted an event that was not allowed at that point."""
+    """An agent emitted an event that was not allowed at that point.
+
+    In a loop *recent* is the event that led to the turn, *suggested* the roles it led to.
+    """
 
     turn: str
     event: str
     allowed: tuple[str, ...] = ()
     reason: str = ""
+    attempt: int = 0
+    message: str = ""
+    recent: str = ""
+    suggested: tuple[str, ...] = ()
+
+
+class EventNoted(Record, frozen=True, kw_only=True, tag="event.noted", gc=False):
+    """An agent emitted an event that anyone may emit at any time: it leads nowhere."""
+
+    turn: str
+    event: str
+    payload: str = ""
     attempt: int = 0
     message: str = ""
 
@@ -230,11 +249,19 @@ class MessageRefused(Record, frozen=True, kw_only=True, tag="message.refused", g
 
 
 class OperatorSaid(Record, frozen=True, kw_only=True, tag="operator.said", gc=False):
-    """An operator's word to the run: *what* is `interrupt`, `retry` or `cancel`; an empty *turn* means all."""
+    """An operator's word to the run: *what* is `interrupt`, `retry`, `cancel` or `guide`; an empty *turn* means all."""
 
     message: str
     what: str
     turn: str = ""
+    text: str = ""
+
+
+class GuidanceDelivered(Record, frozen=True, kw_only=True, tag="guidance.delivered", gc=False):
+    """The question of *turn* holds what the operator's *messages* said."""
+
+    turn: str
+    messages: tuple[str, ...]
 
 
 class LoopExhausted(Record, frozen=True, kw_only=True, tag="loop.exhausted", gc=False):
@@ -280,6 +307,14 @@ class ConfigRejected(Record, frozen=True, kw_only=True, tag="config.rejected", g
     reason: str
 
 
+class ConfigKept(Record, frozen=True, kw_only=True, tag="config.kept", gc=False):
+    """The plan was read again and is what it was."""
+
+
+ConfigAnswer = ConfigChanged | ConfigRejected | ConfigKept
+"""What answers the wish to read the plan again."""
+
+
 class PlanReloaded(Record, frozen=True, kw_only=True, tag="plan.reloaded", gc=False):
     """An operator had the run carried on under another *plan*, as JSON; it agrees with all that was decided before."""
 
@@ -288,10 +323,47 @@ class PlanReloaded(Record, frozen=True, kw_only=True, tag="plan.reloaded", gc=Fa
 
 
 class IterationStarted(Record, frozen=True, kw_only=True, tag="iteration.start", gc=False):
-    """A loop began its *n*-th iteration, from 1, for *role*."""
+    """A loop began its *n*-th iteration, from 1, for *role*.
+
+    *event* led there, *roles* are those it suggests, *allowed* is what they may emit.
+    """
 
     n: int
     role: str = ""
+    event: str = ""
+    roles: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+
+
+class WaveStarted(Record, frozen=True, kw_only=True, tag="wave.start", gc=False):
+    """The event *event* of *turn* opened the *wave*-th wave of the run: a branch for each of its *objectives*.
+
+    *turns* are the branches' turns, each a child run.
+    """
+
+    wave: int
+    turn: str
+    event: str
+    objectives: tuple[str, ...]
+    turns: tuple[str, ...]
+
+
+class WaveTimeout(Record, frozen=True, kw_only=True, tag="wave.timeout", gc=False):
+    """Branches of a wave took too long; *turns* are theirs."""
+
+    wave: int
+    turns: tuple[str, ...]
+
+
+class WaveJoined(Record, frozen=True, kw_only=True, tag="wave.join", gc=False):
+    """All branches of a wave have ended, and the harness joins them.
+
+    *event* is what the loop is routed by from here on; *outcomes* says of each branch's turn how it ended.
+    """
+
+    wave: int
+    event: str
+    outcomes: tuple[tuple[str, str], ...] = ()
 
 
 class JournalRepaired(Record, frozen=True, kw_only=True, tag="journal.repaired", gc=False):
@@ -315,14 +387,20 @@ AnyRecord = (
     | TurnCancelled
     | EventEmitted
     | EventInvalid
+    | EventNoted
     | MessageRefused
     | OperatorSaid
+    | GuidanceDelivered
     | LoopExhausted
     | PathEnded
     | ConditionUnknown
     | ConfigChanged
     | ConfigRejected
+    | ConfigKept
     | PlanReloaded
     | IterationStarted
+    | WaveStarted
+    | WaveTimeout
+    | WaveJoined
     | JournalRepaired
 )

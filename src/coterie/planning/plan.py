@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from coterie.planning.loop import LoopPlan
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import ArrowGroup
 
@@ -107,11 +108,13 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
         max_turns: Turns of agents that may start; None is without limit.
         max_cost: US dollars; checked before each start.
         max_parallel: Turns that may run at once; humans and child runs do not count.
+        add_iterations: Iterations that a loop may have beyond what its plan says, from here on.
     """
 
     max_turns: int | None = None
     max_cost: float | None = None
     max_parallel: int | None = 16
+    add_iterations: int = 0
 
 
 class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -127,9 +130,14 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     version: int = 1
     agents: dict[str, AgentPlan] = {}
-    coordination: FlowPlan | None = None
+    coordination: FlowPlan | LoopPlan | None = None
     folder: str = ""
     notes: tuple[str, ...] = ()
+
+    @property
+    def flow(self) -> FlowPlan | None:
+        """The flow that coordinates it, if one does."""
+        return self.coordination if isinstance(self.coordination, FlowPlan) else None
 
     def content_hash(self) -> str:
         """A stable SHA-256 of what the plan says, in hex; where its file lies does not count."""

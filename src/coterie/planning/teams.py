@@ -15,7 +15,7 @@ def children(plan: Plan | None) -> dict[str, Plan]:
 
 def as_topology(plan: Plan) -> Topology:
     """What of *plan* there is to be seen: its nodes, their outputs, and the flow with its gates."""
-    flow = plan.coordination
+    flow = plan.flow
     return Topology(
         name=plan.name,
         nodes=tuple(_node(agent) for agent in plan.agents.values()),

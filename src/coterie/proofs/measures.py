@@ -64,7 +64,7 @@ def attempts(agent: AgentPlan) -> int:
 
 def asked_paths(plan: Plan, above: str = "") -> Iterator[str]:
     """Every agent that a run of *plan* may ask for itself, in the order of the flow, fallbacks behind."""
-    flow = plan.coordination
+    flow = plan.flow
     if flow is None:
         return
     names = list(dict.fromkeys(flow.mentions))

@@ -173,9 +173,9 @@ def _first_asked(agent: AgentPlan, path: str) -> Iterator[tuple[str, float | Non
 
 
 def _entries(plan: Plan) -> list[AgentPlan]:
-    if plan.coordination is None:
+    if plan.flow is None:
         return []
-    shape = FlowShape(plan.coordination, plan.agents)
+    shape = FlowShape(plan.flow, plan.agents)
     return [shape.agent(name) for name in shape.entries]
 
 

@@ -9,6 +9,7 @@ from coterie.journal.records import (
     AttemptLaunched,
     Cause,
     ConfigChanged,
+    ConfigKept,
     ConfigRejected,
     Record,
     RunFinished,
@@ -107,7 +108,7 @@ def carries_out(record: Record, command: Command | Again) -> bool:
                 wanted, seq=record.seq, at=record.at, cause=record.cause, source=record.source
             )
         case Reload():
-            return isinstance(record, ConfigChanged | ConfigRejected)
+            return isinstance(record, ConfigChanged | ConfigRejected | ConfigKept)
         case Stop():
             return isinstance(record, RunStopped)
         case Finish():

@@ -169,7 +169,7 @@ class Core(Fold):
             cause, self.stopping = self.stopping, None
             self.write(now, records.RunStopped(reason=reason), cause)
 
-    def reloaded(self, now: float, cause: Cause, answer: records.ConfigChanged | records.ConfigRejected) -> None:
+    def reloaded(self, now: float, cause: Cause, answer: records.ConfigAnswer) -> None:
         """Answer a `ReadPlan`."""
         if cause in self.todo:
             self.write(now, answer, cause)

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from coterie.diagnostics import error
 from coterie.engines.commands import Engine
 from coterie.engines.flow import Flow
+from coterie.engines.loop import Loop
 from coterie.errors import TopologyError
+from coterie.planning.loop import LoopPlan
 from coterie.planning.on_max import human_agent
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 
@@ -24,5 +26,8 @@ def make_engine(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
                     asked = human_agent(f"on-max:{group.source}", flow.groups)
                     agents[asked.name] = asked
             return Flow(flow, agents), agents
+        case LoopPlan() as loop:
+            agents = dict(plan.agents)
+            return Loop(loop, agents), agents
         case None:
             raise TopologyError([error("no-flow", f"topology {plan.name!r} has no flow: nothing says who is asked")])

@@ -16,6 +16,7 @@ from coterie.journal.records import (
     AttemptLaunched,
     Cause,
     ConfigChanged,
+    ConfigKept,
     ConfigRejected,
     Record,
     RunFinished,
@@ -143,7 +144,7 @@ class Fold:
         """Take the command that *record* carries out off the list of what is left to do."""
         cause = record.cause
         if cause is None:
-            if isinstance(record, TurnStarted | TurnFailed | ConfigChanged | ConfigRejected):
+            if isinstance(record, TurnStarted | TurnFailed | ConfigChanged | ConfigRejected | ConfigKept):
                 raise ReplayMismatch(self.run, record.seq, describe(record), "a cause")
             return None
         command = self.todo.pop(cause, None)

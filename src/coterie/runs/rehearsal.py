@@ -92,7 +92,7 @@ def _document(store: MemoryStore, run: str, plan: Plan) -> dict[str, Any]:
             with suppress(NoSuchRun):  # it was called off before it began
                 turn["child"] = {**_ending(store, below), **_document(store, below, agent.child)}
     ran = {_author(fold, name) for name in turns} | {turn["agent"] for turn in turns.values()}
-    mentions = plan.coordination.mentions if plan.coordination is not None else ()
+    mentions = plan.flow.mentions if plan.flow is not None else ()
     return {"turns": list(turns.values()), "never_ran": [name for name in mentions if name not in ran]}
 
 

@@ -27,7 +27,8 @@ from coterie.journal.records import (
     AttemptInterrupted,
     AttemptLaunched,
     Cause,
-    ConfigChanged,
+    ConfigAnswer,
+    ConfigKept,
     ConfigRejected,
     OperatorSaid,
     PlanReloaded,
@@ -58,7 +59,8 @@ class Shell:
         park: Let go of the run when nothing runs but humans and timers.
         observe: Called with the run's id and each record, in order, once it is durable.
         place: Where the runs' files lie.
-        reload: Reads a run's plan again, for engines that ask for it; raises `CoterieError` when it cannot.
+        reload: Reads a run's plan again, for engines that ask for it; raises `CoterieError` when it cannot. Without
+            it a plan stays what it is.
         cwd: The working directory of the agents.
     """
 
@@ -73,7 +75,7 @@ class Shell:
         park: bool = False,
         observe: Observe | None = None,
         place: Place | None = None,
-        reload: Callable[[str, Plan], ConfigChanged] | None = None,
+        reload: Callable[[str, Plan], ConfigAnswer] | None = None,
         cwd: Path | None = None,
     ) -> None:
         self._store, self._turns, self._make_engine, self._clock = store, turns, make_engine, clock
@@ -350,7 +352,7 @@ class Shell:
         if agent.child is not None:
             self._attempts.order(live, name)
             run = child_run_id(live.run, name, start.attempt)
-            given = {"prompt": start.prompt}
+            given = {"prompt": start.prompt, **start.ask.given}
             live.children[name] = self._open(run, agent.child, given, (live, start))
             self._ring()
             return
@@ -459,12 +461,9 @@ class Shell:
             self._loop.call_later(wait, self._happen, 0, event)
 
     def _read_plan(self, live: Live, cause: Cause) -> None:
-        answer: ConfigChanged | ConfigRejected
+        answer: ConfigAnswer
         try:
-            if self._reload is None:
-                answer = ConfigRejected(reason="this run's plan does not change")
-            else:
-                answer = self._reload(live.run, live.plan)
+            answer = ConfigKept() if self._reload is None else self._reload(live.run, live.plan)
         except CoterieError as error:
             answer = ConfigRejected(reason=str(error))
         live.core.reloaded(self._clock.now(), cause, answer)

@@ -69,7 +69,7 @@ def _refuse_silent(names: list[str]) -> None:
 
 def _asked(plan: Plan, path: str) -> Iterator[tuple[str, AgentPlan]]:
     """The agents that a run may ask: those of the flow, and their fallbacks; in a child topology as `node/agent`."""
-    names = dict.fromkeys(plan.coordination.mentions if plan.coordination else ())
+    names = dict.fromkeys(plan.flow.mentions if plan.flow else ())
     for name in list(names):
         while (agent := plan.agents.get(name)) is not None and agent.fallback and agent.fallback not in names:
             names[name := agent.fallback] = None

@@ -156,7 +156,7 @@ def processors() -> int:
 
 def _asked(plan: Plan, path: str) -> Iterator[str]:
     """The agents that the flow of *plan* leads to, and those of the plans inside it."""
-    for name in plan.coordination.mentions if plan.coordination is not None else ():
+    for name in plan.flow.mentions if plan.flow is not None else ():
         child = plan.agents[name].child if name in plan.agents else None
         if child is None:
             yield path + name

@@ -301,7 +301,7 @@ class _World:
         """With what the flow of *run* compares outputs, whoever's they are."""
         path = path_of(run)
         if path not in self._compared:
-            flow = self._plan_of(run).coordination
+            flow = self._plan_of(run).flow
             found: dict[str, list[Scalar]] = {}
             for fields in asked_of(flow.groups if flow is not None else ()).values():
                 for name, values in fields.items():

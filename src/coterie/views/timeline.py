@@ -113,6 +113,12 @@ def _event_invalid(record: r.EventInvalid) -> str:
     return f"{record.turn} emitted {record.event}, which was not allowed ({why})"
 
 
+def _operator_said(record: r.OperatorSaid) -> str:
+    if record.what == "guide":
+        return f"the operator said: {quoted(record.text)}"
+    return f"the operator asked to {record.what} {record.turn or 'everything that runs'}"
+
+
 def _loop_exhausted(record: r.LoopExhausted) -> str:
     spent = f"after {record.turn}, {listed(map(arrow, record.exhausted))} had fired as often as allowed"
     return f"{spent}; {f'went on by {arrow(record.forced)}' if record.forced else 'that path ended'}"
@@ -125,6 +131,16 @@ def _path_ended(record: r.PathEnded) -> str:
 
 def _config_changed(record: r.ConfigChanged) -> str:
     return "the plan was read again" + (f"; changed: {listed(record.keys)}" if record.keys else "; nothing changed")
+
+
+def _iteration(record: r.IterationStarted) -> str:
+    after = f", after {record.event}" if record.event else ""
+    return f"iteration {record.n} began" + (f" for {record.role}" if record.role else "") + after
+
+
+def _wave_started(record: r.WaveStarted) -> str:
+    branches = plural(len(record.objectives), "branch", "branches")
+    return f"{record.event} of {record.turn} opened wave {record.wave}, of {branches}"
 
 
 def _repaired(record: r.JournalRepaired) -> str:
@@ -155,7 +171,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.EventInvalid: _event_invalid,
     r.MessageRefused: lambda x: f"a message{f' for {x.turn}' if x.turn else ''} was refused: {x.reason}",
     r.PlanReloaded: lambda x: "the run is carried on under another plan",
-    r.OperatorSaid: lambda x: f"the operator asked to {x.what} {x.turn or 'everything that runs'}",
+    r.OperatorSaid: _operator_said,
     r.LoopExhausted: _loop_exhausted,
     r.PathEnded: _path_ended,
     r.ConditionUnknown: lambda x: (
@@ -163,6 +179,12 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     ),
     r.ConfigChanged: _config_changed,
     r.ConfigRejected: lambda x: f"the plan could not be read again, the last good one stays: {x.reason}",
-    r.IterationStarted: lambda x: f"iteration {x.n} began" + (f" for {x.role}" if x.role else ""),
+    r.ConfigKept: lambda x: "the plan was read again and is what it was",
+    r.EventNoted: lambda x: f"{x.turn} noted {x.event}" + (f" with {quoted(x.payload)}" if x.payload else ""),
+    r.GuidanceDelivered: lambda x: f"{x.turn} is told what the operator said",
+    r.IterationStarted: _iteration,
+    r.WaveStarted: _wave_started,
+    r.WaveTimeout: lambda x: f"wave {x.wave}: {listed(x.turns)} took too long",
+    r.WaveJoined: lambda x: f"wave {x.wave} was joined; the loop goes on after {x.event}",
     r.JournalRepaired: _repaired,
 }

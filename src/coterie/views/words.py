@@ -42,9 +42,9 @@ def arrow(group: tuple[str, tuple[str, ...]]) -> str:
     return f"{source} -> {targets[0] if len(targets) == 1 else '[' + ', '.join(targets) + ']'}"
 
 
-def plural(n: int, noun: str) -> str:
-    """`1 byte`, `2 bytes`."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+def plural(n: int, noun: str, many: str = "") -> str:
+    """`1 byte`, `2 bytes`; *many* is the plural where it is not that."""
+    return f"{n} {noun}" if n == 1 else f"{n} {many or noun + 's'}"
 
 
 def _short(value: Any) -> str:

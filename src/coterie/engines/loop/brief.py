@@ -1,0 +1,44 @@
+"""What a turn of a loop is told, beside what its plan says: the engine knows it, the prompt shows it."""
+
+from msgspec import Struct
+
+from coterie.engines.loop.verdict import View
+
+
+class Output(Struct, frozen=True, kw_only=True):
+    """What an earlier turn said. *name* is `iteration 3`, or `wave 1, branch 2: <objective>`."""
+
+    name: str
+    text: str = ""
+
+
+class Brief(Struct, frozen=True, kw_only=True):
+    """What the turn *turn* is told.
+
+    Attributes:
+        iteration: Its number, from 1; for a review that of the iteration it comes before.
+        most: Iterations the run may have.
+        objective: What the run is for.
+        view: What it may emit.
+        rejected: The last event that was rejected and why, if nothing was accepted since; else empty.
+        failure: How the turn before failed; else empty.
+        guidance: What an operator said since the turn before.
+        outputs: What was said lately, oldest first.
+        accepted: The events of an earlier attempt of this turn that were accepted: it was cut off after them.
+        completion: The event that completes the run, and *promise* the text that does.
+        required: What has to be accepted before.
+    """
+
+    turn: str
+    iteration: int
+    most: int
+    objective: str = ""
+    view: View = View()
+    rejected: str = ""
+    failure: str = ""
+    guidance: tuple[str, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    accepted: tuple[str, ...] = ()
+    completion: str = ""
+    promise: str = ""
+    required: tuple[str, ...] = ()

@@ -1,0 +1,379 @@
+"""The loop: an event routes to a role, the role's turn ends, and what was accepted in it says what comes next.
+
+Before each iteration the plan is read again and it is decided whether there is to be one; a review may come first.
+Only events that were accepted from an agent, and joins of waves, move the position; every other record leaves it alone.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, assert_never
+
+import msgspec
+
+from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply, Stop
+from coterie.engines.loop.brief import Brief, Output
+from coterie.engines.loop.objectives import objectives
+from coterie.engines.loop.promise import is_given
+from coterie.engines.loop.state import State, TurnState, Wave
+from coterie.engines.loop.verdict import View, incomplete, verdict
+from coterie.journal import records
+from coterie.journal.records import Record
+from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
+from coterie.planning.plan import AgentPlan, from_json
+from coterie.topology.routing import EXPLORE, JOINED, PARALLEL, allowed, matches, suggested
+
+BRANCH = "branch"
+"""The agent that answers for a branch of a wave: a topology, the loop's own, for one iteration."""
+LASTING_FAILURES = {"auth": "auth_failed", "quota": "quota_exhausted"}
+"""Kinds of failure that end the run at once, and the reason given."""
+
+
+class Loop:
+    """Decides what a loop does next.
+
+    Args:
+        plan: Its roles, its limits and texts.
+        agents: The plans of its agents; a reload changes them here.
+    """
+
+    name: ClassVar[str] = "loop"
+    version: ClassVar[int] = 1
+
+    def __init__(self, plan: LoopPlan, agents: dict[str, AgentPlan]) -> None:
+        self.plan = plan
+        self.state = State()
+        self._agents = agents
+        self._commands: list[Command] = []
+
+    # -- what the world says ------------------------------------------------------------------------------------------
+
+    def judge(self, said: Reply | Emit) -> Record:
+        """What the journal shall say of *said*: see `coterie.engines.loop.verdict`."""
+        match said:
+            case Emit():
+                return verdict(self.view(said.turn), said)
+            case Reply():
+                return records.TurnFinished(
+                    turn=said.turn,
+                    attempt=said.attempt,
+                    text=said.text,
+                    usage=said.usage,
+                    message=said.message,
+                    outputs=said.outputs or {},
+                    promised=self._promised(said),
+                )
+            case _:
+                assert_never(said)
+
+    def view(self, name: str) -> View:
+        """What a verdict on an event of the turn *name* depends on."""
+        turn = self.state.turns.get(name)
+        if turn is None:
+            return View(review=True)
+        missing = tuple(event for event in self.plan.required if event not in self.state.accepted)
+        waving = turn.wave != ""
+        return msgspec.structs.replace(turn.view, missing=missing, waving=waving)
+
+    def brief(self, name: str) -> Brief:
+        """What the turn *name*, which runs or is about to, is told."""
+        state, plan = self.state, self.plan
+        turn = state.turns[name]
+        return Brief(
+            turn=name,
+            iteration=turn.iteration,
+            most=self.most,
+            objective=state.objective or plan.objective,
+            view=turn.view,
+            rejected=state.rejected,
+            failure=state.failure,
+            guidance=tuple(turn.guidance),
+            outputs=tuple(state.outputs),
+            accepted=tuple(turn.events),
+            completion=plan.completion,
+            promise=plan.promise,
+            required=plan.required,
+        )
+
+    @property
+    def most(self) -> int:
+        """Iterations the run may have."""
+        return max(0, self.plan.max_iterations) + self.state.added
+
+    def seconds_left(self, now: float) -> float | None:
+        """How long what starts at *now* may take; None: there is no limit."""
+        if not self.plan.max_runtime:
+            return None
+        return max(0.0, self.plan.max_runtime - self.state.owned_until(now))
+
+    def _promised(self, reply: Reply) -> bool:
+        turn = self.state.turns.get(reply.turn)
+        if turn is None or turn.review or turn.emitted or not is_given(self.plan.promise, reply.text, reply.prompt):
+            return False
+        return not incomplete(self.view(reply.turn).missing, reply.open_tasks)
+
+    # -- what follows -------------------------------------------------------------------------------------------------
+
+    def step(self, record: Record) -> Sequence[Command]:
+        """What follows from *record*."""
+        self._commands = []
+        state = self.state
+        if not state.over:
+            state.clock(record)
+            self._hear(record)
+        return self._commands
+
+    def _hear(self, record: Record) -> None:
+        state = self.state
+        match record:
+            case records.RunStarted():
+                state.objective = str(record.input.get("prompt", ""))
+                state.position = str(record.input.get("event", "")) or state.position
+                self._read_again()
+            case records.RunOwned():
+                state.added += record.limits.add_iterations
+                if state.stopped:
+                    state.stopped = False
+                    self._read_again()
+            case records.ConfigChanged():
+                self._take(record.plan)
+                self._decide()
+            case records.ConfigKept() | records.ConfigRejected():
+                self._decide()
+            case records.OperatorSaid(what="guide"):
+                state.guidance.append((record.message, record.text))
+            case records.EventEmitted():
+                self._accepted(record)
+            case records.EventInvalid():
+                if turn := state.turns.get(record.turn):
+                    turn.emitted = True
+                    state.rejected = f"{record.event}: {record.reason}"
+            case records.EventNoted():
+                if turn := state.turns.get(record.turn):
+                    turn.emitted = True
+            case records.AttemptFailed():
+                state.cost += record.usage.cost
+            case records.AttemptInterrupted():
+                self._cut_off(record)
+            case records.TurnFinished() | records.TurnFailed() | records.TurnCancelled():
+                self._ended(record)
+
+    def _read_again(self) -> None:
+        self._commands.append(Reload())
+
+    def _take(self, text: str) -> None:
+        """Go on under another plan; what is fixed at the start stays."""
+        plan = from_json(text)
+        if isinstance(plan.coordination, LoopPlan):
+            self.plan = msgspec.structs.replace(plan.coordination, place=self.plan.place)
+            self._agents.clear()
+            self._agents.update(plan.agents)
+
+    # -- before an iteration ------------------------------------------------------------------------------------------
+
+    def _decide(self) -> None:
+        """Stop, review, or begin the next iteration."""
+        state = self.state
+        reason = self._limit()
+        if reason == "max_iterations" and self.plan.branch:
+            self._finish("completed", reason)
+        elif reason:
+            state.stopped = True
+            self._commands.append(Stop(reason=reason))
+        elif self._review_is_due():
+            state.reviewed = state.iteration + 1
+            state.reviews += 1
+            name = f"{REVIEW}#{state.reviews}"
+            state.turns[name] = TurnState(iteration=state.iteration + 1, review=True, view=View(review=True))
+            self._commands.append(Ask(turn=name, agent=REVIEW))
+        else:
+            self._iterate()
+
+    def _limit(self) -> str:
+        """Why there is to be no further iteration; empty if nothing speaks against one."""
+        state, plan = self.state, self.plan
+        if state.iteration >= self.most:
+            return "max_iterations"
+        if plan.max_runtime and state.owned >= plan.max_runtime:
+            return "max_runtime"
+        if plan.max_cost and state.cost >= plan.max_cost:
+            return "cost_budget"
+        if plan.stall and state.same >= plan.stall:
+            return "stalled"
+        return ""
+
+    def _review_is_due(self) -> bool:
+        review, done = self.plan.review, self.state.iteration
+        return review is not None and done >= 1 and done % max(1, review.every) == 0 and self.state.reviewed != done + 1
+
+    def _iterate(self) -> None:
+        state, plan = self.state, self.plan
+        state.iteration += 1
+        name = f"iteration#{state.iteration}"
+        ids = [role.id for role in plan.roles]
+        roles = suggested(plan.handoff, ids, state.position)
+        view = View(
+            recent=state.position,
+            suggested=roles,
+            allowed=allowed({role.id: role.emits for role in plan.roles}, roles),
+            anything=not ids,
+            completion=plan.completion,
+            branches=plan.parallel.most if plan.parallel is not None and not plan.branch else 0,
+        )
+        guidance, state.guidance = state.guidance, []
+        turn = TurnState(iteration=state.iteration, view=view, guidance=[text for _, text in guidance])
+        state.turns[name] = turn
+        agent = roles[0] if roles else GLOBAL
+        self._note(
+            records.IterationStarted(
+                n=state.iteration, role=agent, event=state.position, roles=roles, allowed=view.allowed
+            )
+        )
+        if guidance:
+            self._note(records.GuidanceDelivered(turn=name, messages=tuple(message for message, _ in guidance)))
+        self._commands.append(Ask(turn=name, agent=agent))
+
+    # -- during one ---------------------------------------------------------------------------------------------------
+
+    def _accepted(self, record: records.EventEmitted) -> None:
+        state = self.state
+        turn = state.turns.get(record.turn)
+        if turn is None:
+            return
+        turn.emitted = True
+        turn.events.append(record.event)
+        state.rejected = ""
+        state.accepted.add(record.event)
+        if record.event == turn.view.completion:
+            turn.completes = True
+        elif record.event.endswith(PARALLEL):
+            turn.wave, turn.payload = record.event, record.payload
+        else:
+            turn.routes = record.event
+
+    def _cut_off(self, record: records.AttemptInterrupted) -> None:
+        """What was accepted stands; it may be all there was to do."""
+        turn = self.state.turns.get(record.turn)
+        if turn is None:
+            return
+        if turn.completes:
+            self._finish("completed", "completion_event")
+        elif turn.events and record.reason != "crash":
+            self._commands.append(Cancel(turn=record.turn, reason="it was interrupted, and what it emitted stands"))
+
+    def _ended(self, record: records.TurnFinished | records.TurnFailed | records.TurnCancelled) -> None:
+        state = self.state
+        if state.wave is not None and record.turn in state.wave.turns:
+            self._branch_ended(state.wave, record)
+            return
+        turn = state.turns.pop(record.turn, None)
+        if turn is None:
+            return
+        if isinstance(record, records.TurnFinished):
+            state.cost += record.usage.cost
+        if turn.review:
+            self._read_again()
+        elif turn.completes:
+            self._finish("completed", "completion_event")
+        elif isinstance(record, records.TurnFinished) and record.promised:
+            self._finish("completed", "completion_promise")
+        elif isinstance(record, records.TurnFailed) and not self._goes_on_after(record):
+            pass
+        else:
+            if isinstance(record, records.TurnFinished):
+                state.heard(Output(name=f"iteration {turn.iteration}", text=record.text))
+                state.failure, state.failures = "", 0
+            self._route(record.turn, turn)
+
+    def _goes_on_after(self, record: records.TurnFailed) -> bool:
+        """Count a failure; whether the run goes on all the same."""
+        state = self.state
+        state.failures += 1
+        state.failure = f"{record.turn} failed ({record.kind}): {record.reason}"
+        if record.kind in LASTING_FAILURES:
+            self._finish("failed", LASTING_FAILURES[record.kind], state.failure)
+            return False
+        if state.failures >= self.plan.max_failures:
+            self._finish("failed", "backend_failed", state.failure)
+            return False
+        return True
+
+    def _route(self, name: str, turn: TurnState) -> None:
+        """Move on by what the turn emitted last; nothing emitted: the same again."""
+        if turn.wave:
+            self._open_wave(name, turn)
+            return
+        if turn.routes:
+            self.state.position = turn.routes
+        self._read_again()
+
+    # -- waves --------------------------------------------------------------------------------------------------------
+
+    def _open_wave(self, name: str, turn: TurnState) -> None:
+        state = self.state
+        state.waves += 1
+        base = turn.wave[: -len(PARALLEL)]
+        items = objectives(turn.payload, max(1, turn.view.branches))
+        turns = tuple(f"wave-{state.waves}.{k}#1" for k in range(1, len(items) + 1))
+        if turn.routes:
+            state.position = turn.routes
+        event = state.position if base == EXPLORE else base
+        state.wave = Wave(number=state.waves, event=turn.wave, base=base, turns=dict(zip(turns, items, strict=True)))
+        self._note(records.WaveStarted(wave=state.waves, turn=name, event=turn.wave, objectives=items, turns=turns))
+        for branch, item in zip(turns, items, strict=True):
+            self._commands.append(Ask(turn=branch, agent=BRANCH, prompt=item, given={"event": event}))
+
+    def _branch_ended(
+        self, wave: Wave, record: records.TurnFinished | records.TurnFailed | records.TurnCancelled
+    ) -> None:
+        match record:
+            case records.TurnFinished():
+                self.state.cost += record.usage.cost
+                wave.outcomes[record.turn] = "completed"
+                wave.texts[record.turn] = record.text
+            case records.TurnFailed():
+                wave.outcomes[record.turn] = record.kind
+                wave.texts[record.turn] = record.reason
+            case records.TurnCancelled():
+                wave.outcomes[record.turn] = "cancelled"
+        if len(wave.outcomes) == len(wave.turns):
+            self._join(wave)
+
+    def _join(self, wave: Wave) -> None:
+        """All branches have ended: what they said is heard, and the loop goes on where they leave it."""
+        state = self.state
+        state.wave = None
+        late = tuple(turn for turn in wave.turns if wave.outcomes[turn] == "timeout")
+        if late:
+            self._note(records.WaveTimeout(wave=wave.number, turns=late))
+        for k, (turn, objective) in enumerate(wave.turns.items(), 1):
+            outcome = wave.outcomes[turn]
+            told = "" if outcome == "completed" else f" ({outcome})"
+            name = f"wave {wave.number}, branch {k}{told}: {objective}"
+            state.heard(Output(name=name, text=wave.texts.get(turn, "")), counts=False)
+        joined = wave.base + JOINED
+        if wave.base != EXPLORE:
+            state.position = joined if self._is_routed(joined) else wave.base
+        outcomes = tuple((turn, wave.outcomes[turn]) for turn in wave.turns)
+        self._note(records.WaveJoined(wave=wave.number, event=state.position, outcomes=outcomes))
+        if "completed" in wave.outcomes.values():
+            self._read_again()
+            return
+        reason = ", ".join(f"{turn}: {outcome}" for turn, outcome in outcomes)
+        failed = records.TurnFailed(turn=f"wave {wave.number}", kind="failed", reason=f"no branch succeeded ({reason})")
+        if self._goes_on_after(failed):
+            self._read_again()
+
+    def _is_routed(self, event: str) -> bool:
+        return any(matches(key, event) for key, _ in self.plan.handoff)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def _finish(self, outcome: str, reason: str, detail: str = "") -> None:
+        state = self.state
+        state.over = True
+        self._commands += [Cancel(turn=turn, reason="the run is over") for turn in state.turns]
+        text = state.outputs[-1].text if state.outputs else ""
+        result = {"text": text, "reason": reason, "iterations": state.iteration}
+        self._commands.append(Finish(outcome=outcome, result=result, reason=detail or reason))
+
+    def _note(self, record: Record) -> None:
+        self._commands.append(Note(record=record))

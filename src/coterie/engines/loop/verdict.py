@@ -1,0 +1,113 @@
+"""Whether an event that an agent emits is allowed: one function for the harness, for `coterie emit` and for tests."""
+
+from msgspec import Struct
+
+from coterie.engines.commands import Emit
+from coterie.engines.loop.objectives import NoObjectives, objectives
+from coterie.journal.records import EventEmitted, EventInvalid, EventNoted
+from coterie.topology.routing import COORDINATION, EXPLORE, JOINED, PARALLEL, matches_any
+
+Verdict = EventEmitted | EventInvalid | EventNoted
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """What a verdict depends on, fixed when the turn started but for what was accepted since.
+
+    Attributes:
+        recent: The event that led to this turn.
+        suggested: The roles it led to.
+        allowed: What they may emit; `/…/` is a regular expression. Empty allows nothing.
+        anything: There are no roles, and everything is allowed.
+        completion: The event that completes the run; empty: none does.
+        missing: The required events that were not accepted yet.
+        branches: Branches a wave may have; 0: there are no waves here.
+        waving: A wave was opened in this turn.
+        review: The turn is a review.
+    """
+
+    recent: str = ""
+    suggested: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+    anything: bool = False
+    completion: str = ""
+    missing: tuple[str, ...] = ()
+    branches: int = 0
+    waving: bool = False
+    review: bool = False
+
+
+def verdict(view: View, emit: Emit) -> Verdict:
+    """What the journal shall say of *emit*. What is rejected says why, and what would be accepted."""
+    if emit.event in COORDINATION:
+        return EventNoted(
+            turn=emit.turn, event=emit.event, payload=emit.payload, attempt=emit.attempt, message=emit.message
+        )
+    if reason := _rejection(view, emit):
+        return EventInvalid(
+            turn=emit.turn,
+            event=emit.event,
+            allowed=view.allowed,
+            suggested=view.suggested,
+            recent=view.recent,
+            reason=reason,
+            attempt=emit.attempt,
+            message=emit.message,
+        )
+    return EventEmitted(
+        turn=emit.turn, event=emit.event, payload=emit.payload, attempt=emit.attempt, message=emit.message
+    )
+
+
+def _rejection(view: View, emit: Emit) -> str:
+    """Why *emit* is not accepted; empty if it is."""
+    event = emit.event
+    if not event:
+        return "an event needs a name"
+    if view.review:
+        return "a review emits nothing"
+    if view.waving:
+        return "this turn has opened a wave: what it emits after that does not count"
+    if event.endswith(JOINED):
+        return f"only the harness emits {event!r}"
+    if event.endswith(PARALLEL):
+        return _no_wave(view, emit)
+    if not _is_allowed(view, event):
+        return _not_allowed(view, event)
+    if event == view.completion:
+        return incomplete(view.missing, emit.open_tasks)
+    return ""
+
+
+def incomplete(missing: tuple[str, ...], open_tasks: tuple[str, ...]) -> str:
+    """Why the run cannot complete yet; empty if it can."""
+    if missing:
+        return f"before it completes, this has to be accepted: {', '.join(missing)}"
+    if open_tasks:
+        return f"before it completes, these tasks have to be done: {', '.join(open_tasks)}"
+    return ""
+
+
+def _no_wave(view: View, emit: Emit) -> str:
+    base = emit.event[: -len(PARALLEL)]
+    if not view.branches:
+        return "there are no waves here (parallel.enabled is off, or this is a branch of one)"
+    if base == view.completion or base in COORDINATION:
+        return f"no wave can be opened for {base!r}"
+    if base != EXPLORE and not _is_allowed(view, base):
+        return _not_allowed(view, base)
+    try:
+        objectives(emit.payload, view.branches)
+    except NoObjectives as why:
+        return str(why)
+    return ""
+
+
+def _is_allowed(view: View, event: str) -> bool:
+    return view.anything or matches_any(view.allowed, event)
+
+
+def _not_allowed(view: View, event: str) -> str:
+    return (
+        f"{event!r} is not allowed after {view.recent!r} (roles: {', '.join(view.suggested) or 'none'}); "
+        f"allowed: {', '.join(view.allowed) or 'none'}"
+    )
