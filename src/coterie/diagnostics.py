@@ -96,11 +96,12 @@ class Diagnostic:
         return f"{head}  {number} | {line}\n  {' ' * len(number)} | {below}\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form: `code, severity, message, line, column, length, hint`."""
+        """The JSON form: `code, severity, message, file, line, column, length, hint`."""
         return {
             "code": self.code,
             "severity": self.severity.value,
             "message": self.message,
+            "file": self.file,
             "line": self.span.line if self.span else None,
             "column": self.span.column if self.span else None,
             "length": self.span.length if self.span else None,

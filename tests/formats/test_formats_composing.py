@@ -169,15 +169,21 @@ def test_files_together_are_no_larger_than_one_may_be(tmp_path: Path, monkeypatc
 
 
 def test_what_multiplies_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seven files that each import the next ten times would be ten million topologies."""
-    monkeypatch.setattr(imports, "MAX_IMPORTS", 50)
+    """Seven files that each import the next ten times would be ten million topologies, or errors."""
     for i in range(7):
         uses = " ".join(f'import "f{i + 1}.at" as n{k}' for k in range(10))
         flow = " -> ".join(f"n{k}" for k in range(10))
         (tmp_path / f"f{i}.at").write_text(f"topology f{i} : [pipeline] {{ {uses}  flow {{ {flow} }} }}")
     (tmp_path / "f7.at").write_text("topology f7 : [pipeline] { agent a { model: m }  flow { a -> a [max 2] } }")
 
+    assert read(tmp_path / "f0.at").diagnostics == ()
+    monkeypatch.setattr(imports, "MAX_IMPORTS", 6)
     assert {each.code for each in read(tmp_path / "f0.at").diagnostics} == {"too-many-topologies"}
+    (tmp_path / "f7.at").write_text("topology f7 : [pipeline] { agent a { }  flow { a -> a [max 2] } }")
+    monkeypatch.undo()
+    found = read(tmp_path / "f0.at").diagnostics
+    assert {each.code for each in found} == {"no-model"}
+    assert len(found) <= 10 * imports.MOST_TOLD
 
 
 def test_values_are_given_by_whoever_reads(tmp_path: Path) -> None:

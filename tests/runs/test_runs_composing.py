@@ -93,6 +93,21 @@ def test_a_value_that_is_missing_is_asked_for(place: Place) -> None:
         asyncio.run(coterie.run(coterie.load("outer.at"), params={"second": "revise"}))
 
 
+def test_an_exit_that_had_no_turn_leaves_the_result_to_the_ends(place: Place) -> None:
+    """Then the node has no outputs of the exit, and nobody is asked again for them."""
+    flow = "flow { editor -> critic [when editor.verdict == go]  editor -> keeper [when editor.verdict == none] }"
+    head, _, _ = INNER.partition("  flow {")
+    (place.folder / "inner.at").write_text(f"{head}  {flow}\n}}\n")
+    (place.folder / "outer.at").write_text(
+        'topology outer : [pipeline] { import "inner.at" as first with { words: "once" }  include "parts.at"\n'
+        "flow { first -> good } }"
+    )
+
+    outcome = asyncio.run(coterie.run("outer.at", "go"))
+    assert (outcome.status, outcome.usage.turns) == ("completed", 3)
+    assert "kept" in outcome.result["text"]
+
+
 def test_a_fragment_is_not_run(place: Place) -> None:
     """It is told what to do with it."""
     said = place.look("run", "parts.at", "go", status=1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.cli.options import AsJson
+from coterie.cli.options import AsJson, Set
 from coterie.cli.output import complain, say, say_json
 from coterie.errors import UsageError
 
@@ -31,6 +31,7 @@ def check(
         int | None,
         typer.Option(min=1, metavar="N", help="Look at no more than N states (100000).", show_default=False),
     ] = None,
+    params: Set = None,
     as_json: AsJson = False,
 ) -> int:
     """Prove what a team can do, before it is run.
@@ -40,11 +41,12 @@ def check(
     no command of the team is run. The status is 1 when something is wrong; warnings do not count.
     """
     from coterie.cli import text
+    from coterie.cli.inputs import pair
     from coterie.cli.reading import examine
     from coterie.proofs import STATES
     from coterie.proofs import check as prove
 
-    found = examine(file)
+    found = examine(file, params=dict(map(pair, params or ())))
     for diagnostic in found.diagnostics:
         if diagnostic.is_error or found.plan is None:
             complain(diagnostic.render(found.text).rstrip("\n"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.cli.options import STATE_DIR, AsJson, StateDir
+from coterie.cli.options import STATE_DIR, AsJson, Set, StateDir
 from coterie.cli.output import complain, say, say_json
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def simulate(
             min=1, metavar="K", help="Over how many processes; by default one a processor.", show_default=False
         ),
     ] = None,
+    params: Set = None,
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
@@ -36,10 +37,11 @@ def simulate(
     when a promise was broken: then the seed, its records and the command that repeats it are told.
     """
     from coterie.cli import text
+    from coterie.cli.inputs import pair
     from coterie.cli.reading import plan_for_a_run
     from coterie.testing.series import Series, processors, simulate_many
 
-    plan, _ = plan_for_a_run(target, None)
+    plan, _ = plan_for_a_run(target, None, dict(map(pair, params or ())))
     jobs = jobs or processors()
     began = time.perf_counter()
     found, shows, interrupted = Series(), sys.stderr is not None and sys.stderr.isatty(), False
@@ -58,7 +60,10 @@ def simulate(
     if shows:
         _rewrite("")
     file = _keep(found.broken, plan.name, state_dir) if found.broken is not None else None
-    again = f"coterie simulate {shlex.quote(target)} --seeds 1 --from {found.broken.seed if found.broken else first}"
+    given = "".join(f" --set {shlex.quote(word)}" for word in params or ())
+    again = (
+        f"coterie simulate {shlex.quote(target)}{given} --seeds 1 --from {found.broken.seed if found.broken else first}"
+    )
     if as_json:
         say_json(_document(found, file, again, interrupted) | {"took": {"seconds": seconds, "jobs": jobs}})
     else:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from coterie.formats.reading import Source
 
 MAX_IMPORTS = 1000
-"""How many topologies one reading may import, each counted as often as it is."""
+"""How many topologies one reading may import; the same file with the same values counts once."""
+
+MOST_TOLD = 20
+"""Of so many errors in an imported file is told where it is imported, so that they do not multiply on the way up."""
 
 Chain = tuple[Path, ...]
 """The files that led to a text, its own last."""
@@ -50,7 +53,8 @@ class Importer:
     def __init__(self, library: Library, read: ReadText) -> None:
         self._library = library
         self._read = read
-        self._count = 0
+        self._sources: dict[tuple[Path, str], Source] = {}
+        self._begun = 0
 
     def nodes(self, imports: Imports, folder: Path | None, chain: Chain, report: Report) -> list[Agent]:
         """The nodes that *imports* declare in a topology of *folder*; what is wrong with one is reported."""
@@ -84,31 +88,41 @@ class Importer:
             return [error("no-folder", message, span, "read it from a file")], None
         try:
             path = find(folder, source, folder)
-            self._admit(path, chain)
             text = self._library.text(path)
         except Unreadable as unreadable:
             message = f"the imported file {name!r} {unreadable.reason}"
             return [error(unreadable.code, message, span, unreadable.hint)], None
-        except _Refused as refused:
-            return [error(refused.code, str(refused), span)], None
         if statement.sha256 and (found := hashlib.sha256(text.encode()).hexdigest()) != statement.sha256:
             message = f"{name!r} is not the file that was meant: its SHA-256 is {found}"
             return [error("wrong-sha256", message, span, "read what changed, then write the new one")], None
-        read = self._read(text, source, path.parent, statement.given, (*chain, path))
-        wrong = [_told(each, name, source, span) for each in read.diagnostics if each.is_error]
+        try:
+            read = self._source(path, text, source, statement.given, chain)
+        except _Refused as refused:
+            return [error(refused.code, str(refused), span)], None
+        wrong = [_told(each, name, read.file, span) for each in read.diagnostics if each.is_error][:MOST_TOLD]
         if read.topology is not None and not wrong:
             wrong = [each for each in (unusable(read.topology, name, span),) if each is not None]
         return wrong, read.topology if not wrong else None
 
-    def _admit(self, path: Path, chain: Chain) -> None:
-        self._count += 1
+    def _source(self, path: Path, text: str, name: str, given: Mapping[str, Scalar], chain: Chain) -> "Source":
+        """What *path* says with the values *given*; what was read is not read again.
+
+        Raises:
+            _Refused: If it may not be read here.
+        """
         steps = " -> ".join(each.name for each in (*chain, path))
         if path in chain:
             raise _Refused("topology-cycle", f"a topology cannot be a part of itself: {steps}")
         if len(chain) > MAX_DEPTH:
             raise _Refused("nested-too-deep", f"topologies lie more than {MAX_DEPTH} deep in each other: {steps}")
-        if self._count > MAX_IMPORTS:
+        key = (path, repr(sorted(given.items())))
+        if key in self._sources:
+            return self._sources[key]
+        self._begun += 1
+        if self._begun > MAX_IMPORTS:
             raise _Refused("too-many-topologies", f"a team holds at most {MAX_IMPORTS} topologies")
+        source = self._sources[key] = self._read(text, name, path.parent, given, (*chain, path))
+        return source
 
 
 class _Refused(Exception):
