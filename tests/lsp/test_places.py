@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 from editing import cursor
 
+from coterie.errors import UsageError
+from coterie.lsp.completing import complete
 from coterie.lsp.document import Document
+from coterie.lsp.findings import findings
 from coterie.lsp.names import Kind
 from coterie.lsp.places import Place, definition, references
+from coterie.lsp.renaming import rename
 
 TEAM = """topology t : [pipeline] {
   import "./other.at" as other
@@ -21,7 +25,7 @@ TEAM = """topology t : [pipeline] {
   action fetch { commands: ["git fetch ${param.tone}"] }
   gate tests { after: writer before: reviewer }
   human boss { on-timeout: fallback reviewer }
-  agent clerk { retrieval: near }
+  agent clerk { retrieval: near reads: [writer, notes] skip: reviewer.verdict == 'revise' }
   group panel { members: [writer, "reviewer"] }
   artifacts { artifact draft { } artifact paper { depends-on: [draft] } }
   memory { store notes { } retrieval near { sources: [notes] } }
@@ -43,14 +47,14 @@ TEAM = """topology t : [pipeline] {
 @pytest.mark.parametrize(
     ("kind", "owner", "name", "places"),
     [
-        (Kind.NODE, "", "writer", 8),
-        (Kind.NODE, "", "reviewer", 11),
+        (Kind.NODE, "", "writer", 9),
+        (Kind.NODE, "", "reviewer", 12),
         (Kind.NODE, "", "fetch", 4),
         (Kind.NODE, "", "boss", 3),
         (Kind.NODE, "", "orchestrator", 2),
         (Kind.NODE, "", "other", 2),
-        (Kind.OUTPUT, "reviewer", "verdict", 2),
-        (Kind.VALUE, "reviewer.verdict", "revise", 2),
+        (Kind.OUTPUT, "reviewer", "verdict", 3),
+        (Kind.VALUE, "reviewer.verdict", "revise", 3),
         (Kind.ROLE, "", "critic", 2),
         (Kind.ARTIFACT, "", "draft", 3),
         (Kind.STORE, "", "notes", 3),
@@ -95,3 +99,22 @@ def test_another_file_is_opened_from_where_it_is_named(tmp_path: Path) -> None:
     (tmp_path / "more.at").write_text("fragment more { }")
     assert definition(document, text.index("more")) == [Place(0, 0, (tmp_path / "more.at").resolve())]
     assert definition(Document.of(text), text.index("more")) == []
+
+
+def test_a_part_in_another_file_is_known(tmp_path: Path) -> None:
+    """What an included file declares is found and proposed; what is wrong in it is said where it is named."""
+    (tmp_path / "more.at").write_text("# parts\nfragment more { agent helper { model: m retry: lots } }")
+    text = 'topology t : [pipeline] { include "./more.at" agent a { model: m } flow { a -> helper } }'
+    document = Document.of(text, tmp_path / "team.at")
+
+    (place,) = definition(document, text.index("helper"))
+    assert place.path == tmp_path / "more.at"
+    assert place.text[place.offset : place.offset + place.length] == "helper"
+    assert "helper" in [one.label for one in complete(document, text.index("helper"))]
+    (found,) = findings(document)
+    assert text[found.offset : found.offset + found.length] == '"./more.at"'
+    assert found.message.startswith(f"{tmp_path / 'more.at'}:2:48: ")
+    with pytest.raises(UsageError, match=r"'helper' is declared in .*more.at"):
+        rename(document, text.index("helper"), "other")
+    with pytest.raises(UsageError, match="'helper' is the name of another node"):
+        rename(document, text.index("a ->"), "helper")

@@ -1,6 +1,7 @@
 """Renaming: everywhere, or not at all."""
 
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,6 +112,25 @@ def test_what_would_break_the_file_is_refused(text: str, name: str, message: str
 
     with pytest.raises(UsageError, match=message):
         rename(document, offset, name)
+
+
+def test_what_another_file_calls_by_its_name_keeps_it(tmp_path: Path) -> None:
+    """A node that an included file leads to, and an output that an imported team gives back."""
+    (tmp_path / "part.at").write_text("fragment part { agent b { model: m } flow { a -> b } }")
+    team = "topology sub : [pipeline] { agent x { model: m } %s flow { x -> y } }"
+    (tmp_path / "sub.at").write_text(team % "agent y { model: m outputs { mood: good | bad } }")
+    text = """topology t : [pipeline] {
+      include "part.at"
+      import "sub.at" as sub
+      agent a { model: m }
+      flow { b -> sub -> a [when sub.mood == "bad"] }
+    }"""
+    document = Document.of(text, tmp_path / "team.at")
+
+    with pytest.raises(UsageError, match="then the file would be wrong: the flow names 'a', which is not declared"):
+        rename(document, text.index("a { model"), "other")
+    with pytest.raises(UsageError, match="what 'sub' gives back is declared in another file"):
+        rename(document, text.index("mood"), "temper")
 
 
 def test_the_same_name_changes_nothing() -> None:

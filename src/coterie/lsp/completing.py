@@ -9,11 +9,11 @@ from coterie.formats.at.tree import Block, Field, Root, span_of
 from coterie.formats.at.values import text_of
 from coterie.lsp import vocabulary
 from coterie.lsp.document import Document
-from coterie.lsp.names import Kind, named_by
+from coterie.lsp.names import Kind, Symbol, named_by
 from coterie.lsp.spots import BehindNode, FieldValue, FlowNode, InAttribute, Item, Typed, spot
-from coterie.topology.checks.facts import GATE_OUTPUTS, kind_of, values_of
+from coterie.topology.checks.facts import kind_of, values_of
 from coterie.topology.conditions import Operator
-from coterie.topology.model import Gate, Output
+from coterie.topology.model import Output
 
 
 class Sort(Enum):
@@ -110,12 +110,18 @@ class _Proposer:
             yield self._of(choice, Sort.VALUE)
 
     def nodes(self, taken: Iterable[str]) -> Iterator[Proposal]:
-        """The nodes of the team, declared ones first."""
-        for symbol in self._names.symbols(Kind.NODE):
-            declared = self._names.declarations(symbol)
-            here = len(self._names.of(symbol)) == 1 and self._names.of(symbol)[0].offset == self._typed.offset
-            if symbol.name not in taken and not here:
-                yield self._of(symbol.name, Sort.NODE, self._title(symbol.name) if declared else "not declared")
+        """The nodes of the team, those of included files among them; then names that nothing declares."""
+        declared = self._document.facts.declared
+        mentioned = [symbol.name for symbol in self._names.symbols(Kind.NODE) if self._elsewhere(symbol)]
+        in_order = sorted(mentioned, key=lambda name: name not in declared)
+        for name in dict.fromkeys((*in_order, *declared)):
+            if name not in taken:
+                node = declared.get(name)
+                yield self._of(name, Sort.NODE, (node.description or kind_of(node)) if node else "not declared")
+
+    def _elsewhere(self, symbol: Symbol) -> bool:
+        """Whether the name of *symbol* stands anywhere but at the cursor."""
+        return any(one.offset != self._typed.offset for one in self._names.of(symbol))
 
     def behind(self, spot: BehindNode) -> Iterator[Proposal]:
         """An arrow, or attributes."""
@@ -153,27 +159,18 @@ class _Proposer:
 
     def _outputs(self, agent: str) -> list[Output]:
         """The outputs of *agent*: those it declares, then those that conditions read."""
-        topology = self._document.source.topology
-        node = topology.node(agent) if topology is not None else None
-        declared = list(GATE_OUTPUTS if isinstance(node, Gate) else node.outputs if node is not None else ())
+        declared = self._document.facts.outputs(agent)
         known = {output.name for output in declared}
-        read = [
-            symbol.name
-            for symbol in self._names.symbols(Kind.OUTPUT, agent)
-            if any(one.offset != self._typed.offset for one in self._names.of(symbol))
-        ]
-        return declared + [Output(name=name, type="any") for name in read if name not in known]
+        read = [symbol.name for symbol in self._names.symbols(Kind.OUTPUT, agent) if self._elsewhere(symbol)]
+        return [*declared, *(Output(name=name, type="any") for name in read if name not in known)]
 
     def _compared(self, agent: str, field: str) -> Iterator[Proposal]:
         """The values an output can be compared with: those of its enum, else those of other conditions."""
         output = next((output for output in self._outputs(agent) if output.name == field), None)
         members = values_of(output) if output is not None else None
         if members is None:
-            members = tuple(
-                symbol.name
-                for symbol in self._names.symbols(Kind.VALUE, f"{agent}.{field}")
-                if any(one.offset != self._typed.offset for one in self._names.of(symbol))
-            )
+            symbols = self._names.symbols(Kind.VALUE, f"{agent}.{field}")
+            members = tuple(symbol.name for symbol in symbols if self._elsewhere(symbol))
         for member in members:
             plain = str(member).lower() if isinstance(member, bool) else str(member)
             label = plain if self._typed.quoted or not isinstance(member, str) else f'"{plain}"'
@@ -191,11 +188,6 @@ class _Proposer:
                 if span_of(field.value).offset != self._typed.offset
             )
         )
-
-    def _title(self, name: str) -> str:
-        topology = self._document.source.topology
-        node = topology.node(name) if topology is not None else None
-        return (node.description or kind_of(node)) if node is not None else "node"
 
     def _of(self, label: str, sort: Sort, detail: str = "", about: str = "", snippet: str = "") -> Proposal:
         return Proposal(label, sort, self._typed.offset, self._typed.length, detail, about, snippet)

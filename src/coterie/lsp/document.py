@@ -16,6 +16,8 @@ from coterie.formats.at.tree import File
 from coterie.lsp.names import Names, names_in
 from coterie.lsp.positions import Change, Text
 from coterie.planning.plan import Plan
+from coterie.topology.checks.facts import Facts
+from coterie.topology.model import Topology
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ class Document:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """What `coterie topology validate` would say of the file, were it saved."""
         return self.examined[1]
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is known of the team, its parts in other files included; of none that can be read, nothing."""
+        return Facts(self.source.topology or Topology(name=""))
 
     @cached_property
     def names(self) -> Names:

@@ -1,15 +1,17 @@
 """What is wrong with a document, each at a place that can be underlined, and what mends it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from coterie.diagnostics import Diagnostic, Fix
 from coterie.formats.at.tree import Root
 from coterie.lsp.document import Document
+from coterie.lsp.places import named_files
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A diagnostic and the stretch of the document that it is about.
+    """A diagnostic and the stretch of the document that it is about; of another file's, where that is named.
 
     Attributes:
         message: With the hint, and the place when that is in another file.
@@ -45,8 +47,9 @@ def _finding(document: Document, one: Diagnostic) -> Finding:
     elsewhere = bool(one.file) and one.file != document.source.file
     if one.span is not None and not elsewhere:
         return Finding(one, message, one.span.offset, one.span.length)
+    at = next((item.keyword for item in document.tree.items if isinstance(item, Root)), None)
     if elsewhere:
         place = f"{one.file}:{one.span.line}:{one.span.column}" if one.span is not None else one.file
         message = f"{place}: {message}"
-    root = next((item.keyword for item in document.tree.items if isinstance(item, Root)), None)
-    return Finding(one, message, root.offset if root else 0, len(root.text) if root else 0)
+        at = next((word for word, path in named_files(document) if path == Path(one.file).resolve()), at)
+    return Finding(one, message, at.offset if at else 0, len(at.text) if at else 0)

@@ -6,11 +6,10 @@ Works on the syntax tree, so a file that is being typed, and cannot be read to t
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from coterie.formats.at import lexer
-from coterie.formats.at.lexer import NAME, RAW, STRING, Token
+from coterie.formats.at.lexer import NAME, RAW, SINGLE_QUOTED, STRING, Token
 from coterie.formats.at.schemas import TYPES
 from coterie.formats.at.tree import (
     Attribute,
@@ -66,6 +65,7 @@ class Occurrence:
     Attributes:
         declares: Whether it is declared here.
         fixed: Whether the place dictates the name: the word `orchestrator`.
+        perhaps: Whether it is a name only if that is declared: `reads` takes agents and files.
     """
 
     symbol: Symbol
@@ -73,6 +73,7 @@ class Occurrence:
     length: int
     declares: bool = False
     fixed: bool = False
+    perhaps: bool = False
 
     @property
     def end(self) -> int:
@@ -120,9 +121,10 @@ def names_in(tree: File) -> Names:
     found: list[Occurrence] = []
     for item in tree.items:
         found += _entries(item.items) if isinstance(item, Root) else _entry(item)
-    if any(one.symbol.kind is Kind.PARAM for one in found):
+    declared = {one.symbol for one in found if one.declares}
+    if any(symbol.kind is Kind.PARAM for symbol in declared):
         found += _placeholders(tree)
-    return Names(found)
+    return Names(one for one in found if not one.perhaps or one.symbol in declared)
 
 
 _NODES = frozenset({"agent", "action", "gate", "human", "group"})
@@ -168,6 +170,7 @@ _TYPES = frozenset({"text", "string", "number", "integer", "boolean", "any"})
 _SCHEMAS = frozenset({"schema", "input-schema", "output-schema"})
 _POLICIES = frozenset({"on-fail", "on-timeout"})
 _CONSTANTS = frozenset({"true", "false"})
+_QUOTED = (STRING, SINGLE_QUOTED)
 
 
 def _entries(items: Sequence[Entry], block: str = "", owner: str = "") -> Iterator[Occurrence]:
@@ -230,6 +233,11 @@ def _field(item: Field, block: str) -> Iterator[Occurrence]:
             yield _occurrence(Kind.NODE, item.value.words[1])
     elif block in _SCHEMAS:
         yield from _schema(item.value.words if isinstance(item.value, Words) else _words(item.value))
+    elif name == "skip" and isinstance(item.value, Words):
+        yield from _condition(item.value.words)
+    elif name == "reads":
+        for word in _words(item.value):
+            yield replace(_occurrence(Kind.NODE, word), perhaps=True)
     elif kind is not None:
         for word in _words(item.value):
             yield _occurrence(kind, word)
@@ -260,21 +268,26 @@ def _statement(statement: Statement) -> Iterator[Occurrence]:
 
 
 def _attribute(attribute: Attribute) -> Iterator[Occurrence]:
-    match [(word.text if at == 0 else word.kind) for at, word in enumerate(attribute.words[:6])]:
-        case ["per", lexer.NAME, *_] if attribute.words[1].text not in ("run", "phase"):
-            yield _occurrence(Kind.NODE, attribute.words[1])
-        case ["when", lexer.NAME, *rest]:
-            agent = attribute.words[1]
-            yield _occurrence(Kind.NODE, agent)
-            if rest[:2] == [".", NAME]:
-                output = attribute.words[3]
-                yield _occurrence(Kind.OUTPUT, output, agent.text)
-                if len(rest) == 4:
-                    yield from _value(attribute.words[5], f"{agent.text}.{output.text}")
+    words = attribute.words
+    keyword = words[0].text.lower() if words else ""
+    if keyword == "when":
+        yield from _condition(words[1:])
+    elif keyword == "per" and len(words) > 1 and words[1].kind == NAME and words[1].text not in ("run", "phase"):
+        yield _occurrence(Kind.NODE, words[1])
+
+
+def _condition(words: Sequence[Token]) -> Iterator[Occurrence]:
+    """The names in `reviewer.verdict == "revise"`, as far as it is there."""
+    if words and words[0].kind == NAME:
+        yield _occurrence(Kind.NODE, words[0])
+        if [word.kind for word in words[1:3]] == [".", NAME]:
+            yield _occurrence(Kind.OUTPUT, words[2], words[0].text)
+            if len(words) > 4:
+                yield from _value(words[4], f"{words[0].text}.{words[2].text}")
 
 
 def _value(word: Token, owner: str, declares: bool = False) -> Iterator[Occurrence]:
-    if word.kind in (NAME, STRING) and word.text not in _CONSTANTS:
+    if _is_name(word) and word.text not in _CONSTANTS:
         yield _occurrence(Kind.VALUE, word, owner, declares)
 
 
@@ -289,7 +302,7 @@ def _placeholders(tree: File) -> Iterator[Occurrence]:
 def _words(value: Value | None) -> list[Token]:
     """The words in *value*, one alone or the items of a list, that can be names."""
     match value:
-        case Token() if value.kind in (NAME, STRING):
+        case Token() if _is_name(value):
             return [value]
         case ListValue():
             return [word for item in value.items for word in _words(item.value)]
@@ -304,11 +317,15 @@ def _schema(type: list[Token]) -> Iterator[Occurrence]:
         yield _occurrence(Kind.SCHEMA, type[-1])
 
 
+def _is_name(word: Token) -> bool:
+    """Whether *word* may be a name, in quotes or not; the place of a parameter stands for any text."""
+    return word.kind in (NAME, *_QUOTED) and "${" not in word.text
+
+
 def _occurrence(kind: Kind, word: Token, owner: str = "", declares: bool = False) -> Occurrence:
-    quoted = word.kind == STRING
-    name = word.text[1:-1] if quoted else word.text
-    return Occurrence(Symbol(kind, name, owner), word.offset + quoted, len(name), declares)
+    name = _text(word)
+    return Occurrence(Symbol(kind, name, owner), word.offset + (word.kind in _QUOTED), len(name), declares)
 
 
 def _text(word: Token) -> str:
-    return word.text[1:-1] if word.kind == STRING else word.text
+    return word.text[1:-1] if word.kind in _QUOTED else word.text

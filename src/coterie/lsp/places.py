@@ -1,20 +1,29 @@
 """Where a name at the cursor is declared, and where else it stands."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.formats.at.lexer import STRING
+from coterie.formats.at.lexer import STRING, Token
 from coterie.formats.at.tree import Directive, Root
+from coterie.formats.at.values import string
 from coterie.lsp.document import Document
+from coterie.lsp.names import Kind, Symbol
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A stretch of a file; *path* is None for the document that was asked."""
+    """A stretch of a file.
+
+    Attributes:
+        path: None for the document that was asked.
+        text: That of the other file, in which *offset* counts.
+    """
 
     offset: int
     length: int
     path: Path | None = None
+    text: str = ""
 
 
 def definition(document: Document, offset: int) -> list[Place]:
@@ -24,7 +33,21 @@ def definition(document: Document, offset: int) -> list[Place]:
     one = document.names.at(offset)
     if one is None:
         return []
-    return [Place(each.offset, each.length) for each in document.names.declarations(one.symbol)]
+    here = [Place(each.offset, each.length) for each in document.names.declarations(one.symbol)]
+    included = included_declaration(document, one.symbol)
+    return here or ([included] if included is not None else [])
+
+
+def included_declaration(document: Document, symbol: Symbol) -> Place | None:
+    """Where an included file declares the node *symbol*; None where none does."""
+    node = document.facts.declared.get(symbol.name) if symbol.kind is Kind.NODE else None
+    if node is None or node.span is None:
+        return None
+    parts = document.facts.topology.included
+    part = next((part for part in reversed(parts) if part.start <= node.span.offset), None)
+    if part is None:
+        return None
+    return Place(node.span.offset - part.start, node.span.length, Path(part.file), part.text)
 
 
 def references(document: Document, offset: int, *, declarations: bool = True) -> list[Place]:
@@ -36,15 +59,19 @@ def references(document: Document, offset: int, *, declarations: bool = True) ->
     return [Place(each.offset, each.length) for each in found if declarations or not each.declares]
 
 
-def _file_at(document: Document, offset: int) -> Path | None:
-    """The file that an `import` or `include` names at *offset*, if it is there."""
+def named_files(document: Document) -> Iterator[tuple[Token, Path]]:
+    """Where `import` and `include` name a file, and which."""
     if document.path is None:
-        return None
+        return
     items = [item for root in document.tree.items for item in (root.items if isinstance(root, Root) else [root])]
     for item in items:
-        if isinstance(item, Directive):
-            for word in item.words:
-                if word.kind == STRING and word.offset <= offset <= word.offset + len(word.text):
-                    file = document.path.parent / word.text[1:-1]
-                    return file.resolve() if file.is_file() else None
+        if isinstance(item, Directive) and len(item.words) > 1 and item.words[1].kind == STRING:
+            yield item.words[1], (document.path.parent / string(item.words[1])).resolve()
+
+
+def _file_at(document: Document, offset: int) -> Path | None:
+    """The file that is named at *offset*, if it is there."""
+    for word, path in named_files(document):
+        if word.offset <= offset <= word.offset + len(word.text):
+            return path if path.is_file() else None
     return None

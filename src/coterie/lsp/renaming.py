@@ -1,12 +1,14 @@
 """Give something another name, everywhere in a file, or say why not."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from coterie.errors import UsageError
 from coterie.lsp.document import Document
 from coterie.lsp.names import Kind, Names, Occurrence, Symbol
+from coterie.lsp.places import included_declaration
 from coterie.planning.agents import role_of
 from coterie.topology.model import Agent, Gate
 
@@ -39,8 +41,13 @@ def renamable(document: Document, offset: int) -> Occurrence:
         raise UsageError(f"the orchestrator is always called {symbol.name!r}")
     if symbol.kind not in _OPEN and not declared:
         raise UsageError(f"the {symbol.kind.value} {symbol.name!r} is not declared in this file")
-    if symbol.kind is Kind.OUTPUT and not declared and _is_gate(document, symbol.owner):
-        raise UsageError(f"what a gate gives back is always called {symbol.name!r}")
+    if not declared and (elsewhere := included_declaration(document, symbol)) is not None:
+        raise UsageError(f"{symbol.name!r} is declared in {elsewhere.path}")
+    if symbol.kind is Kind.OUTPUT and not declared:
+        if isinstance(document.facts.declared.get(symbol.owner), Gate):
+            raise UsageError(f"what a gate gives back is always called {symbol.name!r}")
+        if document.facts.output(symbol.owner, symbol.name) is not None:
+            raise UsageError(f"what {symbol.owner!r} gives back is declared in another file")
     return one
 
 
@@ -55,12 +62,13 @@ def rename(document: Document, offset: int, name: str) -> list[Edit]:
     symbol = renamable(document, offset).symbol
     if name == symbol.name:
         return []
-    _check(document.names, symbol, name)
+    _check(document, symbol, name)
     edits = [Edit(one.offset, one.length, name) for one in document.names.of(symbol)]
     after = Document.of(apply(document.text.content, edits), document.path)
     if not _same_names(document.names, after.names, symbol, name):
         raise UsageError(f"with the name {name!r} the file would say something else")
     _check_roles(document, after)
+    _check_findings(document, after)
     return edits
 
 
@@ -73,14 +81,15 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def _check(names: Names, symbol: Symbol, name: str) -> None:
+def _check(document: Document, symbol: Symbol, name: str) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name: it begins with a letter and holds a-z, A-Z, 0-9, '_' and '-'")
     if symbol.kind is Kind.NODE and name in ("run", "phase"):
         raise UsageError(f"{name!r} means something else behind 'per': choose another name")
     if symbol.kind is Kind.VALUE and name in ("true", "false"):
         raise UsageError(f"{name!r} is no text: choose another name")
-    if names.of(replace(symbol, name=name)):
+    taken = replace(symbol, name=name)
+    if document.names.of(taken) or included_declaration(document, taken) is not None:
         owner = f" of {symbol.owner!r}" if symbol.owner else ""
         raise UsageError(f"{name!r} is the name of another {symbol.kind.value}{owner}")
 
@@ -122,7 +131,10 @@ def _check_roles(before: Document, after: Document) -> None:
                 raise UsageError(f"the name of agent {was.name!r} chooses its role: write its role: first")
 
 
-def _is_gate(document: Document, name: str) -> bool:
-    topology = document.source.topology
-    node = topology.node(name) if topology is not None else None
-    return isinstance(node, Gate)
+def _check_findings(before: Document, after: Document) -> None:
+    """What is wrong afterwards was wrong before; else another file uses the name, or gives it."""
+    known = Counter(one.code for one in before.diagnostics)
+    for found in sorted(after.diagnostics, key=lambda one: not one.is_error):
+        known[found.code] -= 1
+        if known[found.code] < 0:
+            raise UsageError(f"then the file would be wrong: {found.message}")

@@ -260,10 +260,11 @@ def _range(document: Document, offset: int, length: int) -> types.Range:
 
 
 def _location(document: Document, params: Any, place: places.Place) -> types.Location:
-    if place.path is not None:
-        start = types.Position(0, 0)
-        return types.Location(from_fs_path(str(place.path)) or "", types.Range(start, start))
-    return types.Location(params.text_document.uri, _range(document, place.offset, place.length))
+    if place.path is None:
+        return types.Location(params.text_document.uri, _range(document, place.offset, place.length))
+    there = Document(Text(place.text, document.text.encoding))
+    uri = from_fs_path(str(place.path.resolve())) or params.text_document.uri
+    return types.Location(uri, _range(there, place.offset, place.length))
 
 
 def _edits(document: Document, edits: Sequence[renaming.Edit]) -> list[types.TextEdit]:
