@@ -51,7 +51,7 @@ def test_changes_are_told_thing_by_thing(capsys: pytest.CaptureFixture[str]) -> 
         "      -Say what you think of it, at length if you must, and why it is so.",
         "      +Say what you think of it, in one sentence if you can, and why it is so.",
         "~ agent b",
-        "    + timeout: 30.0",
+        "    + timeout: 30",
         "    - retry: 2",
         "- agent gone  (model: haiku)",
         "+ agent called  (model: haiku)",

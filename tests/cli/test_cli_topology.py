@@ -213,3 +213,15 @@ def test_show_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert max(map(len, lines)) <= 60
     at = lines.index('│    -> writer  [when reviewer.verdict == "revise", max 10')
     assert lines[at + 1] == "│      (implied: the file gives none)]  loop"
+
+
+def test_what_has_one_remedy_is_mended_in_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --fix: what was done is told, and what is left is found as ever."""
+    Path("wrong.at").write_text(WRONG.replace("a { model: m  modle: n }", "a { modle: n }").replace("a ->", "a =>"))
+    assert app.main(["topology", "validate", "--fix", "wrong.at", "gone.at"]) == 1
+
+    told = capsys.readouterr()
+    assert told.err.splitlines()[:2] == ["wrong.at:2:13: mended: mend the name", "wrong.at:3:12: mended: write '->'"]
+    assert "error[unknown-agent]" in told.err
+    assert Path("wrong.at").read_text().splitlines()[1:3] == ["  agent a { model: n }", "  flow { a -> bb }"]
+    assert told.out.splitlines() == ["wrong.at: 1 error", "gone.at: 1 error"]

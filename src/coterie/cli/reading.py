@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie import formats, planning
-from coterie.diagnostics import Diagnostic, Severity
+from coterie.diagnostics import Diagnostic, Fix, Severity
 from coterie.errors import TopologyError, UsageError
 from coterie.planning import ONLY_FOR_A_RUN
 from coterie.planning.plan import Plan
@@ -44,6 +44,16 @@ def examine(file: Path, backend: str | None = None, params: Mapping[str, Scalar]
     source = formats.read(file, params)
     plan, found = planning.examine(source, backend=backend)
     return Examined(file=str(file), text=source.text, topology=source.topology, plan=plan, diagnostics=found)
+
+
+def mend(file: Path) -> tuple[Fix, ...]:
+    """Apply to *file* the fixes that are offered for what is found in it, and say which."""
+    from coterie.formats.rewriting import mend, replace_text
+
+    mended = mend(formats.read(file), lambda source: planning.examine(source)[1], file.parent)
+    if mended.fixes:
+        replace_text(file, mended.source.text)
+    return mended.fixes
 
 
 def plan_for_a_run(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="The files to check.")],
+    fix: Annotated[bool, typer.Option("--fix", help="Mend first what has one remedy, in the files.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Check files without running them.
@@ -23,10 +24,12 @@ def validate(
     {"file", "valid", "diagnostics"}. The status is 0 if all are valid, else 1.
     """
     from coterie.cli import text
-    from coterie.cli.reading import examine
+    from coterie.cli.reading import examine, mend
 
     valid = True
     for file in files:
+        for done in mend(file) if fix else ():
+            complain(f"{file}:{done.span.line}:{done.span.column}: mended: {done.title}")
         found = examine(file)
         valid &= found.valid
         if as_json:

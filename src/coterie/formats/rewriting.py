@@ -40,9 +40,11 @@ def mend(source: Source, examine: Examine, folder: Path | None = None) -> Mended
     found = _own(source, examine)
     for _ in range(_ROUNDS):
         fixes = list(_apart(one.fix for one in found if one.fix is not None))
+        if not fixes:
+            break
         after = read_text(_applied(source.text, fixes), source.file, folder)
         left = _own(after, examine)
-        if not fixes or _errors(left) > _errors(found):
+        if _errors(left) > _errors(found):
             break
         source, found = after, left
         done += tuple(fixes)

@@ -87,6 +87,6 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else as_json(value)
+    text = value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else as_json(value)
     line = " ".join(text.split()) or '""'
     return line if len(line) <= _LONG else line[: _LONG - 1] + "…"
