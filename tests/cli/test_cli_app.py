@@ -108,7 +108,8 @@ def test_every_command_says_what_it_does() -> None:
     commands = [*app.COMMANDS, *(one for _, _, group in app.GROUPS for one in group)]
 
     assert all((one.__doc__ or "").split("\n")[0].endswith(".") for one in commands)
-    assert app.command().commands.keys() == {"run", "resume", "replay", "runs", "inspect", "topology", "control"}
+    names = "run resume fork replay simulate runs inspect init doctor completion topology control config"
+    assert app.command().commands.keys() == set(names.split())
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--version", "--help"], ["topology", "--help"], ["run", "--help"]])
