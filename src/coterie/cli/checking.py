@@ -8,7 +8,6 @@ import typer
 
 from coterie.cli.options import AsJson, Set
 from coterie.cli.output import complain, say, say_json
-from coterie.errors import UsageError
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -64,6 +63,7 @@ def check(
 def _prices(words: list[str], plan: "Plan") -> "Prices | None":
     """The prices that *words* give: `0.02` for every turn, `reviewer=0.10` for those of one agent."""
     from coterie.diagnostics import did_you_mean
+    from coterie.errors import UsageError
     from coterie.proofs import Prices
     from coterie.proofs.measures import asked_paths
 
