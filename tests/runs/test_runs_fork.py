@@ -183,6 +183,23 @@ def test_a_run_can_be_forked_at_every_record(tmp_path: Path) -> None:
     assert not (tmp_path / PARTS).exists()
 
 
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2000), part=st.floats(0, 1))
+def test_any_flow_can_be_forked_anywhere(seed: int, part: float, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nested ones and failing ones too: the fork ends, repeats nothing that was finished, and replays."""
+    state, team = tmp_path_factory.mktemp("state"), random_flow_plan(seed)
+    start(state, team)
+    length = len(records(state, "first"))
+    made = fork("first", state_dir=state, at=max(1, round(part * (length - 1))))
+    done = finished(state, made.run)
+    outcome, actors = resume(state, made.run)
+
+    assert outcome.status == records(state, "first")[-1].outcome  # type: ignore[attr-defined]
+    assert not done & {(run.partition("/")[2], turn) for run, turn, _ in actors.started}
+    assert done <= finished(state, made.run)
+    assert launch.replay(made.run, state_dir=state).left == ()
+
+
 def test_a_child_run_comes_along_as_far_as_it_had_come(tmp_path: Path) -> None:
     """Whole when its turn had ended; else what it had done before the record's time, and goes on from there."""
     start(tmp_path)
