@@ -1,8 +1,14 @@
 import asyncio
+import json
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import mcp_server
 import pytest
 from asking import Heard, pids, request
 from asking_models import answered, failed, plan, put, results_of, tools_of
@@ -84,6 +90,54 @@ def test_a_server_that_does_not_come_up_fails_the_turn(said: dict[str, Any], why
     assert failure.kind == "not_found"
     assert why in failure.reason
     assert models.requests == []
+
+
+@contextmanager
+def listening() -> Iterator[tuple[str, list[str]]]:
+    """The tiny server behind an address, and the values of the header `x-flavour` that it was sent."""
+    flavours: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            flavours.append(self.headers.get("x-flavour", ""))
+            content = b""
+            if "id" in asked:
+                result = mcp_server.answer(asked["method"], asked.get("params", {}))
+                said = {"result": result} if result is not None else {"error": {"code": -32601, "message": "not known"}}
+                content = json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}).encode()
+            self.send_response(200 if content else 202)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_GET(self) -> None:
+            self.send_error(405)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/mcp", flavours
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_server_may_listen_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tools are those of a server of ours; its headers may name variables."""
+    monkeypatch.setenv("TASTE", "sweet")
+    with listening() as (url, flavours), FakeModels(Say(calls=[("web_add", {"a": 1, "b": 1})]), Say("Two.")) as models:
+        server = {"type": "http", "url": url, "headers": {"x-flavour": "${TASTE}"}}
+        assert answered(models, plan(options={"mcp_servers": {"web": server}})).text == "Two."
+
+    assert "2" in results_of(models.requests[1])[0]
+    assert set(flavours) == {"sweet"}
 
 
 def test_what_a_server_started_ends_with_the_attempt(tmp_path: Path) -> None:
