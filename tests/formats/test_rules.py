@@ -14,7 +14,7 @@ import pytest
 
 import coterie
 from coterie.diagnostics import Diagnostic
-from coterie.formats import read
+from coterie.formats import read, read_text
 from coterie.planning import examine
 from coterie.planning.codes import CHECKING, CODES
 from coterie.topology.checks import RULES
@@ -46,6 +46,21 @@ def test_a_rule_says_exactly_what_is_wrong(path: Path) -> None:
     """The place, the words, the hint; and little beside it."""
     assert path.parent.name in {each.code for each in _said(path)}
     assert _rendered(path) == path.with_suffix(".txt").read_text()
+
+
+@pytest.mark.parametrize("path", INVALID, ids=label)
+def test_a_fix_removes_what_it_was_offered_for(path: Path) -> None:
+    """And adds no error."""
+    text, said = path.read_text(), _said(path)
+    for each in said:
+        if each.fix is None or each.file != str(path):
+            continue
+        at = each.fix.span.offset
+        mended = text[:at] + each.fix.text + text[at + each.fix.span.length :]
+        left = examine(read_text(mended, str(path), path.parent))[1]
+
+        assert (each.code, each.message) not in [(other.code, other.message) for other in left]
+        assert sum(other.is_error for other in left) <= sum(other.is_error for other in said) - each.is_error
 
 
 def test_every_code_has_both() -> None:

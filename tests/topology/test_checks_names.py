@@ -89,7 +89,7 @@ def test_members_of_a_group_are_declared() -> None:
     """And a member need not be in the flow."""
     text = team("a -> panel", "a\nm", blocks="  group panel { members: [m, n] }")
 
-    assert findings(text) == ["error[unknown-agent] [m, n]: group 'panel' has the member 'n', which is not declared"]
+    assert findings(text) == ["error[unknown-agent] n: group 'panel' has the member 'n', which is not declared"]
 
 
 @pytest.mark.parametrize(("after", "before", "where"), [("x", "b", "after 'x'"), ("a", "x", "before 'x'")])

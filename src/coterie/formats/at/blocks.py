@@ -107,7 +107,7 @@ def _value(fields: Fields, field: Field) -> Any:
         case Word():
             return fields.word(name)
         case Words():
-            return fields.words(name)
+            return fields.words(name, kind.names)
         case Number():
             return _number(fields, name, kind)
         case Count():

@@ -99,8 +99,12 @@ class Fields:
         self.wrong(name, value, "", hint)
         return default
 
-    def words(self, name: str) -> tuple[str, ...] | None:
-        """A list of texts; one text alone is a list of one. None when the field is not there."""
+    def words(self, name: str, places: bool = False) -> tuple[str, ...] | None:
+        """A list of texts; one text alone is a list of one. None when the field is not there.
+
+        Args:
+            places: Remember where each stands, as `FIELD.TEXT`.
+        """
         value = self.value(name, "a list")
         if value is None:
             return None
@@ -109,6 +113,10 @@ class Fields:
                 return (text_of(value),)
             self.wrong(name, value, "a list", "write [a, b]")
             return ()
+        if places:
+            for item in value.items:
+                if isinstance(item.value, Token):
+                    self.spans.setdefault(f"{name}.{text_of(item.value)}", item.value.span)
         return tuple(self._list_item(item.value) for item in value.items if item.value is not None)
 
     def _list_item(self, value: Value) -> str:

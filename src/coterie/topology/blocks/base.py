@@ -14,16 +14,17 @@ class Block:
     Attributes:
         kept: Fields that the notation does not know, by name, as plain values.
         span: Where its keyword stands; of an entry, its name.
-        spans: Where the value of each field stands, by the field's name in the file.
+        spans: Where the value of each field stands, by the field's name in the file; of a list of names, also where
+            each stands, as `FIELD.NAME`.
     """
 
     kept: Mapping[str, Any] = field(default_factory=dict)
     span: Span | None = field(default=None, compare=False)
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
-    def place(self, name: str) -> Span | None:
-        """Where the field *name* stands; else the block."""
-        return self.spans.get(name) or self.span
+    def place(self, name: str, item: str = "") -> Span | None:
+        """Where the field *name* stands, of a list the one *item*; else the block."""
+        return self.spans.get(f"{name}.{item}") or self.spans.get(name) or self.span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
-from coterie.topology.checks.facts import UNREADABLE, Facts, title
+from coterie.topology.checks.facts import UNREADABLE, Facts, mended, title
 from coterie.topology.model import Agent, ArrowGroup
 
 _HALF = 0.005
@@ -33,7 +33,8 @@ def compensated_nodes_are_declared(facts: Facts) -> Iterator[Diagnostic]:
         name = node.conduct.compensates if node.conduct is not None else ""
         if node.conduct is not None and name not in ("", UNREADABLE) and name not in facts.declared:
             message = f"{title(node)} compensates {name!r}, which is not declared"
-            yield error("unknown-agent", message, node.conduct.place("compensates"), _hint(facts, name))
+            span, hint = node.conduct.place("compensates"), _hint(facts, name)
+            yield error("unknown-agent", message, span, hint, mended(hint, name, span))
 
 
 def skips_can_be_judged(facts: Facts) -> Iterator[Diagnostic]:
@@ -115,7 +116,8 @@ def models_are_provided(facts: Facts) -> Iterator[Diagnostic]:
         plain = rest if slash and prefix in names else model
         if model not in known and plain not in known:
             hint = did_you_mean(plain, known) or "add it to the models of its provider"
-            yield warning("unprovided-model", f"no provider lists the model {model!r} of {owner}", span, hint)
+            message = f"no provider lists the model {model!r} of {owner}"
+            yield warning("unprovided-model", message, span, hint, mended(hint, model, span))
 
 
 def _models(facts: Facts) -> Iterator[tuple[str, str, Span | None]]:
@@ -123,10 +125,10 @@ def _models(facts: Facts) -> Iterator[tuple[str, str, Span | None]]:
         if node.model not in ("", "inherit", UNREADABLE) and not node.extension:
             yield title(node), node.model, node.spans.get("model") or node.span
         for model in node.conduct.fallback_chain if node.conduct is not None else ():
-            yield title(node), model, node.spans.get("fallback-chain") or node.span
+            yield title(node), model, node.conduct.place("fallback-chain", model) if node.conduct is not None else None
     settings = facts.topology.settings
     for model in settings.fallback_chain if settings is not None else ():
-        yield "'settings'", model, settings.place("fallback-chain") if settings is not None else None
+        yield "'settings'", model, settings.place("fallback-chain", model) if settings is not None else None
 
 
 def _hint(facts: Facts, name: str) -> str:

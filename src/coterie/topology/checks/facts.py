@@ -6,7 +6,7 @@ from functools import cached_property
 
 from msgspec import structs
 
-from coterie.diagnostics import Span, did_you_mean
+from coterie.diagnostics import Fix, Span, did_you_mean
 from coterie.topology.conditions import Scalar
 from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import Unbounded, unbounded, with_implied
@@ -163,3 +163,11 @@ def listing(names: Iterable[object], last: str = "and", limit: int = 6) -> str:
     if len(quoted) > limit:
         quoted[limit - 1 :] = [f"{len(quoted) - limit + 1} more"]
     return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}" if len(quoted) > 1 else "".join(quoted)
+
+
+def mended(close: str, wrong: str, span: Span | None) -> Fix | None:
+    """The fix that writes what *close*, `did you mean 'reviewer'?`, suggests for *wrong*, which stands at *span*."""
+    if not close.startswith("did you mean ") or span is None or span.length not in (len(wrong), len(wrong) + 2):
+        return None
+    meant = close.split("'")[1]
+    return Fix("mend the name", span, meant if span.length == len(wrong) else f'"{meant}"')

@@ -6,7 +6,7 @@ A name is only doubted where the file declares others of its sort: else somebody
 from collections.abc import Collection, Iterator
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, warning
-from coterie.topology.checks.facts import Facts, listing, title
+from coterie.topology.checks.facts import Facts, listing, mended, title
 
 _SERVED = ("falkordb", "mongodb", "neo4j", "pgvector", "pinecone", "qdrant")
 """The backends of stores that are servers."""
@@ -27,13 +27,13 @@ def stores_are_declared(facts: Facts) -> Iterator[Diagnostic]:
             continue
         for name in conduct.memory:
             if name not in stores and name not in _SCOPES:
-                yield _unknown("store", name, title(node), stores, conduct.place("memory"))
+                yield _unknown("store", name, title(node), stores, conduct.place("memory", name))
         if conduct.retrieval and conduct.retrieval not in retrievals:
             yield _unknown("retrieval", conduct.retrieval, title(node), retrievals, conduct.place("retrieval"))
     for retrieval in memory.retrievals:
         for name in retrieval.sources:
             if name not in stores:
-                yield _unknown("store", name, f"retrieval {retrieval.name!r}", stores, retrieval.place("sources"))
+                yield _unknown("store", name, f"retrieval {retrieval.name!r}", stores, retrieval.place("sources", name))
 
 
 def stores_can_work(facts: Facts) -> Iterator[Diagnostic]:
@@ -56,12 +56,12 @@ def skills_are_declared(facts: Facts) -> Iterator[Diagnostic]:
     for node in facts.agents if skills else ():
         for name in node.conduct.skills if node.conduct is not None else ():
             if node.conduct is not None and name not in skills:
-                yield _unknown("skill", name, title(node), skills, node.conduct.place("skills"))
+                yield _unknown("skill", name, title(node), skills, node.conduct.place("skills", name))
     tools = {tool.name for tool in facts.topology.tools}
     for skill in facts.topology.skills if tools else ():
         for name in skill.scripts:
             if name not in tools:
-                yield _unknown("tool", name, f"skill {skill.name!r}", tools, skill.place("scripts"))
+                yield _unknown("tool", name, f"skill {skill.name!r}", tools, skill.place("scripts", name))
 
 
 def artifacts_are_declared(facts: Facts) -> Iterator[Diagnostic]:
@@ -73,12 +73,12 @@ def artifacts_are_declared(facts: Facts) -> Iterator[Diagnostic]:
         for field in ("produces", "consumes") if node.conduct is not None else ():
             for name in getattr(node.conduct, field):
                 if node.conduct is not None and name not in artifacts:
-                    yield _unknown("artifact", name, title(node), artifacts, node.conduct.place(field))
+                    yield _unknown("artifact", name, title(node), artifacts, node.conduct.place(field, name))
     for artifact in facts.topology.artifacts:
         for name in artifact.depends_on:
             if name not in artifacts:
                 owner = f"artifact {artifact.name!r}"
-                yield _unknown("artifact", name, owner, artifacts, artifact.place("depends-on"))
+                yield _unknown("artifact", name, owner, artifacts, artifact.place("depends-on", name))
 
 
 def artifacts_begin_somewhere(facts: Facts) -> Iterator[Diagnostic]:
@@ -127,9 +127,11 @@ def schemas_are_declared(facts: Facts) -> Iterator[Diagnostic]:
                 known = [*_TYPES[:-1], *schemas]
                 message = f"{field.name!r} of {owner} has the type {field.type!r}, which is not declared"
                 hint = did_you_mean(field.type, known) or f"write {listing(_TYPES[:-1], 'or')}, or declare it"
-                yield warning("unknown-schema", message, field.place("type"), hint)
+                span = field.place("type")
+                yield warning("unknown-schema", message, span, hint, mended(hint, field.type, span))
 
 
 def _unknown(sort: str, name: str, owner: str, known: Collection[str], span: Span | None) -> Diagnostic:
     hint = did_you_mean(name, known) or f"declared {'is' if len(known) == 1 else 'are'} {listing(sorted(known))}"
-    return warning(f"unknown-{sort}", f"{owner} names the {sort} {name!r}, which is not declared", span, hint)
+    message = f"{owner} names the {sort} {name!r}, which is not declared"
+    return warning(f"unknown-{sort}", message, span, hint, mended(hint, name, span))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
-from coterie.topology.checks.facts import UNREADABLE, Facts, title
+from coterie.topology.checks.facts import UNREADABLE, Facts, mended, title
 from coterie.topology.composition import file_of
 from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, Gate, Human, Orchestrator
 
@@ -52,7 +52,7 @@ def declared_members(facts: Facts) -> Iterator[Diagnostic]:
     for node in facts.topology.nodes:
         for name in node.members if isinstance(node, AgentGroup) else ():
             if name not in facts.declared:
-                span = node.spans.get("members") or node.span
+                span = node.spans.get(f"members.{name}") or node.spans.get("members") or node.span
                 yield _unknown(facts, f"{title(node)} has the member {name!r}, which is not declared", name, span)
 
 
@@ -63,7 +63,8 @@ def declared_roles(facts: Facts) -> Iterator[Diagnostic]:
         if isinstance(node, Agent) and node.role not in ("", UNREADABLE, *roles):
             hint = did_you_mean(node.role, roles) or "describe it in a block roles { … }"
             message = f"{title(node)} has the role {node.role!r}, which is not described"
-            yield warning("unknown-role", message, node.spans.get("role") or node.span, hint)
+            span = node.spans.get("role") or node.span
+            yield warning("unknown-role", message, span, hint, mended(hint, node.role, span))
 
 
 def used(facts: Facts) -> Iterator[Diagnostic]:
@@ -107,4 +108,4 @@ def declared_places(facts: Facts) -> Iterator[Diagnostic]:
 
 def _unknown(facts: Facts, message: str, name: str, span: Span | None) -> Diagnostic:
     hint = facts.near(name) or f"declare it: agent {name} {{ model: … }}"
-    return error("unknown-agent", message, span, hint)
+    return error("unknown-agent", message, span, hint, mended(hint, name, span))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error, warning
-from coterie.topology.checks.facts import UNREADABLE, Facts, title
+from coterie.topology.checks.facts import UNREADABLE, Facts, mended, title
 from coterie.topology.model import Action, Agent, Gate, Orchestrator
 
 PATTERNS = (
@@ -49,7 +49,7 @@ def omitted_nodes_are_declared(facts: Facts) -> Iterator[Diagnostic]:
     """What a level of depth omits is declared."""
     for level in facts.topology.depth.levels if facts.topology.depth is not None else ():
         for name in level.omit:
-            yield from _declared(facts, name, f"level {level.name} omits", level.place("omit"))
+            yield from _declared(facts, name, f"level {level.name} omits", level.place("omit", name))
 
 
 def error_handler_is_declared(facts: Facts) -> Iterator[Diagnostic]:
@@ -77,7 +77,8 @@ def handled_actions_are_there(facts: Facts) -> Iterator[Diagnostic]:
         return
     span = orchestrator.spans.get("handles") or orchestrator.span
     for name in orchestrator.handles:
-        yield from _declared(facts, name, "the orchestrator handles", span)
+        place = orchestrator.spans.get(f"handles.{name}") or span
+        yield from _declared(facts, name, "the orchestrator handles", place)
     for node in facts.topology.nodes:
         if isinstance(node, Action) and node.name in facts.mentioned and node.name not in orchestrator.handles:
             message = f"{title(node)} is in the flow, and the orchestrator does not list it in 'handles'"
@@ -98,4 +99,5 @@ def work_is_sent_back_to_agents(facts: Facts) -> Iterator[Diagnostic]:
 def _declared(facts: Facts, name: str, what: str, span: Span | None) -> Iterator[Diagnostic]:
     if name not in ("", UNREADABLE) and name not in facts.declared:
         hint = facts.near(name) or f"declare it: agent {name} {{ model: … }}"
-        yield error("unknown-agent", f"{what} {name!r}, which is not declared", span, hint)
+        message = f"{what} {name!r}, which is not declared"
+        yield error("unknown-agent", message, span, hint, mended(hint, name, span))

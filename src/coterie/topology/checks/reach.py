@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
-from coterie.topology.checks.facts import UNREADABLE, Facts, listing, title
+from coterie.topology.checks.facts import UNREADABLE, Facts, listing, mended, title
 
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _SECRET = ("webhook", "auth", "token", "secret", "api-key", "password")
@@ -80,4 +80,5 @@ def servers_are_declared(facts: Facts) -> Iterator[Diagnostic]:
             if node.conduct is not None and name not in known:
                 message = f"{title(node)} wants the MCP server {name!r}, which is not declared"
                 hint = did_you_mean(name, known) or f"declared {'is' if len(known) == 1 else 'are'} {listing(known)}"
-                yield error("unknown-server", message, node.conduct.place("mcp-servers"), hint)
+                span = node.conduct.place("mcp-servers", name)
+                yield error("unknown-server", message, span, hint, mended(hint, name, span))

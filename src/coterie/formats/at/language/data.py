@@ -22,7 +22,7 @@ ARTIFACT = Block(
         Field("type", Word(), "Its form: markdown, json, …"),
         Field("path", Text(), "Where it lies."),
         Field("retention", Text(words="a duration"), "How long it is kept."),
-        Field("depends-on", Words(), "The artifacts that it is made from."),
+        Field("depends-on", Words(names=True), "The artifacts that it is made from."),
     ),
     makes="data.Artifact",
 )

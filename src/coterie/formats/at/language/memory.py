@@ -142,7 +142,7 @@ RETRIEVAL = Block(
     "retrieval",
     "How agents find what is remembered.",
     (
-        Field("sources", Words(), "The stores that are searched."),
+        Field("sources", Words(names=True), "The stores that are searched."),
         Field("budget", Count(low=1), "How many tokens it may find."),
         Field("paths", Words(), "The ways it searches."),
         Field("rerank", Flag(), "Whether what was found is ranked again.", "false"),

@@ -82,7 +82,7 @@ ORCHESTRATOR = Block(
     (
         Field("model", Word(), "The model's name.", executed=True),
         Field("generates", Text(), "The file that other systems make of it."),
-        Field("handles", Words(), "The actions that it does itself."),
+        Field("handles", Words(names=True), "The actions that it does itself."),
         Field("delegation", OneOf(("subagent", "inline")), "How it gives work to agents.", "subagent"),
         OUTPUTS,
         TIMEOUT,
@@ -164,7 +164,7 @@ GROUP = Block(
     "group",
     "A conversation of several agents; a flow that leads through one cannot be run yet.",
     (
-        Field("members", Words(), "Who takes part."),
+        Field("members", Words(names=True), "Who takes part."),
         Field("speaker-selection", OneOf(("auto", "round-robin", "random", "manual")), "Who speaks next.", "auto"),
         Field("max-rounds", Count(low=1), "After how many rounds it ends."),
         Field("termination", Text(), "When it ends, in words."),

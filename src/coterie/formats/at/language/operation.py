@@ -140,7 +140,7 @@ DEPTH = Block(
             Block(
                 "level",
                 "One depth of work.",
-                (Field("omit", Words(), "The nodes that do not run."),),
+                (Field("omit", Words(names=True), "The nodes that do not run."),),
                 makes="operation.Level",
             ),
             "levels",

@@ -59,7 +59,7 @@ SKILL = Block(
     "Scripts, knowledge and instructions under one name.",
     (
         Field("description", Text(), "What it is good for."),
-        Field("scripts", Words(), "The tools that it brings."),
+        Field("scripts", Words(names=True), "The tools that it brings."),
         Field("domains", Words(), "Files of knowledge."),
         Field("references", Words(), "Documents."),
         Field("prompt", Text(), "The file of its instructions."),
@@ -119,7 +119,7 @@ SETTINGS = Block(
         Field("deny", Words(), "What is forbidden."),
         Field("ask", Words(), "What is asked about."),
         Field("sandbox", OneOf(SANDBOXES, open=True), "Where the tools of all agents are shut in."),
-        Field("fallback-chain", Words(), "The models to be asked when an agent's own is not there."),
+        Field("fallback-chain", Words(names=True), "The models to be asked when an agent's own is not there."),
     ),
     makes="reach.Settings",
     attribute="settings",

@@ -20,9 +20,14 @@ class Word(Struct, frozen=True, kw_only=True):
 
 
 class Words(Struct, frozen=True, kw_only=True):
-    """A list of texts; one alone counts as a list of one."""
+    """A list of texts; one alone counts as a list of one.
+
+    Attributes:
+        names: They name something, so the place of each is remembered.
+    """
 
     words: str = "a list"
+    names: bool = False
 
 
 class Number(Struct, frozen=True, kw_only=True):
