@@ -14,7 +14,7 @@ SRC = Path(__file__).parents[1] / "src"
 LINE = (
     {"clock", "ids", "diagnostics"},
     {"errors"},
-    {"topology"},
+    {"topology", "toml_places"},
     {"formats", "settings"},
     {"planning"},
     {"journal"},

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coterie.diagnostics import Diagnostic, Span, error, warning
+from coterie.toml_places import places
 
 TOML, LINES = "toml", "lines"
 
@@ -73,9 +74,8 @@ def read(text: str, grammar: str = "") -> Reading:
             return Reading((), TOML, (_not_toml(text, failure, error),))
         found = _as_lines(text)
         return Reading(found.entries, LINES, (_not_toml(text, failure, warning), *found.diagnostics))
-    places = {entry.key: entry.span for entry in _as_lines(text).entries}
-    entries = tuple(Entry(key, value, places.get(key) or _place_of(key, places)) for key, value in _flat(values))
-    return Reading(entries, TOML)
+    where = {".".join(_part(str(part)) for part in path): span for path, span in places(text).items()}
+    return Reading(tuple(Entry(key, value, _place_of(key, where)) for key, value in _flat(values)), TOML)
 
 
 def _not_toml(text: str, failure: Exception, kind: Any) -> Diagnostic:
@@ -106,13 +106,11 @@ def _part(name: str) -> str:
     return f'"{name}"' if "." in name else name
 
 
-def _place_of(key: str, places: Mapping[str, Span | None]) -> Span | None:
-    """Where *key* stands that an inline table or an array of tables holds: where that does."""
-    while "." in key:
+def _place_of(key: str, where: Mapping[str, Span]) -> Span | None:
+    """Where *key* stands; where an inline table or an array of tables holds it, that does."""
+    while key not in where and "." in key:
         key = key.rpartition(".")[0]
-        if key in places:
-            return places[key]
-    return None
+    return where.get(key)
 
 
 # -- lines ------------------------------------------------------------------------------------------------------------
