@@ -242,6 +242,37 @@ def test_guidance_is_read_before_the_model_is_asked_again(api: str) -> None:
     assert (result.text, late, len(models.requests)) == ("Dogs it is.", False, 2)
 
 
+def test_guidance_that_comes_at_once_is_read_with_the_question(api: str) -> None:
+    """Before the library is even loaded."""
+
+    async def main(models: FakeModels) -> None:
+        backend = ModelBackend(environment=models.environment)
+        session = await backend.start(request(plan(api), prompt="cats"), Heard())
+        assert await session.steer("rather dogs")
+        await session.result()
+        await backend.close()
+
+    with FakeModels(Say("Dogs it is.")) as models:
+        asyncio.run(main(models))
+
+    assert len(models.requests) == 1
+    assert "rather dogs" in text_of(models.requests[0])
+
+
+def test_a_defect_is_told_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as a crash, and whoever reports it shows no key."""
+    from coterie.backends.models import conversation
+
+    def broken(wanted: Any) -> None:
+        raise RuntimeError("schema of key-of-the-test")
+
+    monkeypatch.setattr(conversation, "schema_of", broken)
+    with FakeModels(Say("hi")) as models:
+        failure = failed(models, plan())
+
+    assert (failure.kind, failure.reason) == ("crashed", "RuntimeError: schema of ***")
+
+
 def test_prices_of_the_file_come_first(api: str) -> None:
     """US dollars for a million tokens, read and written."""
     with FakeModels(Say("hi", tokens=(1000, 500))) as models:

@@ -185,7 +185,7 @@ class _Attempt:
         return msgspec.structs.replace(result, usage=msgspec.structs.replace(usage, seconds=loop.time() - began))
 
     async def _talk(self) -> Result:
-        secrets = Secrets(os.environ)
+        made: Conversation | Failure
         try:
             made = await self._backend.converse(self._request, self._on_event)
             if isinstance(made, Failure):
@@ -195,7 +195,8 @@ class _Attempt:
                 made.steer(text)
             result = await made.hold()
         except Exception as error:  # a defect, of ours or of a library: it is told without what nobody should read
-            return Failure(kind="crashed", reason=secrets.hide(f"{type(error).__name__}: {error}"))
+            hide = self._conversation.hide if self._conversation is not None else Secrets(os.environ).hide
+            return Failure(kind="crashed", reason=hide(f"{type(error).__name__}: {error}"))
         if isinstance(result, Failure):
             return msgspec.structs.replace(result, reason=made.hide(result.reason))
         return result
