@@ -107,3 +107,14 @@ def test_a_fix_that_is_offered_mends_its_finding() -> None:
     mended = apply(team, [Edit(found.fix.span.offset, found.fix.span.length, found.fix.text)])
     assert findings(Document.of(mended)) == []
     assert mendable(document, 0) == []
+
+
+def test_a_word_that_is_nearly_right_can_be_mended() -> None:
+    """What a hint asks becomes a fix for the one word that is wrong."""
+    team = "topology t : [pipeline] { agent a { model: m invocation: manul } agent b { model: m } flow { b -> b } }"
+    document = Document.of(team)
+
+    (found,) = mendable(document, team.index("manul"))
+
+    assert found.fix is not None
+    assert (found.fix.text, found.fix.span.offset, found.fix.span.length) == ("manual", team.index("manul"), 5)

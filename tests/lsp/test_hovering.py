@@ -74,11 +74,9 @@ def test_words_are_explained(text: str, flow: str, expected: str) -> None:
     assert expected in said(text, flow)
 
 
-@pytest.mark.parametrize(
-    "text", ["# a comm‸ent", "agent a { prompt { some te‸xt } }", "agent a { nonsense‸: 1 }", "‸   # nothing"]
-)
+@pytest.mark.parametrize("text", ["# a comm‸ent", "agent a { prompt { some te‸xt } }", "‸   # nothing"])
 def test_of_the_rest_nothing_is_said(text: str) -> None:
-    """Comments, texts, blanks, and words that the notation does not know."""
+    """Comments, texts, blanks."""
     assert said(text) == ""
 
 
@@ -90,3 +88,10 @@ def test_the_note_is_about_the_whole_word() -> None:
 
     assert note is not None
     assert document.text.content[note.offset : note.offset + note.length] == "max 3"
+
+
+def test_a_mistake_is_explained_by_its_rule() -> None:
+    """Beside what there is to say of the word."""
+    assert said(flow="writer -> ghost ghost -> gho‸st").startswith("**undeclared ghost**")
+    assert "`unknown-agent`: A name stands for a node that nothing declares." in said(flow="writer -> gho‸st")
+    assert said("agent a { nonsense‸: 1 }").startswith("`unknown-field`: The block has no such field")

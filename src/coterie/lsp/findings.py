@@ -1,12 +1,16 @@
 """What is wrong with a document, each at a place that can be underlined, and what mends it."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.diagnostics import Diagnostic, Fix
+from coterie.diagnostics import Diagnostic, Fix, Span
 from coterie.formats.at.tree import Root
 from coterie.lsp.document import Document
 from coterie.lsp.places import named_files
+
+_MEANT = re.compile(r"did you mean '([^']+)'\?")
+_WORD = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,17 +19,14 @@ class Finding:
 
     Attributes:
         message: With the hint, and the place when that is in another file.
+        fix: What mends it, if that is known, or what a hint guesses for the one word that is wrong.
     """
 
     diagnostic: Diagnostic
     message: str
     offset: int
     length: int
-
-    @property
-    def fix(self) -> Fix | None:
-        """What mends it, if that is known."""
-        return self.diagnostic.fix
+    fix: Fix | None = None
 
 
 def findings(document: Document) -> list[Finding]:
@@ -46,10 +47,17 @@ def _finding(document: Document, one: Diagnostic) -> Finding:
     message = f"{one.message}: {one.hint}" if one.hint else one.message
     elsewhere = bool(one.file) and one.file != document.source.file
     if one.span is not None and not elsewhere:
-        return Finding(one, message, one.span.offset, one.span.length)
+        return Finding(one, message, one.span.offset, one.span.length, one.fix or _guess(document, one, one.span))
     at = next((item.keyword for item in document.tree.items if isinstance(item, Root)), None)
     if elsewhere:
         place = f"{one.file}:{one.span.line}:{one.span.column}" if one.span is not None else one.file
         message = f"{place}: {message}"
         at = next((word for word, path in named_files(document) if path == Path(one.file).resolve()), at)
     return Finding(one, message, at.offset if at else 0, len(at.text) if at else 0)
+
+
+def _guess(document: Document, one: Diagnostic, span: Span) -> Fix | None:
+    """The word that the hint asks whether it was meant, in the place of the one word at *span*."""
+    meant = _MEANT.match(one.hint)
+    word = document.text.content[span.offset : span.offset + span.length]
+    return Fix(f"write '{meant[1]}'", span, meant[1]) if meant and _WORD.fullmatch(word) else None

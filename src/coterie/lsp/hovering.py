@@ -1,17 +1,21 @@
 """What there is to say of the word at the cursor, as Markdown."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from coterie.formats.at.lexer import Token
 from coterie.formats.at.tree import Attributes, Block, Field, FlowBlock, Raw, Root
 from coterie.lsp import vocabulary
 from coterie.lsp.document import Document
+from coterie.lsp.findings import Finding, findings
 from coterie.lsp.names import Kind, Occurrence
 from coterie.lsp.spots import Path, holders
 from coterie.planning import thinks
+from coterie.planning.codes import CODES, Code
 from coterie.topology.model import ArrowGroup, Topology
 from coterie.topology.outline import OutlinedArrow, OutlinedNode, outline
+
+_CODES = {code.code: code for code in CODES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +28,29 @@ class Note:
 
 
 def hover(document: Document, offset: int) -> Note | None:
-    """What there is to say of the word at *offset*: a name, a word of the notation, or an attribute with its bound."""
+    """What there is to say of the word at *offset*, and of what is wrong with it.
+
+    Names are told by what they stand for, words of the notation by what they mean, attributes with the bound they set,
+    and findings by their rule.
+    """
     one = document.names.at(offset)
-    if one is not None:
-        return Note(_of_name(document, one), one.offset, one.length)
-    return _of_word(document, offset)
+    word = Note(_of_name(document, one), one.offset, one.length) if one is not None else _of_word(document, offset)
+    return _with_rules(document, word, offset)
+
+
+def _with_rules(document: Document, word: Note | None, offset: int) -> Note | None:
+    """*word* with the rules behind the findings at *offset*."""
+    found = [one for one in findings(document) if one.offset <= offset <= one.offset + one.length and one.length]
+    rules = [f"`{code.code}`: {' '.join(filter(None, (code.meaning, code.about)))}" for code in _codes(found)]
+    if not rules:
+        return word
+    text = "\n\n".join([*([word.text] if word is not None else []), *rules])
+    at = word if word is not None else Note("", found[0].offset, found[0].length)
+    return Note(text, at.offset, at.length)
+
+
+def _codes(found: Sequence[Finding]) -> list[Code]:
+    return [_CODES[code] for code in dict.fromkeys(one.diagnostic.code for one in found) if code in _CODES]
 
 
 def _of_name(document: Document, one: Occurrence) -> str:
