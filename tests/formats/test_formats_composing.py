@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from test_formats_files import _said
 
 from coterie.formats import files, imports, read, read_text
+from coterie.planning import examine
 from coterie.topology.composition import Included, located
 from coterie.topology.model import Agent
 
@@ -106,6 +107,23 @@ def _flat(split: dict[str, str], name: str) -> list[str]:
         included = entry.removeprefix("include ").strip('"').removeprefix("./")
         flat += _flat(split, included) if entry.startswith("include ") else [entry]
     return flat
+
+
+@settings(max_examples=150)
+@given(st.sampled_from([*VALID, *INVALID]), st.data())
+def test_a_mutated_text_gives_findings_and_nothing_else(path: Path, data: st.DataObject) -> None:
+    """Whatever is cut out, put in or moved about, and its tree is still the whole text."""
+    text = path.read_text()
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 30)))
+        new = data.draw(st.sampled_from(["", "{", "}", '"', ":", "import ", "include ", "with ", "params {", " x "]))
+        text = text[:start] + new + text[end:]
+
+    source = read_text(text, str(path), path.parent)
+    assert str(source.tree) == text
+    _, found = examine(source)
+    assert all(each.render(source.text) for each in found)
 
 
 def test_a_text_without_a_folder_names_no_files() -> None:

@@ -237,8 +237,8 @@ class _Composer:
         first: dict[str, int] = {}
         seen = set[tuple[int, str]]()
         for number, entry in entries:
-            keyword = "flow" if isinstance(entry, FlowBlock) else entry.keyword if isinstance(entry, Block) else ""
-            if keyword in ("flow", *_JOINED) and (number, keyword) not in seen:
+            keyword = _joins(entry)
+            if keyword and (number, keyword) not in seen:
                 seen.add((number, keyword))
                 if keyword in first:
                     found[first[keyword]] = _together(found[first[keyword]], entry)
@@ -246,6 +246,17 @@ class _Composer:
                 first[keyword] = len(found)
             found.append(entry)
         return found
+
+
+def _joins(entry: Entry) -> str:
+    """The keyword of a block that is joined with others of its kind; empty for anything else."""
+    match entry:
+        case FlowBlock():
+            return "flow"
+        case Block() if entry.keyword in _JOINED and len(entry.head) == 1:
+            return entry.keyword
+        case _:
+            return ""
 
 
 def _together(first: Entry, second: Entry) -> Entry:
