@@ -96,6 +96,13 @@ def test_the_input_is_printed_in_the_one_layout(
     assert capsys.readouterr().out == ""
 
 
+def test_an_input_that_is_no_text_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is printed in its place."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
+    assert app.main(["topology", "fmt", "-"]) == 1
+    assert capsys.readouterr() == ("", "coterie: the input is not UTF-8 text\n")
+
+
 def test_a_file_keeps_its_rights_and_its_link(folder: Path) -> None:
     """It is replaced behind a symbolic link, and may be read by whom it was."""
     Path("rough.at").chmod(0o640)

@@ -101,6 +101,10 @@ CASES = [
     ),
     ("flow {\n a->[b, c] [tolerance :20 %,wait 3s]\n}", "  flow {\n    a -> [b, c]  [tolerance: 20%, wait 3s]\n  }"),
     ("agent a { prompt {\n One {x}\n\n   } }", "  agent a {\n    prompt {\n One {x}\n\n    }\n  }"),
+    (
+        "x {\n  a: not, b: =>agent,\n c { d: e }, f: g,\n }",
+        "  x {\n    a: not,\n    b: =>agent,\n    c { d: e }\n    f: g\n  }",
+    ),
     ("agent a { prompt {  Be brief. } }", "  agent a { prompt {  Be brief. } }"),
 ]
 

@@ -58,12 +58,20 @@ def _read(file: Path) -> str | None:
     from coterie import formats
 
     if file == _INPUT:
-        return sys.stdin.buffer.read().decode()
+        return _input()
     source = formats.read(file)
     if not source.text:
         for diagnostic in source.diagnostics:
             complain(diagnostic.render().rstrip("\n"))
     return source.text or None
+
+
+def _input() -> str | None:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        complain("coterie: the input is not UTF-8 text")
+        return None
 
 
 def _laid_out(file: Path, text: str) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.diagnostics import Diagnostic, Fix
-from coterie.formats.reading import SUFFIXES, Source, read_text
+from coterie.formats.reading import Source, read_text
 
 _ROUNDS = 20
 
@@ -52,10 +52,10 @@ def mend(source: Source, examine: Examine, folder: Path | None = None) -> Mended
 
 
 def files_below(path: Path) -> list[Path]:
-    """The topologies in the folder *path* and the folders in it, hidden ones left out; a file is itself."""
+    """The `.at` files in the folder *path* and the folders in it, hidden ones left out; a file is itself."""
     if not path.is_dir():
         return [path]
-    found = (each for suffix in SUFFIXES for each in path.rglob(f"*{suffix}") if each.is_file())
+    found = (each for each in path.rglob("*.at") if each.is_file())
     return sorted(each for each in found if not any(part.startswith(".") for part in each.relative_to(path).parts))
 
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 from coterie.diagnostics import error
 from coterie.errors import TopologyError
 from coterie.formats.at.block_parser import KEYS
-from coterie.formats.at.lexer import BAD_ARROW, ERROR_ARROW, NAME, NUMBER, OPEN_RAW, RAW, Token
+from coterie.formats.at.lexer import BAD_ARROW, ERROR_ARROW, NAME, NAMED_BLOCKS, NUMBER, OPEN_RAW, RAW, Token
 from coterie.formats.at.page import STEP, WIDTH, Page
 from coterie.formats.at.parser import parse
 from coterie.formats.at.tree import (
@@ -397,7 +397,7 @@ def _needs_comma(item: Entry, behind: Entry | None) -> bool:
     if item.colon is None or item.value is None:
         return True
     *_, last = [item.value] if isinstance(item.value, Token) else item.value.tokens()
-    return last.text in _GOES_ON
+    return last.text in _GOES_ON or last.text in NAMED_BLOCKS  # `agent` before `a {` would be its head
 
 
 def _owner(block: Block, owner: str) -> str:
