@@ -25,7 +25,9 @@ class Format(Enum):
 
 def graph(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to draw.")],
-    format: Annotated[Format, typer.Option("--format", "-f", help="How the picture is written.")] = Format.MERMAID,
+    format: Annotated[
+        Format, typer.Option("--format", "-f", metavar="FORMAT", help="mermaid, dot, svg, or json.")
+    ] = Format.MERMAID,
     nested: Annotated[bool, typer.Option("--nested", help="Draw the teams that answer at nodes, too.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the picture goes; else it is printed.")
