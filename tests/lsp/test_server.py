@@ -125,6 +125,32 @@ def test_what_is_typed_quickly_is_answered_once_it_rests(client: Client) -> None
     assert (found["code"], found["range"]["start"]) == ("text-behind-end", {"line": 9, "character": 0})
 
 
+def test_what_is_saved_in_another_file_counts(client: Client, tmp_path: Path) -> None:
+    """A part that lies in another file is read again when something is saved."""
+    client.hello()
+    text = LAID_OUT.replace("  agent b { model: m }", '  include "part.at"')
+    assert client.open("team.at", text)["diagnostics"] != []
+
+    (tmp_path / "part.at").write_text("fragment part { agent b { model: m } }")
+    client.tell("textDocument/didSave", textDocument={"uri": client.uri("part.at")})
+
+    assert client.diagnostics(1)["diagnostics"] == []
+    (place,) = client.at("definition", "team.at", 5, 9)
+    assert place["uri"] == client.uri("part.at")
+    assert place["range"]["start"] == {"line": 0, "character": 22}
+
+
+def test_places_to_fill_in_are_for_editors_that_know_them(client: Client) -> None:
+    """Snippets where the editor says that it has them, else plain words."""
+    client.hello(snippets=True)
+    client.open("team.at", LAID_OUT)
+
+    items = client.at("completion", "team.at", 3, 0)
+
+    (agent,) = [item for item in items if item["label"] == "agent"]
+    assert (agent["insertTextFormat"], agent["textEdit"]["newText"]) == (2, "agent ${1:name} {\n  $0\n}")
+
+
 def test_a_client_that_just_goes_away_ends_the_server(client: Client) -> None:
     """Without a goodbye the exit status is 1."""
     client.hello()
