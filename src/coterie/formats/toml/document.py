@@ -1,0 +1,89 @@
+"""One TOML file: its values, where each stands, and how to say that one does not fit."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from coterie.diagnostics import Diagnostic, Fix, Span, error, warning
+from coterie.toml_places import Path as Place
+from coterie.toml_places import places
+
+Report = Callable[[Diagnostic], None]
+
+
+class Document:
+    """A TOML file that was read; what is wrong with it goes to *report*, with its name.
+
+    Attributes:
+        values: What it holds; empty when it is not there or is not TOML.
+        ok: Whether it could be read, or is not there.
+        exists: Whether it is there.
+    """
+
+    def __init__(self, path: Path, file: str, report: Report) -> None:
+        self.file = file
+        self._report = report
+        self.values: dict[str, Any] = {}
+        self.ok = self.exists = True
+        self.text = ""
+        self._places: dict[Place, Span] = {}
+        try:
+            self.text = path.read_bytes().decode("utf-8-sig")
+        except FileNotFoundError:
+            self.exists = False
+            return
+        except (OSError, UnicodeDecodeError) as failure:
+            reason = failure.strerror if isinstance(failure, OSError) else "it is not UTF-8 text"
+            self._refuse(error("unreadable-file", f"{file!r} cannot be read: {reason or failure}"))
+            return
+        try:
+            self.values = tomllib.loads(self.text)
+        except (tomllib.TOMLDecodeError, RecursionError) as failure:
+            self._refuse(_not_toml(self.text, failure))
+            return
+        self._places = places(self.text)
+
+    def _refuse(self, found: Diagnostic) -> None:
+        self.ok = False
+        self._report(replace(found, file=self.file))
+
+    def span(self, *path: str | int) -> Span | None:
+        """Where *path* stands; where an inline table or a list holds it, that does."""
+        way: Place = path
+        while way and way not in self._places:
+            way = way[:-1]
+        return self._places.get(way)
+
+    def error(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
+        """Report an error."""
+        self._report(replace(error(code, message, span, hint), file=self.file))
+
+    def warning(self, code: str, message: str, span: Span | None, hint: str = "", fix: Fix | None = None) -> None:
+        """Report a warning."""
+        self._report(replace(warning(code, message, span, hint, fix), file=self.file))
+
+    def table(self, name: str) -> Mapping[str, Any]:
+        """The table called *name*; empty when it is not there, or is none, which is reported."""
+        value = self.values.get(name, {})
+        if isinstance(value, dict):
+            return value
+        self.error("bad-value", f"{name!r} is a table, not {shown(value)}", self.span(name), f"write [{name}]")
+        return {}
+
+
+def shown(value: Any) -> str:
+    """*value* as a file would write it, short."""
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _not_toml(text: str, failure: Exception) -> Diagnostic:
+    reason, _, place = str(failure).rpartition(" (at ")
+    words = place.rstrip(")").replace(",", "").split()
+    span = Span(text.count("\n") + 1, 1)
+    if words[:1] == ["line"] and len(words) == 4:
+        span = Span(int(words[1]), int(words[3]))
+    reason = reason or str(failure)
+    return error("not-toml", f"this is not TOML: {reason[:1].lower()}{reason[1:]}", span)

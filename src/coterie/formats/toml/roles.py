@@ -1,0 +1,144 @@
+"""`topology.toml` into values: the roles with their fields, and the handoff map."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from coterie.diagnostics import Fix, Span, did_you_mean
+from coterie.formats.toml.document import Document, shown
+from coterie.topology.loop import Handoff, Loop, Role
+from coterie.topology.routing import compiled, is_pattern
+
+BACKEND = "backend_"
+BACKEND_FIELDS = {
+    "kind": "text",
+    "provider": "text",
+    "command": "text",
+    "args": "list",
+    "prompt_mode": "text",
+    "timeout_ms": "ms",
+    "trust_all_tools": "flag",
+    "agent": "text",
+    "model": "text",
+}
+"""What a role may say of its own backend, without the prefix, and what each is."""
+ROLE_FIELDS = ("id", "emits", "prompt", "prompt_file", *(BACKEND + name for name in BACKEND_FIELDS))
+TOP_FIELDS = ("name", "completion", "role", "handoff")
+
+_WANTED = {
+    "text": "a text",
+    "list": "a list of texts",
+    "ms": "milliseconds, a whole number above 0",
+    "flag": "true or false",
+}
+
+
+def read_loop(document: Document) -> Loop:
+    """What *document*, a `topology.toml`, says."""
+    for name in document.values.keys() - set(TOP_FIELDS):
+        _unknown(document, "the topology", name, document.span(name), TOP_FIELDS)
+    tables = document.values.get("role", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        document.error("bad-value", "roles are written as [[role]] tables", document.span("role"))
+        tables = []
+    roles = [role for at, table in enumerate(tables) if (role := _role(document, at, table)) is not None]
+    return Loop(
+        completion=_text(document, document.values, "completion", "the topology", "completion"),
+        roles=tuple(roles),
+        handoff=tuple(_handoff(document, event, value) for event, value in document.table("handoff").items()),
+        span=document.span("name"),
+        spans={name: span for name in TOP_FIELDS if (span := document.span(name)) is not None},
+    )
+
+
+def _role(document: Document, at: int, table: Mapping[str, Any]) -> Role | None:
+    """The role that is the *at*-th table; None, reported, without an id."""
+    span = document.span("role", at, "id") or document.span("role", at)
+    id_ = _text(document, table, "id", "a role", "role", at, "id")
+    if not id_:
+        if "id" not in table or table["id"] == "":
+            document.error("no-role-id", "a role has no id", span, 'give it one: id = "builder"')
+        return None
+    owner = f"role {id_!r}"
+    if "emits" not in table:
+        document.error(
+            "no-emits", f"{owner} does not say what it may emit", span, 'write emits = ["…"], or [] for nothing'
+        )
+    for name in table.keys() - set(ROLE_FIELDS):
+        _unknown(document, owner, name, document.span("role", at, name), ROLE_FIELDS)
+    backend = {
+        name.removesuffix("_ms"): value
+        for name, kind in BACKEND_FIELDS.items()
+        if (value := _backend(document, table, name, kind, owner, at)) is not None
+    }
+    return Role(
+        id=id_,
+        emits=_emits(document, table, owner, at),
+        prompt=_text(document, table, "prompt", owner, "role", at, "prompt"),
+        prompt_file=_text(document, table, "prompt_file", owner, "role", at, "prompt_file"),
+        backend=backend,
+        kept={name: table[name] for name in table if name not in ROLE_FIELDS},
+        span=span,
+        spans={name: place for name in table if (place := document.span("role", at, name)) is not None},
+    )
+
+
+def _emits(document: Document, table: Mapping[str, Any], owner: str, at: int) -> tuple[str, ...]:
+    events = _list(document, table.get("emits", []), f"'emits' of {owner}", document.span("role", at, "emits"))
+    for event in events:
+        _check_pattern(document, event, document.span("role", at, "emits"))
+    return events
+
+
+def _handoff(document: Document, event: str, value: Any) -> Handoff:
+    span = document.span("handoff", event)
+    _check_pattern(document, event, span)
+    targets = (value,) if isinstance(value, str) else _list(document, value, f"handoff of {event!r}", span)
+    return Handoff(event=event, targets=targets, span=span)
+
+
+def _check_pattern(document: Document, event: str, span: Span | None) -> None:
+    if is_pattern(event) and compiled(event) is None:
+        message = f"{event!r} is no regular expression that can be read, and matches nothing"
+        document.error("bad-pattern", message, span, "mend it; a name without slashes is matched as it is")
+
+
+def _backend(document: Document, table: Mapping[str, Any], name: str, kind: str, owner: str, at: int) -> Any:
+    """The field `backend_<name>`; None when it is not set. An empty text sets nothing."""
+    field = BACKEND + name
+    value = table.get(field)
+    match kind, value:
+        case _, None | "":
+            return None
+        case "text", str():
+            return value
+        case "list", list():
+            return _list(document, value, f"{field!r} of {owner}", document.span("role", at, field))
+        case "flag", bool():
+            return value
+        case "ms", int() if not isinstance(value, bool) and value > 0:
+            return value / 1000
+    message = f"{field!r} of {owner} is {_WANTED[kind]}, not {shown(value)}"
+    document.error("bad-value", message, document.span("role", at, field))
+    return None
+
+
+def _text(document: Document, table: Mapping[str, Any], name: str, owner: str, *path: str | int) -> str:
+    value = table.get(name, "")
+    if isinstance(value, str):
+        return value
+    document.error("bad-value", f"{name!r} of {owner} is a text, not {shown(value)}", document.span(*path))
+    return ""
+
+
+def _list(document: Document, value: Any, what: str, span: Span | None) -> tuple[str, ...]:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    document.error("bad-value", f"{what} is a list of texts, not {shown(value)}", span, 'write ["a", "b"]')
+    return ()
+
+
+def _unknown(document: Document, owner: str, name: str, span: Span | None, known: tuple[str, ...]) -> None:
+    close = did_you_mean(name, known)
+    fix = Fix("mend the name", span, close.split("'")[1]) if close and span is not None else None
+    hint = close or "it is kept, and has no effect"
+    document.warning("unknown-field", f"{owner} has no field {name!r}", span, hint, fix)
