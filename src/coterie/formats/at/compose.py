@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Span, error, warning
 from coterie.formats.at.directives import ImportStatement, read_import, read_include
-from coterie.formats.at.filling import filled, filled_in, quoted, unknown_places
-from coterie.formats.at.lexer import STRING, Token
+from coterie.formats.at.filling import filled, unknown_places
+from coterie.formats.at.moving import moved
 from coterie.formats.at.params import given_to, joined, read_interface, read_params
 from coterie.formats.at.parser import Parsed, parse
-from coterie.formats.at.tree import Block, Directive, Entry, Field, File, FlowBlock, Root
+from coterie.formats.at.tree import Block, Directive, Entry, File, FlowBlock, Root
 from coterie.formats.at.values import string
 from coterie.formats.files import Library, Unreadable, find
 from coterie.topology.composition import MAX_DEPTH, Included, Interface, Param
@@ -157,7 +157,7 @@ class _Composer:
             elif isinstance(entry, Block) and keyword == "interface":
                 self._add_interface(entry)
             elif not (place.number and keyword == "meta"):  # a fragment's describes the fragment
-                yield place.number, _moved(entry, place.folder)
+                yield place.number, moved(entry, place.folder)
 
     def _add_interface(self, block: Block) -> None:
         if self._interface is None:
@@ -277,39 +277,3 @@ def _with_items(root: Root, items: list[Entry]) -> Root:
 def _placed(found: Diagnostic, start: int) -> Diagnostic:
     """*found*, in the file whose offsets begin at *start*, also when it concerns that file as a whole."""
     return found if found.span is not None else error(found.code, found.message, Span(1, 1, 0, start), found.hint)
-
-
-# -- paths ------------------------------------------------------------------------------------------------------------
-
-
-def _moved(entry: Entry, folder: PurePosixPath) -> Entry:
-    """*entry* with the paths that an agent's prompt or inner topology has from *folder* on, as they are from above."""
-    if not isinstance(entry, Block) or entry.keyword != "agent" or folder == PurePosixPath():
-        return entry
-    items = [_moved_item(item, folder) for item in entry.items]
-    return Block(entry.head, entry.colon, entry.open, items, entry.close, entry.comma)
-
-
-def _moved_item(item: Entry, folder: PurePosixPath) -> Entry:
-    match item:
-        case Field() if item.key.text == "prompt" and isinstance(item.value, Token) and _is_path(item.value):
-            return _with_path(item, folder)
-        case Field() if item.key.text == "topology" and isinstance(item.value, Token) and item.value.kind == STRING:
-            return _with_path(item, folder)
-        case Block() if item.keyword in ("extensions", "coterie"):
-            items = [_moved_item(inner, folder) for inner in item.items]
-            return Block(item.head, item.colon, item.open, items, item.close, item.comma)
-        case _:
-            return item
-
-
-def _is_path(token: Token) -> bool:
-    text = string(token) if token.kind == STRING else ""
-    return text.endswith((".md", ".txt")) and not any(letter.isspace() for letter in text)
-
-
-def _with_path(field: Field, folder: PurePosixPath) -> Field:
-    value = field.value
-    assert isinstance(value, Token)
-    path = filled_in(value, STRING, quoted(str(folder / string(value))))
-    return Field(field.key, field.colon, path, field.comma)
