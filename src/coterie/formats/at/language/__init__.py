@@ -9,7 +9,7 @@ not executed is read, kept, shown, and reported by `validate`.
 """
 
 from coterie.formats.at.language import composition, data, memory, nodes, operation, reach
-from coterie.formats.at.language.spec import Attribute, Block, Entries, Field, Inner, Many
+from coterie.formats.at.language.spec import Attribute, Block, Entries, Field, Inner, Many, Own
 
 __all__ = ["ATTRIBUTES", "BLOCKS", "LANGUAGE", "ROOTS", "Attribute", "Block", "Entries", "Field", "within"]
 
@@ -90,4 +90,6 @@ def within(block: Block) -> tuple[Block, ...]:
             inner.append(field.kind.block)
         elif isinstance(field.kind, Many):
             inner.append(field.kind.entries.block)
+        elif isinstance(field.kind, Own) and field.kind.block is not None:
+            inner.append(field.kind.block)
     return (*inner, *(entries.block for entries in block.entries))

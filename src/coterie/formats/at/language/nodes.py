@@ -1,5 +1,6 @@
 """The blocks that declare nodes: what agents, actions, gates, humans and groups may say."""
 
+from coterie.formats.at.language import conduct
 from coterie.formats.at.language.conduct import CONDUCT, sampling
 from coterie.formats.at.language.spec import (
     Block,
@@ -35,7 +36,7 @@ EXTENSIONS = Field(
 )
 RETRY = Field(
     "retry",
-    Own(words="a whole number, or a block: { max: 2  … }"),
+    Own(words="a whole number, or a block", block=conduct.RETRY),
     "How often it is asked again after a failure.",
     "0",
     executed=True,
@@ -100,7 +101,12 @@ ACTION = Block(
     "action",
     "A step that runs commands and thinks nothing.",
     (
-        Field("kind", OneOf(("external", "git", "decision", "inline", "report")), "What sort of step it is."),
+        Field(
+            "kind",
+            OneOf(("external", "git", "decision", "inline", "report")),
+            "What sort of step it is.",
+            executed=True,
+        ),
         Field("commands", Words(), "What is run, one after the other; no shell reads it.", executed=True),
         Field(
             "lang", OneOf(("bash", "python", "node", "auto")), "The language of its commands.", "auto", executed=True

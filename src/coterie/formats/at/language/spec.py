@@ -120,9 +120,14 @@ class SchemaFields(Struct, frozen=True, kw_only=True):
 
 
 class Own(Struct, frozen=True, kw_only=True):
-    """Read in its own way; the reader of its block knows it."""
+    """Read in its own way; the reader of its block knows it.
+
+    Attributes:
+        block: The block that it may be, if it is described.
+    """
 
     words: str
+    block: "Block | None" = None
 
 
 class Inner(Struct, frozen=True):

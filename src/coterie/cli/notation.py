@@ -1,0 +1,131 @@
+"""Writes the reference pages of the notation, `docs/language.md` and `docs/rules.md`, from what reads and checks it.
+
+python -m coterie.cli.notation language > docs/language.md
+python -m coterie.cli.notation rules > docs/rules.md
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from coterie.formats.at.language import ATTRIBUTES, LANGUAGE, Block, Entries, Field, within
+from coterie.formats.at.language.spec import Inner, Many, Own
+from coterie.planning.codes import CODES, Code
+
+EXAMPLES = Path(__file__).parents[3] / "tests" / "data" / "at" / "rules"
+"""For each code a file that is told of it, and what is said."""
+
+LANGUAGE_HEAD = """\
+# The notation, block by block
+
+<!-- Written by `python -m coterie.cli.notation language`; a test keeps it fresh. -->
+
+Everything a `.at` file can say. What has **effect** is acted on; *models* means where a model is asked. The rest is
+read, checked, shown by `topology show`, and reported by `topology validate`: nothing that a file says is lost, and what
+the notation does not know is kept with a warning. What the flow means is on its [own page](flow.md), who thinks at a
+node on [another](agents.md), and what can be wrong with a file is in the [list of findings](rules.md).
+"""
+
+RULES_HEAD = """\
+# What can be wrong with a file
+
+<!-- Written by `python -m coterie.cli.notation rules`; a test keeps it fresh. -->
+
+Every finding has a code that stays. An **error** keeps a file from running; a **warning** says that it runs, perhaps
+not as meant; a **note** need not be changed. `coterie topology validate FILE` prints them all at once, with `--json` as
+data, and an [editor](editors.md) underlines them. Below each code: what it means, the rule where there is one, and how
+it may look.
+"""
+
+
+def language_page() -> str:
+    """The page of all blocks and fields."""
+    seen: set[str] = set()
+    return "\n".join([LANGUAGE_HEAD, *_contents(), *(line for block in LANGUAGE for line in _block(block, 2, seen))])
+
+
+def rules_page() -> str:
+    """The page of all codes."""
+    return "\n".join([RULES_HEAD, *(line for code in CODES for line in _code(code))])
+
+
+def _contents() -> Iterator[str]:
+    yield "| block | what it is for | effect |\n|---|---|---|"
+    for block in LANGUAGE:
+        yield f"| [`{block.name}`](#{block.name}) | {_cell(block.about)} | {'yes' if block.executed else 'none yet'} |"
+    yield ""
+
+
+def _block(block: Block, level: int, seen: set[str]) -> Iterator[str]:
+    """A section for *block*, and for each block within that was not *seen* before."""
+    yield f"{'#' * level} {block.name}\n"
+    yield f"{block.about}{' It is kept and has no effect yet.' if level == 2 and not block.executed else ''}\n"
+    if block.example:
+        yield f"```\n{block.example}\n```\n"
+    if block.name == "flow":
+        yield "| attribute of an arrow | meaning | effect |\n|---|---|---|"
+        yield from (f"| `{_cell(one.shape)}` | {_cell(one.about)} | {_effect(one.executed)} |" for one in ATTRIBUTES)
+        yield ""
+    if block.fields:
+        yield "| field | holds | meaning | without it | effect |\n|---|---|---|---|---|"
+        yield from (_row(field) for field in block.fields)
+        yield ""
+    for entries in block.entries:
+        yield f"It holds `{entries.shape}`, as many as you like.\n"
+    if block.open and block.name not in ("env", "params", "schema"):
+        yield f"{'Further fields are kept as they are.' if block.fields else 'Its fields have names of your own.'}\n"
+    for inner in within(block):
+        if (key := f"{inner.name} {inner.makes}") not in seen:
+            seen.add(key)
+            yield from _block(inner, level + 1, seen)
+
+
+def _row(field: Field) -> str:
+    effect = "models" if field.model_only else _effect(field.executed)
+    return f"| `{field.name}` | {_holds(field)} | {_cell(field.about)} | {_cell(field.default)} | {effect} |"
+
+
+def _holds(field: Field) -> str:
+    """What a field may hold; of a block only its name, for it has a table of its own."""
+    match field.kind:
+        case Inner(block=block):
+            return f"a block, see [`{block.name}`](#{block.name})"
+        case Many(entries=Entries(block=block)):
+            return f"a block of [`{block.name}`](#{block.name})"
+        case Own(words=words, block=block) if block is not None:
+            return f"{_cell(words)}, see [`{block.name}`](#{block.name})"
+        case kind:
+            return _cell(kind.words)
+
+
+def _effect(executed: bool) -> str:
+    return "yes" if executed else ""
+
+
+def _code(code: Code) -> Iterator[str]:
+    yield f"## {code.code}\n"
+    yield f"**{code.severity.value}**: {code.meaning}\n"
+    if code.about:
+        yield f"The rule: {code.about}\n"
+    if found := _example(code.code):
+        yield f"```\n{found}\n```\n"
+
+
+def _example(code: str) -> str:
+    """The first finding with *code* in the example that is told of it."""
+    path = EXAMPLES / code / "invalid-1.txt"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    begin = next((at for at, line in enumerate(lines) if f"[{code}]: " in line), None)
+    if begin is None:
+        return ""
+    end = next((at for at in range(begin + 1, len(lines)) if not lines[at].startswith("  ")), len(lines))
+    shown = [line if len(line) <= 160 else line[:157] + "..." for line in lines[begin:end]]
+    return "\n".join([shown[0].partition(": ")[2], *shown[1:]])
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print({"language": language_page, "rules": rules_page}[sys.argv[1]](), end="")

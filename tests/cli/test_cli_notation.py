@@ -1,0 +1,38 @@
+from pathlib import Path
+
+from coterie.cli import notation
+from coterie.formats.at.language import LANGUAGE
+from coterie.planning.codes import CODES
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_of_the_language_is_fresh() -> None:
+    """`python -m coterie.cli.notation language > docs/language.md` writes it anew."""
+    assert (DOCS / "language.md").read_text(encoding="utf-8") == notation.language_page()
+
+
+def test_the_page_of_the_rules_is_fresh() -> None:
+    """`python -m coterie.cli.notation rules > docs/rules.md` writes it anew."""
+    assert (DOCS / "rules.md").read_text(encoding="utf-8") == notation.rules_page()
+
+
+def test_the_page_of_the_language_has_every_block_and_field() -> None:
+    """No cell that should say something is empty."""
+    page = notation.language_page()
+
+    for block in LANGUAGE:
+        assert f"\n## {block.name}\n" in page
+        for field in block.fields:
+            assert f"\n| `{field.name}` | " in page
+    assert "| None |" not in page
+
+
+def test_the_page_of_the_rules_shows_every_code_that_a_file_can_show() -> None:
+    """With what is said."""
+    page = notation.rules_page()
+
+    for code in CODES:
+        assert f"\n## {code.code}\n" in page
+        if code.in_files:
+            assert f"{code.severity.value}[{code.code}]: " in page or f"[{code.code}]: " in page
