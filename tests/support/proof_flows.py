@@ -37,7 +37,7 @@ def nested_plan(seed: int, depth: int = 2) -> Plan:
 
 
 def _plan(dice: random.Random, seed: int, size: int) -> Plan:
-    names = "abcdefg"[:size]
+    names = "abcdefghi"[:size]
     groups = [_group(dice, names, source, _later(dice, names, source)) for source in names[:-1]]
     groups += [_group(dice, names, s, _later(dice, names, s)) for s in names[:-1] if dice.random() < 0.35]
     for _ in range(dice.choice([0, 0, 1, 1, 1, 2])):

@@ -32,7 +32,7 @@ Watch = Mapping[str, Field]
 
 
 def answers(shape: FlowShape, node: int, place: int, watch: Watch | None) -> list[Answer]:
-    """What the agent at *place* can answer at *node*, one answer for each way in which conditions and *watch* can see it.
+    """What the agent at *place* can answer at *node*: one answer for each way in which conditions and *watch* see it.
 
     Where nobody looks there is one answer, without outputs: a rehearsal fills in what the agent declares. (A fallback
     must give what the node declares for which it stands in.)

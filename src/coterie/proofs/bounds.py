@@ -1,8 +1,8 @@
 """How often anything can happen, from the arrows alone: what is said when there are too many states to look at.
 
-Every bound is sound and none is promised to be reached. A node on no cycle starts at most once, since it waits for
-whatever could still mark it. Any other starts at most once for each firing of an arrow into it, and a group fires at
-most once for each start of its source, and at most `max` times within each of its scopes.
+Every bound is sound and none is promised to be reached. A node that lies on no cycle and ranks behind all that leads to
+it starts at most once, since it waits for whatever could still mark it. Any other starts at most once for each firing
+of an arrow into it. A group fires at most once for each start of its source, and `max` times within each of its scopes.
 """
 
 from math import inf
@@ -48,18 +48,23 @@ class _Starts:
     def __init__(self, shape: FlowShape) -> None:
         self._shape = shape
         nodes = range(len(shape.names))
+        self._once = [self._waits_for_all(node) for node in nodes]
         self._entry = [int(name in shape.entries) for name in shape.names]
-        after = [{target for i in shape.out[node] for target in shape.targets[i]} for node in nodes]
-        self._cyclic = [any(shape.reach[target] >> node & 1 for target in after[node]) for node in nodes]
         self._into = [[i for i, targets in enumerate(shape.targets) if node in targets] for node in nodes]
         self._phase = [shape.agent(name).phase for name in shape.names]
 
     def solve(self) -> list[float]:
         """How often each node starts at most."""
-        starts = [inf if cyclic else 1.0 for cyclic in self._cyclic]
+        starts = [1.0 if once else inf for once in self._once]
         for _ in range(_ROUNDS + len(starts)):
             starts = [self._of(node, starts) for node in range(len(starts))]
         return starts
+
+    def _waits_for_all(self, node: int) -> bool:
+        """Whether nothing can mark *node* again once it has started."""
+        shape = self._shape
+        after = {target for i in shape.out[node] for target in shape.targets[i]}
+        return shape.upstream[node] < 1 << node and not any(shape.reach[target] >> node & 1 for target in after)
 
     def _of(self, node: int, starts: list[float]) -> float:
         marks = self._entry[node] + sum(self._firings(i, starts) for i in self._into[node])

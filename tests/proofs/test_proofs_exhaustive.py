@@ -1,0 +1,100 @@
+"""What is proved of a flow is what the engine does when every order and every answer is tried."""
+
+from collections import Counter
+
+import pytest
+from exhaustive import Endless, Everything, TooMany, everything
+from proof_flows import proof_plan
+
+from coterie.planning.plan import FlowPlan, Plan
+from coterie.proofs.findings import Facts
+from coterie.proofs.flow import Budget, FlowProof
+from coterie.proofs.measures import Measures
+from coterie.proofs.spans import Places
+from coterie.proofs.system import FlowSystem
+
+CHUNKS = 8
+EACH = 250
+STEPS = 200
+"""Flows that do more than this are left to the long sweep."""
+
+
+def compared(plan: Plan, most: int) -> str:
+    """Compare what is proved of *plan* with what it does; say how that went."""
+    try:
+        does = everything(plan, most)
+    except TooMany:
+        return "too many"
+    except Endless:
+        assert FlowProof(plan, Measures(plan), Budget(10**6)).space.endless is not None
+        return "endless"
+    assert proved(plan) == summary(plan, does)
+    return "equal"
+
+
+def proved(plan: Plan) -> object:
+    """What is proved, in the form of `summary`."""
+    assert isinstance(plan.coordination, FlowPlan)
+    measures = Measures(plan)
+    proof = FlowProof(plan, measures, Budget(10**6))
+    assert proof.space.endless is None
+    facts = Facts(proof, Places(plan.coordination, None))
+    most, _ = proof.longest()
+    best, _ = proof.shortest(lambda step: step.over == "completed")
+    exhausted = {i for step in facts.steps for i in step.exhausted}
+    agents = {path: int(most[n]) for n, path in enumerate(measures.paths, 1) if most[n]}
+    return int(most[0]), agents, best, {facts.name(n) for n in facts.ran}, arrows(plan, facts.fired | exhausted)
+
+
+def summary(plan: Plan, does: Everything) -> object:
+    """The most turns in total and of each agent, the fewest turns, which nodes run, which arrows fire or are spent."""
+    agents = {name: count for name, count in does.worst.items() if name}
+    return does.worst[""], agents, does.best, does.ran, arrows(plan, does.fired | does.exhausted)
+
+
+def arrows(plan: Plan, groups: set[int]) -> set[tuple[str, tuple[str, ...]]]:
+    """*groups* as records name them: two that lead from one node to the same targets are not told apart."""
+    assert isinstance(plan.coordination, FlowPlan)
+    return {(plan.coordination.groups[i].source, plan.coordination.groups[i].targets) for i in groups}
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_a_proof_is_what_the_engine_does(chunk: int) -> None:
+    """2,000 random flows of up to 7 nodes: every number is exact, nothing that happens is called impossible."""
+    went: Counter[str] = Counter()
+    sizes: Counter[int] = Counter()
+    seed = chunk * 100_000
+    while went["equal"] + went["endless"] < EACH:
+        plan = proof_plan(seed)
+        how = compared(plan, STEPS)
+        went[how] += 1
+        sizes[len(plan.agents)] += how != "too many"
+        seed += 1
+    assert went["equal"] > EACH * 0.9
+    assert min(sizes[size] for size in range(2, 8)) > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chunk", range(20))
+def test_a_proof_is_what_the_engine_does_in_larger_flows(chunk: int) -> None:
+    """2,000 further flows that may do a hundred times as much."""
+    went = Counter(compared(proof_plan(seed), 30_000) for seed in range(10**7 + chunk * 100, 10**7 + (chunk + 1) * 100))
+    assert went["equal"] > 85
+
+
+def test_the_comparison_bites(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that forgets how often arrows have fired is found out."""
+    looked_at = FlowSystem._looked_at
+
+    def forgetful(self: FlowSystem, in_flight: int) -> tuple[int, int, int, int]:
+        truth, known, _, alive = looked_at(self, in_flight)
+        return truth, known, 0, alive
+
+    monkeypatch.setattr(FlowSystem, "_looked_at", forgetful)
+    different = 0
+    for seed in range(100):
+        try:
+            compared(proof_plan(seed), STEPS)
+        except AssertionError:
+            different += 1
+    assert different > 3
