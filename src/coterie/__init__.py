@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from coterie.diagnostics import Diagnostic
     from coterie.errors import CoterieError, TopologyError
     from coterie.planning.plan import Limits, Plan
-    from coterie.runs.api import load, plan, resume, run
+    from coterie.runs.api import fork, load, plan, resume, run
     from coterie.runs.launch import Outcome
     from coterie.topology.model import Topology
 
@@ -29,6 +29,7 @@ _PLACES = {
     "Plan": "coterie.planning.plan",
     "Topology": "coterie.topology.model",
     "TopologyError": "coterie.errors",
+    "fork": "coterie.runs.api",
     "load": "coterie.runs.api",
     "plan": "coterie.runs.api",
     "resume": "coterie.runs.api",
@@ -43,6 +44,7 @@ __all__ = [
     "Plan",
     "Topology",
     "TopologyError",
+    "fork",
     "load",
     "plan",
     "resume",

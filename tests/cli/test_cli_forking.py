@@ -104,7 +104,8 @@ def test_words_that_do_not_fit_are_told(place: Place) -> None:
     for word, told in (
         ("--prompt=writer", "write --prompt AGENT=FILE"),
         ("--prompt=writer=nowhere.md", "cannot be read: No such file"),
-        ("--set=retry=3", "write --set AGENT.KEY=VALUE"),
+        ("--set=retri=3", "did you mean 'retry'?"),
+        ("--set=retry", "write name=text"),
         ("--set=writr.retry=3", "did you mean 'writer'?"),
         ("--model=writr=x", "did you mean 'writer'?"),
         ("--backend=comand", "did you mean 'command'?"),

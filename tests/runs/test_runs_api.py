@@ -32,6 +32,18 @@ def test_a_file_is_run_and_resumed_in_two_calls(team: Path) -> None:
     assert "Hello" in outcome.result["text"]
 
 
+def test_a_run_is_forked_under_other_words(team: Path) -> None:
+    """At a record, with changes for one agent or for all; the first run stays as it was."""
+    first = asyncio.run(coterie.run(team, "Hello"))
+    changes = {"echo.prompt": "Be an echo.", "retry": 2}
+    forked = asyncio.run(coterie.fork(first.run, at=5, changes=changes))
+
+    assert forked.run != first.run
+    assert (forked.status, forked.usage.turns) == ("completed", 2)
+    assert "Be an echo." in forked.result["text"]
+    assert "Be an echo." not in first.result["text"]
+
+
 def test_a_topology_and_a_plan_run_like_their_file(team: Path) -> None:
     """Each step can be taken by itself, and every record is seen as it is appended."""
     topology = coterie.load(team)

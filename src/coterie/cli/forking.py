@@ -37,8 +37,8 @@ def fork(
         list[str] | None,
         typer.Option(
             "--set",
-            metavar="AGENT.K=V",
-            help="Another word on an agent: retry, timeout, on-fail, env.NAME …; k:=JSON for a list. Repeatable.",
+            metavar="[AGENT.]K=V",
+            help="Another word on an agent, or on all: retry, timeout, on-fail …; k:=JSON for a list. Repeatable.",
         ),
     ] = None,
     backend: Annotated[
@@ -93,25 +93,19 @@ def _changes(
     """What the options change, those for all agents first."""
     from coterie.cli.inputs import pair
     from coterie.errors import UsageError
-    from coterie.planning.changes import Change
+    from coterie.planning.changes import Change, word
 
     found = [Change(agent="", key="backend", value=backend)] if backend is not None else []
-    named = [word.rpartition("=")[::2] for word in models]
+    named = [one.rpartition("=")[::2] for one in models]
     found += [
         Change(agent=agent, key="model", value=model) for agent, model in sorted(named, key=lambda one: one[0] != "")
     ]
-    for word in prompts:
-        agent, _, file = word.partition("=")
+    for prompt in prompts:
+        agent, _, file = prompt.partition("=")
         if not agent or not file:
-            raise UsageError(f"--prompt {word!r} names no agent and file; write --prompt AGENT=FILE")
+            raise UsageError(f"--prompt {prompt!r} names no agent and file; write --prompt AGENT=FILE")
         found.append(Change(agent=agent, key="prompt", value=_text_of(Path(file))))
-    for word in settings:
-        name, value = pair(word)
-        agent, _, key = name.partition(".")
-        if not agent or not key:
-            raise UsageError(f"--set {word!r} names no agent and key; write --set AGENT.KEY=VALUE")
-        found.append(Change(agent=agent, key=key, value=value))
-    return found
+    return found + [word(*pair(setting)) for setting in settings]
 
 
 def _text_of(file: Path) -> str:

@@ -30,6 +30,12 @@ class Change(Struct, frozen=True, kw_only=True):
     value: Any
 
 
+def word(name: str, value: Any) -> Change:
+    """The change that people write as `AGENT.KEY`, or as `KEY` for every agent that thinks."""
+    agent, dot, key = name.partition(".")
+    return Change(agent=agent, key=key, value=value) if dot else Change(agent="", key=name, value=value)
+
+
 def change(plan: Plan, changes: Iterable[Change]) -> Plan:
     """*plan* after *changes*, the later ones winning.
 

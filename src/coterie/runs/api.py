@@ -1,4 +1,4 @@
-"""The friendly functions: load a team, run it, resume a run."""
+"""The friendly functions: load a team, run it, resume a run, fork one."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,9 @@ from typing import Any
 
 from coterie import formats, planning
 from coterie.errors import TopologyError, UsageError
+from coterie.planning.changes import change, word
 from coterie.planning.plan import Limits, Plan
+from coterie.runs import fork as forking
 from coterie.runs import index, launch
 from coterie.runs.folder import STATE_DIR
 from coterie.runs.launch import Outcome
@@ -108,3 +110,35 @@ async def resume(
         observe=observe,
         human=human,
     )
+
+
+async def fork(
+    run: str = "last",
+    *,
+    at: int | None = None,
+    changes: Mapping[str, Any] | None = None,
+    limits: Limits | None = None,
+    park: bool = True,
+    observe: Observe | None = None,
+    human: AskHuman | None = None,
+    state_dir: str | Path = STATE_DIR,
+) -> Outcome:
+    """Start a new run that shares the beginning of another one, and goes on from there; see `run` for the rest.
+
+        await coterie.fork("last", at=12, changes={"writer.prompt": "Be brief.", "model": "small"})
+
+    Args:
+        run: Its id, the beginning of one, or `last`; it stays as it is.
+        at: The last record to share; by default the last there is, before the end of a run that has ended.
+        changes: Other words from there on, by `AGENT.KEY`, or by `KEY` for every agent that thinks.
+
+    Raises:
+        NoSuchRun: If there is no such run.
+        UsageError: If it cannot be forked there, or a change means nothing.
+        ReplayMismatch: If after the changes the shared records would have been decided otherwise.
+    """
+    folder = index.find(run, Path(state_dir))
+    words = [word(name, value) for name, value in (changes or {}).items()]
+    kept = folder.parent.parent
+    made = forking.fork(folder.name, state_dir=kept, at=at, change=lambda recorded: change(recorded, words))
+    return await launch.resume(made.run, state_dir=kept, limits=limits, park=park, observe=observe, human=human)
