@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from coterie.formats.at.lexer import NAME, RAW, SINGLE_QUOTED, STRING, Token
+from coterie.formats.at.nodes import OUTPUT_TYPES
 from coterie.formats.at.schemas import TYPES
 from coterie.formats.at.tree import (
     Attribute,
@@ -166,7 +167,6 @@ _USES_IN: Mapping[tuple[str, str], Kind] = {
 }
 """The same for fields that only do so in one block."""
 
-_TYPES = frozenset({"text", "string", "number", "integer", "boolean", "any"})
 _SCHEMAS = frozenset({"schema", "input-schema", "output-schema"})
 _POLICIES = frozenset({"on-fail", "on-timeout"})
 _CONSTANTS = frozenset({"true", "false"})
@@ -247,7 +247,7 @@ def _output(field: Field, owner: str) -> Iterator[Occurrence]:
     """An output's declaration, and those of the values it can have."""
     yield _occurrence(Kind.OUTPUT, field.key, owner, declares=True)
     members = field.value.words[::2] if isinstance(field.value, Words) else _words(field.value)
-    if len(members) == 1 and members[0].text in _TYPES:
+    if len(members) == 1 and members[0].text in OUTPUT_TYPES:
         return
     for word in members:
         yield from _value(word, f"{owner}.{_text(field.key)}", declares=True)

@@ -23,27 +23,14 @@ from coterie.formats.at.language.spec import (
     SchemaFields,
     Values,
 )
+from coterie.formats.at.nodes import OUTPUT_TYPES
+from coterie.formats.at.schemas import TYPES as SCHEMA_TYPES
 from coterie.lsp.spots import Path
 from coterie.planning.extension import AGENT_KEYS, BACKENDS, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
-
-PATTERNS = (
-    "pipeline",
-    "fan-out",
-    "supervisor",
-    "orchestrator-worker",
-    "human-gate",
-    "debate",
-    "consensus",
-    "blackboard",
-    "market-routing",
-    "event-driven",
-)
-"""The tags that the published language knows for a header; another is no mistake."""
+from coterie.topology.checks.operation import PATTERNS
 
 _COTERIE = {"agent": AGENT_KEYS, "orchestrator": AGENT_KEYS, "human": HUMAN_KEYS, "": DEFAULT_KEYS}
-_OUTPUT_TYPES = ("text", "number", "integer", "boolean", "any")
 _ORDER = ("when", "max", "per", "on-max")
-_SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object")
 _DIRECTIVES = {"import": 'import "${1:./team.at}" as ${2:name}', "include": 'include "${1:./fragment.at}"'}
 
 
@@ -119,9 +106,9 @@ def choices(blocks: Path, field: str) -> Sequence[str]:
     if _coterie_keys(blocks) is not None:
         return sorted(BACKENDS) if field == "backend" else ()
     if blocks and blocks[-1] == ("outputs",):
-        return _OUTPUT_TYPES
+        return list(dict.fromkeys(OUTPUT_TYPES.values()))
     if blocks and blocks[-1][0] == "schema":
-        return _SCHEMA_TYPES
+        return SCHEMA_TYPES
     found = _resolve(blocks)
     known = found.by_name.get(field) if found is not None else None
     return _choices(known.kind) if known is not None else ()

@@ -17,7 +17,7 @@ from coterie.topology.blocks.base import said
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, Gate, Human, Orchestrator, Output
 
-_TYPES = {
+OUTPUT_TYPES = {
     "text": "text",
     "string": "text",
     "number": "number",
@@ -25,6 +25,7 @@ _TYPES = {
     "boolean": "boolean",
     "any": "any",
 }
+"""The words for the type of an output; every other word is the one value of an enum."""
 
 
 def read_agent(name: Token, block: Block, report: Report, folder: Path | None) -> Agent:
@@ -154,8 +155,8 @@ def _outputs(fields: Fields) -> tuple[Output, ...]:
 def _output(fields: Fields, name: str, key: Token) -> Output:
     value = fields.value(name, "a type")
     match value:
-        case Token() if value.kind == NAME and value.text in _TYPES:
-            return Output(name=name, type=_TYPES[value.text], span=key.span)
+        case Token() if value.kind == NAME and value.text in OUTPUT_TYPES:
+            return Output(name=name, type=OUTPUT_TYPES[value.text], span=key.span)
         case Token():
             return Output(name=name, type="enum", values=(scalar(value),), span=key.span)
         case Words() if members := _alternatives(value):
