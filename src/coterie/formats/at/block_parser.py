@@ -1,7 +1,7 @@
 """Parse blocks and values: what stands between the braces, the flow block apart.
 
 A bad item is reported once and left out. Blocks that are kept and not read are parsed leniently: in them nothing but a
-missing brace or bracket is an error.
+missing brace, bracket or quotation mark is an error.
 """
 
 from coterie.diagnostics import Fix
@@ -14,6 +14,7 @@ from coterie.formats.at.lexer import (
     NAMED_BLOCKS,
     NUMBER,
     OPEN_RAW,
+    OPEN_STRING,
     RAW,
     SINGLE_QUOTED,
     STRING,
@@ -202,8 +203,8 @@ def _words(cursor: Cursor, lenient: bool) -> Token | Words:
     words = [first]
     while cursor.token.kind not in _ENDS and _goes_on(cursor, words[-1]):
         words.append(cursor.take())
-    if not lenient:
-        for word in words:
+    for word in words:
+        if not lenient or word.kind == OPEN_STRING:  # it may hold the brace that ends the block
             cursor.check(word)
     return first if len(words) == 1 else Words(words)
 
