@@ -1,0 +1,1 @@
+"""From the folder of a loop and its settings to a plan."""
