@@ -69,9 +69,9 @@ class Facts:
         return tuple(came) if 0 < len(came) < len(branches) else None
 
     def lasts(self) -> list[int]:
-        """The nodes that no forward arrow leaves, and that can run."""
+        """The nodes that can run, and that no forward arrow leaves which can fire."""
         is_loop = self.shape.graph.is_loop_group
-        return [n for n in sorted(self.ran) if all(is_loop(i) for i in self.shape.out[n])]
+        return [n for n in sorted(self.ran) if all(is_loop(i) or i not in self.fired for i in self.shape.out[n])]
 
     def name(self, node: int) -> str:
         """The name of *node*."""
