@@ -418,3 +418,16 @@ def test_a_fork_says_what_it_is(tmp_path: Path) -> None:
     """Its origin, the record, and whom it will ask again."""
     start(tmp_path)
     assert fork("first", state_dir=tmp_path, at=2, run_id="second") == Forked(run="second", origin="first", seq=2)
+
+
+@pytest.mark.parametrize(
+    ("run", "seq", "told"),
+    [
+        ("first", 7, "`coterie fork first --at 6` goes on from the last record on which both agree"),
+        ("first/inner#1.1", 7, "`coterie inspect first` shows where to fork it before that child run began"),
+        ("first", 1, "the run was decided by another version or plan"),
+    ],
+)
+def test_a_mismatch_names_the_fork_that_goes_on(run: str, seq: int, told: str) -> None:
+    """Where there is one: nothing can be forked before its first record."""
+    assert str(ReplayMismatch(run, seq, "this", "that")).endswith(told)

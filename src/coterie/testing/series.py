@@ -6,9 +6,11 @@ first broken promise, in the order of the seeds, ends the series.
 
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 
 from msgspec import Struct
@@ -176,12 +178,26 @@ def _parts(plan: Plan, first: int, schedules: int, jobs: int, chaos: float) -> I
         waiting = iter(ranges)
         while True:
             while len(ahead) < 2 * jobs and (one := next(waiting, None)) is not None:
-                ahead.append(pool.submit(_part_here, *one))
+                with _deaf():  # it may start a process
+                    ahead.append(pool.submit(_part_here, *one))
             if not ahead:
                 return
             yield ahead.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Have processes that are started meanwhile not hear of Ctrl-C, which is for the one that waits for them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    hears = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, hears)
 
 
 def _part(plan: Plan, first: int, schedules: int, chaos: float) -> Series:
@@ -203,9 +219,8 @@ _given: tuple[Plan, float]
 
 
 def _prepare(plan: bytes, chaos: float) -> None:
-    """Make this process ready; Ctrl-C is for the one that waits for it."""
+    """Make this process ready."""
     global _given
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _given = from_json(plan), chaos
 
 
