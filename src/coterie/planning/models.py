@@ -13,7 +13,6 @@ from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, note, war
 from coterie.planning.extension import MODEL_KEYS, Extension, Report
 from coterie.planning.providers import VARIABLE, Unclear, choose_provider
 from coterie.topology.blocks.base import said
-from coterie.topology.blocks.reach import McpServer, Provider
 from coterie.topology.checks.facts import listing, title
 from coterie.topology.model import Agent, Orchestrator, Topology
 
@@ -143,7 +142,7 @@ def _tools(
     return functions, servers
 
 
-def _server(server: McpServer, asked: Sequence[str], not_allowed: Collection[str]) -> dict[str, Any]:
+def _server(server: "McpServer", asked: Sequence[str], not_allowed: Collection[str]) -> dict[str, Any]:
     """What a plan keeps of *server*; variables that it names are filled in when it is started."""
     only = _of(server.name, asked)
     return _given(
@@ -180,7 +179,7 @@ def _fields(node: Agent | Orchestrator, topology: Topology) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
-def _provider(provider: Provider) -> dict[str, Any]:
+def _provider(provider: "Provider") -> dict[str, Any]:
     """What a plan keeps of a provider: never a key that stands in the file itself."""
     return _given(
         {
