@@ -29,7 +29,7 @@ def declared_scopes(facts: Facts) -> Iterator[Diagnostic]:
     """`per` takes run, phase or a declared name."""
     for group in facts.flow.groups:
         name = group.per
-        if name not in ("run", "phase", *facts.undeclared) and name not in facts.declared:
+        if name not in ("run", "phase") and name not in facts.declared and name not in facts.undeclared:
             hint = did_you_mean(name, ["run", "phase"]) or facts.near(name) or "it is run, phase or an agent's name"
             span = group.spans.get("per") or group.span
             yield error("unknown-scope", f"'per {name}' names nothing that is declared", span, hint)
