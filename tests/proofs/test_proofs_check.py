@@ -10,7 +10,7 @@ from replayed import replay
 from coterie import formats
 from coterie.diagnostics import Severity
 from coterie.planning import plan_or_raise
-from coterie.planning.plan import FlowPlan, Plan
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.proofs import Finding, Prices, Report, check
 from coterie.topology.model import Topology
 
@@ -177,16 +177,13 @@ def test_what_never_runs_and_what_never_holds() -> None:
     flow = "a -> b [when a.n > 3]  a -> c [when a.n < 3]  b -> d [when a.n < 2]  c -> e [when z.v == yes]"
     _, report = proved(flow, a="model: m  outputs: { n: integer }", z="model: m")
 
-    assert (
-        said(report)
-        == [
-            "never-runs: 'd' can never run: no arrow into it ever fires",
-            "never-runs: 'e' can never run: no arrow into it ever fires",
-            "never-holds: the condition of b -> d [when a.n < 2] can never hold: 'a' never answers so before 'b' ends",
-            "never-holds: the condition of c -> e [when z.v == \"yes\"] can never hold: 'z' is not in the flow",
-            "ends-early: the run can complete without 'b' or 'c' having run",
-        ]
-    )
+    assert said(report) == [
+        "never-runs: 'd' can never run: no arrow into it ever fires",
+        "never-runs: 'e' can never run: no arrow into it ever fires",
+        "never-holds: the condition of b -> d [when a.n < 2] can never hold: 'a' never answers so before 'b' ends",
+        "never-holds: the condition of c -> e [when z.v == \"yes\"] can never hold: 'z' is not in the flow",
+        "ends-early: the run can complete without 'b' or 'c' having run",
+    ]
 
 
 def test_a_condition_that_is_read_before_its_agent_answered() -> None:
@@ -312,6 +309,15 @@ def test_a_plan_without_a_flow_is_not_proved() -> None:
 
     assert (report.method, report.ends, report.worst) == ("bound", False, None)
     assert [finding.code for finding in report.findings] == ["not-proved"]
+
+
+def test_a_flow_that_asks_something_else_is_not_proved() -> None:
+    """A bound that leaves a part out would be none."""
+    agents = {"t": AgentPlan(name="t", kind="topology", child=Plan(name="other"))}
+    report = check(Plan(name="outer", agents=agents, coordination=FlowPlan(mentions=("t",), groups=())))
+
+    assert (report.worst, report.ends) == (None, False)
+    assert report.findings[0].message.startswith("nothing can be proved: 't' is no flow")
 
 
 def test_a_flow_that_starts_nothing_ends_at_once() -> None:

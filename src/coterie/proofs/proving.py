@@ -1,6 +1,6 @@
 """Prove a plan: whatever coordinates it chooses who proves it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import inf, isinf
 from typing import Protocol
 
@@ -46,13 +46,17 @@ def check(
         states: How many states may be looked at. Beyond that, numbers are bounds, and no run is shown.
         topology: What the plan was made of, for the places of findings.
     """
-    prove = PROVERS.get(type(plan.coordination), _unproved)
+    prove = PROVERS.get(type(plan.coordination))
+    if prove is None:
+        return _unproved(plan, plan.name)
     return prove(plan, Question(prices=prices, states=states, topology=topology))
 
 
 def prove_flow(plan: Plan, question: Question) -> Report:
     """The proof of a flow: by all its states, or by counting when there are too many."""
     assert isinstance(plan.coordination, FlowPlan)
+    for path in _no_flows(plan):
+        return _unproved(plan, path)
     measures, places = Measures(plan, question.prices), Places(plan.coordination, question.topology)
     budget = Budget(question.states)
     try:
@@ -98,8 +102,17 @@ def _counted(plan: Plan, question: Question, measures: Measures) -> Report:
     )
 
 
-def _unproved(plan: Plan, question: Question) -> Report:
-    message = f"nothing is known of how {plan.name!r} is coordinated: nothing can be proved of it"
+def _no_flows(plan: Plan, above: str = "") -> Iterator[str]:
+    """The nodes at which a topology answers that is no flow, `node/node` below each other."""
+    for name, agent in plan.agents.items():
+        if agent.child is not None:
+            if not isinstance(agent.child.coordination, FlowPlan):
+                yield above + name
+            yield from _no_flows(agent.child, f"{above}{name}/")
+
+
+def _unproved(plan: Plan, what: str) -> Report:
+    message = f"nothing can be proved: {what!r} is no flow, and nothing is known yet of how else a team can go on"
     found = Finding(code="not-proved", severity=Severity.NOTE, message=message)
     return Report(plan=plan.name, method=BOUND, states=0, ends=False, worst=None, best=None, findings=(found,))
 

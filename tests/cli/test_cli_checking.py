@@ -1,0 +1,136 @@
+"""`coterie topology check`: the verdict, the scripts, the prices, the status."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.cli import app
+
+TEAM = """\
+topology review : [pipeline] {
+  agent writer { model: m }
+  agent reviewer { model: m  outputs: { verdict: approve | revise } }
+  agent publisher { model: m }
+  flow {
+    writer -> reviewer
+    reviewer -> writer [when reviewer.verdict == revise, max 2]
+    reviewer -> publisher [when reviewer.verdict == approve]
+  }
+}
+"""
+ENDLESS = """\
+topology endless : [pipeline, fan-out] {
+  agent a { model: m }
+  agent b { model: m }
+  agent c { model: m }
+  agent d { model: m }
+  agent f { model: m  outputs: { v: x | y } }
+  flow {
+    f -> b [when f.v == x, max 2]
+    a -> [f, d]
+    d -> a [max 2, per f]
+    b -> [f, d, c]
+    c -> d
+    a -> b
+  }
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def teams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("team.at").write_text(TEAM)
+    Path("endless.at").write_text(ENDLESS)
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert app.main(["topology", "check", *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_verdict_says_the_worst_and_the_best(capsys: pytest.CaptureFixture[str]) -> None:
+    """With what a turn costs, that too; a note does not change the status."""
+    assert app.main(["topology", "check", "team.at", "--price", "0.02", "--price", "publisher=1"]) == 0
+    out = capsys.readouterr().out
+
+    assert "team.at:7:5: note[spent]: reviewer -> writer" in out
+    assert "team.at: every run ends (" in out
+    assert "\n  at most 7 turns (writer 3, reviewer 3, publisher 1)\n" in out
+    assert "\n  at most $1.12; $1.18 if every turn takes all the attempts that retry allows\n" in out
+    assert "\n  at least 3 turns, when nothing fails\n" in out
+
+
+def test_the_scripts_are_written_and_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is told with the command that shows it, and the command shows it."""
+    assert app.main(["topology", "check", "team.at", "--scripts", "runs"]) == 0
+    out = capsys.readouterr().out
+
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["best.json", "spent.json", "worst.json"]
+    assert '    see it: coterie run team.at "…" --rehearse runs/worst.json' in out.splitlines()
+    assert app.main(["run", "team.at", "go", "--rehearse", "runs/worst.json", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["turns"]) == 7
+
+
+def test_as_json_it_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    """One object: the numbers, the findings as diagnostics, the scripts in place."""
+    report = as_json(capsys, "team.at", "--price", "0.5")
+
+    assert set(report) == {
+        *("file", "plan", "method", "states", "ends", "worst", "best", "cost", "joins", "findings"),
+    }
+    assert (report["file"], report["method"], report["ends"]) == ("team.at", "exact", True)
+    assert (report["worst"]["turns"], report["cost"]["turns"]) == (7, 3.5)
+    (spent,) = report["findings"]
+    assert (spent["code"], spent["severity"], spent["line"]) == ("spent", "note", 7)
+    assert spent["script"] == {"reviewer": [{"outputs": {"verdict": "revise"}}]}
+
+
+def test_too_many_states_are_counted_and_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """A bound is never told as if it were reached."""
+    assert app.main(["topology", "check", "team.at", "--states", "2"]) == 0
+    out = capsys.readouterr().out
+
+    assert "note[too-many-states]: there are more than 2 states" in out
+    assert "at most 7 turns (writer 3, reviewer 3, publisher 1); not proved to be reached" in out
+    assert "at least" not in out
+
+
+def test_a_team_that_need_not_end_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """It passes validate, which looks at the arrows only."""
+    assert app.main(["topology", "validate", "endless.at"]) == 0
+    capsys.readouterr()
+
+    assert app.main(["topology", "check", "endless.at"]) == 1
+    out = capsys.readouterr().out
+    assert "error[endless]: a run can go on for ever" in out
+    assert "endless.at: not every run need end" in out
+    assert "at most" not in out
+
+
+def test_a_file_that_is_wrong_is_not_proved(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is wrong is told as by validate."""
+    Path("wrong.at").write_text(TEAM.replace("reviewer -> publisher", "reviewer -> publishr"))
+
+    assert app.main(["topology", "check", "wrong.at"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, "unknown-agent" in err) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("price", "says"),
+    [
+        ("much", "--price wants dollars, or AGENT=DOLLARS, not 'much'"),
+        ("-1", "--price wants dollars, or AGENT=DOLLARS, not '-1'"),
+        ("writer=", "--price wants dollars, or AGENT=DOLLARS, not 'writer='"),
+        ("nan", "--price wants dollars, or AGENT=DOLLARS, not 'nan'"),
+        ("writr=1", "--price: no run asks 'writr'; did you mean 'writer'?"),
+    ],
+)
+def test_a_price_that_means_nothing_is_refused(price: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With what it could be."""
+    assert app.main(["topology", "check", "team.at", f"--price={price}"]) == 2
+    assert says in capsys.readouterr().err
