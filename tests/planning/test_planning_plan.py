@@ -194,9 +194,7 @@ def test_what_has_no_effect_is_noted(file: str) -> None:
             assert f"{block.name!r} " in said
         elif file == "every-field.at" and block.name in ("agent", "orchestrator", "action", "group", "gate"):
             idle = {field.name for field in block.fields if not field.executed}
-            unsaid = {"execution", "compensates", "retrieval", "produces", "consumes", "output-schema"}
-            unsaid |= {"output-format", "log-level", "join", "kind", "phase"}
-            assert {name for name in idle if repr(name) not in said} <= unsaid
+            assert {name for name in idle if repr(name) not in said} == set()
 
 
 def test_a_plan_carries_its_notes() -> None:
