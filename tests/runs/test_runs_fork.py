@@ -228,6 +228,40 @@ def test_a_child_run_comes_along_as_far_as_it_had_come(tmp_path: Path) -> None:
     assert [*map(as_history, shared)] == [*map(as_history, had)]
 
 
+class Standing:
+    """A clock that stands still."""
+
+    def now(self) -> float:
+        return 1000.0
+
+
+def test_a_child_run_whose_turn_had_ended_comes_along_whole_however_coarse_the_clock(tmp_path: Path) -> None:
+    """All records bear one time; what counts is that the turn had ended."""
+    start(tmp_path, clock=Standing())
+    original = records(tmp_path, "first")
+    over = next(one.seq for one in original if isinstance(one, TurnFinished) and one.turn == "inner#1")
+    made = fork("first", state_dir=tmp_path, at=over)
+
+    assert len(records(tmp_path, f"{made.run}/inner#1.1")) == len(records(tmp_path, "first/inner#1.1"))
+
+
+def test_what_was_under_way_in_a_child_run_is_asked_again_too(tmp_path: Path) -> None:
+    """Here the owner was killed: nothing was written behind the attempt that ran."""
+    start(tmp_path, silent=frozenset({"polish"}))
+    for run in ("first", "first/inner#1.1"):
+        journal = JsonlStore(tmp_path).folder(run) / "journal.jsonl"
+        lines = journal.read_text().splitlines(keepends=True)
+        journal.write_text("".join(line for line in lines if '"reason":"interrupted"' not in line))
+    made = fork("first", state_dir=tmp_path)
+
+    assert made.again == ("inner#1.1/polish#1",)
+    cuts = [one for one in records(tmp_path, f"{made.run}/inner#1.1") if isinstance(one, AttemptInterrupted)]
+    assert [one.reason for one in cuts] == ["forked"]
+    outcome, actors = resume(tmp_path, made.run)
+    assert outcome.status == "completed"
+    assert [turn for _, turn, _ in actors.started] == ["polish#1", "tell#1"]
+
+
 def test_a_stopped_run_forked_at_its_end_takes_its_child_runs_as_they_are(tmp_path: Path) -> None:
     """Nothing of what was finished in them is done again; what was under way is told that it was cut off."""
     start(tmp_path, silent=frozenset({"polish"}))

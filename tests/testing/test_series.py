@@ -52,6 +52,7 @@ def test_a_series_adds_up_its_schedules() -> None:
     assert found.crashes == sum(one.crashes for one in each) > 0
     assert found.crashed == sum(one.crashes > 0 for one in each)
     assert found.in_a_row == sum(one.in_a_row for one in each) > 0
+    assert all(one.in_a_row < one.crashes for one in each if one.crashes)
     assert sum(found.outcomes.values()) == found.schedules == 60
     assert found.turns == max(one.turns for one in each)
     assert found.turns_seed == min(seed for seed, one in enumerate(each) if one.turns == found.turns)
