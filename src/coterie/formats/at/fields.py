@@ -4,6 +4,7 @@ Each method takes the field of that name, reports a value that does not fit, and
 was never taken is kept, and reported when no block of its kind has such a field.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
@@ -25,6 +26,9 @@ from coterie.formats.at.tree import (
 from coterie.formats.at.values import dedent, number, plain_items, seconds, text_of
 
 Report = Callable[[Diagnostic], None]
+
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+"""Where other notations begin a word: `maxTokens`."""
 
 _REPORTED = frozenset({BAD, OPEN_STRING, SINGLE_QUOTED})
 """Words that the parser has reported."""
@@ -294,7 +298,8 @@ class Fields:
         return self.rest()
 
     def _unknown(self, name: str, key: Token, known: Sequence[str]) -> None:
-        close = did_you_mean(name, known)
+        dashed = _HUMP.sub("-", name).replace("_", "-").lower()
+        close = f"did you mean {dashed!r}?" if dashed in known else did_you_mean(name, known)
         fix = Fix("mend the name", key.span, close.split("'")[1]) if close else None
         hint = close or "it is kept, and has no effect"
         self.report(warning("unknown-field", f"{self.owner} has no field {name!r}", key.span, hint, fix))
