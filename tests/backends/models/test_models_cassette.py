@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from coterie.backends.base import Answer, Failure, Result, Text
 from coterie.backends.models import Cassette, ModelBackend
 from coterie.backends.models.cassette import CassetteMiss, Mode
+from coterie.backends.models.hiding import hidden_events
+from coterie.backends.secrets import Secrets
 from coterie.errors import UsageError
-from coterie.planning.plan import AgentPlan
+from coterie.planning.plan import AgentPlan, Wanted
 from coterie.testing import cassette
 
 
@@ -72,18 +74,47 @@ def test_equal_questions_get_their_answers_in_order(tmp_path: Path) -> None:
     assert [one[0] for one in said(replay(file, plan(), "x", "x", "x"))] == ["first", "second", "second"]
 
 
-def test_nothing_secret_is_on_a_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No header of a request, no cookie of an answer, no value of a secret variable, asked or answered."""
+@pytest.mark.parametrize("api", MODELS)
+def test_nothing_secret_is_on_a_cassette(api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No header of a request, no cookie of an answer, no value of a secret variable, asked or answered in pieces."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-the-test")
     monkeypatch.setenv("DEPLOY_TOKEN", "token-of-the-user")
-    file = tmp_path / "tape.jsonl"
-    with FakeModels(Say("it is token-of-the-user")) as models:
-        record(file, models, plan(), "is it token-of-the-user?")
+    file, agent = tmp_path / "tape.jsonl", plan(api, outputs=(Wanted(name="why", type="text"),))
+    answer = Say("it is token-of-the-user", calls=[("give_outputs", {"why": "token-of-the-user says so"})])
+    with FakeModels(answer, Refuse(401, message="not token-of-the-user")) as models:
+        record(file, models, agent, "is it token-of-the-user?", "and now?")
 
     text = file.read_text()
     assert "is it ***?" in text
+    assert "not ***" in text
     for secret in ("key-of-the-test", "token-of-the-user", "session=", "authorization", "x-api-key"):
         assert secret not in text.lower()
+    (again, _) = replay(file, agent, "is it ***?", "and now?")
+    assert isinstance(again, Answer)
+    assert (again.text, again.outputs) == ("it is ***", {"why": "*** says so"})
+
+
+PIECES = st.lists(st.text("seckrt-", max_size=4), max_size=8)
+
+
+@given(PIECES, PIECES)
+def test_a_secret_in_pieces_is_hidden_and_the_rest_stays(one: list[str], other: list[str]) -> None:
+    """Whatever is said side by side, each is read on by itself."""
+    secrets = Secrets({"A_SECRET": "secret"})
+    pieces = [(0, text) for text in one] + [(1, text) for text in other]
+    events = [f"event: x\ndata: {json.dumps({'index': n, 'delta': {'text': text}})}\n\n" for n, text in pieces]
+
+    shown = [json.loads(event.split("data: ")[1]) for event in hidden_events(events, secrets)]
+    for index, said in ((0, one), (1, other)):
+        told = "".join(data["delta"]["text"] for data in shown if data["index"] == index)
+        assert told == secrets.hide("".join(said))
+
+
+def test_events_without_a_secret_stay_to_the_letter() -> None:
+    """However they are written, also when they are no JSON."""
+    events = ["data: [DONE]\n\n", ": a comment\n\n", 'event: x\ndata:  {"text" :"a"}\n\n', 'data: ["text"]\n\n']
+
+    assert hidden_events(events, Secrets({"A_SECRET": "secret"})) == events
 
 
 def test_a_question_that_is_not_there_says_what_differs(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 `backend` is the backend and its attempts, `needs` says before a run what it lacks. Behind them, loaded only when a
 model is asked, since that takes a second: `conversation` (one attempt with a model, over pydantic-ai), `anthropic` and
 `openai` (one provider's dialect each), `outputs`, `functions` (Python tools), `servers` (MCP), `spending`, `failures`.
-`cassette` records what providers say and says it again.
+`cassette` records what providers say, without what `hiding` hides, and says it again through `transport`.
 """
 
 from importlib import import_module

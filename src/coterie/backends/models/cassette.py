@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, assert_never
 
+from coterie.backends.models.hiding import hidden_events
 from coterie.backends.secrets import Secrets
 from coterie.errors import CoterieError, UsageError
 
@@ -126,11 +127,11 @@ class Cassette:
         """Keep an answer, and write it down."""
         place, asked = _end(path), self._plain(body)
         streamed = "event-stream" in headers.get("content-type", "")
-        text = self._secrets.hide(said.decode("utf-8", "replace"))
+        text = said.decode("utf-8", "replace")
         recorded = Recorded(
             status=status,
             headers={name: headers[name] for name in KEPT_HEADERS if name in headers},
-            pieces=tuple(_events(text) if streamed else [text]),
+            pieces=tuple(hidden_events(_events(text), self._secrets) if streamed else [self._secrets.hide(text)]),
         )
         self._keep(method, place, asked, recorded)
         line = {
