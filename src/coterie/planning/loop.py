@@ -57,13 +57,15 @@ class LoopPlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         project: The loop's folder, *preset* the name its overrides go by.
-        state_dir: Where everything lies that runs write; relative paths begin where the run was started.
+        work_dir: Where the run was started.
+        state_dir: Where everything lies that runs write; relative paths begin in *work_dir*.
         worktree: Whether the run gets a git work tree of its own; None: when another run is live in the same tree.
         cleanup: When the work tree is removed: `on_success`, `always` or `never`.
     """
 
     project: str = ""
     preset: str = ""
+    work_dir: str = ""
     state_dir: str = ".autoloop"
     journal_file: str = ".autoloop/journal.jsonl"
     memory_file: str = ".autoloop/memory.jsonl"
@@ -74,6 +76,26 @@ class LoopPlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
     branch_prefix: str = "autoloop"
     merge_strategy: str = "squash"
     cleanup: str = "on_success"
+
+
+class LoopGiven(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the command line says of a run beside its folder. It holds for the whole run: a reload applies it again.
+
+    Attributes:
+        overrides: Settings, each as `key=value`.
+        backend: Who thinks, as `-b` names it; empty: as the settings say.
+        args: What stands behind `--`: further arguments of the backend.
+        profiles: Profiles beside those of the settings, each `repo:<name>` or `user:<name>`.
+        default_profiles: Whether those of the settings count.
+        grammars: How each settings file was read at the start, by path.
+    """
+
+    overrides: tuple[str, ...] = ()
+    backend: str = ""
+    args: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+    default_profiles: bool = True
+    grammars: dict[str, str] = {}
 
 
 class LoopPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="loop", tag_field="engine"):
@@ -87,12 +109,11 @@ class LoopPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="loop"
         objective: What it is for, unless the run's input says.
         harness: Standing instructions.
         max_runtime: Seconds it may be owned in all.
-        iteration_timeout: Seconds an iteration may take, instead of its agent's own limit.
         max_cost: US dollars.
         stall: Equal outputs in a row that stop it.
         max_failures: Turns in a row that may fail before it does.
         memory_chars: Characters of memory in a prompt, and *tasks_chars* of tasks; 0 is all.
-        branch: The event that a branch of a wave is routed by; empty in a loop of its own.
+        branch: In a branch of a wave, the event it is routed by unless its input names one; empty in a loop of its own.
         notify: A program to start when the run ends, and its arguments.
     """
 
@@ -105,7 +126,6 @@ class LoopPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="loop"
     harness: str = ""
     max_iterations: int = 3
     max_runtime: float = 0.0
-    iteration_timeout: float = 0.0
     max_cost: float = 0.0
     stall: int = 0
     max_failures: int = 3
@@ -116,3 +136,4 @@ class LoopPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="loop"
     branch: str = ""
     notify: tuple[str, ...] = ()
     place: LoopPlace = LoopPlace()
+    given: LoopGiven = LoopGiven()

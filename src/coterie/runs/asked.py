@@ -1,6 +1,7 @@
 """What a turn was asked, told again: the journal up to its start, through the engine that decided it."""
 
 import hashlib
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +14,7 @@ from coterie.planning.plan import Plan
 from coterie.runs.commands import Again, Turn
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
-from coterie.runs.launch import recorded_plan
+from coterie.runs.launch import first_record, recorded_plan
 from coterie.runs.live import Place
 from coterie.runs.prompts import render
 
@@ -46,15 +47,19 @@ def asked(store: JsonlStore, run: str, turn: str, place: Place | None = None) ->
         raise NoSuchTurn(run, turn, dict.fromkeys(record.turn for record in starts))
     fold = _fold(run, plan_of(store, run, start.seq))
     fold.fold(record for record in records if record.seq < start.seq)
-    prompt = render(fold, _turn(fold, start), place.read_file, lambda name, k: place.how_far(run, name, k))
+    how_far, notes = partial(place.how_far, run), partial(place.notes, run)
+    prompt = render(fold, _turn(fold, start), place.read_file, how_far, notes)
     digest = hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
     return Asked(turn=turn, attempt=start.attempt, prompt=prompt, same=digest == start.prompt)
 
 
 def plan_of(store: JsonlStore, run: str, upto: int | None = None) -> Plan:
-    """The plan that *run* obeys at its record *upto*, by default its last; a child run's is part of its parent's."""
+    """The plan that *run* obeys at its record *upto*, by default its last; a child run's is part of its parent's.
+
+    What a loop has read again since is told by its records, and a child of a loop holds its own plan.
+    """
     parent, below, attempt = run.rpartition("/")
-    if not below:
+    if not below or first_record(store, run).plan:
         return recorded_plan(store, run, upto)
     agent = attempt.partition("#")[0]
     child = plan_of(store, parent).agents[agent].child

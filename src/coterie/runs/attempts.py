@@ -128,7 +128,9 @@ class Attempts:
         turn, attempt = start.ask.turn, start.attempt
         match result:
             case Answer(text=text, outputs=outputs, usage=usage):
-                self._hear(live, Reply(turn=turn, attempt=attempt, text=text, outputs=outputs, usage=usage))
+                prompt = start.prompt
+                reply = Reply(turn=turn, attempt=attempt, text=text, outputs=outputs, usage=usage, prompt=prompt)
+                self._hear(live, reply)
             case Failure(kind=kind, reason=reason, usage=usage, wait=wait):
                 said = Failed(turn=turn, attempt=attempt, kind=kind, reason=reason, usage=usage, wait=wait)
                 self._hear(live, said)

@@ -70,7 +70,7 @@ class Turn(Struct, kw_only=True, gc=False):
     Attributes:
         status: `running`, `between` two attempts, or `ended`.
         slot: Whether it counts against `max_parallel`.
-        asked: When its current attempt was meant to start.
+        asked: When its current attempt was meant to start; *since* is how long the run had been owned by then.
         launched: The processes its attempts had.
         result: What it answered, once finished.
         failure: The last attempt's failure, for the next attempt's prompt.
@@ -81,6 +81,7 @@ class Turn(Struct, kw_only=True, gc=False):
     status: str = "running"
     slot: bool = True
     asked: float = 0.0
+    since: float = 0.0
     tally: Tally = msgspec.field(default_factory=Tally)
     launched: list[AttemptLaunched] = []
     result: TurnFinished | None = None

@@ -7,6 +7,7 @@ from coterie.engines.commands import Engine
 from coterie.engines.flow import Flow
 from coterie.engines.loop import Loop
 from coterie.errors import TopologyError
+from coterie.planning.branches import asked_by_loop
 from coterie.planning.loop import LoopPlan
 from coterie.planning.on_max import human_agent
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
@@ -27,7 +28,7 @@ def make_engine(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
                     agents[asked.name] = asked
             return Flow(flow, agents), agents
         case LoopPlan() as loop:
-            agents = dict(plan.agents)
+            agents = asked_by_loop(plan)
             return Loop(loop, agents), agents
         case None:
             raise TopologyError([error("no-flow", f"topology {plan.name!r} has no flow: nothing says who is asked")])

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from coterie.engines.commands import Ask, Cancel, Command, Engine, Note, Reload, Stop
 from coterie.errors import ReplayMismatch
+from coterie.journal.owned import OwnedTime
 from coterie.journal.records import (
     NO_USAGE,
     AttemptFailed,
@@ -46,11 +47,15 @@ class Fold:
         busy: Turns that run here and take a slot: no humans, no child runs.
         todo: What is decided and not yet carried out, in order.
         stopping: The engine's wish to let go of the run, if it has one.
+        time: How long it was owned.
+        plan: The plan it goes on under, as JSON, when it was read again; empty: the one it began with.
     """
 
     def __init__(self, run: str, engine: Engine, agents: Mapping[str, AgentPlan]) -> None:
         self.run, self.engine, self.agents = run, engine, agents
         self.seq, self.at, self.epoch = 0, 0.0, 0
+        self.time = OwnedTime()
+        self.plan = ""
         self.limits = Limits()
         self.started: RunStarted | None = None
         self.finished: RunFinished | None = None
@@ -110,6 +115,7 @@ class Fold:
             raise ReplayMismatch(self.run, record.seq, f"seq {record.seq}", f"seq {self.seq + 1}")
         command = self._settle(record)
         self.seq, self.at = record.seq, record.at
+        self.time.apply(record)
         follows: list[Command | Again] = []
         match record:
             case TurnStarted():
@@ -124,6 +130,8 @@ class Fold:
                 self._end_turn(record)
             case RunStarted():
                 self.started = record
+            case ConfigChanged(plan=plan):
+                self.plan = plan
             case RunOwned():
                 self.epoch, self.limits, self.stopped = record.epoch, record.limits, ""
                 self._void_stops()
@@ -186,6 +194,7 @@ class Fold:
         else:
             turn = self.turns[record.turn]
         turn.attempt, turn.status, turn.asked = record.attempt, "running", record.at
+        turn.since = self.time.seconds
         turn.slot = self.takes_a_slot(turn.ask.agent)
         self.busy += turn.slot
 

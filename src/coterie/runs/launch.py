@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from coterie.clock import Clock, SystemClock
 from coterie.errors import JournalUnreadable, RunIsFinished, UsageError
-from coterie.ids import new_run_id
+from coterie.ids import child_run_id, new_run_id
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import NO_USAGE, PlanReloaded, RunStarted, Usage
 from coterie.planning.plan import Limits, Plan, from_json
@@ -170,7 +170,7 @@ def first_record(store: JsonlStore, run: str) -> RunStarted:
 
 
 def recorded_plan(store: JsonlStore, run: str, upto: int | None = None) -> Plan:
-    """The plan that the root run *run* obeys: the one it was started with, or that was taken instead at a resume.
+    """The plan in the journal of *run*: the one it was started with, or that was taken instead at a resume.
 
     Args:
         upto: The record at which it obeys it; by default the last one.
@@ -290,12 +290,14 @@ def _replay(store: JsonlStore, run: str, plan: Plan) -> ReplayReport:
         for command in fold.todo.values()
     ]
     for name, turn in fold.turns.items():
-        child = fold.agents[turn.ask.agent].child if turn.ask.agent in fold.agents else None
-        if child is None:
-            continue
+        agent = fold.agents.get(turn.ask.agent)
         for attempt in range(1, turn.attempt + 1):
-            below = f"{run}/{name}.{attempt}"
-            if (store.folder(below) / "journal.jsonl").exists():
+            below = child_run_id(run, name, attempt)
+            if not (store.folder(below) / JOURNAL).exists():
+                continue
+            own = first_record(store, below).plan  # a child of a loop has one
+            child = recorded_plan(store, below) if own else agent.child if agent is not None else None
+            if child is not None:
                 report = _replay(store, below, child)
                 records += report.records
                 left += [f"{below}: {what}" for what in report.left] if turn.status != "ended" else []

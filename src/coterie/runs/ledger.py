@@ -23,7 +23,7 @@ class Ledger:
 
     def spent(self) -> Usage:
         """What the tree has used so far."""
-        return sum((live.core.spent for live in self._runs.values()), self._kept)
+        return sum((live.core.spent for live in self._runs.values() if not live.counted), self._kept)
 
     def keep(self, usage: Usage) -> None:
         """Count what a child run used that was called off: no record of its parent holds it."""

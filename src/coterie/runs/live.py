@@ -12,9 +12,11 @@ from coterie.backends.base import Event, Session
 from coterie.engines.commands import Engine
 from coterie.journal.base import Writer
 from coterie.journal.records import NO_USAGE, AttemptLaunched, Cause, Record, Usage
+from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.commands import Effect, Start, Turn
 from coterie.runs.core import Core
+from coterie.runs.looping.prompt import Notes
 
 Observe = Callable[[str, Record], None]
 MakeEngine = Callable[[Plan], tuple[Engine, Mapping[str, AgentPlan]]]
@@ -74,6 +76,14 @@ class Place:
         """What an attempt had said before it was cut off."""
         return ""
 
+    def notes(self, run: str, plan: LoopPlan, turn: str, attempt: int) -> Notes:
+        """What the prompt of an attempt in the loop *run* shows beside what the journal knows."""
+        return Notes()
+
+    def open_tasks(self, run: str, plan: LoopPlan) -> tuple[str, ...]:
+        """The tasks that keep the loop *run* from completing."""
+        return ()
+
     def read_file(self, name: str) -> str | None:
         """The text of a file that an agent reads, or None."""
         return None
@@ -87,6 +97,8 @@ class Live:
         self.outbox: list[Effect | Cut | Told] = []
         self.here = Path(plan.folder) if plan.folder else None
         self.told = False
+        self.counted = False
+        """Whether its parent has counted what it spent, though it is not yet gone."""
         self.unseen: deque[Record] = deque()
         """What was appended and not yet shown to the observer: it is not durable."""
         self.reap: list[AttemptLaunched] | None = None

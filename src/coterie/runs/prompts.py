@@ -9,18 +9,30 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from coterie.engines.loop import Loop
 from coterie.journal.records import TurnFinished
+from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs.commands import Turn
 from coterie.runs.fold import Fold
+from coterie.runs.looping import prompt as looping
+from coterie.runs.looping.prompt import Notes
 
 ReadFile = Callable[[str], str | None]
 """Gives the text of a file that an agent `reads`, or None when there is none."""
+ReadNotes = Callable[[LoopPlan, str, int], Notes]
+"""Gives what the prompt of an attempt in a loop shows beside what the journal knows."""
 HowFar = Callable[[str, int], str]
 """Gives what an earlier attempt of a turn had said when it was cut off: `how_far(turn, attempt)`."""
 
 
-def render(fold: Fold, turn: Turn, read: ReadFile = lambda name: None, how_far: HowFar = lambda turn, k: "") -> str:
+def render(
+    fold: Fold,
+    turn: Turn,
+    read: ReadFile = lambda name: None,
+    how_far: HowFar = lambda turn, k: "",
+    notes: ReadNotes = lambda plan, turn, k: Notes(),
+) -> str:
     """The whole question of *turn*'s current attempt.
 
     A question that the engine wrote itself stands as it is; only the notes on earlier attempts join it.
@@ -29,6 +41,9 @@ def render(fold: Fold, turn: Turn, read: ReadFile = lambda name: None, how_far: 
     parts: list[str] = []
     if ask.prompt is not None:
         parts.append(ask.prompt)
+    elif isinstance(fold.engine, Loop):
+        loop = fold.engine
+        parts.append(looping.render(loop.plan, loop.brief(ask.turn), notes(loop.plan, ask.turn, turn.attempt)))
     else:
         agent = fold.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
         if agent.prompt:
@@ -51,8 +66,13 @@ def render(fold: Fold, turn: Turn, read: ReadFile = lambda name: None, how_far: 
 
 
 def context(fold: Fold, turn: Turn) -> dict[str, Any]:
-    """The same question as data, for programs: `task`, `input`, `inputs`, `reads` (results only) and `wanted`."""
+    """The same question as data, for programs: `task`, `input`, `inputs`, `reads` (results only) and `wanted`.
+
+    In a loop there is a `loop` as well: where it stands, and what may be emitted.
+    """
     given = fold.started.input if fold.started else {}
+    if isinstance(fold.engine, Loop) and turn.ask.prompt is None:
+        return looping.context(fold.engine.plan, fold.engine.brief(turn.ask.turn), given)
     agent = fold.agents.get(turn.ask.instead_of or turn.ask.agent)
     return {
         "task": given.get("prompt", "") if turn.ask.prompt is None else turn.ask.prompt,

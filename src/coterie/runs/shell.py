@@ -20,14 +20,17 @@ import msgspec
 
 from coterie.clock import Clock
 from coterie.engines.commands import Emit, Engine, Failed, Reply
+from coterie.engines.loop import Loop
 from coterie.errors import CoterieError, NoSuchRun, RunIsFinished
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
 from coterie.journal.records import (
+    NO_USAGE,
     AttemptInterrupted,
     AttemptLaunched,
     Cause,
     ConfigAnswer,
+    ConfigChanged,
     ConfigKept,
     ConfigRejected,
     OperatorSaid,
@@ -36,7 +39,7 @@ from coterie.journal.records import (
     RunFinished,
     RunStarted,
 )
-from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
+from coterie.planning.plan import AgentPlan, Limits, Plan, from_json, to_json
 from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Effect, Halt, ReadPlan, Start, Turn, Wait
 from coterie.runs.core import Core
@@ -277,6 +280,8 @@ class Shell:
         now = self._clock.now()
         if writer.last:
             core.fold(self._store.read(run))
+            if core.plan and isinstance(engine, Loop):
+                live.plan = from_json(core.plan)
             if core.finished is not None and parent is None:
                 raise RunIsFinished(run, core.finished.outcome)
             if core.finished is None:
@@ -289,7 +294,9 @@ class Shell:
                 live.outbox += core.own(now, self._limits)
                 for name, turn in core.turns.items():
                     if turn.cancelled:
-                        self._call_off(live, name)
+                        self._call_off(live, name, turn.attempt)
+                    elif turn.failure is not None and turn.failure.kind == "timeout":
+                        self._call_off(live, name, turn.failure.attempt)
         else:
             core.begin(now, self._first_record(live, engine, given or {}), self._limits)
         self._pump(live)
@@ -297,20 +304,22 @@ class Shell:
 
     def _first_record(self, live: Live, engine: Engine, given: dict[str, Any]) -> RunStarted:
         child = live.parent is not None
+        of_a_loop = live.parent is not None and isinstance(live.parent[0].core.engine, Loop)  # its plan may change
         return RunStarted(
             run=live.run,
             engine=engine.name,
             engine_version=engine.version,
             topology=live.plan.name,
             plan_hash="" if child else live.plan.content_hash(),
-            plan="" if child else to_json(live.plan).decode(),
+            plan="" if child and not of_a_loop else to_json(live.plan).decode(),
             input=given,
             parent=live.parent[0].run if live.parent else "",
             cwd="" if child or self._cwd is None else str(self._cwd),
         )
 
     def _render(self, core: Fold, turn: Turn) -> str:
-        return render(core, turn, self._place.read_file, partial(self._place.how_far, core.run))
+        place, run = self._place, core.run
+        return render(core, turn, place.read_file, partial(place.how_far, run), partial(place.notes, run))
 
     def _room(self, core: Core, agent: str, again: bool) -> bool:
         return not self._closing and self._ledger.admits(core, agent, again)
@@ -349,11 +358,20 @@ class Shell:
         if not live.core.hears(name, start.attempt):
             return  # it was cancelled before its intent was durable
         agent = live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
+        if (left := self._seconds_left(live)) is not None and agent.kind != "human":
+            agent = msgspec.structs.replace(agent, timeout=min(left, agent.timeout or left))
+        if left == 0:
+            self._happen(0, partial(self._overdue, live, start, "no time is left (max_runtime)"))
+            return
         if agent.child is not None:
             self._attempts.order(live, name)
             run = child_run_id(live.run, name, start.attempt)
             given = {"prompt": start.prompt, **start.ask.given}
             live.children[name] = self._open(run, agent.child, given, (live, start))
+            if agent.timeout is not None and isinstance(live.core.engine, Loop):
+                turn = live.core.turns[name]
+                due = self._clock.now() + agent.timeout - (live.core.time.seconds - turn.since)
+                self._later(live, due, partial(self._overdue, live, start, f"it took longer than {agent.timeout:g} s"))
             self._ring()
             return
         self._attempts.start(live, start, agent)
@@ -363,8 +381,35 @@ class Shell:
             failed = Failed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
             self._later(live, due, lambda: self.hear(live, failed))
 
+    def _seconds_left(self, live: Live) -> float | None:
+        """How long a turn of *live* may take that starts now, as far as the loops say that it is part of."""
+        now, found = self._clock.now(), list[float]()
+        above: Live | None = live
+        while above is not None:
+            engine = above.core.engine
+            if isinstance(engine, Loop) and (left := engine.seconds_left(now)) is not None:
+                found.append(left)
+            above = above.parent[0] if above.parent is not None else None
+        return min(found, default=None)
+
+    def _overdue(self, live: Live, start: Start, reason: str) -> None:
+        """A turn has taken, or would take, longer than it may."""
+        name = start.ask.turn
+        if not live.core.hears(name, start.attempt):
+            return
+        child = live.children.pop(name, None)
+        usage = child.core.spent if child is not None else NO_USAGE
+        if child is not None:
+            child.counted = True  # what it spent is part of what its parent spent
+        self.hear(live, Failed(turn=name, attempt=start.attempt, kind="timeout", reason=reason, usage=usage))
+        if child is not None:
+            self._end_child(child)
+
     def hear(self, live: Live, said: Reply | Failed | Emit | AttemptLaunched, source: str = "agent") -> Record | None:
         """Take what an attempt says; None if it came too late. Only while an event is handled (`post`)."""
+        engine = live.core.engine
+        if isinstance(said, Reply | Emit) and isinstance(engine, Loop):
+            said = msgspec.structs.replace(said, open_tasks=self._place.open_tasks(live.run, engine.plan))
         record = live.core.accept(self._clock.now(), said, source)
         if record is None:
             return None
@@ -416,18 +461,18 @@ class Shell:
         self._pump(child)
         self._ring()
 
-    def _call_off(self, live: Live, name: str) -> None:
-        """End the child run of a turn that was called off, if an earlier owner could not."""
+    def _call_off(self, live: Live, name: str, attempt: int) -> None:
+        """End the child run of an attempt that was called off or took too long, if an earlier owner could not."""
         turn = live.core.turns[name]
         agent = live.core.agents.get(turn.ask.agent)
-        run = child_run_id(live.run, name, turn.attempt)
+        run = child_run_id(live.run, name, attempt)
         if agent is None or agent.child is None or not self._unfinished(run):
             return
-        child = self._open(run, agent.child, None, (live, Start(ask=turn.ask, attempt=turn.attempt, prompt="")))
+        child = self._open(run, agent.child, None, (live, Start(ask=turn.ask, attempt=attempt, prompt="")))
         child.outbox.clear()  # what it would have gone on with
         for below, one in list(child.core.turns.items()):
             if one.status == "running":
-                self._call_off(child, below)
+                self._call_off(child, below, one.attempt)
         self._end_child(child)
 
     def _unfinished(self, run: str) -> bool:
@@ -441,6 +486,8 @@ class Shell:
         if held:
             live.held[turn] = cause
             return
+        if (left := self._seconds_left(live)) is not None:
+            due = min(due, self._clock.now() + left)
         self._timers += 1
 
         def ring() -> None:
@@ -464,8 +511,10 @@ class Shell:
         answer: ConfigAnswer
         try:
             answer = ConfigKept() if self._reload is None else self._reload(live.run, live.plan)
-        except CoterieError as error:
+        except (CoterieError, OSError) as error:
             answer = ConfigRejected(reason=str(error))
+        if isinstance(answer, ConfigChanged) and isinstance(live.core.engine, Loop):
+            live.plan = from_json(answer.plan)
         live.core.reloaded(self._clock.now(), cause, answer)
         self._pump(live)
 
@@ -487,7 +536,7 @@ class Shell:
         def hear() -> None:
             parent.children.pop(name, None)
             self._runs.pop(live.run, None)  # from here on what it spent is part of what its parent spent
-            if self.hear(parent, said) is None:
+            if self.hear(parent, said) is None and not live.counted:
                 self._ledger.keep(usage)
 
         await live.writer.close()

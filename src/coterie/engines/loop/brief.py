@@ -20,13 +20,12 @@ class Brief(Struct, frozen=True, kw_only=True):
         most: Iterations the run may have.
         objective: What the run is for.
         view: What it may emit.
+        payload: What came with the event that led here.
         rejected: The last event that was rejected and why, if nothing was accepted since; else empty.
         failure: How the turn before failed; else empty.
         guidance: What an operator said since the turn before.
         outputs: What was said lately, oldest first.
         accepted: The events of an earlier attempt of this turn that were accepted: it was cut off after them.
-        completion: The event that completes the run, and *promise* the text that does.
-        required: What has to be accepted before.
     """
 
     turn: str
@@ -34,11 +33,9 @@ class Brief(Struct, frozen=True, kw_only=True):
     most: int
     objective: str = ""
     view: View = View()
+    payload: str = ""
     rejected: str = ""
     failure: str = ""
     guidance: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
     accepted: tuple[str, ...] = ()
-    completion: str = ""
-    promise: str = ""
-    required: tuple[str, ...] = ()

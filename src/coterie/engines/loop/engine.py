@@ -13,16 +13,16 @@ from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, R
 from coterie.engines.loop.brief import Brief, Output
 from coterie.engines.loop.objectives import objectives
 from coterie.engines.loop.promise import is_given
+from coterie.engines.loop.schedule import MOMENT, limit_reached, most_iterations, review_is_due
 from coterie.engines.loop.state import State, TurnState, Wave
 from coterie.engines.loop.verdict import View, incomplete, verdict
 from coterie.journal import records
 from coterie.journal.records import Record
+from coterie.planning.branches import BRANCH, asked_by_loop
 from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
 from coterie.planning.plan import AgentPlan, from_json
 from coterie.topology.routing import EXPLORE, JOINED, PARALLEL, allowed, matches, suggested
 
-BRANCH = "branch"
-"""The agent that answers for a branch of a wave: a topology, the loop's own, for one iteration."""
 LASTING_FAILURES = {"auth": "auth_failed", "quota": "quota_exhausted"}
 """Kinds of failure that end the run at once, and the reason given."""
 
@@ -68,7 +68,7 @@ class Loop:
         """What a verdict on an event of the turn *name* depends on."""
         turn = self.state.turns.get(name)
         if turn is None:
-            return View(review=True)
+            return View(over=True)
         missing = tuple(event for event in self.plan.required if event not in self.state.accepted)
         waving = turn.wave != ""
         return msgspec.structs.replace(turn.view, missing=missing, waving=waving)
@@ -82,27 +82,26 @@ class Loop:
             iteration=turn.iteration,
             most=self.most,
             objective=state.objective or plan.objective,
-            view=turn.view,
+            view=self.view(name),
+            payload=state.payload,
             rejected=state.rejected,
             failure=state.failure,
             guidance=tuple(turn.guidance),
             outputs=tuple(state.outputs),
             accepted=tuple(turn.events),
-            completion=plan.completion,
-            promise=plan.promise,
-            required=plan.required,
         )
 
     @property
     def most(self) -> int:
         """Iterations the run may have."""
-        return max(0, self.plan.max_iterations) + self.state.added
+        return most_iterations(self.plan, self.state)
 
     def seconds_left(self, now: float) -> float | None:
         """How long what starts at *now* may take; None: there is no limit."""
         if not self.plan.max_runtime:
             return None
-        return max(0.0, self.plan.max_runtime - self.state.owned_until(now))
+        left = self.plan.max_runtime - self.state.time.until(now)
+        return left if left > MOMENT else 0.0
 
     def _promised(self, reply: Reply) -> bool:
         turn = self.state.turns.get(reply.turn)
@@ -117,7 +116,7 @@ class Loop:
         self._commands = []
         state = self.state
         if not state.over:
-            state.clock(record)
+            state.time.apply(record)
             self._hear(record)
         return self._commands
 
@@ -126,7 +125,8 @@ class Loop:
         match record:
             case records.RunStarted():
                 state.objective = str(record.input.get("prompt", ""))
-                state.position = str(record.input.get("event", "")) or state.position
+                if self.plan.branch:
+                    state.position = str(record.input.get("event", "")) or self.plan.branch
                 self._read_again()
             case records.RunOwned():
                 state.added += record.limits.add_iterations
@@ -140,17 +140,18 @@ class Loop:
                 self._decide()
             case records.OperatorSaid(what="guide"):
                 state.guidance.append((record.message, record.text))
+            case records.GuidanceDelivered():
+                state.guidance = [one for one in state.guidance if one[0] not in record.messages]
             case records.EventEmitted():
                 self._accepted(record)
             case records.EventInvalid():
-                if turn := state.turns.get(record.turn):
+                turn = state.turns.get(record.turn)
+                if turn is not None and not turn.review:
                     turn.emitted = True
                     state.rejected = f"{record.event}: {record.reason}"
-            case records.EventNoted():
-                if turn := state.turns.get(record.turn):
-                    turn.emitted = True
             case records.AttemptFailed():
                 state.cost += record.usage.cost
+                self._stands(record.turn, "it failed")
             case records.AttemptInterrupted():
                 self._cut_off(record)
             case records.TurnFinished() | records.TurnFailed() | records.TurnCancelled():
@@ -165,20 +166,20 @@ class Loop:
         if isinstance(plan.coordination, LoopPlan):
             self.plan = msgspec.structs.replace(plan.coordination, place=self.plan.place)
             self._agents.clear()
-            self._agents.update(plan.agents)
+            self._agents.update(asked_by_loop(plan))
 
     # -- before an iteration ------------------------------------------------------------------------------------------
 
     def _decide(self) -> None:
         """Stop, review, or begin the next iteration."""
         state = self.state
-        reason = self._limit()
+        reason = limit_reached(self.plan, state)
         if reason == "max_iterations" and self.plan.branch:
             self._finish("completed", reason)
         elif reason:
             state.stopped = True
             self._commands.append(Stop(reason=reason))
-        elif self._review_is_due():
+        elif review_is_due(self.plan, state):
             state.reviewed = state.iteration + 1
             state.reviews += 1
             name = f"{REVIEW}#{state.reviews}"
@@ -186,23 +187,6 @@ class Loop:
             self._commands.append(Ask(turn=name, agent=REVIEW))
         else:
             self._iterate()
-
-    def _limit(self) -> str:
-        """Why there is to be no further iteration; empty if nothing speaks against one."""
-        state, plan = self.state, self.plan
-        if state.iteration >= self.most:
-            return "max_iterations"
-        if plan.max_runtime and state.owned >= plan.max_runtime:
-            return "max_runtime"
-        if plan.max_cost and state.cost >= plan.max_cost:
-            return "cost_budget"
-        if plan.stall and state.same >= plan.stall:
-            return "stalled"
-        return ""
-
-    def _review_is_due(self) -> bool:
-        review, done = self.plan.review, self.state.iteration
-        return review is not None and done >= 1 and done % max(1, review.every) == 0 and self.state.reviewed != done + 1
 
     def _iterate(self) -> None:
         state, plan = self.state, self.plan
@@ -247,17 +231,21 @@ class Loop:
         elif record.event.endswith(PARALLEL):
             turn.wave, turn.payload = record.event, record.payload
         else:
-            turn.routes = record.event
+            turn.routes, turn.carries = record.event, record.payload
 
     def _cut_off(self, record: records.AttemptInterrupted) -> None:
-        """What was accepted stands; it may be all there was to do."""
+        """What was accepted may be all there was to do; else a crash or a fork has the turn asked again."""
         turn = self.state.turns.get(record.turn)
-        if turn is None:
-            return
-        if turn.completes:
+        if turn is not None and turn.completes:
             self._finish("completed", "completion_event")
-        elif turn.events and record.reason != "crash":
-            self._commands.append(Cancel(turn=record.turn, reason="it was interrupted, and what it emitted stands"))
+        elif record.reason == "interrupted":
+            self._stands(record.turn, "it was interrupted")
+
+    def _stands(self, name: str, what: str) -> None:
+        """What the turn emitted stands, so that it is not asked again."""
+        turn = self.state.turns.get(name)
+        if turn is not None and turn.events:
+            self._commands.append(Cancel(turn=name, reason=f"{what}, and what it emitted stands"))
 
     def _ended(self, record: records.TurnFinished | records.TurnFailed | records.TurnCancelled) -> None:
         state = self.state
@@ -269,18 +257,16 @@ class Loop:
             return
         if isinstance(record, records.TurnFinished):
             state.cost += record.usage.cost
+            if not turn.review:
+                state.heard(Output(name=f"iteration {turn.iteration}", text=record.text))
+                state.failure, state.failures = "", 0
         if turn.review:
             self._read_again()
         elif turn.completes:
             self._finish("completed", "completion_event")
         elif isinstance(record, records.TurnFinished) and record.promised:
             self._finish("completed", "completion_promise")
-        elif isinstance(record, records.TurnFailed) and not self._goes_on_after(record):
-            pass
-        else:
-            if isinstance(record, records.TurnFinished):
-                state.heard(Output(name=f"iteration {turn.iteration}", text=record.text))
-                state.failure, state.failures = "", 0
+        elif not isinstance(record, records.TurnFailed) or self._goes_on_after(record):
             self._route(record.turn, turn)
 
     def _goes_on_after(self, record: records.TurnFailed) -> bool:
@@ -291,7 +277,7 @@ class Loop:
         if record.kind in LASTING_FAILURES:
             self._finish("failed", LASTING_FAILURES[record.kind], state.failure)
             return False
-        if state.failures >= self.plan.max_failures:
+        if state.failures >= self.plan.max_failures and limit_reached(self.plan, state) != "max_runtime":
             self._finish("failed", "backend_failed", state.failure)
             return False
         return True
@@ -301,9 +287,12 @@ class Loop:
         if turn.wave:
             self._open_wave(name, turn)
             return
-        if turn.routes:
-            self.state.position = turn.routes
+        self._move(turn)
         self._read_again()
+
+    def _move(self, turn: TurnState) -> None:
+        if turn.routes:
+            self.state.position, self.state.payload = turn.routes, turn.carries
 
     # -- waves --------------------------------------------------------------------------------------------------------
 
@@ -313,8 +302,7 @@ class Loop:
         base = turn.wave[: -len(PARALLEL)]
         items = objectives(turn.payload, max(1, turn.view.branches))
         turns = tuple(f"wave-{state.waves}.{k}#1" for k in range(1, len(items) + 1))
-        if turn.routes:
-            state.position = turn.routes
+        self._move(turn)
         event = state.position if base == EXPLORE else base
         state.wave = Wave(number=state.waves, event=turn.wave, base=base, turns=dict(zip(turns, items, strict=True)))
         self._note(records.WaveStarted(wave=state.waves, turn=name, event=turn.wave, objectives=items, turns=turns))
@@ -349,17 +337,15 @@ class Loop:
             told = "" if outcome == "completed" else f" ({outcome})"
             name = f"wave {wave.number}, branch {k}{told}: {objective}"
             state.heard(Output(name=name, text=wave.texts.get(turn, "")), counts=False)
-        joined = wave.base + JOINED
-        if wave.base != EXPLORE:
-            state.position = joined if self._is_routed(joined) else wave.base
+        succeeded = "completed" in wave.outcomes.values()
+        if succeeded and wave.base != EXPLORE:
+            joined = wave.base + JOINED
+            state.position, state.payload = joined if self._is_routed(joined) else wave.base, ""
         outcomes = tuple((turn, wave.outcomes[turn]) for turn in wave.turns)
         self._note(records.WaveJoined(wave=wave.number, event=state.position, outcomes=outcomes))
-        if "completed" in wave.outcomes.values():
-            self._read_again()
-            return
         reason = ", ".join(f"{turn}: {outcome}" for turn, outcome in outcomes)
         failed = records.TurnFailed(turn=f"wave {wave.number}", kind="failed", reason=f"no branch succeeded ({reason})")
-        if self._goes_on_after(failed):
+        if succeeded or self._goes_on_after(failed):
             self._read_again()
 
     def _is_routed(self, event: str) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from coterie.engines.loop.brief import Output
 from coterie.engines.loop.verdict import View
-from coterie.journal.records import Record, RunOwned
+from coterie.journal.owned import OwnedTime
 from coterie.topology.routing import START
 
 OUTPUTS = 4
@@ -18,7 +18,7 @@ class TurnState:
     Attributes:
         emitted: It emitted something, accepted or not.
         events: What was accepted, in order.
-        routes: The last of these that leads somewhere.
+        routes: The last of these that leads somewhere, and *carries* what came with it.
         wave: The event that opens a wave at its end, with its *payload*; empty: none.
         completes: The event that completes the run was accepted.
     """
@@ -30,6 +30,7 @@ class TurnState:
     emitted: bool = False
     events: list[str] = field(default_factory=list)
     routes: str = ""
+    carries: str = ""
     wave: str = ""
     payload: str = ""
     completes: bool = False
@@ -59,17 +60,18 @@ class State:
     """Where a run stands.
 
     Attributes:
-        position: The event that the next iteration is routed by.
+        position: The event that the next iteration is routed by, and *payload* what came with it.
         iteration: The iterations begun; *reviewed* is the one that was reviewed before.
         added: Iterations allowed beyond what the plan says.
         accepted: Every event of an agent that was accepted so far.
-        owned: Seconds that the run was owned, up to the last record.
+        time: How long the run was owned, up to the last record.
         same: How many of the last outputs, none of them empty, are the same.
         stopped: A limit was reached: it is decided again when the run is taken over.
     """
 
     objective: str = ""
     position: str = START
+    payload: str = ""
     iteration: int = 0
     reviewed: int = 0
     reviews: int = 0
@@ -86,20 +88,9 @@ class State:
     failures: int = 0
     guidance: list[tuple[str, str]] = field(default_factory=list)
     cost: float = 0.0
-    owned: float = 0.0
-    at: float = 0.0
+    time: OwnedTime = field(default_factory=OwnedTime)
     stopped: bool = False
     over: bool = False
-
-    def clock(self, record: Record) -> None:
-        """Let the time up to *record* count; what passed before a new owner does not."""
-        if not isinstance(record, RunOwned) and self.at:
-            self.owned += record.at - self.at
-        self.at = record.at
-
-    def owned_until(self, now: float) -> float:
-        """Seconds that the run will have been owned at *now*."""
-        return self.owned + max(0.0, now - self.at)
 
     def heard(self, output: Output, counts: bool = True) -> None:
         """Keep what was said; with *counts* as the output of an iteration that may stall."""

@@ -23,6 +23,7 @@ class View(Struct, frozen=True, kw_only=True):
         branches: Branches a wave may have; 0: there are no waves here.
         waving: A wave was opened in this turn.
         review: The turn is a review.
+        over: The turn is over, or there never was one.
     """
 
     recent: str = ""
@@ -34,6 +35,7 @@ class View(Struct, frozen=True, kw_only=True):
     branches: int = 0
     waving: bool = False
     review: bool = False
+    over: bool = False
 
 
 def verdict(view: View, emit: Emit) -> Verdict:
@@ -63,6 +65,8 @@ def _rejection(view: View, emit: Emit) -> str:
     event = emit.event
     if not event:
         return "an event needs a name"
+    if view.over:
+        return "the turn it belongs to is over (stale)"
     if view.review:
         return "a review emits nothing"
     if view.waving:
@@ -91,7 +95,7 @@ def _no_wave(view: View, emit: Emit) -> str:
     base = emit.event[: -len(PARALLEL)]
     if not view.branches:
         return "there are no waves here (parallel.enabled is off, or this is a branch of one)"
-    if base == view.completion or base in COORDINATION:
+    if not base or base == view.completion or base in COORDINATION or base.endswith((PARALLEL, JOINED)):
         return f"no wave can be opened for {base!r}"
     if base != EXPLORE and not _is_allowed(view, base):
         return _not_allowed(view, base)

@@ -1,0 +1,68 @@
+"""Which event leads to the end soonest: what a role emits in a rehearsal that has no script.
+
+A state is the event that routes and what is still required; a step emits one event that is allowed there.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from coterie.engines.loop.verdict import View
+from coterie.planning.loop import LoopPlan
+from coterie.topology.routing import COORDINATION, allowed, is_pattern, matches_any, suggested
+
+Missing = frozenset[str]
+_FAR = 1 << 30
+
+
+def nearest(plan: LoopPlan, view: View) -> str:
+    """The event, of those that *view* allows, from which the run completes in the fewest turns; empty: none may be.
+
+    The first declared of several; the first that is allowed when the run cannot complete by events.
+    """
+    missing = frozenset(view.missing)
+    choices = events_of(plan, view.allowed, view.anything)
+    return min(choices, key=lambda event: _turns_after(plan, event, missing), default="")
+
+
+def events_of(plan: LoopPlan, allowed: Iterable[str], anything: bool = False) -> tuple[str, ...]:
+    """The events that are *allowed*, each once; a pattern stands for those the plan names that it means."""
+    named = tuple(dict.fromkeys((*plan.required, *_names(plan), *([plan.completion] if plan.completion else ()))))
+    if anything:
+        return named
+    found: dict[str, None] = {}
+    for event in allowed:
+        found |= dict.fromkeys([one for one in named if matches_any((event,), one)] if is_pattern(event) else [event])
+    return tuple(event for event in found if event not in COORDINATION)
+
+
+def after(plan: LoopPlan, position: str) -> tuple[str, ...]:
+    """The events that may be emitted in a turn that *position* routes."""
+    ids = [role.id for role in plan.roles]
+    roles = suggested(plan.handoff, ids, position)
+    return events_of(plan, allowed({role.id: role.emits for role in plan.roles}, roles), not ids)
+
+
+def _names(plan: LoopPlan) -> Iterable[str]:
+    return (key for key, _ in plan.handoff if not is_pattern(key))
+
+
+@lru_cache(maxsize=512)
+def _turns_after(plan: LoopPlan, event: str, missing: Missing) -> int:
+    """The fewest turns from the one that emits *event* to the end, that one counted."""
+    reached, steps = {(event, missing)}, [(event, missing)]
+    for turns in range(1, _FAR):
+        following: list[tuple[str, Missing]] = []
+        for emitted, wanted in steps:
+            if emitted == plan.completion and not wanted:
+                return turns
+            if emitted == plan.completion:
+                continue  # it is rejected
+            left = wanted - {emitted}
+            for next_event in after(plan, emitted):
+                if (state := (next_event, left)) not in reached:
+                    reached.add(state)
+                    following.append(state)
+        if not following:
+            return _FAR
+        steps = following
+    return _FAR

@@ -1,0 +1,30 @@
+"""How long a run has been owned: the time in which nobody drove it does not count."""
+
+from dataclasses import dataclass
+
+from coterie.journal.records import JournalRepaired, PlanReloaded, Record, RunOwned
+
+_TAKING_OVER = (JournalRepaired, PlanReloaded, RunOwned)
+"""What a new owner writes first: the time before it was nobody's."""
+
+
+@dataclass(slots=True)
+class OwnedTime:
+    """Counts the seconds that a run was owned, up to the last record that was applied.
+
+    Attributes:
+        seconds: What it has come to; *at* is the time of the last record.
+    """
+
+    seconds: float = 0.0
+    at: float = 0.0
+
+    def apply(self, record: Record) -> None:
+        """Let the time up to *record* count, unless it is one that a new owner begins with."""
+        if self.at and not isinstance(record, _TAKING_OVER):
+            self.seconds += record.at - self.at
+        self.at = record.at
+
+    def until(self, now: float) -> float:
+        """What it will have come to at *now*, if the run is owned until then."""
+        return self.seconds + max(0.0, now - self.at)

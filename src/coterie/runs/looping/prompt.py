@@ -1,0 +1,223 @@
+"""What an iteration and a review of a loop are asked.
+
+The text depends on the plan, on where the loop stands and on what is remembered, and on nothing else: the same journal
+gives the same question. Its size is bounded by the plan's texts and budgets, however long the loop has run.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.engines.loop import Brief
+from coterie.engines.loop.brief import Output
+from coterie.engines.loop.nearest import nearest
+from coterie.planning.loop import TOOL_PATH, LoopPlan, RolePlan
+
+OUTPUTS_MOST = 8_000
+"""Characters of recent outputs together; what is said last is kept."""
+GUIDANCE_MOST = 8_000
+"""Characters of an operator's words together."""
+PAYLOAD_MOST = 2_000
+"""Characters of what came with the event that led here."""
+NO_OBJECTIVE = "Do the task and emit the completion event when it is done."
+
+
+class Notes(Struct, frozen=True, kw_only=True):
+    """What a prompt shows beside what the journal knows.
+
+    Attributes:
+        memory: What is remembered, within its budget; empty: nothing.
+        tasks: The tasks, likewise.
+        tool: The command through which the attempt emits.
+    """
+
+    memory: str = ""
+    tasks: str = ""
+    tool: str = "autoloops"
+
+
+def render(plan: LoopPlan, brief: Brief, notes: Notes) -> str:
+    """The whole question of the turn that *brief* tells of."""
+    sections = _review(plan, brief, notes) if brief.view.review else _iteration(plan, brief, notes)
+    text = "\n\n".join(section.strip() for section in sections if section.strip())
+    return _without_bare(plan.promise, text.replace(TOOL_PATH, notes.tool))
+
+
+def context(plan: LoopPlan, brief: Brief, given: dict[str, Any]) -> dict[str, Any]:
+    """The same as data, for programs: the usual keys, and where the loop stands as `loop`."""
+    view = brief.view
+    return {
+        "task": brief.objective,
+        "input": given,
+        "inputs": [],
+        "reads": [],
+        "wanted": [],
+        "loop": {
+            "iteration": brief.iteration,
+            "max_iterations": brief.most,
+            "review": view.review,
+            "event": view.recent,
+            "payload": brief.payload,
+            "roles": list(view.suggested),
+            "allowed": list(view.allowed),
+            "anything": view.anything,
+            "completion": plan.completion,
+            "promise": plan.promise,
+            "required": list(plan.required),
+            "missing": list(view.missing),
+            "nearest": nearest(plan, view),
+        },
+    }
+
+
+def _iteration(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
+    yield plan.harness
+    yield _backpressure(brief)
+    yield f"Objective:\n{brief.objective or NO_OBJECTIVE}"
+    yield _titled("Operator guidance:", _guidance(brief.guidance))
+    yield _titled("Memory:", notes.memory)
+    yield _titled("Tasks:", notes.tasks)
+    yield _topology(plan, brief)
+    yield _roles(plan, brief)
+    if brief.view.branches:
+        yield _parallelism(brief, notes)
+    yield _facts(plan, brief)
+    yield _titled("Recent outputs, oldest first:", _outputs(brief.outputs))
+    yield _how_to_emit(plan, brief, notes)
+
+
+def _review(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
+    yield plan.harness
+    yield (
+        f"This is a review of the loop, before iteration {brief.iteration} of {brief.most}. "
+        "You do none of its work and emit no event. You may make small edits to the files that steer it "
+        "(autoloops.toml, topology.toml, harness.md, metareview.md, roles/*.md) and tidy its working files; "
+        "what you change holds from the next iteration on."
+    )
+    yield plan.review.prompt if plan.review is not None else ""
+    yield f"Objective:\n{brief.objective or NO_OBJECTIVE}"
+    yield _titled("Memory:", notes.memory)
+    yield _titled("Tasks:", notes.tasks)
+    yield _backpressure(brief)
+    yield _titled("Recent outputs, oldest first:", _outputs(brief.outputs))
+
+
+def _titled(title: str, text: str) -> str:
+    return f"{title}\n{text}" if text else ""
+
+
+def _backpressure(brief: Brief) -> str:
+    """What went wrong before: an event that was rejected, a turn that failed."""
+    lines = []
+    if brief.rejected:
+        lines.append(f"- The last event that was emitted was rejected. {brief.rejected}")
+    if brief.failure:
+        lines.append(f"- {brief.failure}")
+    if brief.accepted:
+        events = ", ".join(f"`{event}`" for event in brief.accepted)
+        lines.append(
+            f"- An earlier attempt of this turn was cut off. Already accepted, and not to be repeated: {events}"
+        )
+    return _titled("Before you begin:", "\n".join(lines))
+
+
+def _guidance(words: tuple[str, ...]) -> str:
+    return _last("\n".join(f"- {text}" for text in words), GUIDANCE_MOST)
+
+
+def _topology(plan: LoopPlan, brief: Brief) -> str:
+    if not plan.roles:
+        return ""
+    view = brief.view
+    deck = "\n".join(_card(role) for role in plan.roles)
+    return (
+        "Topology (advisory):\n"
+        f"Recent routing event: {view.recent}\n"
+        f"Suggested next roles: {_listed(view.suggested)}\n"
+        f"Allowed next events: {_listed(view.allowed)}\n\n"
+        f"Role deck:\n{deck}"
+    )
+
+
+def _card(role: RolePlan) -> str:
+    first = next((line.strip() for line in role.prompt.splitlines() if line.strip()), "")
+    return f"- role `{role.id}`\n  emits: {_listed(role.emits)}\n  prompt: {first}".rstrip()
+
+
+def _roles(plan: LoopPlan, brief: Brief) -> str:
+    """The whole prompts of the roles that are asked; those of all roles when no event leads to any in particular."""
+    found = [role for role in plan.roles if role.id in brief.view.suggested and role.prompt.strip()]
+    return "\n\n".join(f"Your role, `{role.id}`:\n{role.prompt.strip()}" for role in found)
+
+
+def _parallelism(brief: Brief, notes: Notes) -> str:
+    view = brief.view
+    bases = [event for event in view.allowed if event != view.completion and not event.startswith("/")]
+    forms = ["explore.parallel", *(f"{event}.parallel" for event in bases)]
+    return (
+        "Structured parallelism:\n"
+        f"Work that falls into independent parts can be done by up to {view.branches} branches at once. Emit one of "
+        f"{', '.join(f'`{form}`' for form in forms)} with a list of distinct objectives as its payload, one a line, "
+        "and end your turn; you are told what the branches said.\n"
+        f"    {notes.tool} emit {forms[0]} '- first objective\n    - second objective'\n"
+        "`explore.parallel` comes back to where the loop is now, any other goes on as that event would. "
+        "Events that end in `.parallel.joined` are the harness's own."
+    )
+
+
+def _facts(plan: LoopPlan, brief: Brief) -> str:
+    view = brief.view
+    lines = [f"Iteration: {brief.iteration}/{brief.most}"]
+    if brief.payload:
+        lines.append(f"What came with `{view.recent}`: {_last(brief.payload, PAYLOAD_MOST)}")
+    if plan.completion:
+        lines.append(f"Completion event: {plan.completion}")
+    if plan.required:
+        missing = f"; not yet: {_listed(view.missing)}" if view.missing else "; all of them were"
+        lines.append(f"Required before it completes: {_listed(plan.required)}{missing}")
+    if plan.promise:
+        lines.append(f"Only if you cannot emit: the loop also completes when you answer with `{plan.promise}`")
+    return "\n".join(lines)
+
+
+def _outputs(outputs: tuple[Output, ...]) -> str:
+    """The last of what was said, the newest first in line for the room there is."""
+    left, parts = OUTPUTS_MOST, list[str]()
+    share = max(1, left // max(1, len(outputs)))
+    for k, output in enumerate(reversed(outputs)):
+        most = max(share, left - share * (len(outputs) - k - 1))
+        text = _last(output.text.strip(), most)
+        left -= len(text)
+        parts.append(f"## {output.name}\n{text or '(nothing)'}")
+    return "\n\n".join(reversed(parts))
+
+
+def _how_to_emit(plan: LoopPlan, brief: Brief, notes: Notes) -> str:
+    view = brief.view
+    events = [] if view.anything else [event for event in view.allowed if not event.startswith("/")]
+    example = events[0] if events else (plan.completion if view.anything else "") or "EVENT"
+    allowed = "any event" if view.anything else f"one of: {_listed(view.allowed)}"
+    return (
+        "How to emit:\n"
+        f"Say what comes next by emitting an event, {allowed}. Plain text emits nothing; an event that is not allowed "
+        "is rejected at once, with the reason.\n"
+        f"    {notes.tool} emit {example} 'what the next one has to know'"
+    )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names) or "(none)"
+
+
+def _last(text: str, most: int) -> str:
+    """The end of *text*, at most *most* characters of it."""
+    return text if len(text) <= most else f"(the first {len(text) - most} characters are left out)\n{text[-most:]}"
+
+
+def _without_bare(promise: str, text: str) -> str:
+    """*text* with no line that is the *promise* alone: an agent that shows its question has not promised anything."""
+    if not promise.strip() or promise not in text:
+        return text
+    bare = promise.strip()
+    return "\n".join(f"`{bare}`" if line.strip() == bare else line for line in text.split("\n"))
