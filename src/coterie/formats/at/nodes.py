@@ -91,7 +91,6 @@ def _read(fields: Fields, spec: Spec) -> tuple[dict[str, Any], dict[str, dict[st
     groups = read_fields(fields, spec)
     own = groups.pop("", {})
     known = spec.by_name
-    kept: dict[str, Any] = {}
     if "retry" in known:
         own |= _retry(fields)
     if "outputs" in known:

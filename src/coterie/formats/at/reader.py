@@ -70,6 +70,7 @@ class _Reader:
         self._meta: dict[str, Any] = {}
         self._extension: dict[str, Any] = {}
         self._values: dict[str, Any] = {}
+        self._named_values: dict[str, dict[str, Any]] = {}
         self._spans: dict[str, Span] = {}
 
     def read(self, file: File, path: str) -> Topology | None:
@@ -112,7 +113,7 @@ class _Reader:
             file=path,
             span=root.keyword.span,
             spans=self._spans,
-            **self._values,
+            **self._values | {attribute: tuple(values.values()) for attribute, values in self._named_values.items()},
         )
 
     def _item(self, item: Entry) -> None:
@@ -122,7 +123,7 @@ class _Reader:
             case Block():
                 self._block(item)
             case Directive():
-                self._keep(item.words[0].text, "", {"text": words_of(Words(item.words[1:]))}, item.words[0].span)
+                self._directive(item)
             case Field():
                 self._field(item)
             case Raw():
@@ -146,6 +147,12 @@ class _Reader:
                 errors=self._flow.errors + flow.errors,
             )
         self._flow = flow
+
+    def _directive(self, item: Directive) -> None:
+        """What composes a team of several files was taken out before, so this says something else."""
+        word = item.words[0]
+        self._unknown(word.text, word.span)
+        self._kept.append(Kept(kind=word.text, value={"text": words_of(Words(item.words[1:]))}, span=word.span))
 
     def _field(self, item: Field) -> None:
         name = text_of(item.key)
@@ -220,7 +227,8 @@ class _Reader:
         self._extension, others = read_extensions(fields)
         self._spans |= fields.spans
         for name, value in others.get("extensions", {}).items():
-            self._keep("extensions", name, value if isinstance(value, dict) else {name: value}, block.head[0].span)
+            said = value if isinstance(value, dict) else {name: value}
+            self._kept.append(Kept(kind="extensions", name=name, value=said, span=block.head[0].span))
 
     def _other(self, block: Block) -> None:
         keyword, span = block.keyword, block.head[0].span
@@ -252,22 +260,18 @@ class _Reader:
 
     def _named(self, block: Block, spec: Spec) -> None:
         """A block with a name, of which there may be several."""
-        entries = Entries(spec.name, spec)
         if len(block.head) < 2:
             message = f"this {spec.name} has no name"
             self._report(error("bad-name", message, block.head[0].span, f"write: {spec.name} NAME {{ … }}"))
             return
-        name, before = block.head[1], self._values.get(spec.attribute, ())
+        name = block.head[1]
+        before = self._named_values.setdefault(spec.attribute, {})
         self._spans.setdefault(spec.name, block.head[0].span)
-        if any(entry.name == name.text for entry in before):
+        if name.text in before:
             message = f"the topology has {spec.name} {name.text!r} twice"
             self._report(error("duplicate-entry", message, name.span, "choose another name"))
             return
-        entry = read_entry(block, entries, text_of(name), name.span, self._report)
-        self._values[spec.attribute] = (*before, entry)
-
-    def _keep(self, kind: str, name: str, value: dict[str, Any], span: Span) -> None:
-        self._kept.append(Kept(kind=kind, name=name, value=value, span=span))
+        before[name.text] = read_entry(block, Entries(spec.name, spec), text_of(name), name.span, self._report)
 
     def _unknown(self, keyword: str, span: Span) -> None:
         close = did_you_mean(keyword, BLOCKS)
