@@ -4,6 +4,7 @@ import pytest
 from asking import agent, asked, request
 
 from coterie.backends.base import Answer
+from coterie.backends.models import ModelBackend
 from coterie.clock import VirtualClock
 from coterie.planning import BACKENDS
 from coterie.planning.plan import Wanted
@@ -16,7 +17,7 @@ def test_a_backend_that_a_file_may_name_is_there(name: str) -> None:
     said: list[object] = []
 
     async def ask() -> None:
-        turns = local_turns()
+        turns = local_turns(model=ModelBackend(environment={}))
         session = await turns.start(request(agent(backend=name)), said.append)
         await session.interrupt()
         said.append(await session.result())

@@ -42,19 +42,17 @@ def ready_turns(plan: Plan, human: AskHuman | None = None, cassette: "Cassette |
 
 
 def local_turns(human: AskHuman | None = None, model: Backend | None = None) -> LocalTurns:
-    """The backends of this process."""
+    """The backends of this process; *model* asks models, for a run that asks any."""
     from coterie.backends.command import CommandBackend
     from coterie.backends.human import HumanBackend
-    from coterie.backends.models.backend import ModelBackend
     from coterie.backends.scripted import ScriptedBackend
 
     backends: Mapping[str, Backend] = {
         "command": CommandBackend(),
         "human": HumanBackend(human),
-        "model": model or ModelBackend(),
         "scripted": ScriptedBackend(),
     }
-    return LocalTurns(backends)
+    return LocalTurns(backends if model is None else {**backends, "model": model})
 
 
 def _refuse_silent(names: list[str]) -> None:

@@ -193,7 +193,7 @@ class Conversation:
         match event:
             case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
                 channel = "answer"
-                if isinstance(event, PartStartEvent) and any(self._texts):
+                if isinstance(event, PartStartEvent) and any(self._texts) and not self._texts[-1]:
                     self._tell(channel, "\n\n")
                 self._texts[-1] += text
             case PartStartEvent(part=ThinkingPart(content=text)):
