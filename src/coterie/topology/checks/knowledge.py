@@ -95,20 +95,20 @@ def artifacts_begin_somewhere(facts: Facts) -> Iterator[Diagnostic]:
 
 def _circle(start: str, needs: dict[str, tuple[str, ...]], done: set[str]) -> list[str]:
     """The artifacts on a circle that *start* leads to; what was looked at before is in *done*."""
-    path: list[str] = []
+    path: dict[str, None] = {}
     ways: list[Iterator[str]] = [iter((start,))]
     while ways:
         name = next(ways[-1], None)
         if name is None:
             ways.pop()
             if path:
-                done.add(path.pop())
+                done.add(path.popitem()[0])
         elif name in path:
-            circle = path[path.index(name) :]
             done.update(path)
-            return circle
+            steps = list(path)
+            return steps[steps.index(name) :]
         elif name in needs and name not in done:
-            path.append(name)
+            path[name] = None
             ways.append(iter(needs[name]))
     return []
 
