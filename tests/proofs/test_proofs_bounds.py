@@ -4,10 +4,12 @@ from math import inf
 
 from proof_flows import nested_plan, proof_plan
 
-from coterie.planning.plan import Plan
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
 from coterie.proofs import Prices, check
 from coterie.proofs.bounds import at_most
 from coterie.proofs.measures import Measures
+from coterie.topology.conditions import Condition, Operator
+from coterie.topology.model import ArrowGroup
 
 
 def bound(plan: Plan) -> dict[str, float]:
@@ -44,3 +46,24 @@ def test_too_many_states_are_counted_instead_and_it_says_so() -> None:
     assert [finding.code for finding in report.findings] == ["too-many-states"]
     assert report.cost is not None
     assert report.cost.turns == report.worst.turns * 0.5
+
+
+def test_answers_without_number_are_counted_too() -> None:
+    """Twenty conditions on twenty outputs of one agent: a million answers are not written down."""
+    fields = [f"f{i}" for i in range(20)]
+    outputs = tuple(Wanted(name=field, type="boolean") for field in fields)
+    groups = tuple(
+        ArrowGroup(source="a", targets=(f"n{i}",), when=Condition("a", field, Operator.EQ, True))
+        for i, field in enumerate(fields)
+    )
+    names = ("a", *(f"n{i}" for i in range(20)))
+    plan = Plan(
+        name="many",
+        agents={"a": AgentPlan(name="a", outputs=outputs)},
+        coordination=FlowPlan(mentions=names, groups=groups),
+    )
+    report = check(plan)
+
+    assert report.method == "bound"
+    assert report.worst is not None
+    assert report.worst.turns == 21

@@ -2,15 +2,19 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 from coterie.engines.replies import fit
 from coterie.planning.plan import Wanted
 from coterie.proofs.domains import MISSING, representatives, some_value
+from coterie.proofs.exploring import OverBudget
 from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import Answer, Gave
 from coterie.topology.conditions import Condition, Scalar
 
+MOST = 10_000
+"""Beyond so many answers of one node nobody looks at all states that follow."""
 INVALID = "invalid"
 """What an output means that does not fit what the node declares."""
 
@@ -102,6 +106,8 @@ def _combinations(shape: FlowShape, node: int, watch: Watch) -> Iterator[tuple[i
     unasked = [name for name in watch if all(name != wanted.name for wanted in given)]
     for wanted in [*given, *(Wanted(name=name, declared=False) for name in unasked)]:
         options.append([(wanted.name, value, holds) for value, holds in _values(shape, node, wanted, watch)])
+    if (ways := prod(map(len, options))) > MOST:
+        raise OverBudget(f"{shape.names[node]!r} can answer in {ways} ways")
     for chosen in product(*options):
         outputs = {name: value for name, value, _ in chosen if value is not MISSING}
         yield sum(holds for _, _, holds in chosen), outputs

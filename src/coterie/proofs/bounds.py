@@ -8,10 +8,10 @@ of an arrow into it. A group fires at most once for each start of its source, an
 from math import inf
 
 from coterie.planning.plan import FlowPlan, Plan
-from coterie.proofs.exploring import Amounts
 from coterie.proofs.measures import Measures, plus
 from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import HUMAN
+from coterie.proofs.ways import Amounts
 
 _ROUNDS = 8
 """How often the inequalities are applied to each other; every round is sound, later ones say little more."""

@@ -3,31 +3,16 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from msgspec import Struct
-
 from coterie.planning.plan import FlowPlan, Plan
-from coterie.proofs.answers import INVALID, Watch, answers, child_watch, gave_of, holds_of, texts
-from coterie.proofs.domains import MISSING
-from coterie.proofs.exploring import (
-    END,
-    NEVER,
-    Admit,
-    Amounts,
-    Edge,
-    Space,
-    descend,
-    fewest,
-    most,
-    so_far,
-)
+from coterie.proofs.answers import Watch, answers, child_watch
+from coterie.proofs.children import Attempts, Ending, Result, Said, meanings
+from coterie.proofs.exploring import END, Edge, Space
 from coterie.proofs.measures import Measures, larger, plus
 from coterie.proofs.shape import FlowShape
-from coterie.proofs.state import Answer, Gave, Started, State, Step, bits
+from coterie.proofs.state import Answer, Started, State, Step
 from coterie.proofs.system import FlowSystem
+from coterie.proofs.ways import NEVER, Admit, Amounts, Back, descend, fewest, most, so_far
 from coterie.proofs.witness import Play, Stage
-
-Result = Gave | None
-"""What a child run comes to, as its parent sees it; None: nobody in it said a word."""
 
 
 class Budget:
@@ -35,60 +20,6 @@ class Budget:
 
     def __init__(self, states: int) -> None:
         self.left = states
-
-
-class Ending(Struct, frozen=True):
-    """One way in which a child run can end.
-
-    Attributes:
-        most: The most of each measure it can take.
-        fewest: The fewest turns when nothing fails; infinite: it takes a failure.
-        longest: Plays a run of the most turns.
-        shortest: Plays a run of the fewest.
-    """
-
-    most: Amounts
-    fewest: float
-    longest: Callable[[], Play]
-    shortest: Callable[[], Play]
-
-
-class _Said(Struct, frozen=True):
-    """The child run behind an answer: how it ended, and what its last words give when its outputs give nothing."""
-
-    ending: Ending
-    text: dict[str, Any] | None = None
-
-
-class _Attempts(Struct, frozen=True):
-    """What a topology's turn may take before its last child run: runs that fail, and runs whose outputs do not fit."""
-
-    failing: Ending | None
-    unfit: Ending | None
-    retry: int
-
-    @property
-    def again(self) -> int:
-        """How often a run whose outputs do not fit is followed by another."""
-        return max(1, self.retry)
-
-    def wasted(self, failures: int, unfit: int) -> list[Ending]:
-        """So many failing and unfit child runs, as far as they can happen."""
-        found = [self.unfit] * unfit if self.unfit is not None else []
-        return found + ([self.failing] * failures if self.failing is not None else [])
-
-    def before(self) -> list[Ending]:
-        """The most that can go before the child run whose reply counts."""
-        return self.wasted(self.retry, self.again)
-
-    def fatal(self) -> list[list[Ending]]:
-        """The ways in which the turn fails, each at its longest; what is too much comes last."""
-        ways = []
-        if self.failing is not None:
-            ways.append(self.wasted(self.retry + 1, self.again))
-        if self.unfit is not None:
-            ways.append([*self.wasted(self.retry, self.again), self.unfit])
-        return ways
 
 
 class FlowProof:
@@ -122,7 +53,7 @@ class FlowProof:
         self.plan, self.path, self.measures = plan, path, measures
         self.shape = FlowShape(plan.coordination, plan.agents)
         self.children: list[FlowProof] = []
-        self._attempts: dict[tuple[int, int], _Attempts] = {}
+        self._attempts: dict[tuple[int, int], Attempts] = {}
         self._weights: dict[int, tuple[Amounts, float]] = {}  # by the identity of a step, which the space keeps
         ways: dict[tuple[int, int], list[Answer]] = {}
         fails: dict[tuple[int, int], bool] = {}
@@ -158,59 +89,24 @@ class FlowProof:
         fitting: list[Answer] = []
         unfit: list[Ending] = []
         for result, ending in child.endings():
-            for outputs, said in self._outputs(node, result, ending, fields, watch or {}):
-                if outputs is None:
+            for meaning in meanings(self.shape, node, result, fields, watch or {}):
+                if meaning is None:
                     unfit.append(ending)
                     continue
-                holds, gave = outputs
-                fitting.append(Answer(holds=holds, outputs={}, gave=gave if watch is not None else None, child=said))
-        worst = max(unfit, key=lambda ending: ending.most[0], default=None)
-        if worst is not None:
-            total = larger(*(ending.most for ending in unfit))
-            worst = Ending(total, worst.fewest, worst.longest, worst.shortest)
-        self._attempts[node, place] = _Attempts(child.failing(), worst, agent.retry)
+                gave = meaning.gave if watch is not None else None
+                said = Said(ending, meaning.text)
+                fitting.append(Answer(holds=meaning.holds, outputs={}, gave=gave, child=said))
+        self._attempts[node, place] = Attempts.of(child.failing(), unfit, agent.retry)
         return fitting
-
-    def _outputs(
-        self, node: int, result: Result, ending: Ending, fields: Watch, watch: Watch
-    ) -> Iterator[tuple[tuple[int, Gave] | None, _Said]]:
-        """What a child run's *result* can mean here: which conditions hold, and what goes up; None: it does not fit."""
-        declared = {want.name for want in self.shape.agent(self.shape.names[node]).outputs if want.declared}
-        if result:
-            named = dict(zip(fields, result, strict=True))
-            if any(meaning == INVALID or (meaning is MISSING and name in declared) for name, meaning in named.items()):
-                yield None, _Said(ending)
-                return
-            holds, up = 0, []
-            for name, meaning in named.items():
-                if meaning is not MISSING:
-                    holds |= self._mask(node, name, meaning[0])  # type: ignore[index]  # what `child_watch` makes
-            for name in watch:
-                meaning = named[name]
-                up.append(MISSING if meaning is MISSING else meaning[1])  # type: ignore[index]
-            yield (holds, tuple(up)), _Said(ending)
-            return
-        if declared:
-            yield None, _Said(ending)
-        if result is None:
-            if not declared:
-                yield (0, ()), _Said(ending)
-            return
-        for outputs in texts(self.shape, node, watch):
-            yield (holds_of(self.shape, node, outputs), gave_of(outputs, watch)), _Said(ending, outputs)
 
     def _outlasts(self, node: int, place: int) -> bool:
         """Whether every answer of a topology takes as much as its failure may."""
         at, ways = self._attempts[node, place], self.answers[node, place]
         if not at.fatal():
             return True
-        fatal, before = self._fatal(at), [ending.most for ending in at.before()]
+        fatal, before = at.fatal_amounts(), [ending.most for ending in at.before()]
         taken = [plus(answer.child.ending.most, *before) for answer in ways]
         return bool(taken) and all(f <= t for each in taken for f, t in zip(fatal, each, strict=True))
-
-    def _mask(self, node: int, name: str, truths: tuple[bool, ...]) -> int:
-        own = [n for n in bits(self.shape.own[node]) if self.shape.conditions[n].field == name]
-        return sum(1 << n for n, holds in zip(own, truths, strict=True) if holds)
 
     # -- measures ------------------------------------------------------------------------------------------------------
 
@@ -237,7 +133,7 @@ class FlowProof:
                 upper = plus(upper, said.ending.most, *(ending.most for ending in at.before()))
                 lower += said.ending.fewest
             elif at is not None and step.how == "failure":
-                upper = plus(upper, self._fatal(at))
+                upper = plus(upper, at.fatal_amounts())
                 lower = float("inf")  # nobody asks for the fewest turns in which something fails
             known = self._weights[id(step)] = upper, lower
         return known
@@ -246,15 +142,12 @@ class FlowProof:
         name = self.shape.asked(turn.node, turn.place)
         return self.measures.turn(self.path + name, self.shape.agent(name))
 
-    def _fatal(self, at: _Attempts) -> Amounts:
-        return larger(*(plus(*(ending.most for ending in way)) for way in at.fatal()))
-
     def halting(self, state: State) -> Amounts:
         """What the failure counts that can end the run in *state*; `NEVER` if none can."""
         found: list[Amounts] = []
         for node, place in self.system.halting(state):
             at = self._attempts.get((node, place))
-            found.append(self.measures.nothing if at is None else self._fatal(at))
+            found.append(self.measures.nothing if at is None else at.fatal_amounts())
         return larger(*found)
 
     # -- ways ----------------------------------------------------------------------------------------------------------
@@ -318,7 +211,7 @@ class FlowProof:
                     for what in shown:
                         if turns < float("inf") and (what not in found or turns < found[what][0]):
                             found[what] = turns, state, edge
-        back = _Back(space, to, self.fewest_of)
+        back = Back(space, to, self.fewest_of, answered)
 
         def run(state: int, edge: Edge) -> Callable[[], Play]:
             onward = self._way(edge.to, rest, answered, lambda step: True)
@@ -366,7 +259,7 @@ class FlowProof:
 
     def _halted(self, node: int, place: int) -> Amounts:
         at = self._attempts.get((node, place))
-        return self.measures.nothing if at is None else self._fatal(at)
+        return self.measures.nothing if at is None else at.fatal_amounts()
 
     def _performed(self, step: Step, longest: bool) -> list[Play] | dict[str, Any]:
         """What the turn does that *step* ends: the child runs it takes, or its outputs."""
@@ -379,41 +272,11 @@ class FlowProof:
             ways = at.fatal()
             way = max(ways, key=lambda w: sum(e.most[0] for e in w)) if longest else ways[0]
             return [ending.longest() for ending in way]
-        said: _Said = self.answers[step.node, step.place][step.answer].child
+        said: Said = self.answers[step.node, step.place][step.answer].child
         last = said.ending.longest() if longest else said.ending.shortest()
         if said.text is not None:
             last = last.saying(said.text)
         return [*([ending.longest() for ending in at.before()] if longest else []), last]
-
-
-class _Back:
-    """Finds the way from the start to a state by what each state took to reach."""
-
-    def __init__(self, space: Space, to: list[float], weigh: Callable[[Step], float]) -> None:
-        self._space, self._to, self._weigh = space, to, weigh
-        self._before: dict[int, tuple[int, Step]] | None = None
-
-    def way(self, state: int) -> list[Step]:
-        """A way of the fewest turns to *state*."""
-        if self._before is None:
-            self._before = self._find()
-        way: list[Step] = []
-        while state != self._space.first:
-            state, step = self._before[state]
-            way.append(step)
-        return way[::-1]
-
-    def _find(self) -> dict[int, tuple[int, Step]]:
-        before: dict[int, tuple[int, Step]] = {}
-        for state in range(len(self._space.edges) - 1, -1, -1):
-            if self._to[state] == float("inf"):
-                continue
-            for step, to in self._space.edges[state]:
-                if to == END or to in before or not answered(step):
-                    continue
-                if self._to[state] + self._weigh(step) == self._to[to]:
-                    before[to] = state, step
-        return before
 
 
 def answered(step: Step) -> bool:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from coterie.planning.on_max import ON_MAX
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.proofs.exploring import Amounts
+from coterie.proofs.ways import Amounts
 
 
 class Prices(Struct, frozen=True, kw_only=True):

@@ -9,12 +9,13 @@ from msgspec import Struct
 from coterie.diagnostics import Severity
 from coterie.planning.plan import FlowPlan, Plan
 from coterie.proofs import bounds
-from coterie.proofs.exploring import NEVER, Amounts, OverBudget
+from coterie.proofs.exploring import OverBudget
 from coterie.proofs.findings import Facts, endless, findings, joins
 from coterie.proofs.flow import Budget, FlowProof
 from coterie.proofs.measures import Measures, Prices
 from coterie.proofs.report import BOUND, EXACT, Case, Cost, Finding, Report
 from coterie.proofs.spans import Places
+from coterie.proofs.ways import NEVER, Amounts
 from coterie.topology.model import Topology
 
 STATES = 100_000

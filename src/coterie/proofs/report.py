@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Severity, Span
@@ -109,7 +110,5 @@ class Report(Struct, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        import msgspec
-
         plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(self, findings=()))
         return {**plain, "findings": [finding.to_dict() for finding in self.findings]}

@@ -4,6 +4,7 @@ The rehearsal runs turns side by side, one second each. Where a way wants a turn
 so; a way that a rehearsal takes by itself needs no times.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -67,7 +68,7 @@ class Play(Struct, frozen=True):
             return self
         parts = list(self.parts)
         last = parts[ended[-1]]
-        text = "\n".join(f"{name}: {_written(value)}" for name, value in outputs.items())
+        text = "\n".join(f"{name}: {json.dumps(value)}" for name, value in outputs.items())
         said = {"outputs": {}, **last.entries[-1], "text": text}
         parts[ended[-1]] = replace(last, entries=(*last.entries[:-1], said))
         return replace(self, parts=tuple(parts))
@@ -184,9 +185,3 @@ def _shortened(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     while len(entries) > 1 and entries[-1] == entries[-2]:
         entries = entries[:-1]
     return entries
-
-
-def _written(value: Any) -> str:
-    import json
-
-    return json.dumps(value)
