@@ -1,0 +1,243 @@
+"""When a loop stops, fails, is cut off and goes on."""
+
+import pytest
+from loop_play import ROUND, Play, loop_plan, review, waves
+
+from coterie.journal import records as r
+from coterie.planning.loop import RolePlan
+from coterie.planning.plan import Limits
+
+USED = r.Usage(cost=0.5)
+
+
+def test_iterations_are_counted_and_can_be_added() -> None:
+    """A limit is a stop, decided again by the next owner; what is added is added to what the plan says."""
+    play = Play(loop_plan(max_iterations=2))
+    play.answer("a")
+    play.answer("b")
+    assert play.end == ("stop", "max_iterations")
+    play.stop()
+    play.crash()
+    assert play.end == ("stop", "max_iterations")
+    play.stop()
+    play.crash(Limits(add_iterations=2, max_parallel=None))
+    assert play.turn == "iteration#3"
+    play.answer("c")
+    play.answer("d")
+    play.stop()
+    play.crash(Limits(add_iterations=1, max_parallel=None))
+
+    assert (play.turn, play.engine.most) == ("iteration#5", 5)
+
+
+def test_no_iterations_at_all() -> None:
+    play = Play(loop_plan(max_iterations=0))
+
+    assert play.end == ("stop", "max_iterations")
+    assert not play.all(r.TurnStarted)
+
+
+def test_a_limit_raised_during_the_last_iteration_is_seen() -> None:
+    """Defect: the limit used to be looked at before the files were read again."""
+    play = Play(loop_plan(max_iterations=1))
+    play.read_again(loop_plan(max_iterations=2))
+    play.answer()
+
+    assert play.turn == "iteration#2"
+
+
+def test_a_plan_that_cannot_be_read_again_changes_nothing() -> None:
+    play = Play(loop_plan())
+    play.config = r.ConfigRejected(reason="topology.toml:3:1: no")
+    play.does("tasks.ready")
+
+    assert play.turn == "iteration#2"
+    assert play.engine.view(play.turn).allowed == ("review.ready", "build.blocked")
+
+
+def test_a_plan_read_again_holds_from_the_next_iteration_on_and_over_a_crash() -> None:
+    """Roles, agents and limits are the new ones; where the loop stands is not touched; what is fixed stays."""
+    play = Play(loop_plan())
+    changed = loop_plan(roles=(RolePlan(id="solo", emits=("task.complete",)),), handoff=())
+    play.read_again(changed)
+    play.does("tasks.ready")
+    play.crash()
+
+    assert play.all(r.IterationStarted)[-1].role == "solo"
+    assert set(play.core.agents) == {"solo", "loop", "review"}
+    assert play.engine.state.position == "tasks.ready"
+
+
+@pytest.mark.parametrize(("texts", "stops"), [("aa", True), ("aba", False), ("a ", False), ("  ", False)])
+def test_equal_outputs_stop_it(texts: str, stops: bool) -> None:
+    """`stall_iterations` outputs in a row that are byte-equal and not empty."""
+    play = Play(loop_plan(stall=2))
+    for text in texts:
+        play.answer(text.strip())
+
+    assert (play.end == ("stop", "stalled")) is stops
+
+
+def test_cost_counts_failures_reviews_and_branches_too() -> None:
+    play = Play(loop_plan(max_cost=2.0, review=review(), parallel=waves()))
+    play.fail(usage=USED)
+    play.answer(turn="review#1", usage=USED)
+    play.emit("tasks.ready.parallel", "- a\n- b")
+    play.answer()
+    play.answer(turn="wave-1.1#1", usage=USED)
+    play.fail(turn="wave-1.2#1", usage=USED)
+
+    assert play.end == ("stop", "cost_budget")
+
+
+def test_only_time_with_an_owner_counts() -> None:
+    """A run resumed the next day is not over at once, and what was used before counts."""
+    play = Play(loop_plan(max_runtime=100.0))
+    play.now += 60
+    play.answer()
+    play.crash(after=86_400.0)
+    assert play.engine.seconds_left(play.now) == pytest.approx(40.0)
+    play.now += 50
+    play.answer()
+
+    assert play.end == ("stop", "max_runtime")
+
+
+def test_repairing_a_journal_is_the_new_owners_time() -> None:
+    """The hours before a torn line was cut off were nobody's."""
+    play = Play(loop_plan(max_runtime=100.0))
+    play.now += 10
+    play.guide("x")
+    play.now += 86_400
+    play.core.write(play.now, r.JournalRepaired(file="torn", size=3))
+    play.core.write(play.now, r.RunOwned(epoch=2))
+
+    assert play.engine.seconds_left(play.now) == pytest.approx(90.0)
+
+
+def test_failures_in_a_row_fail_the_run() -> None:
+    """The same role is asked again, and told; a success in between starts the count anew."""
+    play = Play(loop_plan(max_failures=2))
+    play.fail("timeout")
+    assert "timeout" in play.engine.brief(play.turn).failure
+    play.answer("better")
+    assert play.engine.brief(play.turn).failure == ""
+    play.fail()
+    play.fail()
+
+    assert play.end == ("failed", "backend_failed")
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("auth", "auth_failed"), ("quota", "quota_exhausted")])
+def test_some_failures_last(kind: str, reason: str) -> None:
+    play = Play(loop_plan())
+    play.fail(kind)
+
+    assert play.end == ("failed", reason)
+
+
+def test_passing_failures_are_tried_again_within_the_iteration() -> None:
+    play = Play(loop_plan())
+    play.fail("rate_limited")
+    assert not play.running
+    play.due()
+
+    assert play.running == ["iteration#1.2"]
+
+
+def test_time_that_runs_out_is_no_failure_of_the_run() -> None:
+    """A turn cut short by max_runtime would be the last failure allowed; the run stops by its limit."""
+    play = Play(loop_plan(max_runtime=10.0, max_failures=1))
+    play.now += 10
+    play.fail("timeout")
+
+    assert play.end == ("stop", "max_runtime")
+
+
+# -- what was accepted stands -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["exit", "timeout", "transient", "auth"])
+def test_completion_wins_over_a_failure(kind: str) -> None:
+    """Defect M: an accepted completion event wins over a later non-zero exit."""
+    play = Play(loop_plan())
+    play.emit("task.complete")
+    play.fail(kind)
+
+    assert play.end == ("completed", "completion_event")
+    assert not play.waits
+
+
+@pytest.mark.parametrize("kind", ["exit", "transient"])
+def test_what_was_accepted_routes_though_the_turn_failed(kind: str) -> None:
+    play = Play(loop_plan(), retry=2)
+    play.emit("tasks.ready")
+    play.fail(kind)
+
+    assert play.running == ["iteration#2.1"]
+    assert play.all(r.IterationStarted)[-1].event == "tasks.ready"
+    assert not play.waits
+
+
+def test_an_interrupted_turn_is_asked_again_unless_it_had_emitted() -> None:
+    """Defect N: an operator's interrupt ends the turn, not the run, and is no failure."""
+    play = Play(loop_plan())
+    play.fail("interrupted")
+    assert play.running == ["iteration#1.2"]
+    assert play.engine.state.failures == 0
+    other = Play(loop_plan())
+    other.emit("tasks.ready")
+    other.fail("interrupted")
+
+    assert other.running == ["iteration#2.1"]
+    assert other.engine.state.position == "tasks.ready"
+
+
+def test_after_a_crash_the_turn_is_asked_again_and_told_what_was_accepted() -> None:
+    play = Play(loop_plan())
+    play.emit("tasks.ready")
+    play.crash()
+
+    assert play.running == ["iteration#1.2"]
+    assert play.engine.brief(play.turn).accepted == ("tasks.ready",)
+    play.answer()
+    assert play.all(r.IterationStarted)[-1].event == "tasks.ready"
+
+
+def test_after_a_crash_accepted_completion_is_all_there_was_to_do() -> None:
+    play = Play(loop_plan())
+    play.emit("task.complete")
+    play.crash()
+
+    assert play.end == ("completed", "completion_event")
+    assert not play.running
+
+
+def test_a_crash_anywhere_leads_to_the_same_end() -> None:
+    """Defect O: whatever was durable, position, counters, cost and limits are restored from the journal."""
+    whole = Play(loop_plan(review=review(2), max_cost=9.0))
+    play_round(whole)
+    for upto in range(2, len(whole.log)):
+        play = Play(loop_plan(review=review(2), max_cost=9.0))
+        play_round(play)
+        play.crash(upto=upto)
+        play_round(play)
+        assert play.core.finished is not None
+        assert whole.core.finished is not None
+        assert play.end == whole.end == ("completed", "completion_event")
+        assert play.engine.state.iteration == whole.engine.state.iteration
+        events = [(e.turn, e.event) for e in play.all(r.EventEmitted)]
+        assert list(dict.fromkeys(events)) == [(e.turn, e.event) for e in whole.all(r.EventEmitted)]
+        cut = upto == len(whole.log) - 2  # the last turn was cut off behind its event: what it cost was never told
+        assert play.engine.state.cost == whole.engine.state.cost - 0.5 * cut
+
+
+def play_round(play: Play) -> None:
+    """Play on to the end: each iteration emits its event of the round, unless it was accepted already."""
+    while play.running:
+        name = play.turn
+        if name.startswith("iteration"):
+            event = ROUND[int(name.rpartition("#")[2]) - 1]
+            if event not in play.engine.brief(name).accepted:
+                assert isinstance(play.emit(event), r.EventEmitted)
+        play.answer(f"{name} is done", usage=USED)
