@@ -168,7 +168,11 @@ def test_a_run_that_was_killed_asks_only_what_was_in_flight(
 
 def test_a_provider_that_wants_to_be_left_alone_is(models_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal says how long, and the run waits at least so long before it asks again."""
-    replies = [Refuse(429, "rate_limit_error", headers={"retry-after-ms": "1500"}), Say("A note."), Say("verdict: approve")]
+    replies = [
+        Refuse(429, "rate_limit_error", headers={"retry-after-ms": "1500"}),
+        Say("A note."),
+        Say("verdict: approve"),
+    ]
     with FakeModels(*replies) as models:
         reach(models, monkeypatch)
         models_place.look("run", "team.at", "Tea", "--backend", "model")
