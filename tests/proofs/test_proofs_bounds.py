@@ -65,5 +65,6 @@ def test_answers_without_number_are_counted_too() -> None:
     report = check(plan)
 
     assert report.method == "bound"
+    assert report.findings[0].message.startswith("'a' can answer in 1048576 ways")
     assert report.worst is not None
     assert report.worst.turns == 21

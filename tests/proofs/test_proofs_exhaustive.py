@@ -15,7 +15,7 @@ from coterie.proofs.system import FlowSystem
 
 CHUNKS = 8
 EACH = 250
-STEPS = 200
+STEPS = 160
 """Flows that do more than this are left to the long sweep."""
 
 

@@ -16,7 +16,7 @@ END = -1
 
 
 class OverBudget(CoterieError):
-    """There are more states than may be looked at."""
+    """There is more to look at than may be; the message says of what."""
 
 
 class Edge(NamedTuple):
@@ -77,7 +77,7 @@ class Space:
                 taken.append((step, to))
                 if known is None:
                     if len(number) >= self._budget:
-                        raise OverBudget(f"more than {self._budget} states")
+                        raise OverBudget("there are too many states to look at")
                     number[to] = END
                     path.append((to, self._steps_from(to), []))
                     break

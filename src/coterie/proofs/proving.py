@@ -62,8 +62,8 @@ def prove_flow(plan: Plan, question: Question) -> Report:
     budget = Budget(question.states)
     try:
         proof = FlowProof(plan, measures, budget)
-    except OverBudget:
-        return _counted(plan, question, measures)
+    except OverBudget as why:
+        return _counted(plan, question, measures, str(why))
     states = question.states - budget.left
     if found := tuple(endless(proof, places)):
         return Report(plan=plan.name, method=EXACT, states=states, ends=False, worst=None, best=None, findings=found)
@@ -83,13 +83,10 @@ def prove_flow(plan: Plan, question: Question) -> Report:
     )
 
 
-def _counted(plan: Plan, question: Question, measures: Measures) -> Report:
+def _counted(plan: Plan, question: Question, measures: Measures, why: str) -> Report:
     most = bounds.at_most(plan, measures)
     is_bounded = most is not NEVER and most[0] < inf
-    message = (
-        f"there are more than {question.states} states: the numbers are counted from the arrows, "
-        "and nothing is said of what can or cannot happen"
-    )
+    message = f"{why}: the numbers are counted from the arrows, and nothing is said of what can or cannot happen"
     note = Finding(code="too-many-states", severity=Severity.NOTE, message=message)
     return Report(
         plan=plan.name,
