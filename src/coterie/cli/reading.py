@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from coterie import formats, planning
+from coterie.cli.inputs import pair
 from coterie.diagnostics import Diagnostic, Fix, Severity
 from coterie.errors import TopologyError, UsageError
+from coterie.formats.folders import SETTINGS, TOPOLOGY, loop_folder
 from coterie.planning import ONLY_FOR_A_RUN
+from coterie.planning.loop import LoopGiven
 from coterie.planning.plan import Plan
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
@@ -39,10 +42,19 @@ class Examined:
         return {"file": self.file, "valid": self.valid, "diagnostics": [one.to_dict() for one in self.diagnostics]}
 
 
-def examine(file: Path, backend: str | None = None, params: Mapping[str, Scalar] | None = None) -> Examined:
-    """Read *file*, with values for its parameters, and plan it, as far as it goes, and say all that was found."""
+def examine(
+    file: Path,
+    backend: str | None = None,
+    params: Mapping[str, Scalar] | None = None,
+    given: LoopGiven | None = None,
+) -> Examined:
+    """Read *file*, with values for its parameters, and plan it, as far as it goes, and say all that was found.
+
+    Args:
+        given: What the command line says of a loop.
+    """
     source = formats.read(file, params)
-    plan, found = planning.examine(source, backend=backend)
+    plan, found = planning.examine(source, backend=backend, given=given)
     return Examined(file=str(file), text=source.text, topology=source.topology, plan=plan, diagnostics=found)
 
 
@@ -56,26 +68,51 @@ def mend(file: Path) -> tuple[Fix, ...]:
     return mended.fixes
 
 
-def plan_for_a_run(
-    target: str, backend: str | None, params: Mapping[str, Scalar] | None = None
-) -> tuple[Plan, Examined]:
-    """The plan of the team that *target* names, ready to run.
+def plan_for_a_run(target: str, given: LoopGiven) -> tuple[Plan, Examined]:
+    """The plan of the team that *target* names, ready to run; what *given* sets are the parameters of a file.
 
     Raises:
-        UsageError: If *target* names nothing that can be run.
+        UsageError: If *target* names nothing that can be run, or what is given does not fit it.
         TopologyError: If the file is wrong, or cannot be run.
     """
-    found = examine(_file(target), backend, params)
+    path = find(target)
+    if is_loop(path):
+        found = examine(path, given=given)
+    else:
+        _refuse_for_files(target, given)
+        found = examine(path, given.backend or None, dict(map(pair, given.overrides)))
+    wrong = [one for one in found.diagnostics if one.is_error or one.code in ONLY_FOR_A_RUN]
+    for one in wrong:
+        if one.code == "no-arguments":
+            raise UsageError(f"{one.message}; {one.hint}")
     if found.plan is None or not found.valid:
-        wrong = [one for one in found.diagnostics if one.is_error or one.code in ONLY_FOR_A_RUN]
         raise TopologyError([replace(one, severity=Severity.ERROR) for one in wrong], found.text)
     return found.plan, found
 
 
-def _file(target: str) -> Path:
+def find(target: str) -> Path:
+    """Where what *target* names is: a file of a team, or the folder of a loop.
+
+    Raises:
+        UsageError: If it names nothing that can be run.
+    """
     path = Path(target)
-    if path.suffix == ".at" and path.is_file():
+    if is_loop(path) or (path.suffix == ".at" and path.is_file()):
         return path
     if path.suffix == ".at":
-        raise UsageError(f"there is no file {target!r}; TARGET is an .at file")
-    raise UsageError(f"{target!r} cannot be run: TARGET is an .at file, the one notation that runs today")
+        raise UsageError(f"there is no file {target!r}; TARGET is an .at file, or the folder of a loop")
+    if path.is_dir():
+        names = ", ".join((TOPOLOGY, *SETTINGS))
+        raise UsageError(f"{target!r} is no folder of a loop: it would hold one of {names}")
+    raise UsageError(f"{target!r} cannot be run: TARGET is an .at file, or the folder of a loop")
+
+
+def is_loop(path: Path) -> bool:
+    """Whether at *path* there is a loop."""
+    return loop_folder(path) is not None
+
+
+def _refuse_for_files(target: str, given: LoopGiven) -> None:
+    """A file of a team has no settings of a loop."""
+    if given.args or given.profiles or not given.default_profiles:
+        raise UsageError(f"{target!r} is no loop: it takes no profiles, and no arguments behind --")

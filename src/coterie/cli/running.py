@@ -149,10 +149,10 @@ def replay(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -
 
 def _plan(target: str, backend: str | None, params: list[str] | None = None) -> "Plan":
     """The plan of *target* with the values of its parameters; its warnings are told."""
-    from coterie.cli.inputs import pair
     from coterie.cli.reading import plan_for_a_run
+    from coterie.planning.loop import LoopGiven
 
-    plan, found = plan_for_a_run(target, backend, dict(map(pair, params or ())))
+    plan, found = plan_for_a_run(target, LoopGiven(backend=backend or "", overrides=tuple(params or ())))
     for diagnostic in found.warnings:
         complain(diagnostic.render(found.text).rstrip("\n"))
     return plan

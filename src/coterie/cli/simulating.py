@@ -37,11 +37,11 @@ def simulate(
     when a promise was broken: then the seed, its records and the command that repeats it are told.
     """
     from coterie.cli import text
-    from coterie.cli.inputs import pair
     from coterie.cli.reading import plan_for_a_run
+    from coterie.planning.loop import LoopGiven
     from coterie.testing.series import Series, processors, simulate_many
 
-    plan, _ = plan_for_a_run(target, None, dict(map(pair, params or ())))
+    plan, _ = plan_for_a_run(target, LoopGiven(overrides=tuple(params or ())))
     jobs = jobs or processors()
     began = time.perf_counter()
     found, shows, interrupted = Series(), sys.stderr is not None and sys.stderr.isatty(), False

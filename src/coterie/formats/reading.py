@@ -10,6 +10,7 @@ from coterie.diagnostics import Diagnostic, error
 from coterie.formats.at import Reading, compose, parse, read_at
 from coterie.formats.at.tree import File
 from coterie.formats.files import MAX_BYTES, SUFFIXES, Library, Unreadable
+from coterie.formats.folders import loop_folder
 from coterie.formats.imports import Chain, Importer
 from coterie.topology.checks import check
 from coterie.topology.composition import located
@@ -55,11 +56,13 @@ class Source:
 
 
 def read(path: Path, params: Mapping[str, Scalar] | None = None) -> Source:
-    """Read and check the file at *path*. Whatever is wrong with it, its content included, is a diagnostic.
+    """Read and check what is at *path*: a file, or the folder of a loop. Whatever is wrong with it is a diagnostic.
 
     Args:
         params: Values for the parameters that it declares.
     """
+    if (folder := loop_folder(path)) is not None:
+        return _read_loop(folder)
     library = Library()
     file = str(path)
     try:
@@ -82,6 +85,17 @@ def read_text(
         params: Values for the parameters that it declares.
     """
     return _Reader(Library()).read(text, file, folder, params or {})
+
+
+def _read_loop(folder: Path) -> Source:
+    from coterie.formats.toml import read_folder  # only where one is read
+
+    found = read_folder(folder)
+    diagnostics = list(found.diagnostics)
+    if found.topology is not None:
+        diagnostics += [located(each, (), found.file) for each in check(found.topology)]
+    diagnostics.sort(key=lambda each: (each.file != found.file, each.file, each.span.offset if each.span else -1))
+    return Source(found.text, found.file, found.topology, tuple(diagnostics))
 
 
 @contextmanager

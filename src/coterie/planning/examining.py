@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, Severity
+from coterie.planning.loop import LoopGiven
 from coterie.planning.notes import not_executed
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.resolve import plan
@@ -28,14 +29,24 @@ ONLY_FOR_A_RUN = frozenset(_FOR_ANY_USE)
 """Findings of planning that keep a file from running, though it is a valid file."""
 
 
-def examine(source: "Source", *, backend: str | None = None) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+def examine(
+    source: "Source", *, backend: str | None = None, given: LoopGiven | None = None
+) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     """Plan what was read, as far as it goes: the plan, None when it cannot be run, and all that was found.
 
     The findings come in the order of the file, each once; what only a run would miss is a warning or a note.
+
+    Args:
+        given: What the command line says of a loop, *backend* included.
     """
     made: Plan | None = None
     found = list(source.diagnostics)
-    if source.topology is not None and not source.has_errors:
+    if source.topology is not None and source.topology.loop is not None and not source.has_errors:
+        from coterie.planning.loops import plan_loop
+
+        made, more = plan_loop(source.topology, given=given or LoopGiven(backend=backend or ""), text=source.text)
+        found += more
+    elif source.topology is not None and not source.has_errors:
         made, more = plan(source.topology, backend=backend)
         found += [*map(_for_any_use, more), *not_executed(source.topology, made)]
     return made, tuple(_by_place(found, source))

@@ -39,6 +39,8 @@ def plan(
         folder: Where the files lie that it names; else the folder of the topology's own file.
         read: Reads a topology that answers at a node, and raises `TopologyError` when it is wrong.
     """
+    if topology.loop is not None:
+        return _plan_loop(topology, backend)
     if folder is None and topology.file:
         folder = Path(topology.file).parent
     chain = (Path(topology.file).resolve(),) if topology.file else ()
@@ -68,6 +70,13 @@ def plan_or_raise(
     return made
 
 
+def _plan_loop(topology: Topology, backend: str | None = None) -> tuple[Plan | None, list[Diagnostic]]:
+    from coterie.planning.loop import LoopGiven  # a loop has settings in files of their own, which few need
+    from coterie.planning.loops import plan_loop
+
+    return plan_loop(topology, given=LoopGiven(backend=backend or ""))
+
+
 def _read(path: Path) -> Topology:
     from coterie import formats  # here, so that reading a journal, which holds plans, does not load the reader of files
 
@@ -93,6 +102,11 @@ class _Job:
             report(diagnostic)
         if wrong:
             return None
+        if topology.loop is not None:
+            made, found = _plan_loop(topology)
+            for each in found:
+                report(each)
+            return made
         if topology.flow is None:
             report(error("no-flow", f"{topology.name!r} has no flow: there is nothing to run", topology.span))
         coordination = _coordination(topology, topology.flow or Flow())

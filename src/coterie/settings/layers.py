@@ -152,8 +152,12 @@ def user_file(env: Mapping[str, str]) -> Path:
 
 def override_file(scope: str, preset: str, work_dir: Path, env: Mapping[str, str]) -> Path:
     """What *scope*, `user` or `repo`, sets for *preset*."""
-    folder = _user_folder(env) if scope == "user" else repo_root(work_dir) / ".autoloop"
-    return folder / "overrides" / f"{preset}.toml"
+    return scope_folder(scope, work_dir, env) / "overrides" / f"{preset}.toml"
+
+
+def scope_folder(scope: str, work_dir: Path, env: Mapping[str, str]) -> Path:
+    """Where *scope*, `user` or `repo`, keeps what it adds to presets: overrides and profiles."""
+    return _user_folder(env) if scope == "user" else repo_root(work_dir) / ".autoloop"
 
 
 def repo_root(folder: Path) -> Path:
@@ -173,6 +177,7 @@ class _Job:
         self.found: list[Diagnostic] = []
         self._known = grammars
         self._grammars: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
         self._origins = {name: Origin(DEFAULT) for name in keys()}
         self._values: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
         self._unknown: dict[str, Any] = {}
@@ -189,9 +194,10 @@ class _Job:
             found = error("unreadable-file", f"{file!r} cannot be read: {reason or failure}")
             self.found.append(replace(found, file=file))
             return
+        self._texts[file] = text
         reading = read(text, self._known.get(file, ""))
         self._grammars[file] = reading.grammar
-        self.found += [replace(each, file=file) for each in reading.diagnostics]
+        self.found += [replace(each, file=file, text=text) for each in reading.diagnostics]
         for entry in reading.entries:
             self._take(entry, layer, file)
 
@@ -231,7 +237,7 @@ class _Job:
         self._report(warning("unknown-setting", f"there is no setting {entry.key!r}", entry.span, hint), file)
 
     def _report(self, found: Diagnostic, file: str) -> None:
-        self.found.append(replace(found, file=file or "the command line"))
+        self.found.append(replace(found, file=file or "the command line", text=self._texts.get(file, "")))
 
     def settings(self) -> Settings:
         """What came of it."""

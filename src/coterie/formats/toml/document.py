@@ -47,7 +47,7 @@ class Document:
 
     def _refuse(self, found: Diagnostic) -> None:
         self.ok = False
-        self._report(replace(found, file=self.file))
+        self._report(replace(found, file=self.file, text=self.text))
 
     def span(self, *path: str | int) -> Span | None:
         """Where *path* stands; where an inline table or a list holds it, that does."""
@@ -58,11 +58,11 @@ class Document:
 
     def error(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
         """Report an error."""
-        self._report(replace(error(code, message, span, hint), file=self.file))
+        self._report(replace(error(code, message, span, hint), file=self.file, text=self.text))
 
     def warning(self, code: str, message: str, span: Span | None, hint: str = "", fix: Fix | None = None) -> None:
         """Report a warning."""
-        self._report(replace(warning(code, message, span, hint, fix), file=self.file))
+        self._report(replace(warning(code, message, span, hint, fix), file=self.file, text=self.text))
 
     def table(self, name: str) -> Mapping[str, Any]:
         """The table called *name*; empty when it is not there, or is none, which is reported."""

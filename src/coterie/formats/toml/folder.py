@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from coterie.diagnostics import Diagnostic
+from coterie.formats.folders import AGENTS, TOPOLOGY
 from coterie.formats.toml.document import Document, shown
 from coterie.formats.toml.roles import read_loop
 from coterie.topology.loop import Role
 from coterie.topology.model import Topology
-
-TOPOLOGY, AGENTS = "topology.toml", "agents.toml"
-SETTINGS = ("autoloops.toml", "autoloops.conf")
-"""What makes a folder the folder of a loop: one of these, or a `topology.toml`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,27 +18,24 @@ class Folder:
     """A loop's folder and what was found in it.
 
     Attributes:
-        topology: None when its `topology.toml` cannot be read.
-        text: The text of its `topology.toml`.
+        file: The path of its `topology.toml`, which need not be there, and *text* what stands in it.
+        topology: None when that cannot be read.
     """
 
+    file: str
     topology: Topology | None
     text: str
     diagnostics: tuple[Diagnostic, ...]
 
 
-def is_folder(path: Path) -> bool:
-    """Whether *path* is the folder of a loop."""
-    return path.is_dir() and any((path / name).is_file() for name in (TOPOLOGY, *SETTINGS))
-
-
 def read_folder(path: Path) -> Folder:
     """Read the loop in the folder *path*. Without a `topology.toml` it is a loop without roles."""
     found: list[Diagnostic] = []
-    document = Document(path / TOPOLOGY, str(path / TOPOLOGY), found.append)
+    file = str(path / TOPOLOGY)
+    document = Document(path / TOPOLOGY, file, found.append)
     agents = Document(path / AGENTS, str(path / AGENTS), found.append)
     if not document.ok:
-        return Folder(None, document.text, tuple(found))
+        return Folder(file, None, document.text, tuple(found))
     loop = read_loop(document)
     roles = tuple(_with_prompt(role, path, document) for role in loop.roles)
     loop = replace(loop, roles=roles, agents=_agents(agents))
@@ -50,9 +44,8 @@ def read_folder(path: Path) -> Folder:
         document.error("bad-value", f"'name' of the topology is a text, not {shown(name)}", document.span("name"))
         name = ""
     spans = {"name": span} if (span := document.span("name")) is not None else {}
-    file = str(path / TOPOLOGY)
     topology = Topology(name=name or path.resolve().name, loop=loop, file=file, span=span, spans=spans)
-    return Folder(topology, document.text, tuple(found))
+    return Folder(file, topology, document.text, tuple(found))
 
 
 def _with_prompt(role: Role, folder: Path, document: Document) -> Role:
@@ -87,10 +80,3 @@ def _agents(document: Document) -> Mapping[str, Any]:
         "defaults": dict(document.table("defaults")),
         "preset": {name: table for name, table in presets.items() if isinstance(table, dict)},
     }
-
-
-def agent_of(agents: Mapping[str, Any], preset: str, role: str) -> str:
-    """The agent that `agents.toml` names for *role* of *preset*: its own, the preset's, anybody's; empty if none."""
-    table = agents.get("preset", {}).get(preset, {})
-    found = (table.get(role), table.get("default"), agents.get("defaults", {}).get("agent"))
-    return next((one for one in found if isinstance(one, str) and one), "")

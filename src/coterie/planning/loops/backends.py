@@ -11,6 +11,7 @@ from typing import Any
 
 from coterie.diagnostics import did_you_mean
 from coterie.settings import Settings
+from coterie.settings.keys import Backend
 from coterie.settings.layers import DEFAULT
 
 Layer = Mapping[str, Any]
@@ -19,6 +20,8 @@ Layer = Mapping[str, Any]
 
 KINDS = ("claude-sdk", "pi", "acp", "command", "model", "scripted", "human")
 """The kinds of backends; `kiro` is another name of `acp` with that provider."""
+TAKES_ARGUMENTS = frozenset({"acp", "command", "pi"})
+"""The kinds that are programs, which arguments can be given to."""
 GENERIC = "generic"
 PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "kiro": ("kiro-cli", ("acp",)),
@@ -26,6 +29,8 @@ PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
     GENERIC: ("", ()),
 }
 """The command and arguments that a provider of ACP is started with, unless others are given."""
+TIMEOUT = Backend().timeout
+"""Seconds one call may take, unless something else is said."""
 SKIP_PERMISSIONS = "--dangerously-skip-permissions"
 
 _FIELDS = ("kind", "provider", "prompt_mode", "agent", "model")
@@ -40,6 +45,13 @@ class UnknownKind(ValueError):
         super().__init__(f"there is no kind of backend {kind!r}: {hint}")
 
 
+class NoArguments(ValueError):
+    """Arguments are given to a backend that takes none."""
+
+    def __init__(self, kind: str, args: tuple[str, ...]) -> None:
+        super().__init__(f"a backend of kind {kind!r} takes no arguments, and is given {' '.join(args)!r}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendSpec:
     """A backend with everything settled.
@@ -47,7 +59,7 @@ class BackendSpec:
     Attributes:
         args: What the command is given; for a `claude` that is started as a command, what that needs as well.
         prompt_mode: `arg`, `stdin` or `acp`.
-        timeout: Seconds one call may take.
+        timeout: Seconds one call may take; None: a person is not hurried.
     """
 
     kind: str
@@ -55,7 +67,7 @@ class BackendSpec:
     command: str = ""
     args: tuple[str, ...] = ()
     prompt_mode: str = "arg"
-    timeout: float = 300.0
+    timeout: float | None = TIMEOUT
     trust_all_tools: bool = True
     agent: str = ""
     model: str = ""
@@ -74,7 +86,9 @@ def of_settings(settings: Settings) -> Layer:
         layer["command"] = backend.command
     if backend.args is not None:
         layer["args"] = backend.args
-    return layer | {"timeout": backend.timeout, "trust_all_tools": backend.trust_all_tools}
+    if settings.origins["backend.timeout_ms"].layer != DEFAULT:
+        layer["timeout"] = backend.timeout
+    return layer | {"trust_all_tools": backend.trust_all_tools}
 
 
 def of_review(settings: Settings) -> Layer:
@@ -122,6 +136,24 @@ def overlay(*layers: Layer) -> dict[str, Any]:
     return found
 
 
+def with_arguments(layer: Layer, further: tuple[str, ...]) -> Layer:
+    """*layer* with *further* arguments behind those it has; they do not say anything about its kind.
+
+    Raises:
+        UnknownKind: If its kind is none.
+        NoArguments: If its kind is one that takes none.
+    """
+    if not further:
+        return layer
+    settled = settle(layer)
+    if settled.kind not in TAKES_ARGUMENTS:
+        raise NoArguments(settled.kind, further)
+    args = layer.get("args")
+    if args is None:
+        args = PROVIDERS.get(settled.provider, PROVIDERS[GENERIC])[1] if settled.kind == "acp" else ()
+    return overlay(layer, {"kind": settled.kind, "args": (*args, *further)})
+
+
 def settle(layer: Layer) -> BackendSpec:
     """The backend that *layer* means, with what it leaves open.
 
@@ -140,7 +172,7 @@ def settle(layer: Layer) -> BackendSpec:
         command = command or usual_command
         args = usual_args if args is None else args
     else:
-        provider = ""
+        provider = provider if kind == "model" else ""
         command = command or {"pi": _PI, "claude-sdk": _CLAUDE, "command": _CLAUDE}.get(kind, "")
     trusts = bool(layer.get("trust_all_tools", True))
     args = tuple(args or ())
@@ -150,7 +182,7 @@ def settle(layer: Layer) -> BackendSpec:
         command=command,
         args=permitted(command, args) if kind == "command" and trusts else args,
         prompt_mode=str(layer.get("prompt_mode") or ("acp" if kind == "acp" else "arg")),
-        timeout=float(layer.get("timeout", 300.0)),
+        timeout=layer.get("timeout", None if kind == "human" else TIMEOUT),
         trust_all_tools=trusts,
         agent=str(layer.get("agent", "")),
         model=str(layer.get("model", "")),

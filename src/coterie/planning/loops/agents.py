@@ -1,0 +1,131 @@
+"""The agents of a loop: one for each role, one where there is no role, and one that reviews."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from coterie.diagnostics import error, warning
+from coterie.planning.extension import BACKENDS
+from coterie.planning.loop import GLOBAL, REVIEW, LoopGiven
+from coterie.planning.loops import backends
+from coterie.planning.loops.backends import BackendSpec, Layer, NoArguments, UnknownKind
+from coterie.planning.loops.texts import Place, Report
+from coterie.planning.plan import AgentPlan
+from coterie.planning.providers import Unclear, choose_provider
+from coterie.settings import Settings
+from coterie.topology.checks.facts import listing
+from coterie.topology.loop import Loop, Role
+
+__all__ = ["SESSIONS", "Sources", "loop_agents"]
+
+SESSIONS = frozenset(backends.KINDS) - BACKENDS
+"""Kinds of backends that are planned and rehearsed, and that nobody runs yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What says who thinks.
+
+    Attributes:
+        preset: The name by which `agents.toml` knows the loop.
+        topology: Where the roles stand, *project* where the settings do.
+    """
+
+    loop: Loop
+    settings: Settings
+    given: LoopGiven
+    preset: str
+    topology: Place
+    project: Place
+
+
+def loop_agents(sources: Sources, *, reviews: bool, report: Report) -> dict[str, AgentPlan]:
+    """Who may be asked, by name: the roles, or where there is none `loop`; and `review`, if *reviews*."""
+    settings, given = sources.settings, sources.given
+    layer = backends.of_settings(settings)
+    if settings.event_loop.max_iteration_runtime:
+        layer = backends.overlay(layer, {"timeout": settings.event_loop.max_iteration_runtime})
+    if given.backend:
+        layer = backends.overlay(layer, backends.of_flag(given.backend))
+    try:
+        layer = backends.with_arguments(layer, given.args)
+    except NoArguments as wrong:
+        report(error("no-arguments", str(wrong), hint="choose a backend that is a program, or leave them out"))
+    except UnknownKind as wrong:
+        report(sources.project.told(error("unknown-backend", str(wrong))))
+        return {}
+    _warn_of_own(sources, report)
+    agents: dict[str, AgentPlan] = {}
+    for role in sources.loop.roles:
+        _add(
+            agents, role.id, backends.overlay(layer, role.backend, _mode(sources, role)), _place(sources, role), report
+        )
+    if not sources.loop.roles:
+        _add(agents, GLOBAL, layer, sources.project, report)
+    if reviews:
+        _add(agents, REVIEW, backends.overlay(layer, backends.of_review(settings)), sources.project, report)
+    return agents
+
+
+def _mode(sources: Sources, role: Role) -> Layer:
+    """The agent or mode that `agents.toml` gives *role*; it wins over the role's own."""
+    agent = sources.loop.agent_of(sources.preset, role.id)
+    return {"agent": agent} if agent else {}
+
+
+def _place(sources: Sources, role: Role) -> Place:
+    span = role.spans.get("backend_kind") or role.spans.get("backend_command") or role.span
+    return Place(sources.topology.file, span, sources.topology.text)
+
+
+def _warn_of_own(sources: Sources, report: Report) -> None:
+    """Whoever names a backend on the command line should know which roles keep theirs."""
+    own = [role.id for role in sources.loop.roles if role.backend.keys() & {"kind", "provider", "command", "args"}]
+    if sources.given.backend and own:
+        keeps = "keeps its" if len(own) == 1 else "keep their"
+        message = f"role {listing(own)} {keeps} own backend, whatever -b says"
+        report(sources.topology.told(warning("role-keeps-backend", message, hint="its backend_* fields win")))
+
+
+def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place: Place, report: Report) -> None:
+    try:
+        spec = backends.settle(layer)
+    except UnknownKind as wrong:
+        report(place.told(error("unknown-backend", str(wrong))))
+        return
+    agents[name] = agent = agent_plan(name, spec)
+    if spec.kind == "acp" and not spec.command:
+        message = f"nothing says how the ACP provider {spec.provider!r} of {name!r} is started"
+        report(place.told(error("no-command", message, hint='write backend.command = "program"')))
+    if spec.kind == "command" and spec.prompt_mode == "acp":
+        message = f"{name!r} is a command, and takes no prompt by 'acp': it is given as an argument"
+        report(place.told(warning("bad-prompt-mode", message, hint='write prompt_mode = "arg" or "stdin"')))
+    if spec.kind == "model" and isinstance(chosen := choose_provider(spec.model, agent.options), Unclear):
+        message = f"{name!r} is to be a model, and {chosen.message}"
+        report(place.told(error("no-provider", message, hint='write backend.model = "anthropic/…"')))
+
+
+def agent_plan(name: str, spec: BackendSpec) -> AgentPlan:
+    """The agent *name*, for whom *spec* thinks."""
+    agent = AgentPlan(name=name, backend=spec.kind, model=spec.model, timeout=spec.timeout)
+    match spec.kind:
+        case "command":
+            via = "stdin" if spec.prompt_mode == "stdin" else "arg"
+            return msgspec.structs.replace(agent, argv=spec.argv, prompt_via=via)
+        case "model":
+            return msgspec.structs.replace(agent, options=_model_options(spec))
+        case "scripted":
+            return agent
+        case "human":
+            return msgspec.structs.replace(agent, kind="human")
+        case _:
+            options: dict[str, Any] = {"trust_all_tools": spec.trust_all_tools}
+            options |= {key: value for key in ("provider", "agent") if (value := getattr(spec, key))}
+            argv = (spec.command,) if spec.kind == "claude-sdk" else spec.argv
+            return msgspec.structs.replace(agent, argv=argv, options=options)
+
+
+def _model_options(spec: BackendSpec) -> Mapping[str, Any]:
+    return {"provider": spec.provider} if spec.provider else {}

@@ -1,0 +1,74 @@
+"""Profiles: fragments for the prompts of a preset's roles, kept apart from the preset.
+
+A profile is a folder `profiles/<name>/`, in the repository's `.autoloop` or among the user's own files; it holds
+`<preset>/<role>.md` for each role that it adds to.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from coterie.diagnostics import did_you_mean, error, warning
+from coterie.planning.files import MAX_TEXT
+from coterie.planning.loops.texts import Place, Report, joined
+from coterie.settings.layers import scope_folder
+
+SCOPES = ("repo", "user")
+
+
+def fragments(
+    profiles: Iterable[str],
+    preset: str,
+    roles: Iterable[str],
+    work_dir: Path,
+    env: Mapping[str, str],
+    place: Place,
+    report: Report,
+) -> dict[str, str]:
+    """What *profiles*, each `repo:<name>` or `user:<name>`, add to the prompts of *roles*, in their order.
+
+    A profile that is not there is an error; one that says nothing of the preset's roles is a warning.
+    """
+    found: dict[str, list[str]] = {role: [] for role in roles if _is_name(role)}
+    for profile in dict.fromkeys(profiles):
+        folder = _folder(profile, work_dir, env, place, report)
+        if folder is None:
+            continue
+        texts = {role: text for role in found if (text := _fragment(folder / preset / f"{role}.md", place, report))}
+        if not texts:
+            message = f"the profile {profile!r} adds nothing to {preset!r}"
+            report(place.told(warning("idle-profile", message, hint=f"it would be in {folder / preset}")))
+        for role, text in texts.items():
+            found[role].append(text)
+    return {role: joined(texts) for role, texts in found.items() if texts}
+
+
+def _folder(profile: str, work_dir: Path, env: Mapping[str, str], place: Place, report: Report) -> Path | None:
+    scope, colon, name = profile.partition(":")
+    if scope not in SCOPES or not colon or not _is_name(name):
+        message = f"{profile!r} names no profile"
+        report(place.told(error("bad-profile", message, hint="write repo:NAME or user:NAME")))
+        return None
+    among = scope_folder(scope, work_dir, env) / "profiles"
+    folder = among / name
+    if folder.is_dir():
+        return folder
+    there = sorted(each.name for each in among.iterdir() if each.is_dir()) if among.is_dir() else []
+    hint = did_you_mean(name, there) or f"it would be {folder}"
+    report(place.told(error("no-such-profile", f"there is no profile {profile!r}", hint=hint)))
+    return None
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and name not in (".", "..") and "/" not in name and "\0" not in name
+
+
+def _fragment(path: Path, place: Place, report: Report) -> str:
+    try:
+        data = path.read_bytes()
+        return data[:MAX_TEXT].decode("utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except (OSError, ValueError) as failure:
+        reason = (failure.strerror if isinstance(failure, OSError) else "") or "it is not UTF-8 text"
+        report(place.told(error("unreadable-file", f"the fragment {str(path)!r} cannot be read: {reason}")))
+        return ""

@@ -1,0 +1,260 @@
+"""Make a plan of a loop: its folder, the settings in all their layers, and what the command line says."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from coterie.diagnostics import Diagnostic, warning
+from coterie.planning.loop import LoopGiven, LoopPlace, LoopPlan, ParallelPlan, ReviewPlan, RolePlan
+from coterie.planning.loops import checks
+from coterie.planning.loops.agents import Sources, loop_agents
+from coterie.planning.loops.profiles import fragments
+from coterie.planning.loops.texts import Place, Report, fill, joined, read
+from coterie.planning.plan import Plan
+from coterie.settings import Settings
+from coterie.settings import resolve as resolve_settings
+from coterie.settings.layers import DEFAULT, as_span, project_file
+from coterie.topology.loop import Loop
+from coterie.topology.model import Topology
+
+Found = list[Diagnostic]
+
+
+def plan_folder(
+    folder: Path,
+    *,
+    given: LoopGiven | None = None,
+    work_dir: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> tuple[Plan | None, Found]:
+    """The plan of the loop in *folder*, and everything that is to be said of it; no plan when an error is among that.
+
+    Args:
+        given: What the command line says.
+        work_dir: Where the run is started; by default here.
+        env: The environment, which says where the user's own settings lie; by default this process's.
+    """
+    from coterie import formats  # here, so that reading a journal, which holds plans, does not load the reader of files
+
+    source = formats.read(folder)
+    if source.topology is None or source.has_errors:
+        return None, list(source.diagnostics)
+    made, found = plan_loop(source.topology, given=given, work_dir=work_dir, env=env, text=source.text)
+    return made, [*source.diagnostics, *found]
+
+
+def plan_loop(
+    topology: Topology,
+    *,
+    given: LoopGiven | None = None,
+    work_dir: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    text: str = "",
+    place: LoopPlace | None = None,
+) -> tuple[Plan | None, Found]:
+    """The plan of *topology*, which has a loop and was read from a folder; see `plan_folder`.
+
+    Args:
+        text: The text of its `topology.toml`, to show lines of.
+        place: What was fixed when the run began; a change of it is reported, and has no effect.
+    """
+    found: Found = []
+    given, loop = given or LoopGiven(), topology.loop or Loop()
+    env = os.environ if env is None else env
+    work_dir = (work_dir or Path()).resolve()
+    folder = Path(topology.file).parent.resolve()
+    preset = place.preset if place is not None else folder.name
+    settings, said = resolve_settings(
+        folder, preset=preset, work_dir=work_dir, env=env, overrides=given.overrides, grammars=given.grammars
+    )
+    found += said
+    given = msgspec.structs.replace(given, grammars=settings.grammars)
+    here = _place(settings, folder, preset, work_dir)
+    if place is not None:
+        found += _fixed(here, place, settings)
+        here = place
+    reader = _Texts(folder, work_dir / here.state_dir, settings, Place(topology.file, text=text), found.append)
+    sources = Sources(
+        loop=loop,
+        settings=settings,
+        given=given,
+        preset=preset,
+        topology=reader.topology,
+        project=Place(str(project_file(folder))),
+    )
+    agents = loop_agents(sources, reviews=settings.review.enabled, report=found.append)
+    coordination = LoopPlan(
+        roles=_roles(sources, reader, work_dir, env),
+        handoff=_handoff(loop),
+        completion=loop.completion or settings.event_loop.completion_event,
+        promise=settings.event_loop.completion_promise,
+        required=settings.event_loop.required_events,
+        objective=reader.setting("event_loop.prompt", "event_loop.prompt_file", "the objective", filled=False),
+        harness=reader.setting("", "harness.instructions_file", "the harness's instructions"),
+        max_iterations=settings.event_loop.max_iterations,
+        max_runtime=settings.event_loop.max_runtime,
+        max_cost=settings.event_loop.max_cost_usd,
+        stall=settings.event_loop.stall_iterations,
+        max_failures=settings.event_loop.max_failures,
+        review=_review(settings, loop, reader),
+        parallel=_parallel(settings),
+        memory_chars=settings.memory.prompt_budget_chars,
+        tasks_chars=settings.tasks.prompt_budget_chars,
+        notify=settings.notify.command,
+        place=here,
+        given=given,
+    )
+    found += checks.check(coordination, reader.completion(loop), reader.place)
+    if any(each.is_error for each in found):
+        return None, found
+    return Plan(name=topology.name, agents=agents, coordination=coordination, folder=str(folder)), found
+
+
+def reread(plan: Plan, *, env: Mapping[str, str] | None = None) -> tuple[Plan | None, Found]:
+    """The plan of a loop that runs as its files are now, under all that its command line said; None if they are wrong.
+
+    What is fixed when a run begins stays as it was. Only the grammar that read a settings file then is tried again.
+
+    Raises:
+        TypeError: If *plan* is not that of a loop which was read from a folder.
+    """
+    from coterie import formats
+
+    loop = plan.coordination
+    if not isinstance(loop, LoopPlan) or not loop.place.project:
+        raise TypeError(f"{plan.name!r} is no loop that was read from a folder")
+    source = formats.read(Path(loop.place.project))
+    if source.topology is None or source.has_errors:
+        return None, list(source.diagnostics)
+    made, found = plan_loop(
+        source.topology,
+        given=loop.given,
+        work_dir=Path(loop.place.work_dir),
+        env=env,
+        text=source.text,
+        place=loop.place,
+    )
+    return made, [*source.diagnostics, *found]
+
+
+def _place(settings: Settings, folder: Path, preset: str, work_dir: Path) -> LoopPlace:
+    core, tree = settings.core, settings.worktree
+    switches = (tree.enabled, settings.isolation.enabled)
+    return LoopPlace(
+        project=str(folder),
+        preset=preset,
+        work_dir=str(work_dir),
+        state_dir=core.state_dir,
+        journal_file=settings.path("journal"),
+        memory_file=settings.path("memory"),
+        tasks_file=settings.path("tasks"),
+        log_level=core.log_level,
+        run_id_format=core.run_id_format,
+        worktree=True if True in switches else False if False in switches else None,
+        branch_prefix=tree.branch_prefix,
+        merge_strategy=tree.merge_strategy,
+        cleanup=tree.cleanup,
+    )
+
+
+_SETTING_OF = {
+    "branch_prefix": "worktree.branch_prefix",
+    "cleanup": "worktree.cleanup",
+    "merge_strategy": "worktree.merge_strategy",
+    "worktree": "worktree.enabled",
+}
+
+
+def _fixed(now: LoopPlace, then: LoopPlace, settings: Settings) -> Found:
+    """A warning for each setting that is fixed when a run begins, and was changed since."""
+    found = []
+    for name in LoopPlace.__struct_fields__:
+        if name in ("project", "preset", "work_dir") or getattr(now, name) == getattr(then, name):
+            continue
+        setting = _SETTING_OF.get(name, f"core.{name}")
+        origin = settings.origins[setting]
+        message = f"{setting!r} was changed, and is fixed when a run begins"
+        told = warning("fixed-setting", message, as_span(origin), "the next run obeys it")
+        found.append(replace(told, file=origin.file))
+    return found
+
+
+def _roles(sources: Sources, reader: "_Texts", work_dir: Path, env: Mapping[str, str]) -> tuple[RolePlan, ...]:
+    """The roles with their whole prompts: their own, then what profiles add."""
+    settings, given = sources.settings, sources.given
+    profiles = [*(settings.profiles.default if given.default_profiles else ()), *given.profiles]
+    place = reader.place("profiles.default")
+    ids = [role.id for role in sources.loop.roles]
+    added = fragments(profiles, sources.preset, ids, work_dir, env, place, reader.report)
+    made = []
+    for role in sources.loop.roles:
+        span = role.spans.get("prompt_file") or role.spans.get("prompt") or role.span
+        prompt = joined((role.prompt, added.get(role.id, "")))
+        filled = reader.fill(prompt, f"the prompt of role {role.id!r}", replace(reader.topology, span=span))
+        made.append(RolePlan(id=role.id, emits=role.emits, prompt=filled))
+    return tuple(made)
+
+
+def _handoff(loop: Loop) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    ids = {role.id for role in loop.roles}
+    return tuple((one.event, tuple(target for target in one.targets if target in ids)) for one in loop.handoff)
+
+
+def _review(settings: Settings, loop: Loop, reader: "_Texts") -> ReviewPlan | None:
+    review = settings.review
+    if not review.enabled:
+        return None
+    return ReviewPlan(
+        every=review.every_iterations or len(loop.roles) or 1,
+        prompt=reader.setting("review.prompt", "review.prompt_file", "the review's prompt"),
+        timeout=review.timeout,
+    )
+
+
+def _parallel(settings: Settings) -> ParallelPlan | None:
+    parallel = settings.parallel
+    if not parallel.enabled:
+        return None
+    return ParallelPlan(most=parallel.max_branches, timeout=parallel.branch_timeout)
+
+
+class _Texts:
+    """The texts of one loop: those that settings hold, and the files that they name."""
+
+    def __init__(self, folder: Path, state_dir: Path, settings: Settings, topology: Place, report: Report) -> None:
+        self.report = report
+        self.topology = topology
+        self._folder, self._settings = folder, settings
+        self._values = {"STATE_DIR": str(state_dir), "PRESET_DIR": str(folder)}
+
+    def setting(self, inline: str, file: str, what: str, *, filled: bool = True) -> str:
+        """The text that the setting *inline* holds, else that of the file which the setting *file* names.
+
+        A file that nobody named need not be there.
+        """
+        if inline and (text := self._settings.value(inline)):
+            return self.fill(text, what, self.place(inline)) if filled else str(text)
+        name = self._settings.value(file)
+        if not name:
+            return ""
+        place = self.place(file) if self._settings.origins[file].layer != DEFAULT else None
+        text = read(self._folder, name, what, place, self.report)
+        return self.fill(text, what, Place(str(self._folder / name))) if filled else text
+
+    def place(self, setting: str) -> Place:
+        """Where *setting* got its value."""
+        origin = self._settings.origins[setting]
+        return Place(origin.file or self.topology.file, as_span(origin))
+
+    def completion(self, loop: Loop) -> Place:
+        """Where the event is named that completes *loop*."""
+        if loop.completion:
+            return replace(self.topology, span=loop.spans.get("completion"))
+        return self.place("event_loop.completion_event")
+
+    def fill(self, text: str, what: str, place: Place) -> str:
+        """*text* with its placeholders replaced."""
+        return fill(text, self._values, what, place, self.report)
