@@ -60,6 +60,19 @@ def test_a_broken_promise_tells_its_seed_its_records_and_how_to_repeat_it(
     assert again["broken"]["what"] in said.out
 
 
+def test_the_parameters_of_a_team_are_given_as_for_a_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And come back in the command that repeats a schedule."""
+    (place.folder / "param.at").write_text(
+        'topology param : [pipeline] { params { tone: string } agent a { model: m prompt: "${param.tone}" } '
+        "agent b { model: m } flow { a -> b } }"
+    )
+    assert "survived 5" in place.look("simulate", "param.at", "--seeds", "5", "--set", "tone=dry").out
+    assert "tone" in place.look("simulate", "param.at", "--set", "tune=dry", status=1).err
+    monkeypatch.setattr(Live, "is_durable", True)
+    told = place.look("simulate", "param.at", "--jobs", "1", "--set", "tone=dry", status=1).out
+    assert "coterie simulate param.at --set tone=dry --seeds 1 --from " in told
+
+
 def test_a_file_that_is_wrong_is_not_simulated(place: Place) -> None:
     """Its findings are told instead."""
     (place.folder / "wrong.at").write_text("topology wrong : [pipeline] { flow { a -> b } }")

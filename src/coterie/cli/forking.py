@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coterie.cli import running
-from coterie.cli.options import STATE_DIR, AsJson, MaxCost, MaxParallel, MaxTurns, Park, Run, StateDir
+from coterie.cli.options import STATE_DIR, AsJson, Cassette, MaxCost, MaxParallel, MaxTurns, Park, Run, StateDir
 from coterie.cli.output import complain
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def fork(
     max_cost: MaxCost = None,
     max_parallel: MaxParallel = None,
     park: Park = None,
+    cassette: Cassette = None,
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
@@ -82,6 +83,7 @@ def fork(
         max_cost=max_cost,
         max_parallel=max_parallel,
         park=park,
+        cassette=cassette,
         as_json=as_json,
         state_dir=folder.parent.parent,
     )

@@ -6,7 +6,6 @@ first broken promise, in the order of the seeds, ends the series.
 
 import os
 import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -189,15 +188,15 @@ def _parts(plan: Plan, first: int, schedules: int, jobs: int, chaos: float) -> I
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Have processes that are started meanwhile not hear of Ctrl-C, which is for the one that waits for them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    hears = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Have processes that are started meanwhile not hear of Ctrl-C, which is for the one that waits for them.
+
+    They inherit what is blocked; here it is only put off until the end of this.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, hears)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _part(plan: Plan, first: int, schedules: int, chaos: float) -> Series:
