@@ -10,6 +10,7 @@ from replayed import replay
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
 from coterie.proofs import Case, Finding, check
 from coterie.proofs.measures import asked_paths
+from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import ArrowGroup
 
 
@@ -91,8 +92,6 @@ def entries(dice: random.Random) -> list[dict[str, Any]]:
 
 def test_times_stay_below_the_time_outs_of_agents() -> None:
     """A way that needs a turn to end late does not let it run into its time-out."""
-    from coterie.topology.conditions import Condition, Operator
-
     agents = {name: AgentPlan(name=name) for name in "acde"} | {"b": AgentPlan(name="b", timeout=2.0)}
     reads = Condition("b", "v", Operator.EQ, "x")
     groups = (
@@ -123,3 +122,21 @@ def test_a_fallback_gives_what_is_asked_of_the_node() -> None:
     assert report.worst.agents == {"a": 1, "b": 1, "spare": 1}
     assert report.worst.script == {"a": [{"fail": "it fails"}], "spare": [{"outputs": {"v": "x"}}]}
     shows(plan, report.worst)
+
+
+def test_a_script_gives_no_times_where_none_are_needed() -> None:
+    """c is judged before b ends, by itself or because b takes longer: only then a script gives times."""
+    reads = Condition("b", "v", Operator.EQ, "x")
+    agents = {name: AgentPlan(name=name) for name in "abcde"}
+
+    def early(*groups: ArrowGroup) -> Any:
+        plan = Plan(name="early", agents=agents, coordination=FlowPlan(mentions=tuple("abcde"), groups=groups))
+        (found,) = [finding for finding in check(plan).findings if finding.code == "read-too-early"]
+        assert holds(plan, found)
+        assert found.script is not None
+        return {path: [e["seconds"] for e in each if "seconds" in e] for path, each in found.script.items()}
+
+    beside = ArrowGroup(source="a", targets=("c", "e"))
+    reading = ArrowGroup(source="c", targets=("d",), when=reads)
+    assert early(beside, ArrowGroup(source="e", targets=("b",)), reading) == {"b": []}
+    assert early(ArrowGroup(source="a", targets=("b",)), beside, reading)["b"] > [1.0]

@@ -11,6 +11,7 @@ from coterie.proofs.measures import Measures, larger, plus
 from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import Answer, Started, State, Step
 from coterie.proofs.system import FlowSystem
+from coterie.proofs.tempo import unforced
 from coterie.proofs.ways import NEVER, Admit, Amounts, Back, descend, fewest, most, so_far
 from coterie.proofs.witness import Play, Stage
 
@@ -248,6 +249,8 @@ class FlowProof:
 
     def _perform(self, way: list[Step], *, longest: bool = False, halting: State | None = None) -> Play:
         stage = Stage(self.path, self.shape, self.space.begins)
+        if halting is None and not self._attempts:
+            way = unforced(self.system, way) or way
         for step in way:
             stage.end(step, self._performed(step, longest))
         if halting is not None:

@@ -1,7 +1,7 @@
 """A way through a flow, made into a rehearsal script: who says what, and how long it takes where order matters.
 
-The rehearsal runs turns side by side, one second each. Where a way wants a turn to end later than that, its entry says
-so; a way that a rehearsal takes by itself needs no times.
+A rehearsal runs turns side by side, one second each. A way that comes about like that needs no times; in any other each
+turn that ends later than it would says how long it takes.
 """
 
 import json
