@@ -96,12 +96,11 @@ def test_runs_that_did_not_end_are_told_with_how_to_go_on(place: Place) -> None:
     place.call("run", "human.at", status=4)
     place.call("run", "loop.at", "--max-turns", "1", status=3)
     place.call("run", "loop.at")
-    waiting, stopped, _ = sorted(path.name for path in (place.folder / ".coterie" / "runs").iterdir())
     (place.folder / ".coterie" / "forks" / "half").mkdir(parents=True)
     found = doctor(place)
 
     assert found["runs"]["found"] == "1 ended, 2 did not yet"
-    steps = {found[f"run {run}"]["found"]: found[f"run {run}"]["next"] for run in (waiting, stopped)}
+    steps = {one["found"]: one["next"] for check, one in found.items() if check.startswith("run 2")}
     assert set(steps) == {"stopped: waiting", "stopped: max_turns"}
     assert "control respond" in steps["stopped: waiting"]
     assert steps["stopped: max_turns"].startswith("coterie resume ")
