@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as with_
 
 from coterie.formats import read_text
 from coterie.planning import plan_or_raise
@@ -142,3 +143,17 @@ def test_a_rehearsal_is_the_same_every_time(again: int) -> None:
     """Nothing in it depends on the machine."""
     plan = team("a -> [b, c, d, e]", "[b, c, d, e] -> a [max 2]")
     assert played(plan) == played(plan)
+
+
+def test_a_child_run_that_was_called_off_before_it_began_has_no_document() -> None:
+    """What asked for it and what ends the run come at one instant."""
+    plan = team("a -> d", "c -> b")
+    child = with_(plan.agents["d"], kind="topology", child=team("a -> b"))
+    document = played(with_(plan, agents=plan.agents | {"d": child}), {"c": [{"fail": "no"}]})
+
+    assert document["outcome"] == "failed"
+    assert [(turn["agent"], "child" in turn) for turn in document["turns"]] == [
+        ("a", False),
+        ("c", False),
+        ("d", False),
+    ]
