@@ -10,8 +10,9 @@ from replayed import replay
 from coterie import formats
 from coterie.diagnostics import Severity
 from coterie.planning import plan_or_raise
-from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.proofs import Finding, Prices, Report, check
+from coterie.runs.rehearsal import rehearse
 from coterie.topology.model import Topology
 
 ROOT = Path(__file__).parents[2]
@@ -154,10 +155,13 @@ def test_a_loop_that_counts_anew_in_every_round_does_not_end() -> None:
       f -> b [when f.verdict == revise, max 2]
       a -> [f, d]  d -> a [max 2, per f]  b -> [f, d, c]  c -> d  a -> b
     """
-    _, report = proved(flow, f=VERDICT)
+    plan, report = proved(flow, f=VERDICT)
 
     assert (report.ends, report.worst, report.best, report.has_errors) == (False, None, None, True)
-    assert [finding.code for finding in report.findings] == ["endless"]
+    (found,) = report.findings
+    assert found.code == "endless"
+    document = rehearse(plan, {"prompt": "go"}, found.script, Limits(max_turns=200, max_parallel=None))
+    assert (document["outcome"], len(document["turns"])) == ("stopped", 200)
 
 
 def test_a_human_may_grant_rounds_without_end() -> None:

@@ -34,7 +34,7 @@ class Space:
         first: The state a run begins in; `END` if nothing ever runs.
         begins: The turns a run begins with.
         again: The steps by which a human grants a further round. They are no edges: how many there are, nobody knows.
-        endless: A step that closes a cycle without any human; None: every way ends.
+        endless: A way that comes back, without any human, to where it was before; None: every way ends.
     """
 
     def __init__(self, system: FlowSystem, budget: int, *, reduced: bool = True) -> None:
@@ -44,7 +44,7 @@ class Space:
         self.states: list[State] = []
         self.edges: list[list[Edge]] = []
         self.again: list[tuple[Step, State]] = []
-        self.endless: Step | None = None
+        self.endless: list[Step] | None = None
         self.begins, start = system.start()
         self._number: dict[State, int] = {}  # of states that are done; END while they are open
         if start.running:
@@ -72,7 +72,7 @@ class Space:
                     continue
                 known = number.get(to)
                 if known == END:
-                    self.endless = step
+                    self.endless = self.endless or [*(below[-1][0] for _, _, below in path[:-1]), step]
                     continue
                 taken.append((step, to))
                 if known is None:

@@ -102,10 +102,9 @@ def joins(facts: Facts) -> Iterator[Join]:
 def endless(proof: FlowProof, places: Places) -> Iterator[Finding]:
     """That a run need not end, or a child run of it."""
     for each in proof.all():
-        step = each.space.endless
-        if step is None:
+        if each.space.endless is None:
             continue
-        name = each.path + each.shape.names[step.node]
+        name = each.path + each.shape.names[each.space.endless[-1].node]
         message = f"a run can go on for ever: after a turn of {name!r} everything can be as it was before"
         hint = "bound the way back with a max that counts per run"
         yield Finding(
@@ -114,6 +113,7 @@ def endless(proof: FlowProof, places: Places) -> Iterator[Finding]:
             message=message,
             span=places.node(name.partition("/")[0]),
             hint=hint,
+            script=play.script() if each is proof and (play := each.endless()) is not None else None,
         )
 
 

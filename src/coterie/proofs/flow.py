@@ -245,6 +245,10 @@ class FlowProof:
 
         return lambda: descend(self.space, at, to_come)
 
+    def endless(self) -> Play | None:
+        """A way that comes back to where it was; None if every way ends, or a child run does not."""
+        return None if self.space.endless is None or self._attempts else self._perform(self.space.endless)
+
     # -- playing -------------------------------------------------------------------------------------------------------
 
     def _perform(self, way: list[Step], *, longest: bool = False, halting: State | None = None) -> Play:

@@ -75,4 +75,5 @@ def _best(report: "Report", file: str, written: Mapping[str, str]) -> Iterable[s
 
 def _replay(name: str, file: str, written: Mapping[str, str]) -> Iterable[str]:
     if name in written:
-        yield f"    see it: coterie run {shlex.quote(file)} {_TASK} --rehearse {shlex.quote(written[name])}"
+        limit = " --max-turns 100" if name.startswith("endless") else ""
+        yield f"    see it: coterie run {shlex.quote(file)} {_TASK} --rehearse {shlex.quote(written[name])}{limit}"
