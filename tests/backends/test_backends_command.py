@@ -100,6 +100,37 @@ def test_a_prompt_file_in_the_command_brings_the_prompt_there() -> None:
     assert answer(agent(argv=("cat", "{prompt_file}")), prompt="the question").text == "the question"
 
 
+@pytest.mark.parametrize("prompt", ["$HOME; 'it' {model}\n\"is\" *", "-x", "", "ß" * 50_000])
+def test_the_prompt_is_the_last_word_of_the_command(prompt: str) -> None:
+    """Where it is given so: literally, whatever stands in it, and not on standard input as well."""
+    given, stdin, _, _ = shown(python(SHOW, prompt_via="arg"), prompt=prompt)
+
+    assert (given, stdin) == ([prompt], "")
+
+
+@pytest.mark.parametrize("prompt", ["ß" * 50_000 + "x", "x" * 3_000_000, "a\0b"], ids=["100001", "3000000", "nul"])
+def test_a_prompt_that_is_no_word_is_named_by_its_file(tmp_path: Path, prompt: str) -> None:
+    """The command gets one line; the environment holds only the path, and nothing of the prompt stays."""
+    program = """
+import json, os, sys
+path = os.environ["COTERIE_PROMPT_FILE"]
+print(json.dumps([sys.argv[1:], path, open(path, newline="").read(), sys.stdin.read(),
+    [name for name, value in os.environ.items() if len(value) >= 100_000]]))
+"""
+    words, path, text, stdin, long = shown(python(program, prompt_via="arg"), prompt=prompt, folder=tmp_path / "a")
+
+    assert len(words) == 1
+    assert path in words[0]
+    assert "\n" not in words[0]
+    assert (text, stdin, long) == (prompt, "", [])
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_a_command_that_names_the_file_is_given_no_further_word() -> None:
+    """Whoever names the file gets it, and only there."""
+    assert answer(agent(argv=("cat", "{prompt_file}"), prompt_via="arg"), prompt="the question").text == "the question"
+
+
 def test_the_environment_tells_who_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user's environment and the agent's own, and what coterie adds, which neither can change."""
     monkeypatch.setenv("FROM_THE_USER", "1")

@@ -70,6 +70,8 @@ def provider() -> Iterator[FakeModels]:
         yield models
 
 
+PLAYED = 'case "$1" in answers) printf "an answer";; fails) exit 3;; *) exec sleep 600;; esac'
+"""A program that does what its last word says."""
 PLAIN = {name: agent(name) for name in ("answers", "fails", "waits")}
 CASES = {
     "command": Case(
@@ -78,6 +80,13 @@ CASES = {
             "answers": program("answers", "print('an answer', end='')"),
             "fails": program("fails", "import sys; sys.exit('no')"),
             "waits": program("waits", "import time; time.sleep(600)"),
+        },
+    ),
+    "command told by a word": Case(
+        lambda: CommandBackend(grace=0.5),
+        {
+            name: agent(name, argv=("sh", "-c", PLAYED, "sh"), prompt_via="arg")
+            for name in ("answers", "fails", "waits")
         },
     ),
     "action": Case(

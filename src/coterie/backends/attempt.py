@@ -22,6 +22,8 @@ from coterie.ids import child_run_id
 
 TURN_FILE = "turn.json"
 PROMPT_FILE = "prompt.md"
+LONGEST_WORD = 100_000
+"""A prompt of more bytes is not given as an argument, but in a file that the argument names."""
 
 _PLACEHOLDER = re.compile(r"\{(python|here|model|prompt_file)\}")
 
@@ -31,18 +33,20 @@ class Surroundings:
     """Where and with what a program is started.
 
     Attributes:
-        stdin: The prompt, or nothing when it is in a file; to be rewound before each program.
+        stdin: The prompt, or nothing when it gets there otherwise; to be rewound before each program.
         values: What the placeholders of a command stand for.
+        told: The prompt as the last word of the command, for an agent that is given it so.
     """
 
     env: dict[str, str]
     cwd: Path
     stdin: IO[bytes]
     values: dict[str, str]
+    told: tuple[str, ...] = ()
 
     def fill(self, command: Sequence[str]) -> list[str]:
         """*command* with its placeholders replaced, literally and once: what comes in is not looked through again."""
-        return [_PLACEHOLDER.sub(lambda found: self.values[found[1]], word) for word in command]
+        return [*(_PLACEHOLDER.sub(lambda found: self.values[found[1]], word) for word in command), *self.told]
 
 
 def marker_of(request: Request) -> str:
@@ -62,8 +66,12 @@ def surroundings(request: Request) -> Iterator[Surroundings]:
         turn_file = _private(folder / TURN_FILE, _as_json(request.context()), stack)
         prompt = request.prompt.encode("utf-8", "replace")
         prompt_file = None
-        if _wants_file(request):
+        wants_file = _wants_file(request)
+        as_word = request.agent.prompt_via == "arg" and not wants_file
+        if wants_file or (as_word and not _fits_word(prompt)):
             prompt_file = _private(folder / PROMPT_FILE, prompt, stack)
+        told = (_word(prompt, prompt_file),) if as_word else ()
+        if as_word or prompt_file is not None:
             prompt = b""
         here = (request.here or request.cwd or Path()).absolute()
         yield Surroundings(
@@ -76,6 +84,7 @@ def surroundings(request: Request) -> Iterator[Surroundings]:
                 "model": request.agent.model,
                 "prompt_file": str(prompt_file or ""),
             },
+            told=told,
         )
 
 
@@ -119,6 +128,17 @@ def _wants_file(request: Request) -> bool:
     agent = request.agent
     words = [word for command in (agent.argv, *agent.steps) for word in command]
     return agent.prompt_via == "file" or any("{prompt_file}" in word for word in words)
+
+
+def _fits_word(prompt: bytes) -> bool:
+    return len(prompt) <= LONGEST_WORD and b"\0" not in prompt
+
+
+def _word(prompt: bytes, prompt_file: Path | None) -> str:
+    """The prompt as one word of a command; one that is too long for that as the name of its file."""
+    if _fits_word(prompt):
+        return prompt.decode()
+    return f"Your task is in the file {prompt_file}: read the whole file, then do what it says."
 
 
 def _folder(request: Request, stack: ExitStack) -> Path:

@@ -41,7 +41,7 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
         model: The model's name, for the backend.
         argv: The command and its arguments; may hold `{python}`, `{here}`, `{model}` and `{prompt_file}`.
         steps: Commands run in order by an action or a gate; each an argv list.
-        prompt_via: `stdin` or `file`.
+        prompt_via: `stdin`, `file`, or `arg`: the last word of its command, which names a file where it is too long.
         cwd: Where its process runs; empty is the run's working directory.
         env: Further environment variables of its process.
         prompt: The agent's own prompt, whole.
@@ -163,4 +163,11 @@ def _without_folders(plan: Plan) -> Plan:
         name: msgspec.structs.replace(agent, child=_without_folders(agent.child)) if agent.child else agent
         for name, agent in plan.agents.items()
     }
-    return msgspec.structs.replace(plan, folder="", agents=agents)
+    coordination = plan.coordination
+    if isinstance(coordination, LoopPlan):
+        coordination = msgspec.structs.replace(
+            coordination,
+            place=msgspec.structs.replace(coordination.place, project="", work_dir=""),
+            given=msgspec.structs.replace(coordination.given, grammars={}),
+        )
+    return msgspec.structs.replace(plan, folder="", agents=agents, coordination=coordination)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from coterie.backends.base import Backend, Request
 from coterie.diagnostics import error
 from coterie.errors import TopologyError
+from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.turns import LocalTurns
 
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette
+
+_HERE = frozenset({"command", "human", "model", "scripted"})
 
 AskHuman = Callable[[Request], Awaitable[str]]
 
@@ -28,6 +31,7 @@ def ready_turns(plan: Plan, human: AskHuman | None = None, cassette: "Cassette |
     """
     thinkers = list(_asked(plan, ""))
     _refuse_silent([name for name, agent in thinkers if not agent.backend])
+    _refuse_absent([(name, agent.backend) for name, agent in thinkers if agent.backend and agent.backend not in _HERE])
     models = [(name, agent) for name, agent in thinkers if agent.backend == "model"]
     if models:
         from coterie.backends.models.backend import ModelBackend
@@ -65,9 +69,23 @@ def _refuse_silent(names: list[str]) -> None:
         raise TopologyError([error("no-backend", message, hint=hint)])
 
 
+def _refuse_absent(thinkers: list[tuple[str, str]]) -> None:
+    """Those that a loop may name and that cannot be asked yet."""
+    if thinkers:
+        names = ", ".join(name for name, _ in thinkers)
+        kinds = ", ".join(dict.fromkeys(kind for _, kind in thinkers))
+        hint = "use -b COMMAND, or -b model with --set backend.model=…, or try it without anybody: --rehearse"
+        message = f"backends of kind {kinds} cannot be asked yet; they would answer for {names}"
+        raise TopologyError([error("absent-backend", message, hint=hint)])
+
+
 def _asked(plan: Plan, path: str) -> Iterator[tuple[str, AgentPlan]]:
-    """The agents that a run may ask: those of the flow, and their fallbacks; in a child topology as `node/agent`."""
-    names = dict.fromkeys(plan.flow.mentions if plan.flow else ())
+    """The agents that a run may ask: those of the flow, and their fallbacks; in a child topology as `node/agent`.
+
+    A loop may ask all it has.
+    """
+    is_loop = isinstance(plan.coordination, LoopPlan)
+    names = dict.fromkeys(plan.agents if is_loop else plan.flow.mentions if plan.flow else ())
     for name in list(names):
         while (agent := plan.agents.get(name)) is not None and agent.fallback and agent.fallback not in names:
             names[name := agent.fallback] = None

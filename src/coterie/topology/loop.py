@@ -65,7 +65,7 @@ class Loop:
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
     def agent_of(self, preset: str, role: str) -> str:
-        """The agent that `agents.toml` names for *role* of *preset*: its own, the preset's, anybody's; empty if none."""
+        """Whom `agents.toml` names for *role* of *preset*: its own, the preset's, anybody's; empty if nobody."""
         table = self.agents.get("preset", {}).get(preset, {})
         found = (table.get(role), table.get("default"), self.agents.get("defaults", {}).get("agent"))
         return next((one for one in found if isinstance(one, str) and one), "")
