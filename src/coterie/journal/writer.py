@@ -34,7 +34,7 @@ QUICK = 0.001
 """Seconds that a commit may hold the loop up; after one that takes longer the next ones go to the thread."""
 
 _LONGEST_EXILE = 256
-_LEAST_ROOM, _MOST_ROOM = 1 << 12, 1 << 16
+_LEAST_ROOM, _MOST_ROOM = 1 << 12, 1 << 18
 
 
 class JsonlWriter:

@@ -59,15 +59,13 @@ class Flow:
         plan: The arrows.
         agents: The plans of its nodes, and of those that only a fallback names.
 
-    Attributes:
-        decision: What the last step decided, when it judged the end of a turn; else None.
     """
 
     name: ClassVar[str] = "flow"
     version: ClassVar[int] = 1
 
     def __init__(self, plan: FlowPlan, agents: Mapping[str, AgentPlan]) -> None:
-        self.decision: Decision | None = None
+        self._decided: tuple[str, str, Sequence[int], Sequence[int]] | None = None  # turn, node, fired, spent
         self._agents = agents
         self._groups = plan.groups
         self._arrows: list[Arrows] = [(group.source, group.targets) for group in plan.groups]
@@ -87,6 +85,16 @@ class Flow:
         self._commands: list[Command] = []  # of this step
         self._over = False
 
+    @property
+    def decision(self) -> Decision | None:
+        """What the last step decided, when it judged the end of a turn; else None."""
+        if self._decided is None:
+            return None
+        turn, node, fire, spent = self._decided
+        fired, exhausted = self._named(fire), self._named(spent)
+        forced = fired[0] if fired and exhausted else None
+        return Decision(turn=turn, node=node, fired=fired, exhausted=exhausted, forced=forced)
+
     def judge(self, said: Reply | Emit) -> Record:
         """What the journal shall say of a reply, held against what its node should give back; emits are refused."""
         match said:
@@ -101,7 +109,7 @@ class Flow:
 
     def step(self, record: Record) -> Sequence[Command]:
         """What follows from *record*."""
-        self.decision, self._commands = None, []
+        self._decided, self._commands = None, []
         if self._over:
             return ()
         if isinstance(record, TurnFinished | TurnFailed | TurnCancelled):
@@ -178,7 +186,7 @@ class Flow:
         """Only groups that are spent would fire: go the *way* that the first one's `on-max` says, or a human."""
         match way:
             case "human":
-                self.decision = Decision(turn=turn, node=node, exhausted=self._named(spent))
+                self._decided = (turn, node, (), spent)
                 self._ask(_Turn(node, ON_MAX + node, (turn,), spent=tuple(spent)))
             case "again":
                 self._settle(turn, node, spent)
@@ -247,11 +255,10 @@ class Flow:
 
     def _decide(self, turn: str, node: str, fire: Sequence[int], spent: Sequence[int]) -> None:
         """Keep what was decided. What is *spent* counts when nothing fires but a forced group; it is noted."""
-        fired, exhausted = self._named(fire), self._named(spent)
-        forced = fired[0] if fired and exhausted else None
-        self.decision = Decision(turn=turn, node=node, fired=fired, exhausted=exhausted, forced=forced)
-        if exhausted:
-            self._note(records.LoopExhausted(turn=turn, exhausted=exhausted, forced=forced))
+        self._decided = (turn, node, fire, spent)
+        if spent:
+            forced = self._arrows[fire[0]] if fire else None
+            self._note(records.LoopExhausted(turn=turn, exhausted=self._named(spent), forced=forced))
 
     def _note(self, record: Record) -> None:
         self._commands.append(Note(record=record))
