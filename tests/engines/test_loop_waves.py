@@ -171,3 +171,14 @@ def test_a_branch_that_fails_once_has_failed() -> None:
     play.fail()
 
     assert play.end == ("failed", "backend_failed")
+
+
+def test_iterations_that_are_added_are_the_runs_not_its_branches() -> None:
+    """A branch stays one iteration, whatever the owner that goes on with it adds."""
+    from coterie.planning.plan import Limits
+
+    play = Play(branch())
+    play.crash(Limits(add_iterations=3, max_parallel=None))
+    play.answer()
+
+    assert play.end == ("completed", "max_iterations")

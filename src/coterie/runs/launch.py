@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from coterie.clock import Clock, SystemClock
+from coterie.diagnostics import Diagnostic
 from coterie.errors import JournalUnreadable, RunIsFinished, UsageError
 from coterie.ids import child_run_id, new_run_id
 from coterie.journal.jsonl import JOURNAL, JsonlStore
@@ -20,6 +21,7 @@ from coterie.runs.folder import DiskPlace
 from coterie.runs.inbox import Inbox
 from coterie.runs.listing import ENDS, standing
 from coterie.runs.live import Ended, Observe, Waiting
+from coterie.runs.looping.reload import reader
 from coterie.runs.shell import Shell
 from coterie.runs.thinkers import AskHuman, ready_turns
 from coterie.runs.turns import Turns
@@ -215,8 +217,15 @@ def _shell(
         park=park,
         observe=observe,
         place=DiskPlace(store, cwd),
+        reload=reader(_reread),
         cwd=cwd,
     )
+
+
+def _reread(plan: Plan) -> tuple[Plan | None, list[Diagnostic]]:
+    from coterie.planning.loops.resolve import reread
+
+    return reread(plan)
 
 
 async def _drive(shell: Shell, store: JsonlStore, run: str, main: Any, limits: Limits | None, clock: Clock) -> Outcome:

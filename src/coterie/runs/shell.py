@@ -298,7 +298,8 @@ class Shell:
                     elif turn.failure is not None and turn.failure.kind == "timeout":
                         self._call_off(live, name, turn.failure.attempt)
         else:
-            core.begin(now, self._first_record(live, engine, given or {}), self._limits)
+            limits = self._limits if parent is None else msgspec.structs.replace(self._limits, add_iterations=0)
+            core.begin(now, self._first_record(live, engine, given or {}), limits)
         self._pump(live)
         return live
 

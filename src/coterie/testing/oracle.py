@@ -5,14 +5,18 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from coterie.engines.commands import Emit, Failed, Reply
+from coterie.engines.loop import Loop
 from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
     ConfigChanged,
+    ConfigKept,
     ConfigRejected,
     EventEmitted,
     EventInvalid,
+    EventNoted,
     Record,
+    RunOwned,
     RunStarted,
     TurnCancelled,
     TurnFinished,
@@ -50,10 +54,15 @@ def uncrashed(run: str, plan: Plan, engines: MakeEngine, log: Sequence[Record]) 
     pump()
     for record in log:
         match record:
-            case ConfigChanged() | ConfigRejected() if reads:
+            case ConfigChanged() | ConfigRejected() | ConfigKept() if reads:
                 core.reloaded(0.0, reads.pop(0).cause, msgspec.structs.replace(record, seq=0, cause=None))
+            case RunOwned() if record.epoch > 1 and isinstance(core.engine, Loop) and core.finished is None:
+                core.write(0.0, RunOwned(epoch=record.epoch, limits=record.limits))
             case TurnCancelled(cause=None):
                 core.cancel(0.0, record.turn, record.reason)
+            case AttemptInterrupted(turn=name, reason=why) if _is_enough(core, name, why):
+                cut = AttemptInterrupted(turn=name, attempt=core.turns[name].attempt, reason=why)
+                core.write(0.0, cut)
             case AttemptInterrupted(turn=name, reason="crash"):
                 crashes[name] = crashes.get(name, 0) + 1
                 due = crashes[name] == MAX_CRASHES and core.turns[name].status == "running"
@@ -63,7 +72,7 @@ def uncrashed(run: str, plan: Plan, engines: MakeEngine, log: Sequence[Record]) 
                     pump()
             case AttemptInterrupted(turn=name):
                 crashes[name] = 0
-            case TurnFinished() | AttemptFailed() | EventEmitted() | EventInvalid():
+            case TurnFinished() | AttemptFailed() | EventEmitted() | EventInvalid() | EventNoted():
                 if isinstance(record, AttemptFailed):
                     crashes[record.turn] = 0
                 turn = core.turns.get(record.turn)
@@ -73,13 +82,24 @@ def uncrashed(run: str, plan: Plan, engines: MakeEngine, log: Sequence[Record]) 
     return oracle
 
 
+def _is_enough(core: Core, name: str, reason: str) -> bool:
+    """Whether what a turn of a loop had emitted when it was cut off is all there was to do: it is not asked again."""
+    turn = core.engine.state.turns.get(name) if isinstance(core.engine, Loop) else None
+    running = name in core.turns and core.turns[name].status == "running"
+    return turn is not None and running and (turn.completes or (reason == "interrupted" and bool(turn.events)))
+
+
 def _said(record: Record, attempt: int) -> Reply | Failed | Emit:
     match record:
         case TurnFinished():
-            return Reply(turn=record.turn, attempt=attempt, text=record.text, outputs=record.outputs)
+            return Reply(
+                turn=record.turn, attempt=attempt, text=record.text, outputs=record.outputs, usage=record.usage
+            )
         case AttemptFailed():
-            return Failed(turn=record.turn, attempt=attempt, kind=record.kind, reason=record.reason)
-        case EventEmitted() | EventInvalid():
+            return Failed(turn=record.turn, attempt=attempt, kind=record.kind, reason=record.reason, usage=record.usage)
+        case EventEmitted() | EventNoted():
+            return Emit(turn=record.turn, attempt=attempt, event=record.event, payload=record.payload)
+        case EventInvalid():
             return Emit(turn=record.turn, attempt=attempt, event=record.event)
     raise TypeError(record)
 

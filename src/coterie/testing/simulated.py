@@ -40,7 +40,7 @@ class World(Protocol):
     def start(self, request: Request) -> None:
         """See an attempt start."""
 
-    def events_of(self, request: Request, dice: random.Random) -> Sequence[str]:
+    def events_of(self, request: Request, dice: random.Random) -> Sequence[Emitted]:
         """The events that an attempt emits."""
 
     def compared(self, run: str) -> Compared:
@@ -159,7 +159,7 @@ class SimulatedSession:
             self._on_event(Launched(pid=1, group=1, started="1"))
         for event in self._world.events_of(request, dice):
             await asyncio.sleep(dice.choice([0.0, 0.25]))
-            self._on_event(Emitted(event=event))
+            self._on_event(event)
         if dice.random() < 0.1:  # an event that comes when the attempt is over
             loop = asyncio.get_running_loop()
             loop.call_later(dice.uniform(0.0, 9.0), self._on_event, Emitted(event="late"))
@@ -181,6 +181,23 @@ class SimulatedSession:
     async def steer(self, text: str) -> bool:
         """It cannot be steered."""
         return False
+
+
+def random_events(request: Request, dice: random.Random) -> Sequence[Emitted]:
+    """What a turn of a loop emits: mostly what is allowed, now and then a wave, something else, or nothing."""
+    loop = request.context().get("loop")
+    if loop is None or loop["review"]:
+        return ()
+    found = []
+    for _ in range(dice.choice([0, 1, 1, 1, 1, 2])):
+        roll, choice = dice.random(), [*loop["allowed"], loop["completion"] if loop["anything"] else ""]
+        event = loop["nearest"] if roll < 0.4 else dice.choice(choice)
+        if roll > 0.9:
+            event = dice.choice(["nonsense", "issue.discovered", loop["completion"]])
+        if 0.7 < roll < 0.9:
+            event = dice.choice([f"{event}.parallel", "explore.parallel"])
+        found.append(Emitted(event=event, payload="\n".join(f"- part {k}" for k in range(dice.randint(1, 3)))))
+    return found
 
 
 def random_outputs(

@@ -21,9 +21,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coterie.backends.base import Request
+from coterie.backends.base import Emitted, Request
 from coterie.clock import VirtualClock
 from coterie.engines.commands import Finish, Reply
+from coterie.engines.loop import Loop
 from coterie.errors import CoterieError, RunIsFinished
 from coterie.journal.records import (
     AttemptFailed,
@@ -31,23 +32,30 @@ from coterie.journal.records import (
     ConfigChanged,
     Record,
     RunFinished,
+    RunStarted,
+    RunStopped,
     TurnCancelled,
     TurnFinished,
     TurnStarted,
 )
 from coterie.planning.agents import asked_of
-from coterie.planning.plan import Limits, Plan
+from coterie.planning.plan import Limits, Plan, from_json
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
 from coterie.runs.live import MakeEngine
 from coterie.runs.shell import Shell
 from coterie.testing.oracle import asked, uncrashed
-from coterie.testing.simulated import Compared, Crash, SimulatedStore, SimulatedTurns, path_of
+from coterie.testing.simulated import Compared, Crash, SimulatedStore, SimulatedTurns, path_of, random_events
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
 
 Reload = Callable[[str, Plan], ConfigChanged]
 Emits = Callable[[Request, random.Random], Sequence[str]]
+
+LIMITS = ("max_iterations", "max_runtime", "cost_budget", "stalled")
+"""Why a loop is let go of by what its plan says."""
+MORE = 2
+"""How often a loop is taken up again that had reached a limit."""
 
 
 class SimulationFailed(CoterieError):
@@ -124,7 +132,7 @@ def simulate(
         seed: Chooses delays, replies, failures and crashes; equal seeds give equal schedules.
         engines: The engine of a plan, for engines that no file describes.
         reload: What a run reads when its engine asks for the plan again.
-        emits: Which events an attempt emits.
+        emits: Which events an attempt emits; by default a turn of a loop emits at random what it may, and some more.
         chaos: How often agents fail and crashes come, 1 is as usual and 0 is never.
 
     Raises:
@@ -166,6 +174,7 @@ class _World:
         self.epoch = 0
         self.killed = False
         self.crashes = self.in_a_row = self.interruptions = 0
+        self.extended = 0
         self.crashed = False  # whether the owner before this one was killed
         self.asks_back = _asks_back(plan)
         self._compared: dict[str, Compared] = {}
@@ -173,17 +182,18 @@ class _World:
     def run(self) -> Survived:
         for _ in range(40):
             self._epoch()
-            if isinstance(self.journals.get("R", [None])[-1], RunFinished):
+            last = self.journals.get("R", [None])[-1]
+            if isinstance(last, RunFinished) or (self.extended >= MORE and _is_limit(last)):
                 break
         else:
             raise self._failed("it did not end within 40 owners")
         for run, log in self.journals.items():
             self._check(run, log)
         root = self.journals["R"][-1]
-        assert isinstance(root, RunFinished)
+        assert isinstance(root, RunFinished | RunStopped)
         return Survived(
-            outcome=root.outcome,
-            result=root.result,
+            outcome=root.outcome if isinstance(root, RunFinished) else "stopped",
+            result=root.result if isinstance(root, RunFinished) else root.reason,
             crashes=self.crashes,
             interruptions=self.interruptions,
             turns=len({(run, turn) for run, turn, _ in self.calls}),
@@ -224,7 +234,7 @@ class _World:
         kill = trouble and self.dice.random() < 0.8
         self.crash_in = self.dice.randint(1, 25) if kill else -1
         lose = self.dice.random() < 0.5
-        limits = Limits(max_parallel=self.dice.choice([None, 1, 2, 16]))
+        limits = Limits(max_parallel=self.dice.choice([None, 1, 2, 16]), add_iterations=self._more_iterations())
         store = SimulatedStore(self)
         shell = Shell(
             store=store,
@@ -256,6 +266,12 @@ class _World:
             _abandon(loop)
         if self.broken:
             raise self._failed(self.broken)
+
+    def _more_iterations(self) -> int:
+        """A loop that was stopped by a limit is given some more, a few times."""
+        is_limit = _is_limit(self.journals.get("R", [None])[-1])
+        self.extended += is_limit
+        return 3 if is_limit else 0
 
     def _lose_power(self, lose: bool) -> None:
         """What a new owner finds: everything that was appended, or only what was synced."""
@@ -342,8 +358,10 @@ class _World:
             isinstance(r, AttemptFailed) and (r.turn, r.attempt) == (turn, before) for r in self.journals[parent]
         )
 
-    def events_of(self, request: Request, dice: random.Random) -> Sequence[str]:
-        return self.emits(request, dice) if self.emits is not None else ()
+    def events_of(self, request: Request, dice: random.Random) -> Sequence[Emitted]:
+        if self.emits is None:
+            return random_events(request, dice)
+        return [Emitted(event=event) for event in self.emits(request, dice)]
 
     def appended(self, run: str, record: Record) -> None:
         log = self.journals.setdefault(run, [])
@@ -369,6 +387,10 @@ class _World:
     def _check(self, run: str, log: Sequence[Record]) -> None:
         last = log[-1]
         if not isinstance(last, RunFinished):
+            if run == "R" and _is_limit(last):
+                plan = self._plan_of(run)
+                self._compare_standing(run, log, uncrashed(run, plan, self.engines, log))
+                return
             if self._abandoned(run):
                 return
             raise self._failed(f"{run} does not end: its last record is {type(last).__name__}")
@@ -398,20 +420,44 @@ class _World:
         assert isinstance(end, RunFinished)
         if not isinstance(other, RunFinished) or (end.outcome, end.result) != (other.outcome, other.result):
             raise self._failed(f"{run} ended as {end}, uncrashed with the same replies as {other}")
+        self._compare_standing(run, log, oracle)
+
+    def _compare_standing(self, run: str, log: Sequence[Record], oracle: Sequence[Record]) -> None:
+        stands, wanted_stands = self._stands(run, log), self._stands(run, oracle)
+        if stands != wanted_stands:
+            raise self._failed(f"{run} stands at {stands}, uncrashed with the same replies at {wanted_stands}")
         got, wanted = asked(log), asked(oracle)
         if got != [turn for turn in wanted if turn in got]:
             raise self._failed(f"{run} asked {got}, uncrashed with the same replies {wanted}")
 
+    def _stands(self, run: str, log: Sequence[Record]) -> object:
+        """Where a loop stands at the end of *log*: position, what was accepted, counters; None if it is no loop."""
+        fold = Fold(run, *self.engines(self._plan_of(run)))
+        if not isinstance(fold.engine, Loop):
+            return None
+        fold.fold(log)
+        state = fold.engine.state
+        counters = (state.iteration, state.reviews, state.waves, state.failures, round(state.cost, 6))
+        return state.position, sorted(state.accepted), counters
+
     def _plan_of(self, run: str) -> Plan:
-        plan = self.plan
-        for step in run.split("/")[1:]:
-            child = plan.agents[step.rpartition("#")[0]].child
-            assert child is not None
-            plan = child
-        return plan
+        parent, below, attempt = run.rpartition("/")
+        if not below:
+            return self.plan
+        first = next(iter(self.journals.get(run, ())), None)
+        if isinstance(first, RunStarted) and first.plan:  # a child of a loop, whose own plan may have changed
+            return from_json(first.plan)
+        child = self.engines(self._plan_of(parent))[1][attempt.rpartition("#")[0]].child
+        assert child is not None
+        return child
 
     def _failed(self, what: str) -> SimulationFailed:
         return SimulationFailed(self.seed, what, self.journals)
+
+
+def _is_limit(last: Record | None) -> bool:
+    """Whether a loop was let go of because it had reached a limit of its plan."""
+    return isinstance(last, RunStopped) and last.reason in LIMITS
 
 
 def _asks_back(plan: Plan) -> bool:

@@ -129,7 +129,7 @@ class Loop:
                     state.position = str(record.input.get("event", "")) or self.plan.branch
                 self._read_again()
             case records.RunOwned():
-                state.added += record.limits.add_iterations
+                state.added += 0 if self.plan.branch else record.limits.add_iterations
                 if state.stopped:
                     state.stopped = False
                     self._read_again()

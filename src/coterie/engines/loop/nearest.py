@@ -4,14 +4,13 @@ A state is the event that routes and what is still required; a step emits one ev
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 from coterie.engines.loop.verdict import View
 from coterie.planning.loop import LoopPlan
 from coterie.topology.routing import COORDINATION, allowed, is_pattern, matches_any, suggested
 
 Missing = frozenset[str]
-_FAR = 1 << 30
+FAR = 1 << 30
 
 
 def nearest(plan: LoopPlan, view: View) -> str:
@@ -21,7 +20,7 @@ def nearest(plan: LoopPlan, view: View) -> str:
     """
     missing = frozenset(view.missing)
     choices = events_of(plan, view.allowed, view.anything)
-    return min(choices, key=lambda event: _turns_after(plan, event, missing), default="")
+    return min(choices, key=lambda event: turns_after(plan, event, missing), default="")
 
 
 def events_of(plan: LoopPlan, allowed: Iterable[str], anything: bool = False) -> tuple[str, ...]:
@@ -46,23 +45,22 @@ def _names(plan: LoopPlan) -> Iterable[str]:
     return (key for key, _ in plan.handoff if not is_pattern(key))
 
 
-@lru_cache(maxsize=512)
-def _turns_after(plan: LoopPlan, event: str, missing: Missing) -> int:
-    """The fewest turns from the one that emits *event* to the end, that one counted."""
+def turns_after(plan: LoopPlan, event: str, missing: Missing) -> int:
+    """The fewest turns from the one that emits *event* to the end, that one counted; `FAR` if there is no end."""
     reached, steps = {(event, missing)}, [(event, missing)]
-    for turns in range(1, _FAR):
+    turns = 0
+    while steps:
+        turns += 1
         following: list[tuple[str, Missing]] = []
         for emitted, wanted in steps:
-            if emitted == plan.completion and not wanted:
-                return turns
             if emitted == plan.completion:
+                if not wanted:
+                    return turns
                 continue  # it is rejected
             left = wanted - {emitted}
             for next_event in after(plan, emitted):
                 if (state := (next_event, left)) not in reached:
                     reached.add(state)
                     following.append(state)
-        if not following:
-            return _FAR
         steps = following
-    return _FAR
+    return FAR

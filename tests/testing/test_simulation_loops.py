@@ -1,0 +1,148 @@
+"""Crash schedules of loops, and proof that they bite."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from random_loops import random_loop_plan
+
+from coterie.engines.loop import Loop
+from coterie.journal import records
+from coterie.planning.loop import LoopPlan
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.runs.core import Core
+from coterie.runs.looping.reload import compared
+from coterie.testing import SimulationFailed, simulate
+from coterie.topology.model import ArrowGroup
+
+CHUNK = 200
+
+
+@pytest.mark.parametrize("chunk", range(3))
+def test_random_loops_survive(chunk: int) -> None:
+    """600 schedules of loops with reviews and waves: what was accepted stands, and counters are as uncrashed."""
+    seen: Counter[str] = Counter()
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        survived = simulate(random_loop_plan(seed // 5), seed)
+        seen[survived.outcome] += 1
+        seen["crashed"] += survived.crashes > 0
+        seen["waves"] += any("/" in name for name in survived.agents)
+        seen["reviews"] += "review" in survived.agents
+    assert min(seen["completed"], seen["stopped"], seen["crashed"], seen["reviews"]) > CHUNK / 10, seen
+    assert seen["failed"] > 5, seen
+    assert seen["waves"] > 20, seen
+
+
+def test_loops_that_are_read_again_survive() -> None:
+    """A plan that changes under way holds over crashes: roles come and go, limits move."""
+    for seed in range(60):
+        plans = [random_loop_plan(seed), random_loop_plan(seed + 1000)]
+
+        def reload(run: str, plan: Plan, plans: list[Plan] = plans) -> Any:
+            if "/" in run:
+                return records.ConfigKept()
+            return compared(plan, plans[plan.content_hash() == plans[0].content_hash()])
+
+        simulate(plans[0], seed, reload=reload)
+
+
+def test_a_loop_at_a_node_survives() -> None:
+    """A flow asks a loop, whose branches are child runs of a child run."""
+    for seed in range(100):
+        team = AgentPlan(name="team", kind="topology", retry=1, child=_that_ends(random_loop_plan(seed)))
+        flow = FlowPlan(mentions=("team", "tell"), groups=(ArrowGroup(source="team", targets=("tell",)),))
+        agents = {"team": team, "tell": AgentPlan(name="tell", retry=1)}
+        simulate(Plan(name="flow", agents=agents, coordination=flow), seed)
+
+
+def _that_ends(plan: Plan) -> Plan:
+    """*plan*, so that no limit of its own keeps it from an end: one role, which completes it or fails."""
+    assert isinstance(plan.coordination, LoopPlan)
+    loop = msgspec.structs.replace(
+        plan.coordination, roles=(), handoff=(), required=(), max_iterations=10_000, max_cost=0.0
+    )
+    return msgspec.structs.replace(plan, coordination=loop)
+
+
+# -- mutants ----------------------------------------------------------------------------------------------------------
+
+
+def accepted_lost(patch: pytest.MonkeyPatch) -> None:
+    """What a turn had emitted is forgotten when a crash cuts it off."""
+    cut_off = Loop._cut_off
+
+    def forget(loop: Loop, record: records.AttemptInterrupted) -> None:
+        turn = loop.state.turns.get(record.turn)
+        if turn is not None and record.reason == "crash":
+            turn.events.clear()
+            turn.routes = turn.wave = ""
+            turn.completes = False
+        cut_off(loop, record)
+
+    patch.setattr(Loop, "_cut_off", forget)
+
+
+def crash_is_a_failure(patch: pytest.MonkeyPatch) -> None:
+    """A crash counts among the failures in a row."""
+    cut_off = Loop._cut_off
+
+    def count(loop: Loop, record: records.AttemptInterrupted) -> None:
+        loop.state.failures += record.reason == "crash"
+        cut_off(loop, record)
+
+    patch.setattr(Loop, "_cut_off", count)
+
+
+def decided_twice(patch: pytest.MonkeyPatch) -> None:
+    """Every new owner decides anew what comes next, though it was decided."""
+    hear = Loop._hear
+
+    def again(loop: Loop, record: records.Record) -> None:
+        if isinstance(record, records.RunOwned) and record.epoch > 1:
+            loop.state.stopped = True
+        hear(loop, record)
+
+    patch.setattr(Loop, "_hear", again)
+
+
+def branch_started_anew(patch: pytest.MonkeyPatch) -> None:
+    """A branch that was cut off begins from its start."""
+    patch.setattr(Core, "_goes_on", lambda core, agent: core.kind(agent) == "human")
+
+
+def memory_outside_the_journal(patch: pytest.MonkeyPatch) -> None:
+    """Something that an input says is kept in the engine and in no record."""
+    judge = Loop.judge
+
+    def keep(loop: Loop, said: Any) -> Any:
+        loop.state.waves += hasattr(said, "event")
+        return judge(loop, said)
+
+    patch.setattr(Loop, "judge", keep)
+
+
+MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
+    accepted_lost,
+    crash_is_a_failure,
+    decided_twice,
+    branch_started_anew,
+    memory_outside_the_journal,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_broken_loop_is_caught(mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these mistakes breaks a promise within a few hundred schedules."""
+    mutant(monkeypatch)
+
+    assert any(_breaks(seed) for seed in range(400))
+
+
+def _breaks(seed: int) -> bool:
+    try:
+        simulate(random_loop_plan(seed // 5), seed)
+    except SimulationFailed:
+        return True
+    return False
