@@ -93,6 +93,13 @@ def test_a_count_that_begins_anew_is_no_bound(flow: str, scope: str) -> None:
     assert found.hint == "count per run, or per an agent outside the cycle"
 
 
+def test_a_count_that_a_round_begins_anew_from_outside_is_no_bound() -> None:
+    """`f` lies on no cycle but the one that `max 2` bounds, and yet every round of the other starts it."""
+    flow = "f -> b [when f.v == x, max 2]\na -> [f, d]\nd -> a [max 2, per f]\nb -> [f, d, c]\nc -> d\na -> b"
+
+    assert "unbounded-cycle" in codes(letters(flow))
+
+
 def test_a_long_cycle_is_cut_in_the_middle() -> None:
     """A message stays readable."""
     names = "abcdefghijklmnopqrst"

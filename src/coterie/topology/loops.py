@@ -1,15 +1,17 @@
 """Which cycles of a flow end, and the bound that a conditional way back has when the file writes none.
 
-A cycle is bounded by a `max` arrow on it whose count does not begin anew from inside: its scope is the run, or an agent
-outside the strongly connected part, or a phase that holds the whole part. Nested loops are judged from the outside in:
-the arrows that bound a part are taken away, and what cycles are left must be bounded too.
+A cycle is bounded by a `max` arrow on it whose count no round of it begins anew: its scope is the run, or an agent
+outside the strongly connected part, or a phase that holds the whole part, and no round starts that agent, or enters
+that phase, from outside. Nested loops are judged from the outside in: the arrows that bound a part are taken away, and
+what cycles are left must be bounded too.
 
 An implied bound ends a cycle; it does not say where one begins. Where nothing leads into a cycle and no `max` marks its
 way back, nobody would start, so there nothing is implied.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from coterie.topology.graph import FlowGraph, strong_parts
 from coterie.topology.model import ArrowGroup, Flow
@@ -75,15 +77,19 @@ def unbounded(flow: Flow, phases: Phases | None = None) -> list[Unbounded]:
     found: list[Unbounded] = []
     place = {name: number for number, name in enumerate(flow.mentions)}
     left: _Arrows = dict(enumerate(flow.groups))
+    standing = dict(left)  # all that nothing bounds so far, what leads from part to part included
     while parts := _cyclic_parts(left):
         left = {}  # what leads from one part to another lies on no cycle
         for part, inside in parts:
-            passing = {i: group for i, group in inside.items() if not _lasts(group, part, phases)}
+            starts = partial(_started_from, part, flow, tuple(found), standing)
+            passing = {i: group for i, group in inside.items() if not _lasts(group, part, phases, standing, starts)}
             cycles = list(_cycles(part, inside, place)) if len(passing) == len(inside) else []
             for cycle in cycles:
                 _take_away(cycle, passing)
             found += cycles
             left |= passing
+        bounded_now = {i for _, inside in parts for i in inside} - left.keys()
+        standing = {i: left.get(i, group) for i, group in standing.items() if i not in bounded_now}
     startless = _startless(flow) if found else set()
     found = [replace(cycle, startless=cycle.target in startless) for cycle in found]
     return sorted(found, key=lambda cycle: cycle.back)
@@ -109,13 +115,47 @@ def _cyclic_parts(arrows: _Arrows) -> list[tuple[frozenset[str], _Arrows]]:
     return list(inside.items())
 
 
-def _lasts(group: ArrowGroup, part: frozenset[str], phases: Phases) -> bool:
-    """Whether the count of *group* bounds every cycle of *part* that it lies on."""
-    if group.max is None:
-        return False
-    if group.per == "phase":
-        return len({phases.get(name) for name in part}) == 1
-    return group.per == "run" or group.per not in part
+def _lasts(
+    group: ArrowGroup, part: frozenset[str], phases: Phases, standing: _Arrows, starts: Callable[[], set[str]]
+) -> bool:
+    """Whether the count of *group* bounds every cycle of *part* that it lies on: no round of it begins the count anew.
+
+    A round may do so from outside as well: *starts* gives the nodes that it can start there.
+    """
+    if group.max is None or group.per == "run":
+        return group.max is not None
+    if group.per != "phase":
+        return group.per not in part and group.per not in starts()
+    inside = {phases.get(name) for name in part}
+    if len(inside) > 1 or inside == {None}:
+        return len(inside) == 1  # without phases it is per run
+    started = starts()
+    return not any(
+        phases.get(arrow.source) not in inside
+        and any(name in started and phases.get(name) in inside for name in arrow.targets)
+        for arrow in standing.values()
+    )
+
+
+def _started_from(part: frozenset[str], flow: Flow, found: Sequence[Unbounded], standing: _Arrows) -> set[str]:
+    """The nodes outside *part* that its rounds may start: *standing* arrows lead there, and it is not behind the part.
+
+    What is behind it waits, by the settled rule, until the part has let go: it can be marked from all of it by a
+    forward arrow, and ranks above it.
+    """
+    targets: dict[str, list[str]] = {}
+    for group in standing.values():
+        targets.setdefault(group.source, []).extend(group.targets)
+    reached, front = set(part), list(part)
+    while front:
+        for name in targets.get(front.pop(), ()):
+            if name not in reached:
+                reached.add(name)
+                front.append(name)
+    graph = FlowGraph(flow.mentions, with_implied(flow, found).groups)
+    last = max(graph.rank[name] for name in part)
+    all_of_it = sum(1 << graph.rank[name] for name in part)
+    return {name for name in reached - part if graph.rank[name] < last or graph.upstream(name) & all_of_it != all_of_it}
 
 
 def _take_away(cycle: Unbounded, arrows: _Arrows) -> None:
