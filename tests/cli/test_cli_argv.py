@@ -14,10 +14,18 @@ from coterie.cli.argv import prepare
         (["run", "a.at", "--rehearse=other.txt"], ["run", "a.at", "--rehearse=other.txt"]),
         (["run", "a.at", "--rehearse", "--json"], ["run", "a.at", "--rehearse=", "--json"]),
         (["run", "a.at", "--rehearse", "--rehearse", "s.json"], ["run", "a.at", "--rehearse=", "--rehearse=s.json"]),
-        (["run", "a.at", "--", "--rehearse", "s.json"], ["run", "a.at", "--", "--rehearse", "s.json"]),
-        (["run", "a.at", "--rehearse", "--", "s.json"], ["run", "a.at", "--rehearse=", "--", "s.json"]),
+        (["fork", "last", "--", "--rehearse", "s.json"], ["fork", "last", "--", "--rehearse", "s.json"]),
+        (["fork", "last", "--rehearse", "--", "s.json"], ["fork", "last", "--rehearse=", "--", "s.json"]),
     ],
 )
 def test_the_word_after_rehearse_is_its_script_only_when_it_ends_in_json(words: list[str], prepared: list[str]) -> None:
     """Any other word stays where it stands, so that it can be the prompt."""
     assert prepare(words) == prepared
+
+
+def test_what_stands_behind_two_dashes_is_for_the_backend_of_a_run() -> None:
+    """Word by word, whatever it looks like; two dashes alone say nothing."""
+    words = ["run", "loop", "-b", "pi", "Fix it", "--", "--model", "x", "--", "--rehearse"]
+
+    assert prepare(words)[5:] == ["--argument=--model", "--argument=x", "--argument=--", "--argument=--rehearse"]
+    assert prepare(["run", "loop", "--"]) == ["run", "loop"]

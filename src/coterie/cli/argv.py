@@ -3,15 +3,22 @@
 from collections.abc import Iterator, Sequence
 
 REHEARSE = "--rehearse"
+BEHIND = "--argument"
+"""The option of `run` that a word behind `--` becomes: the command line is parsed as if it had been given so."""
 
 
 def prepare(arguments: Sequence[str]) -> list[str]:
-    """*arguments* with the optional value of `--rehearse` made plain.
+    """*arguments* with the optional value of `--rehearse` made plain, and the words that `run` finds behind `--`.
 
     The word after a bare `--rehearse` is its script when it ends in `.json`; else it is left where it stands, and the
-    option gets an empty value. Nothing after `--` is touched.
+    option gets an empty value. Nothing after `--` is touched, but that of `run` each word is told to be an argument
+    for the backend.
     """
-    return list(_prepared(arguments))
+    words = list(_prepared(arguments))
+    if words[:1] == ["run"] and "--" in words:
+        behind = words.index("--")
+        words[behind:] = [f"{BEHIND}={word}" for word in words[behind + 1 :]]
+    return words
 
 
 def _prepared(arguments: Sequence[str]) -> Iterator[str]:

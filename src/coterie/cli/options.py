@@ -7,7 +7,19 @@ import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the same as JSON.")]
 StateDir = Annotated[
-    Path, typer.Option("--state-dir", metavar="DIR", help="Where runs are kept (.coterie).", show_default=False)
+    Path,
+    typer.Option(
+        "--state-dir", metavar="DIR", help="Where runs are kept (.coterie, and .autoloop).", show_default=False
+    ),
+]
+OwnStateDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        metavar="DIR",
+        help="Where the run is kept (.coterie; of a loop, where its settings say: .autoloop).",
+        show_default=False,
+    ),
 ]
 Run = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'.", show_default=False)
@@ -31,7 +43,9 @@ Park = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="K=V", help="A parameter of the team: k=text, or k:=JSON. Repeatable."),
+    typer.Option(
+        "--set", metavar="K=V", help="A parameter of the team, k=text or k:=JSON, or a setting of a loop. Repeatable."
+    ),
 ]
 Cassette = Annotated[
     str | None,

@@ -6,12 +6,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.cli.options import STATE_DIR, AsJson, Cassette, MaxCost, MaxParallel, MaxTurns, Park, Run, Set, StateDir
+from coterie.cli.looping import (
+    Arguments,
+    DefaultProfiles,
+    Flags,
+    InWorktree,
+    MaxIterations,
+    MergeStrategy,
+    UsedProfiles,
+    Verbose,
+    home,
+    loop_given,
+)
+from coterie.cli.options import (
+    STATE_DIR,
+    AsJson,
+    Cassette,
+    MaxCost,
+    MaxParallel,
+    MaxTurns,
+    OwnStateDir,
+    Park,
+    Run,
+    Set,
+    StateDir,
+)
 from coterie.cli.output import complain, say, say_json
 
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette as Tape
     from coterie.cli.watching import Watch
+    from coterie.planning.loop import LoopGiven
     from coterie.planning.plan import Limits, Plan
     from coterie.runs.launch import Outcome
 
@@ -22,8 +47,12 @@ Backend = Annotated[
 
 
 def run(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="An .at file.", show_default=False)],
-    prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="What the team is asked.")] = None,
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="An .at file, or the folder of a loop.", show_default=False)
+    ],
+    prompt: Annotated[
+        list[str] | None, typer.Argument(metavar="PROMPT", help="What the team is asked.", show_default=False)
+    ] = None,
     named: Annotated[
         list[str] | None,
         typer.Option("--input", metavar="K=V", help="A named input: k=text, or k:=JSON. Repeatable."),
@@ -46,17 +75,35 @@ def run(
         ),
     ] = None,
     cassette: Cassette = None,
+    max_iterations: MaxIterations = None,
+    profiles: UsedProfiles = None,
+    default_profiles: DefaultProfiles = True,
+    worktree: InWorktree = None,
+    merge_strategy: MergeStrategy = None,
+    verbose: Verbose = False,
+    arguments: Arguments = None,
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    state_dir: OwnStateDir = None,
 ) -> int:
-    """Run a team.
+    """Run a team; what stands behind `--` are further arguments for the backend of a loop.
 
     The status says how it ended: 0 completed, 1 failed, 3 stopped by a limit, 4 waiting for a human, 130 interrupted.
     """
     from coterie.cli.inputs import gather
 
-    given = gather(prompt, input_file, named or ())
-    plan = _plan(target, backend, params)
+    flags = Flags(
+        max_iterations=max_iterations,
+        profiles=tuple(profiles or ()),
+        default_profiles=default_profiles,
+        worktree=worktree,
+        merge_strategy=merge_strategy,
+        verbose=verbose,
+        arguments=tuple(arguments or ()),
+        state_dir=state_dir,
+    )
+    given = gather(" ".join(prompt) if prompt else None, input_file, named or ())
+    plan = _planned(target, loop_given(target, flags, backend, params or ()))
+    state_dir = home(plan, state_dir)
     if rehearse is not None:
         return _rehearse(plan, given, rehearse, _limits(max_turns, max_cost, max_parallel, None), as_json)
     limits, tape = _limits(max_turns, max_cost, max_parallel), _tape(cassette)
@@ -91,6 +138,9 @@ def resume(
     max_turns: MaxTurns = None,
     max_cost: MaxCost = None,
     max_parallel: MaxParallel = None,
+    add_iterations: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Let a loop have N iterations more than its plan says.")
+    ] = 0,
     park: Park = None,
     cassette: Cassette = None,
     as_json: AsJson = False,
@@ -101,6 +151,8 @@ def resume(
     Nothing that was finished is done again; what was in flight is asked again and told so. Limits count all that the
     run has done so far. The status says what that of `run` says.
     """
+    from msgspec import structs
+
     from coterie.errors import UsageError
     from coterie.journal.jsonl import JsonlStore
     from coterie.runs import index, launch
@@ -113,6 +165,7 @@ def resume(
     folder = index.find(run, state_dir)
     plan = _plan(str(reload), backend, params) if reload is not None else None
     limits, tape = _limits(max_turns, max_cost, max_parallel), _tape(cassette)
+    limits = structs.replace(limits, add_iterations=add_iterations)
 
     def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
         watch.recall(history(JsonlStore(folder.parent.parent), folder.name))
@@ -149,10 +202,16 @@ def replay(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -
 
 def _plan(target: str, backend: str | None, params: list[str] | None = None) -> "Plan":
     """The plan of *target* with the values of its parameters; its warnings are told."""
-    from coterie.cli.reading import plan_for_a_run
     from coterie.planning.loop import LoopGiven
 
-    plan, found = plan_for_a_run(target, LoopGiven(backend=backend or "", overrides=tuple(params or ())))
+    return _planned(target, LoopGiven(backend=backend or "", overrides=tuple(params or ())))
+
+
+def _planned(target: str, given: "LoopGiven") -> "Plan":
+    """The plan of *target* under what the command line says; its warnings are told."""
+    from coterie.cli.reading import plan_for_a_run
+
+    plan, found = plan_for_a_run(target, given)
     for diagnostic in found.warnings:
         complain(diagnostic.render(found.text).rstrip("\n"))
     return plan

@@ -9,6 +9,10 @@ from msgspec import Struct
 
 from coterie.errors import NoSuchRun, UsageError
 
+STATE_DIR = ".coterie"
+"""Where runs are kept, in the directory they are started in; those of loops in *OF_LOOPS*, as their page says."""
+OF_LOOPS = ".autoloop"
+
 
 class Entry(Struct, frozen=True, kw_only=True):
     """One run. *started* is in Unix seconds."""
@@ -40,8 +44,11 @@ def add(entry: Entry) -> None:
 
 
 def entries(state_dir: Path | None = None) -> list[Entry]:
-    """The runs that still exist, oldest first: those of *state_dir*, then those the index knows elsewhere."""
-    found = {entry.run: entry for entry in _local(state_dir)} if state_dir is not None else {}
+    """The runs that still exist, oldest first: those of *state_dir*, then those the index knows elsewhere.
+
+    Beside the usual state directory lies that of loops, which counts as the same place.
+    """
+    found = {entry.run: entry for folder in _here(state_dir) for entry in _local(folder)}
     for entry in _indexed():
         known = found.get(entry.run)
         if known is None or Path(known.folder).resolve() == Path(entry.folder).resolve():
@@ -57,7 +64,8 @@ def find(run: str, state_dir: Path) -> Path:
         UsageError: If several runs begin with *run*.
     """
     known = entries(state_dir)
-    local = [entry for entry in known if Path(entry.folder).parent.parent.resolve() == state_dir.resolve()]
+    here = {folder.resolve() for folder in _here(state_dir)}
+    local = [entry for entry in known if Path(entry.folder).parent.parent.resolve() in here]
     if run == "last" and (local or known):
         return Path((local or known)[-1].folder)
     exact = [entry for entry in known if entry.run == run]
@@ -79,6 +87,12 @@ def health() -> tuple[int, int, int]:
         except (msgspec.DecodeError, UnicodeDecodeError):
             torn += 1
     return named, named - sum(1 for _ in _indexed()), torn
+
+
+def _here(state_dir: Path | None) -> list[Path]:
+    if state_dir is None:
+        return []
+    return [state_dir, state_dir.with_name(OF_LOOPS)] if state_dir.name == STATE_DIR else [state_dir]
 
 
 def _local(state_dir: Path) -> Iterator[Entry]:

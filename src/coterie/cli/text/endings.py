@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.cli.options import STATE_DIR
 from coterie.cli.text.words import as_json
+from coterie.runs.index import OF_LOOPS
 from coterie.views.words import duration, plural, quoted
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def outcome(ended: "Outcome") -> str:
 
 def next_steps(ended: "Outcome", state_dir: Path) -> str:
     """What to do next with a run that can be resumed, or has failed; empty if it completed."""
-    where = "" if state_dir == STATE_DIR else f" --state-dir {shlex.quote(str(state_dir))}"
+    where = "" if str(state_dir) in (str(STATE_DIR), OF_LOOPS) else f" --state-dir {shlex.quote(str(state_dir))}"
     lines = []
     for question in ended.waiting:
         turn = "/".join([*question.run.split("/")[1:], question.turn])
@@ -44,7 +45,11 @@ def next_steps(ended: "Outcome", state_dir: Path) -> str:
 
 def _raised(reason: str) -> str:
     """The option that must be given anew for a run that its limit stopped."""
-    return {"max_turns": " --max-turns N", "max_cost": " --max-cost USD"}.get(reason, "")
+    return {
+        "max_turns": " --max-turns N",
+        "max_cost": " --max-cost USD",
+        "max_iterations": " --add-iterations N",
+    }.get(reason, "")
 
 
 def result(value: Any) -> str:

@@ -1,0 +1,138 @@
+"""The options of `coterie run` for loops, and what the earlier system made of the same words."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from loop_cases import cases
+
+from coterie.cli import app, argv
+from coterie.cli.looping import Flags, home, loop_given
+from coterie.errors import UsageError
+from coterie.planning.loop import LoopGiven, LoopPlace, LoopPlan
+from coterie.planning.plan import Plan
+
+WrongCall = typer.BadParameter.__base__
+"""What a command line that cannot be parsed raises; it ends with status 2."""
+assert WrongCall is not None
+DISAGREE = {
+    "run_args-008": "Extra backend arguments can be passed after -- on the command line (configuration page)",
+    "run_args-010": "the page names the preset first; --preset is no option, and unknown options are errors",
+    "run_args-016": "a work tree is kept by worktree.cleanup = never (page); --keep-worktree is no option",
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the folder of a loop, `autocode`, and a file of a team, `team.at`."""
+    (tmp_path / "autocode").mkdir()
+    (tmp_path / "autocode" / "autoloops.toml").write_text('backend.kind = "scripted"\n')
+    (tmp_path / "team.at").write_text("topology t { agent a {} }")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def parsed(*words: str) -> dict[str, Any]:
+    """What `coterie run` makes of *words*; a wrong call is a `WrongCall`."""
+    run = app.command().commands["run"]
+    with run.make_context("run", argv.prepare(["run", *words])[1:]) as context:
+        return dict(context.params)
+
+
+def given(words: dict[str, Any]) -> LoopGiven:
+    """What is said of the run that was called so."""
+    flags = Flags(
+        max_iterations=words["max_iterations"],
+        profiles=tuple(words["profiles"] or ()),
+        default_profiles=words["default_profiles"],
+        worktree=words["worktree"],
+        merge_strategy=words["merge_strategy"],
+        verbose=words["verbose"],
+        arguments=tuple(words["arguments"] or ()),
+        state_dir=words["state_dir"],
+    )
+    return loop_given(words["target"], flags, words["backend"], words["params"] or ())
+
+
+def overrides(tree: dict[str, Any], prefix: str = "") -> list[str]:
+    """A tree of settings as the texts that set them."""
+    flat = []
+    for name, value in tree.items():
+        flat += overrides(value, f"{prefix}{name}.") if isinstance(value, dict) else [f"{prefix}{name}={value}"]
+    return flat
+
+
+@pytest.mark.parametrize(
+    "case", [one for one in cases("run_args") if one["id"] not in DISAGREE], ids=lambda one: one["id"]
+)
+def test_words_mean_what_they_meant_in_the_earlier_system(case: dict[str, Any], here: Path) -> None:
+    """Where the pages do not decide otherwise."""
+    wanted = case["parsed"]
+    if wanted["usage_error"]:
+        with pytest.raises((WrongCall, UsageError)):
+            given(parsed(*case["argv"]))
+        return
+    words = parsed(*case["argv"])
+    said = given(words)
+
+    assert words["target"] == wanted["preset"]
+    assert " ".join(words["prompt"] or ()) == (wanted["prompt"] or "")
+    assert list(said.overrides) == overrides(wanted["config_override"])
+    assert list(said.profiles) == wanted["profiles"]
+    assert words["worktree"] == wanted["worktree"]
+
+
+def test_where_the_pages_decide_otherwise(here: Path) -> None:
+    """See DISAGREE for the sentence."""
+    by_id = {one["id"]: one["argv"] for one in cases("run_args")}
+    behind = parsed(*by_id["run_args-008"])
+
+    assert (list(behind["prompt"] or ()), given(behind).args, given(behind).backend) == ([], ("--model", "x"), "pi")
+    for unknown in ("run_args-010", "run_args-016"):
+        with pytest.raises(WrongCall, match="No such option"):
+            parsed(*by_id[unknown])
+
+
+def test_options_are_settings_and_have_the_last_word(here: Path) -> None:
+    """They stand behind what --set says; a work tree that is refused is refused by both of its keys."""
+    said = given(
+        parsed(
+            *("autocode", "--set", "event_loop.max_iterations=3", "--iterations", "5", "--no-worktree", "-v"),
+            *("--merge-strategy", "rebase", "--profile", "repo:a", "--profile", "user:b", "--no-default-profiles"),
+            *("--state-dir", "kept"),
+        )
+    )
+
+    assert said.overrides == (
+        "event_loop.max_iterations=3",
+        "event_loop.max_iterations=5",
+        "worktree.enabled=false",
+        "isolation.enabled=false",
+        "worktree.merge_strategy=rebase",
+        "core.log_level=debug",
+        "core.state_dir=kept",
+    )
+    assert (said.profiles, said.default_profiles) == (("repo:a", "user:b"), False)
+    assert given(parsed("autocode", "--worktree")).overrides == ("worktree.enabled=true",)
+
+
+@pytest.mark.parametrize(
+    "words", [["-i", "3"], ["--profile", "repo:a"], ["--no-default-profiles"], ["--worktree"], ["--", "x"], ["-v"]]
+)
+def test_an_option_of_loops_is_refused_for_a_file(words: list[str], here: Path) -> None:
+    """Nothing that was said is dropped in silence."""
+    with pytest.raises(UsageError, match="only for loops"):
+        given(parsed("team.at", *words))
+
+    assert given(parsed("team.at", "--set", "x=1")).overrides == ("x=1",)
+
+
+def test_a_loop_is_kept_where_its_settings_say() -> None:
+    """Unless the command line says it; any other team lies in the usual place."""
+    loop = Plan(name="l", coordination=LoopPlan(place=LoopPlace(state_dir=".autoloop")), agents={})
+
+    assert home(loop, None) == Path(".autoloop")
+    assert home(loop, Path("kept")) == Path("kept")
+    assert home(Plan(name="t", agents={}), None) == Path(".coterie")
+    assert home(Plan(name="t", agents={}), Path("kept")) == Path("kept")
