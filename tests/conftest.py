@@ -11,9 +11,11 @@ settings.load_profile("coterie")
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state directory for the per-user index, shared by the subprocesses of a test."""
+    """A state directory for the per-user index, and one for settings, shared by the subprocesses of a test."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("XDG_STATE_HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "settings"))
+    monkeypatch.delenv("AUTOLOOP_CONFIG", raising=False)
     return home
 
 

@@ -12,8 +12,9 @@ from coterie.formats.at.language import ATTRIBUTES, LANGUAGE, Block, Entries, Fi
 from coterie.formats.at.language.spec import Inner, Many, Own
 from coterie.planning.codes import CODES, Code
 
-EXAMPLES = Path(__file__).parents[3] / "tests" / "data" / "at" / "rules"
-"""For each code a file that is told of it, and what is said."""
+DATA = Path(__file__).parents[3] / "tests" / "data"
+EXAMPLES = (DATA / "at" / "rules", DATA / "loops" / "rules")
+"""For each code a file, or a folder, that is told of it, and what is said."""
 
 LANGUAGE_HEAD = """\
 # The notation, block by block
@@ -34,7 +35,7 @@ RULES_HEAD = """\
 Every finding has a code that stays. An **error** keeps a file from running; a **warning** says that it runs, perhaps
 not as meant; a **note** need not be changed. `coterie topology validate FILE` prints them all at once, with `--json` as
 data, and an [editor](editors.md) underlines them. Below each code: what it means, the rule where there is one, and how
-it may look.
+it may look. What says *loop* is about the folder of a loop; some of the others can be said of one, too.
 """
 
 
@@ -104,7 +105,7 @@ def _effect(executed: bool) -> str:
 
 def _code(code: Code) -> Iterator[str]:
     yield f"## {code.code}\n"
-    yield f"**{code.severity.value}**: {code.meaning}\n"
+    yield f"**{code.severity.value}**{', *loop*' if code.loop else ''}: {code.meaning}\n"
     if code.about:
         yield f"The rule: {code.about}\n"
     if found := _example(code.code):
@@ -113,8 +114,8 @@ def _code(code: Code) -> Iterator[str]:
 
 def _example(code: str) -> str:
     """The first finding with *code* in the example that is told of it."""
-    path = EXAMPLES / code / "invalid-1.txt"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    path = next((path for each in EXAMPLES if (path := each / code / "invalid-1.txt").is_file()), None)
+    lines = path.read_text(encoding="utf-8").splitlines() if path is not None else []
     begin = next((at for at, line in enumerate(lines) if f"[{code}]: " in line), None)
     if begin is None:
         return ""

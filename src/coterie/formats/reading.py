@@ -93,7 +93,7 @@ def _read_loop(folder: Path) -> Source:
     found = read_folder(folder)
     diagnostics = list(found.diagnostics)
     if found.topology is not None:
-        diagnostics += [located(each, (), found.file) for each in check(found.topology)]
+        diagnostics += [replace(each, file=found.file, text=found.text) for each in check(found.topology)]
     diagnostics.sort(key=lambda each: (each.file != found.file, each.file, each.span.offset if each.span else -1))
     return Source(found.text, found.file, found.topology, tuple(diagnostics))
 

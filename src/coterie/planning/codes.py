@@ -1,11 +1,11 @@
-"""Every code that `validate` can give: those of reading, of the checks, and of planning."""
+"""Every code that `validate` can give: those of reading, of the checks, of planning, and of loops."""
 
 from coterie.diagnostics import Severity
 from coterie.formats.codes import CODES as READING
 from coterie.topology.checks.codes import CODES as CHECKING
 from coterie.topology.checks.codes import Code
 
-__all__ = ["CHECKING", "CODES", "PLANNING", "READING", "Code"]
+__all__ = ["CHECKING", "CODES", "LOOPS", "PLANNING", "READING", "Code"]
 
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
@@ -31,5 +31,34 @@ PLANNING = (
 )
 """Those of planning, in the order of the alphabet."""
 
-CODES = tuple(sorted((*READING, *CHECKING, *PLANNING), key=lambda code: code.code))
+LOOPS = (
+    Code("bad-override", _E, "What the command line sets is no `key=value`.", in_files=False, loop=True),
+    Code("bad-pattern", _E, "An event in slashes is no regular expression that can be read.", loop=True),
+    Code("bad-profile", _E, "A profile is named otherwise than `repo:NAME` or `user:NAME`.", loop=True),
+    Code("bad-prompt-mode", _W, "A prompt is to get to a command in a way that there is only for ACP.", loop=True),
+    Code("bad-setting", _E, "A setting has a value of the wrong type.", loop=True),
+    Code("fixed-setting", _W, "A setting was changed that is fixed when a run begins.", in_files=False, loop=True),
+    Code("idle-profile", _W, "A profile has nothing for any role of the loop.", in_files=False, loop=True),
+    Code("no-arguments", _E, "Arguments are given to a backend that takes none.", in_files=False, loop=True),
+    Code("no-emits", _E, "A role does not say what it may emit.", loop=True),
+    Code("no-role-id", _E, "A role has no id.", loop=True),
+    Code("no-such-profile", _E, "A profile is not there.", loop=True),
+    Code("no-such-text", _W, "A text that the settings name is not there.", loop=True),
+    Code("nobody-completes", _W, "No role may emit the event that completes the loop.", loop=True),
+    Code("not-toml", _E, "A file is not TOML.", loop=True),
+    Code("raw-state-path", _W, "A text names `.autoloop`, and the state may lie elsewhere.", loop=True),
+    Code("required-event-missing", _W, "An event that has to come before completion never does.", loop=True),
+    Code("role-keeps-backend", _W, "A role has a backend of its own, whatever `-b` says.", in_files=False, loop=True),
+    Code("skipped-line", _W, "A line of settings says nothing, and is skipped.", loop=True),
+    Code("unclosed-value", _E, "A value of the settings is never closed.", loop=True),
+    Code("unknown-placeholder", _E, "A text has a placeholder that there is not.", loop=True),
+    Code("unknown-setting", _W, "There is no such setting; it is kept, and has no effect.", loop=True),
+    Code("unreachable-role", _W, "No chain of events leads to a role.", loop=True),
+    Code(
+        "unrouted-event", _W, "An event is in no key of the handoff map, so it leads to all roles.", loop=True
+    ),
+)
+"""Those of reading and planning the folder of a loop, in the order of the alphabet."""
+
+CODES = tuple(sorted((*READING, *CHECKING, *PLANNING, *LOOPS), key=lambda code: code.code))
 """All of them, in the order of the alphabet."""

@@ -50,7 +50,9 @@ class Document:
         self._report(replace(found, file=self.file, text=self.text))
 
     def span(self, *path: str | int) -> Span | None:
-        """Where *path* stands; where an inline table or a list holds it, that does."""
+        """Where *path* stands; where an inline table or a list holds it, that does. Of several tables the first."""
+        if (*path, 0) in self._places:
+            return self._places[(*path, 0)]
         way: Place = path
         while way and way not in self._places:
             way = way[:-1]

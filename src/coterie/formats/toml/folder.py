@@ -53,30 +53,50 @@ def _with_prompt(role: Role, folder: Path, document: Document) -> Role:
     if role.prompt or not role.prompt_file:
         return role
     span = role.spans.get("prompt_file") or role.span
-    path = (folder / role.prompt_file).resolve()
-    if not path.is_relative_to(folder.resolve()):
+    path = _inside(folder, role.prompt_file)
+    if path is None:
         message = f"the prompt of role {role.id!r} lies outside the loop's folder: {role.prompt_file!r}"
         document.error("outside-folder", message, span, "put the file into the folder")
         return role
     try:
-        return replace(role, prompt=path.read_text(encoding="utf-8"))
+        return replace(role, prompt=path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        code, reason = "no-such-file", "is not there"
+    except UnicodeDecodeError:
+        code, reason = "unreadable-file", "cannot be read: it is not UTF-8 text"
     except (OSError, ValueError) as failure:
-        reason = failure.strerror if isinstance(failure, OSError) else "it is not UTF-8 text"
-        message = f"the prompt of role {role.id!r} cannot be read: {role.prompt_file!r}: {reason or failure}"
-        document.error("no-prompt-file", message, span, "paths begin at the loop's folder")
-        return role
+        code, reason = "unreadable-file", f"cannot be read: {getattr(failure, 'strerror', '') or failure}"
+    message = f"the prompt of role {role.id!r}, {role.prompt_file!r}, {reason}"
+    document.error(code, message, span, "paths begin at the loop's folder")
+    return role
+
+
+def _inside(folder: Path, name: str) -> Path | None:
+    """The file *name* of *folder*, symbolic links followed; None when it lies elsewhere."""
+    try:
+        path = (folder / name).resolve()
+        return path if path.is_relative_to(folder.resolve()) else None
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or no path at all
+        return None
 
 
 def _agents(document: Document) -> Mapping[str, Any]:
     """What `agents.toml` says: an agent for each role of a preset; what is no text says nothing."""
-    for name in document.values.keys() - {"defaults", "preset"}:
+    for name in [each for each in document.values if each not in ("defaults", "preset")]:
         hint = "it is kept, and has no effect"
         document.warning("unknown-field", f"agents.toml has no table {name!r}", document.span(name), hint)
     presets = document.table("preset")
     for name, table in presets.items():
         if not isinstance(table, dict):
             document.error("bad-value", f"'preset.{name}' is a table", document.span("preset", name))
+    defaults = document.table("defaults")
+    tables = {("preset", name): table for name, table in presets.items() if isinstance(table, dict)}
+    for place, table in [(("defaults",), defaults), *tables.items()]:
+        for role, agent in table.items():
+            if not isinstance(agent, str):
+                name = ".".join((*place, role))
+                document.error("bad-value", f"{name!r} is a text, not {shown(agent)}", document.span(*place, role))
     return {
-        "defaults": dict(document.table("defaults")),
+        "defaults": dict(defaults),
         "preset": {name: table for name, table in presets.items() if isinstance(table, dict)},
     }

@@ -14,7 +14,7 @@ BACKEND_FIELDS = {
     "provider": "text",
     "command": "text",
     "args": "list",
-    "prompt_mode": "text",
+    "prompt_mode": "mode",
     "timeout_ms": "ms",
     "trust_all_tools": "flag",
     "agent": "text",
@@ -27,6 +27,7 @@ TOP_FIELDS = ("name", "completion", "role", "handoff")
 _WANTED = {
     "text": "a text",
     "list": "a list of texts",
+    "mode": "one of arg, stdin, acp",
     "ms": "milliseconds, a whole number above 0",
     "flag": "true or false",
 }
@@ -34,7 +35,7 @@ _WANTED = {
 
 def read_loop(document: Document) -> Loop:
     """What *document*, a `topology.toml`, says."""
-    for name in document.values.keys() - set(TOP_FIELDS):
+    for name in [each for each in document.values if each not in TOP_FIELDS]:
         _unknown(document, "the topology", name, document.span(name), TOP_FIELDS)
     tables = document.values.get("role", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -63,7 +64,7 @@ def _role(document: Document, at: int, table: Mapping[str, Any]) -> Role | None:
         document.error(
             "no-emits", f"{owner} does not say what it may emit", span, 'write emits = ["…"], or [] for nothing'
         )
-    for name in table.keys() - set(ROLE_FIELDS):
+    for name in [each for each in table if each not in ROLE_FIELDS]:
         _unknown(document, owner, name, document.span("role", at, name), ROLE_FIELDS)
     backend = {
         name.removesuffix("_ms"): value
@@ -110,6 +111,8 @@ def _backend(document: Document, table: Mapping[str, Any], name: str, kind: str,
         case _, None | "":
             return None
         case "text", str():
+            return value
+        case "mode", "arg" | "stdin" | "acp":
             return value
         case "list", list():
             return _list(document, value, f"{field!r} of {owner}", document.span("role", at, field))

@@ -1,17 +1,22 @@
-"""What is doubtful of a loop only in the light of its settings: whether it can complete."""
+"""What is doubtful of a loop in the light of its settings: whether it can complete, and where its events lead."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from coterie.diagnostics import Diagnostic, did_you_mean, warning
 from coterie.planning.loop import LoopPlan
 from coterie.planning.loops.texts import Place
-from coterie.topology.routing import COORDINATION, matches_any
+from coterie.topology.loop import Loop
+from coterie.topology.routing import COORDINATION, JOINED, START, is_pattern, matches, matches_any, suggested
 
 
-def check(plan: LoopPlan, completion: Place, place_of: Callable[[str], Place]) -> Iterator[Diagnostic]:
+def check(
+    plan: LoopPlan, loop: Loop, topology: Place, completion: Place, place_of: Callable[[str], Place]
+) -> Iterator[Diagnostic]:
     """What is to be said of *plan*.
 
     Args:
+        loop: What it was made of, which stands in *topology*.
         completion: Where its completion event is named.
         place_of: Where a setting got its value.
     """
@@ -19,6 +24,8 @@ def check(plan: LoopPlan, completion: Place, place_of: Callable[[str], Place]) -
     if plan.roles:
         yield from _somebody_completes(plan, emits, completion)
     yield from _required_events_come(plan, emits, place_of("event_loop.required_events"))
+    yield from _every_role_is_reached(plan, loop, topology)
+    yield from _every_event_is_handled(plan, loop, topology)
 
 
 def _somebody_completes(plan: LoopPlan, emits: list[str], place: Place) -> Iterator[Diagnostic]:
@@ -42,3 +49,62 @@ def _required_events_come(plan: LoopPlan, emits: list[str], place: Place) -> Ite
             hint = did_you_mean(event, emits) or "let a role emit it"
         if message:
             yield place.told(warning("required-event-missing", message, hint=hint))
+
+
+def _every_role_is_reached(plan: LoopPlan, loop: Loop, place: Place) -> Iterator[Diagnostic]:
+    """Some chain of events leads from the start to every role."""
+    reached = _reached(plan)
+    for role in loop.roles:
+        if role.id not in reached:
+            message = f"no event leads to role {role.id!r} from {START!r} on"
+            told = warning("unreachable-role", message, hint="name it in [handoff], or leave it out")
+            yield replace(place, span=role.span).told(told)
+
+
+def _every_event_is_handled(plan: LoopPlan, loop: Loop, place: Place) -> Iterator[Diagnostic]:
+    """Where a loop hands events on, it says so of each: what is in no key leads to all roles."""
+    keys = [key for key, _ in plan.handoff]
+    seen = set[str]()
+    for role in loop.roles if keys else ():
+        for event in role.emits:
+            if event not in seen and not _is_handled(event, keys, plan.completion):
+                message = f"{event!r} is in no key of [handoff], so it leads to all roles"
+                told = warning("unrouted-event", message, hint=did_you_mean(event, keys) or "say where it leads")
+                yield replace(place, span=role.spans.get("emits") or role.span).told(told)
+            seen.add(event)
+
+
+def _is_handled(event: str, keys: list[str], completion: str) -> bool:
+    """Whether *event* leads somewhere, or needs to lead nowhere."""
+    if event == completion or event in COORDINATION or event.endswith(JOINED):
+        return True
+    if is_pattern(event):
+        return any(is_pattern(key) or matches(event, key) for key in keys)
+    return matches_any(keys, event)
+
+
+def _reached(plan: LoopPlan) -> set[str]:
+    """The roles that some chain of events leads to; a pattern may emit any key it fits, and more."""
+    ids = [role.id for role in plan.roles]
+    emits = {role.id: role.emits for role in plan.roles}
+    keys = [key for key, _ in plan.handoff]
+    reached, front = set[str](), list(suggested(plan.handoff, ids, START))
+    while front:
+        role = front.pop()
+        if role in reached:
+            continue
+        reached.add(role)
+        for emitted in emits[role]:
+            if emitted == plan.completion or emitted in COORDINATION:
+                continue
+            for event in _events_of(emitted, keys):
+                front += suggested(plan.handoff, ids, event)
+                front += suggested(plan.handoff, ids, event + JOINED) if matches_any(keys, event + JOINED) else ()
+    return reached
+
+
+def _events_of(emitted: str, keys: list[str]) -> list[str]:
+    """What may come of *emitted*: itself, or of a pattern the keys it fits, and something that fits none."""
+    if not is_pattern(emitted):
+        return [emitted]
+    return [*(key for key in keys if not is_pattern(key) and matches(emitted, key)), emitted]

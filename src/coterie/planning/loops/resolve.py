@@ -12,11 +12,11 @@ from coterie.planning.loop import LoopGiven, LoopPlace, LoopPlan, ParallelPlan, 
 from coterie.planning.loops import checks
 from coterie.planning.loops.agents import Sources, loop_agents
 from coterie.planning.loops.profiles import fragments
-from coterie.planning.loops.texts import Place, Report, fill, joined, read
+from coterie.planning.loops.texts import Place, Report, fill, joined, place_of, read
 from coterie.planning.plan import Plan
 from coterie.settings import Settings
 from coterie.settings import resolve as resolve_settings
-from coterie.settings.layers import DEFAULT, as_span, project_file
+from coterie.settings.layers import DEFAULT, project_file
 from coterie.topology.loop import Loop
 from coterie.topology.model import Topology
 
@@ -107,7 +107,7 @@ def plan_loop(
         place=here,
         given=given,
     )
-    found += checks.check(coordination, reader.completion(loop), reader.place)
+    found += checks.check(coordination, loop, reader.topology, reader.completion(loop), reader.place)
     if any(each.is_error for each in found):
         return None, found
     return Plan(name=topology.name, agents=agents, coordination=coordination, folder=str(folder)), found
@@ -177,8 +177,8 @@ def _fixed(now: LoopPlace, then: LoopPlace, settings: Settings) -> Found:
         setting = _SETTING_OF.get(name, f"core.{name}")
         origin = settings.origins[setting]
         message = f"{setting!r} was changed, and is fixed when a run begins"
-        told = warning("fixed-setting", message, as_span(origin), "the next run obeys it")
-        found.append(replace(told, file=origin.file))
+        told = warning("fixed-setting", message, hint="the next run obeys it")
+        found.append(place_of(origin).told(told))
     return found
 
 
@@ -246,8 +246,8 @@ class _Texts:
 
     def place(self, setting: str) -> Place:
         """Where *setting* got its value."""
-        origin = self._settings.origins[setting]
-        return Place(origin.file or self.topology.file, as_span(origin))
+        place = place_of(self._settings.origins[setting])
+        return place if place.file else Place(self.topology.file)
 
     def completion(self, loop: Loop) -> Place:
         """Where the event is named that completes *loop*."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
 from coterie.planning.files import MAX_TEXT, inside
+from coterie.settings.layers import Origin, as_span
 
 Report = Callable[[Diagnostic], None]
 
@@ -28,6 +29,15 @@ class Place:
     def told(self, found: Diagnostic) -> Diagnostic:
         """*found* here."""
         return replace(found, file=self.file, span=self.span, text=self.text)
+
+
+def place_of(origin: Origin) -> Place:
+    """Where a setting got its value."""
+    span = as_span(origin)
+    try:
+        return Place(origin.file, span, Path(origin.file).read_text(encoding="utf-8") if span is not None else "")
+    except (OSError, ValueError):  # it was there a moment ago
+        return Place(origin.file)
 
 
 def fill(text: str, values: Mapping[str, str], owner: str, place: Place, report: Report) -> str:
@@ -59,7 +69,7 @@ def read(folder: Path, name: str, what: str, place: Place | None, report: Report
     path = inside(folder, name)
     if path is None:
         reason, hint = "lies outside the loop's folder", "put the file into the folder"
-        report((place or Place("")).told(error("outside-folder", f"{what} {reason}: {name!r}", hint=hint)))
+        report((place or Place("")).told(error("outside-folder", f"the file of {what} {reason}: {name!r}", hint=hint)))
         return ""
     try:
         data = path.read_bytes()
@@ -69,7 +79,7 @@ def read(folder: Path, name: str, what: str, place: Place | None, report: Report
     except FileNotFoundError:
         if place is None:
             return ""
-        message = f"{what} is not there: {name!r}"
+        message = f"the file of {what} is not there: {name!r}"
         report(place.told(warning("no-such-text", message, hint="paths begin at the loop's folder")))
     except UnicodeDecodeError:
         _unreadable(what, name, "it is not UTF-8 text", place, report)
@@ -81,7 +91,7 @@ def read(folder: Path, name: str, what: str, place: Place | None, report: Report
 
 
 def _unreadable(what: str, name: str, reason: str, place: Place | None, report: Report) -> None:
-    message = f"{what} cannot be read: {name!r}: {reason}"
+    message = f"the file of {what} cannot be read: {name!r}: {reason}"
     report((place or Place("")).told(error("unreadable-file", message)))
 
 

@@ -19,6 +19,7 @@ from coterie.topology.checks import (
     names,
     operation,
     reach,
+    roles,
     shape,
 )
 from coterie.topology.checks.facts import Facts
@@ -85,6 +86,11 @@ RULES: tuple[Rule, ...] = (
     operation.error_arrows_are_declared,
     operation.handled_actions_are_there,
     operation.work_is_sent_back_to_agents,
+    roles.roles_are_told_apart,
+    roles.handoffs_lead_to_roles,
+    roles.roles_emit,
+    roles.emitted_events_count,
+    roles.handled_events_come,
 )
 
 

@@ -20,6 +20,7 @@ from coterie.topology.checks import (
     names,
     operation,
     reach,
+    roles,
     shape,
 )
 from coterie.topology.checks.facts import Facts
@@ -32,7 +33,8 @@ class Code:
     Attributes:
         meaning: In a sentence, for users.
         rule: Finds it; None where it is found in reading or planning.
-        in_files: A file can show it; else only a topology made in Python, or one read from no file.
+        in_files: A file can show it; else only a topology made in Python, one read from no file, or a command line.
+        loop: It is about the folder of a loop.
     """
 
     code: str
@@ -40,6 +42,7 @@ class Code:
     meaning: str
     rule: Callable[[Facts], Iterator[Diagnostic]] | None = None
     in_files: bool = True
+    loop: bool = False
 
     @property
     def about(self) -> str:
@@ -68,6 +71,7 @@ CODES = (
          arrows.conditions_look_upstream),
     Code("duplicate-name", _E, "Two nodes have one name.", names.declared_once),
     Code("duplicate-output", _E, "An agent declares an output twice.", agents.outputs_declared_once, in_files=False),
+    Code("duplicate-role", _E, "Two roles of a loop have one id.", roles.roles_are_told_apart, loop=True),
     Code("empty-enum", _E, "An output of fixed values has none.", agents.outputs_declared_once, in_files=False),
     Code("empty-gate", _W, "A gate runs nothing, so it lets everything through.", agents.gates_do_something),
     Code("empty-prompt", _W, "A prompt is written and has no text.", conduct.prompts_say_something),
@@ -75,12 +79,16 @@ CODES = (
     Code("fan-out-not-declared", _E, "Work goes to several at once, and the header does not list `fan-out`.",
          arrows.fan_out_is_declared),
     Code("gate-without-place", _E, "A gate does not say where it stands.", gates.gates_stand_on_arrows),
+    Code("handoff-to-nobody", _W, "An event of a loop leads to a role that is not declared.",
+         roles.handoffs_lead_to_roles, loop=True),
     Code("implied-max", _W, "Nothing bounds a conditional way back, so it counts as `max 10`.",
          loops.cycles_are_bounded),
     Code("incomplete-auth", _W, "A provider's way of knowing who asks lacks what it needs.", reach.providers_are_clear),
     Code("incomplete-server", _E, "A server has neither what starts it nor where it listens.",
          reach.servers_can_be_reached),
     Code("incomplete-store", _W, "A store lacks what its sort needs.", knowledge.stores_can_work),
+    Code("joined-event", _W, "A role emits an event that only the join of a wave does.", roles.emitted_events_count,
+         loop=True),
     Code("key-in-file", _E, "A key stands in the file, where a reference to an environment variable belongs.",
          reach.keys_stay_outside),
     Code("no-model", _E, "An agent has no model, and nothing else says who thinks.", agents.somebody_thinks),
@@ -95,9 +103,12 @@ CODES = (
     Code("reflection-without-loop", _W, "`reflection` stands on an arrow that does not go back.",
          attributes.reflections_go_back),
     Code("repeated-arrow", _W, "An arrow is drawn twice.", attributes.arrows_are_drawn_once),
+    Code("reserved-role", _E, "A role goes by a name that the loop itself needs.", roles.roles_are_told_apart,
+         loop=True),
     Code("scope-without-max", _W, "`per` or `on-max` stands without a `max`.", arrows.scope_needs_max),
     Code("sensitive-in-file", _W, "A value that is marked as sensitive stands in the file.",
          reach.variables_are_sealed),
+    Code("silent-role", _W, "A role may emit nothing.", roles.roles_emit, loop=True),
     Code("skip-ends-path", _W, "When an agent is skipped, every arrow asks for the outputs that it did not give.",
          conduct.skips_leave_a_path),
     Code("tools-listed-twice", _E, "An agent lists both the tools that it may use and those that it may not.",
@@ -108,6 +119,7 @@ CODES = (
          loops.loops_stand_alone),
     Code("unconnected-parts", _W, "The flow falls into parts that no arrow connects.", shape.flow_is_one_piece),
     Code("uncovered-output", _W, "An output has a value for which no arrow leads on.", arrows.outputs_are_covered),
+    Code("unemitted-event", _W, "A loop hands an event on that nobody emits.", roles.handled_events_come, loop=True),
     Code("unhandled-action", _W, "The orchestrator lists the actions that it does, and one in the flow is missing.",
          operation.handled_actions_are_there),
     Code("unknown-agent", _E, "A name stands for a node that nothing declares.", names.declared_in_flow),
