@@ -1,20 +1,23 @@
 """Play the agents of a topology: a rehearsal without a model, on the event loop's own time, virtual or not."""
 
 import asyncio
+import re
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Session, Text
+from coterie.backends.base import Answer, Emitted, Failure, OnEvent, Request, Result, Session, Text
 from coterie.backends.pending import Pending
 from coterie.backends.scripts import Entry, Script, parse_script, read_script
 from coterie.journal.records import Usage
+from coterie.planning.branches import BRANCH
 from coterie.planning.plan import AgentPlan, Wanted
 
 __all__ = ["Script", "ScriptedBackend", "read_script"]
 
 _UNSCRIPTED = Entry()
+_WAVE = re.compile(r"wave-\d+\.\d+")
 
 
 class ScriptedBackend:
@@ -22,8 +25,8 @@ class ScriptedBackend:
 
     Without an entry for an agent its turn takes 1 second, turn n says `<agent> <n>` and gives the n-th value of each
     declared output, the last repeating: an enum's in their order, true then false, n for a number, `<agent> <n>` for a
-    text. With entries, its k-th attempt takes the k-th, the last repeating; an attempt that takes longer than its
-    agent's time-out fails as one.
+    text. In a loop it emits the event from which the end is nearest. With entries, its k-th attempt takes the k-th, the
+    last repeating; an attempt that takes longer than its agent's time-out fails as one.
 
     Args:
         script: By agent, or `node/agent` in the topology that answers at a node, what it says at each attempt.
@@ -59,20 +62,26 @@ class ScriptedBackend:
             await session.interrupt()
 
     def _next(self, request: Request) -> Entry:
+        """What is played next: as the script says, or else, in a loop, the way to its end."""
         path = path_of(request)
         if self._prefix:
             path = f"{self._prefix}/{path}"
         entries = self._script.get(path)
         if entries is None:
-            return _UNSCRIPTED
+            event = request.context().get("loop", {}).get("nearest", "")
+            return Entry(emits=(Emitted(event=event),)) if event else _UNSCRIPTED
         k = self._attempts[path] = self._attempts.get(path, 0) + 1
         return entries[min(k, len(entries)) - 1]
 
 
 def path_of(request: Request) -> str:
-    """The names of the nodes from the root down to the agent: `panel/critic` for critic in `<root>/panel#2.1`."""
+    """The names of the nodes from the root down to the agent: `panel/critic` for critic in `<root>/panel#2.1`.
+
+    All branches of all waves of a loop are `branch`.
+    """
     _, *attempts = request.run.split("/")
-    return "/".join([*(attempt.rpartition("#")[0] for attempt in attempts), request.agent.name])
+    nodes = [attempt.rpartition("#")[0] for attempt in attempts]
+    return "/".join([*(BRANCH if _WAVE.fullmatch(node) else node for node in nodes), request.agent.name])
 
 
 def default_outputs(agent: AgentPlan, n: int) -> dict[str, Any]:

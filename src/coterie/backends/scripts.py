@@ -17,6 +17,7 @@ from coterie.backends.base import FAILURES, Emitted, Failure
 from coterie.diagnostics import did_you_mean
 from coterie.errors import UsageError
 from coterie.journal.records import Usage
+from coterie.planning.branches import asked_by_loop
 from coterie.planning.on_max import ON_MAX
 from coterie.planning.plan import Plan
 
@@ -85,7 +86,7 @@ def parse_script(data: Any, source: str = "script") -> dict[str, tuple[Entry, ..
 
 
 def _paths(plan: Plan, above: str = "") -> Iterator[str]:
-    for name, agent in plan.agents.items():
+    for name, agent in asked_by_loop(plan).items():
         yield above + name
         if agent.child is not None:
             yield from _paths(agent.child, f"{above}{name}/")

@@ -13,18 +13,18 @@ class OwnedTime:
     """Counts the seconds that a run was owned, up to the last record that was applied.
 
     Attributes:
-        seconds: What it has come to; *at* is the time of the last record.
+        seconds: What it has come to; *at* is the time of the last record, None before the first.
     """
 
     seconds: float = 0.0
-    at: float = 0.0
+    at: float | None = None
 
     def apply(self, record: Record) -> None:
         """Let the time up to *record* count, unless it is one that a new owner begins with."""
-        if self.at and not isinstance(record, _TAKING_OVER):
+        if self.at is not None and not isinstance(record, _TAKING_OVER):
             self.seconds += record.at - self.at
         self.at = record.at
 
     def until(self, now: float) -> float:
         """What it will have come to at *now*, if the run is owned until then."""
-        return self.seconds + max(0.0, now - self.at)
+        return self.seconds + (max(0.0, now - self.at) if self.at is not None else 0.0)

@@ -11,7 +11,7 @@ BRANCH = "branch"
 
 
 def asked_by_loop(plan: Plan) -> dict[str, AgentPlan]:
-    """The agents that the loop of *plan* may ask, by name; with waves a `branch` is among them."""
+    """The agents that *plan* asks, by name; in a loop with waves a `branch` is among them."""
     agents = dict(plan.agents)
     loop = plan.coordination
     if isinstance(loop, LoopPlan) and loop.parallel is not None and not loop.branch:

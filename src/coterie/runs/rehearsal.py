@@ -11,17 +11,21 @@ from coterie.backends.base import OnEvent, Request, Session
 from coterie.backends.scripted import ScriptedBackend
 from coterie.clock import VirtualClock
 from coterie.engines.flow import Decision, Flow
+from coterie.engines.loop import Loop
 from coterie.errors import NoSuchRun
 from coterie.ids import child_run_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import (
     AttemptLaunched,
+    EventEmitted,
+    EventInvalid,
     RunFinished,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
     TurnStarted,
 )
+from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Limits, Plan
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
@@ -56,7 +60,8 @@ def rehearse(plan: Plan, given: dict[str, Any], script: Script | None = None, li
     """Play *plan*, asked *given*, and return the document of what happened, as plain JSON values.
 
     Without a *script*, every turn takes 1 virtual second and turn n of an agent answers the n-th value of each declared
-    output, the last repeating. Turns run in parallel without limit unless *limits* says otherwise.
+    output, the last repeating; in a loop it emits, of what it may, the event from which the end is nearest. Turns run
+    in parallel without limit unless *limits* says otherwise.
 
     Raises:
         TopologyError: If nothing says who is asked.
@@ -66,12 +71,16 @@ def rehearse(plan: Plan, given: dict[str, Any], script: Script | None = None, li
     limits = limits or Limits(max_parallel=None)
     shell = Shell(store=store, turns=_Stage(script), make_engine=make_engine, clock=clock, limits=limits)
     ended = outcome(clock.run(shell.start(RUN, plan, given)), limits)
-    return {"run": RUN, "outcome": ended.status, "exit": ended.exit, **_document(store, RUN, plan)}
+    ending = {"run": RUN, "outcome": ended.status, "exit": ended.exit}
+    if isinstance(plan.coordination, LoopPlan):
+        ending["reason"] = ended.reason
+    return {**ending, **_document(store, RUN, plan)}
 
 
 def _document(store: MemoryStore, run: str, plan: Plan) -> dict[str, Any]:
     """What happened in *run*, its child runs included: the journal, read through the engine that decided it."""
     engine, agents = make_engine(plan)
+    loop = plan.coordination if isinstance(plan.coordination, LoopPlan) else None
     fold = Fold(run, engine, agents)
     turns: dict[str, dict[str, Any]] = {}
     for record in store.read(run):
@@ -79,6 +88,12 @@ def _document(store: MemoryStore, run: str, plan: Plan) -> dict[str, Any]:
         match record:
             case TurnStarted(turn=name, attempt=1):
                 turns[name] = _started(fold, record)
+                if isinstance(engine, Loop):
+                    turns[name] |= {"event": engine.view(name).recent, "emitted": [], "rejected": []}
+            case EventEmitted(turn=name, event=event) if name in turns:
+                turns[name]["emitted"].append(event)
+            case EventInvalid(turn=name, event=event) if name in turns:
+                turns[name]["rejected"].append(event)
             case TurnFinished(turn=name) | TurnFailed(turn=name) | TurnCancelled(turn=name) if name in turns:
                 turns[name] |= {"finished": record.at, "outputs": getattr(record, "outputs", {})}
                 if isinstance(record, TurnFailed):
@@ -92,7 +107,10 @@ def _document(store: MemoryStore, run: str, plan: Plan) -> dict[str, Any]:
             with suppress(NoSuchRun):  # it was called off before it began
                 turn["child"] = {**_ending(store, below), **_document(store, below, agent.child)}
     ran = {_author(fold, name) for name in turns} | {turn["agent"] for turn in turns.values()}
-    mentions = plan.flow.mentions if plan.flow is not None else ()
+    if loop is not None:
+        mentions = [role.id for role in loop.roles] if not loop.branch else []
+    else:
+        mentions = list(plan.flow.mentions) if plan.flow is not None else []
     return {"turns": list(turns.values()), "never_ran": [name for name in mentions if name not in ran]}
 
 

@@ -9,7 +9,8 @@ from coterie.views.words import arrow
 
 def rehearsal(document: Mapping[str, Any]) -> str:
     """What happened in a rehearsal: every turn with its times, what marked it, what it answered and what fired."""
-    return "\n".join([*_turns(document, ""), f"{document['outcome']} (rehearsed: nobody was asked)"])
+    why = f", {document['reason']}" if document.get("reason") else ""
+    return "\n".join([*_turns(document, ""), f"{document['outcome']}{why} (rehearsed: nobody was asked)"])
 
 
 def _turns(document: Mapping[str, Any], indent: str) -> Iterable[str]:
@@ -21,13 +22,18 @@ def _turns(document: Mapping[str, Any], indent: str) -> Iterable[str]:
 
 def _rehearsed(turn: Mapping[str, Any], indent: str) -> Iterable[str]:
     took = f"{clock(turn['started'])} – {clock(turn['finished']) if turn['finished'] is not None else 'open'}"
-    marks = f" <- {', '.join(turn['marked_by'])}" if turn["marked_by"] else ""
+    marked_by = turn["marked_by"] or [turn["event"]] * bool(turn.get("event"))
+    marks = f" <- {', '.join(marked_by)}" if marked_by else ""
     yield f"{indent}{took}  {turn['agent']}#{turn['n']}{marks}"
     space = f"{indent}    "
     if failure := turn.get("failure"):
         yield f"{space}failed ({failure['kind']}): {failure['reason']}"
     if turn["outputs"]:
         yield space + ", ".join(f"{name} = {as_json(value)}" for name, value in turn["outputs"].items())
+    if turn.get("emitted"):
+        yield f"{space}emitted {', '.join(turn['emitted'])}"
+    if turn.get("rejected"):
+        yield f"{space}rejected: {', '.join(turn['rejected'])}"
     for source, targets in turn["fired"]:
         yield space + arrow((source, tuple(targets)))
     for source, targets in turn["exhausted"]:

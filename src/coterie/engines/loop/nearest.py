@@ -18,6 +18,8 @@ def nearest(plan: LoopPlan, view: View) -> str:
 
     The first declared of several; the first that is allowed when the run cannot complete by events.
     """
+    if view.review or view.over:
+        return ""
     missing = frozenset(view.missing)
     choices = events_of(plan, view.allowed, view.anything)
     return min(choices, key=lambda event: turns_after(plan, event, missing), default="")
