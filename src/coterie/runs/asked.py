@@ -23,7 +23,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     """A question as it was put.
 
     Attributes:
-        same: Whether it is to the letter what was asked then; files that an agent reads may have changed since.
+        same: Whether it is to the letter what was asked then; where that was not kept, files that an agent reads may
+            have changed since, and so may what a loop remembers.
     """
 
     turn: str
@@ -45,12 +46,14 @@ def asked(store: JsonlStore, run: str, turn: str, place: Place | None = None) ->
     start = next((record for record in reversed(starts) if record.turn == turn), None)
     if start is None or start.cause is None:
         raise NoSuchTurn(run, turn, dict.fromkeys(record.turn for record in starts))
+    kept = place.question(run, turn, start.attempt)
+    if kept and _digest(kept) == start.prompt:
+        return Asked(turn=turn, attempt=start.attempt, prompt=kept, same=True)
     fold = _fold(run, plan_of(store, run, start.seq))
     fold.fold(record for record in records if record.seq < start.seq)
     how_far, notes = partial(place.how_far, run), partial(place.notes, run)
     prompt = render(fold, _turn(fold, start), place.read_file, how_far, notes)
-    digest = hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
-    return Asked(turn=turn, attempt=start.attempt, prompt=prompt, same=digest == start.prompt)
+    return Asked(turn=turn, attempt=start.attempt, prompt=prompt, same=_digest(prompt) == start.prompt)
 
 
 def plan_of(store: JsonlStore, run: str, upto: int | None = None) -> Plan:
@@ -65,6 +68,10 @@ def plan_of(store: JsonlStore, run: str, upto: int | None = None) -> Plan:
     child = plan_of(store, parent).agents[agent].child
     assert child is not None
     return child
+
+
+def _digest(prompt: str) -> str:
+    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _fold(run: str, plan: Plan) -> Fold:

@@ -7,6 +7,7 @@
 """
 
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.runs.live import Place
 
 STATE_DIR = ".coterie"
+ASKED = "asked.md"
+"""What an attempt of a loop was asked, in its folder."""
 READ_MOST = 20_000
 """Characters of a file that an agent `reads` which join its prompt."""
 HOW_FAR_MOST = 2_000
@@ -50,6 +53,23 @@ class DiskPlace(Place):
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / "stream.jsonl").open("ab") as file:
                 file.write(msgspec.json.encode(event) + b"\n")
+
+    def keep_question(self, run: str, turn: str, attempt: int, prompt: str) -> None:
+        """Write *prompt* to the attempt's `asked.md`, unsynced: nothing is decided from it, so it may be lost."""
+        folder = self.attempt_folder(run, turn, attempt)
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            path = os.open(folder / ASKED, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(path, "wb") as file:
+                file.write(prompt.encode("utf-8", "surrogatepass"))
+
+    def question(self, run: str, turn: str, attempt: int) -> str:
+        """What the attempt's `asked.md` holds."""
+        try:
+            data = (self.attempt_folder(run, turn, attempt) / ASKED).read_bytes()
+            return data.decode("utf-8", "surrogatepass")
+        except (OSError, UnicodeDecodeError):
+            return ""
 
     def how_far(self, run: str, turn: str, attempt: int) -> str:
         """The end of what an attempt had said."""

@@ -76,6 +76,13 @@ class Place:
         """What an attempt had said before it was cut off."""
         return ""
 
+    def keep_question(self, run: str, turn: str, attempt: int, prompt: str) -> None:
+        """Keep what an attempt is about to be asked: what is remembered changes, so it could not be told again."""
+
+    def question(self, run: str, turn: str, attempt: int) -> str:
+        """What an attempt was asked, if that was kept; else empty."""
+        return ""
+
     def notes(self, run: str, plan: LoopPlan, turn: str, attempt: int) -> Notes:
         """What the prompt of an attempt in the loop *run* shows beside what the journal knows."""
         return Notes()

@@ -320,7 +320,10 @@ class Shell:
 
     def _render(self, core: Fold, turn: Turn) -> str:
         place, run = self._place, core.run
-        return render(core, turn, place.read_file, partial(place.how_far, run), partial(place.notes, run))
+        prompt = render(core, turn, place.read_file, partial(place.how_far, run), partial(place.notes, run))
+        if isinstance(core.engine, Loop):
+            place.keep_question(run, turn.ask.turn, turn.attempt, prompt)
+        return prompt
 
     def _room(self, core: Core, agent: str, again: bool) -> bool:
         return not self._closing and self._ledger.admits(core, agent, again)
