@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from coterie.backends.base import FAILURES
 from coterie.clock import Clock
 from coterie.engines.commands import Emit, Engine, Failed, Reply
 from coterie.engines.loop import Loop
@@ -535,7 +536,7 @@ class Shell:
             said = Reply(turn=name, attempt=start.attempt, text=text, outputs=outputs or None, usage=usage)
         else:
             reason = finished.reason or f"child run {live.run} failed"
-            said = Failed(turn=name, attempt=start.attempt, kind="failed", reason=reason, usage=usage)
+            said = Failed(turn=name, attempt=start.attempt, kind=kind_of(finished.result), reason=reason, usage=usage)
 
         def hear() -> None:
             parent.children.pop(name, None)
@@ -577,6 +578,12 @@ def reply_of(result: Any) -> tuple[str, dict[str, Any]]:
                 outputs.update(values)
         return str(result.get("text", "")), outputs
     return ("" if result is None else str(result)), {}
+
+
+def kind_of(result: Any) -> str:
+    """The kind of failure that a failed child run is to its parent: a loop says which was its last."""
+    kind = result.get("kind", "") if isinstance(result, dict) else ""
+    return kind if kind in FAILURES else "failed"
 
 
 def _digest(prompt: str) -> str:

@@ -22,7 +22,7 @@ def _turns(document: Mapping[str, Any], indent: str) -> Iterable[str]:
 
 def _rehearsed(turn: Mapping[str, Any], indent: str) -> Iterable[str]:
     took = f"{clock(turn['started'])} – {clock(turn['finished']) if turn['finished'] is not None else 'open'}"
-    marked_by = turn["marked_by"] or [turn["event"]] * bool(turn.get("event"))
+    marked_by = turn["marked_by"] or [event for event in [turn.get("event")] if event]
     marks = f" <- {', '.join(marked_by)}" if marked_by else ""
     yield f"{indent}{took}  {turn['agent']}#{turn['n']}{marks}"
     space = f"{indent}    "

@@ -74,9 +74,9 @@ class Loop:
         return msgspec.structs.replace(turn.view, missing=missing, waving=waving)
 
     def brief(self, name: str) -> Brief:
-        """What the turn *name*, which runs or is about to, is told."""
+        """What the turn *name*, which runs or is about to, is told; little, when it is over."""
         state, plan = self.state, self.plan
-        turn = state.turns[name]
+        turn = state.turns.get(name) or TurnState(iteration=state.iteration, view=View(over=True))
         return Brief(
             turn=name,
             iteration=turn.iteration,
@@ -273,6 +273,7 @@ class Loop:
         """Count a failure; whether the run goes on all the same."""
         state = self.state
         state.failures += 1
+        state.failed = record.kind
         state.failure = f"{record.turn} failed ({record.kind}): {record.reason}"
         if record.kind in LASTING_FAILURES:
             self._finish("failed", LASTING_FAILURES[record.kind], state.failure)
@@ -344,7 +345,8 @@ class Loop:
         outcomes = tuple((turn, wave.outcomes[turn]) for turn in wave.turns)
         self._note(records.WaveJoined(wave=wave.number, event=state.position, outcomes=outcomes))
         reason = ", ".join(f"{turn}: {outcome}" for turn, outcome in outcomes)
-        failed = records.TurnFailed(turn=f"wave {wave.number}", kind="failed", reason=f"no branch succeeded ({reason})")
+        kind = next((one for one in wave.outcomes.values() if one in LASTING_FAILURES), "failed")
+        failed = records.TurnFailed(turn=f"wave {wave.number}", kind=kind, reason=f"no branch succeeded ({reason})")
         if succeeded or self._goes_on_after(failed):
             self._read_again()
 
@@ -359,6 +361,8 @@ class Loop:
         self._commands += [Cancel(turn=turn, reason="the run is over") for turn in state.turns]
         text = state.outputs[-1].text if state.outputs else ""
         result = {"text": text, "reason": reason, "iterations": state.iteration}
+        if outcome == "failed":
+            result["kind"] = state.failed
         self._commands.append(Finish(outcome=outcome, result=result, reason=detail or reason))
 
     def _note(self, record: Record) -> None:

@@ -63,6 +63,7 @@ class State:
         position: The event that the next iteration is routed by, and *payload* what came with it.
         iteration: The iterations begun; *reviewed* is the one that was reviewed before.
         added: Iterations allowed beyond what the plan says.
+        failure: How the last turn failed, and *failed* the kind of that.
         accepted: Every event of an agent that was accepted so far.
         time: How long the run was owned, up to the last record.
         same: How many of the last outputs, none of them empty, are the same.
@@ -85,6 +86,7 @@ class State:
     same: int = 0
     rejected: str = ""
     failure: str = ""
+    failed: str = ""
     failures: int = 0
     guidance: list[tuple[str, str]] = field(default_factory=list)
     cost: float = 0.0
