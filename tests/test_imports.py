@@ -12,7 +12,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src"
 
 LINE = (
-    {"clock", "ids", "diagnostics"},
+    {"clock", "ids", "diagnostics", "agentside"},
     {"errors"},
     {"topology", "toml_places"},
     {"formats", "settings"},

@@ -153,7 +153,33 @@ def waves() -> list[r.Record]:
     ]  # fmt: skip
 
 
-HISTORIES = {"waves": waves, "review": review, "nested": nested, "loop": loop, "reloaded": reloaded, "forked": forked}
+def noted() -> list[r.Record]:
+    """A loop whose agent remembers, has tasks and gives an output before it answers."""
+    task = {"id": "task-0a1b2c3d", "type": "task", "text": "Write the tests", "status": "open"}
+    lesson = {"id": "mem-4e5f6a7b", "type": "learning", "text": LONG, "source": "manual"}
+    return [
+        r.RunStarted(run="noted", engine="loop", topology="autocode", input={"prompt": "Ship it"}),
+        r.RunOwned(epoch=1),
+        r.ConfigKept(cause=(1, 0)),
+        r.IterationStarted(cause=(3, 0), n=1, role="planner", event="loop.start", roles=("planner",)),
+        r.TurnStarted(cause=(3, 1), turn="iteration#1", agent="planner"),
+        r.TaskChanged(source="agent", turn="iteration#1", message="m1", entries=(task,)),
+        r.MemoryChanged(source="agent", turn="iteration#1", message="m2", entries=(lesson,), project=(lesson,)),
+        r.TaskChanged(source="operator", message="m3", project=({**task, "status": "done"},)),
+        r.OutputsGiven(source="agent", turn="iteration#1", attempt=1, outputs={"score": 3}, message="m4"),
+        r.TurnFinished(source="agent", turn="iteration#1", attempt=1, text="done", outputs={"score": 3}),
+    ]
+
+
+HISTORIES = {
+    "noted": noted,
+    "waves": waves,
+    "review": review,
+    "nested": nested,
+    "loop": loop,
+    "reloaded": reloaded,
+    "forked": forked,
+}
 
 
 def numbered(records: list[r.Record]) -> list[r.Record]:

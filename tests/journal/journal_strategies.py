@@ -33,6 +33,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     str: texts,
     float: st.floats(0, 1e10),
     dict[str, Any]: objects,
+    tuple[dict[str, Any], ...]: st.lists(objects, max_size=2).map(tuple),
     Any: values,
     Usage: usages,
     r.ForkedFrom | None: st.none() | st.builds(r.ForkedFrom, run=texts, seq=counts),

@@ -16,6 +16,8 @@ from typing import IO, Any
 
 import msgspec
 
+from coterie.agentside.speaking import MESSAGE, RUN_FOLDER
+from coterie.backends import wrapper
 from coterie.backends.base import Request
 from coterie.backends.processes import MARK
 from coterie.ids import child_run_id
@@ -24,6 +26,19 @@ TURN_FILE = "turn.json"
 PROMPT_FILE = "prompt.md"
 LONGEST_WORD = 100_000
 """A prompt of more bytes is not given as an argument, but in a file that the argument names."""
+
+_OUTER = frozenset({"COTERIE_PROMPT_FILE", RUN_FOLDER, MESSAGE})
+"""Variables that an outer run may have left, and that this one may not give anew."""
+_SPEAKER = (
+    "COTERIE_RUN",
+    "COTERIE_TURN",
+    "COTERIE_ATTEMPT",
+    "COTERIE_EPOCH",
+    RUN_FOLDER,
+    "AUTOLOOP_MEMORY_FILE",
+    "AUTOLOOP_TASKS_FILE",
+)
+"""What the wrapper of an attempt knows of itself."""
 
 _PLACEHOLDER = re.compile(r"\{(python|here|model|prompt_file)\}")
 
@@ -68,10 +83,10 @@ def surroundings(request: Request) -> Iterator[Surroundings]:
         prompt_file = None
         wants_file = _wants_file(request)
         as_word = request.agent.prompt_via == "arg" and not wants_file
-        if wants_file or (as_word and not _fits_word(prompt)):
+        if wants_file or request.env or (as_word and not _fits_word(prompt)):
             prompt_file = _private(folder / PROMPT_FILE, prompt, stack)
         told = (_word(prompt, prompt_file),) if as_word else ()
-        if as_word or prompt_file is not None:
+        if as_word or wants_file:
             prompt = b""
         here = (request.here or request.cwd or Path()).absolute()
         yield Surroundings(
@@ -109,11 +124,20 @@ def identity(request: Request) -> dict[str, str]:
 def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: Path | None) -> dict[str, str]:
     """The user's environment, the agent's own variables, and ours."""
     ours = identity(request) | {"COTERIE_ATTEMPT_DIR": str(folder), "COTERIE_TURN_FILE": str(turn_file)}
-    env = {**os.environ, **request.agent.env}
-    env.pop("COTERIE_PROMPT_FILE", None)
+    env = {name: value for name, value in os.environ.items() if name not in _OUTER and not _is_outer(name)}
+    env |= request.agent.env
     if prompt_file is not None:
-        ours["COTERIE_PROMPT_FILE"] = str(prompt_file)
+        ours |= {"COTERIE_PROMPT_FILE": str(prompt_file), "AUTOLOOP_PROMPT_PATH": str(prompt_file)}
+    if request.root is not None:
+        ours |= request.env | {RUN_FOLDER: str(request.root.absolute())}
+        tool = wrapper.write(folder, {name: ours[name] for name in _SPEAKER if name in ours})
+        ours |= {"AUTOLOOP_BIN": str(tool), "PATH": os.pathsep.join(filter(None, (str(folder), env.get("PATH"))))}
     return env | ours
+
+
+def _is_outer(name: str) -> bool:
+    """Whether an outer run gave this process the variable *name*; the user's own settings file is no such one."""
+    return name.startswith("AUTOLOOP_") and name != "AUTOLOOP_CONFIG"
 
 
 def _as_json(context: dict[str, Any]) -> bytes:

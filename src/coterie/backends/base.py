@@ -44,6 +44,8 @@ class Request(Struct, frozen=True, kw_only=True):
         cwd: The run's working directory.
         here: The folder of the topology's file.
         epoch: Which owner of the run asks.
+        root: The folder of the root run, where its inbox lies; None when nothing is kept on disk.
+        env: Further variables for an agent's process, which name no secrets: those of a loop.
     """
 
     run: str
@@ -58,6 +60,8 @@ class Request(Struct, frozen=True, kw_only=True):
     cwd: Path | None = None
     here: Path | None = None
     epoch: int = 1
+    root: Path | None = None
+    env: dict[str, str] = {}
 
 
 class Launched(Struct, frozen=True, kw_only=True, tag="launched", tag_field="kind"):

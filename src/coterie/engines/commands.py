@@ -70,13 +70,15 @@ Command = Ask | Cancel | Note | Reload | Stop | Finish
 class Reply(Struct, frozen=True, kw_only=True, gc=False):
     """An attempt answered. *outputs* is None when the backend has no structured output: they are found in *text*.
 
-    *prompt* is the question it answers, where that is at hand; *open_tasks* are those that keep a loop from completing.
+    *given* are outputs that it gave before it answered. *prompt* is the question it answers, where that is at hand;
+    *open_tasks* are those that keep a loop from completing.
     """
 
     turn: str
     attempt: int
     text: str = ""
     outputs: dict[str, Any] | None = None
+    given: dict[str, Any] = {}
     usage: Usage = NO_USAGE
     message: str = ""
     prompt: str = ""

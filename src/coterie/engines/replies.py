@@ -1,6 +1,6 @@
 """What a reply says: its outputs, found in what the backend gave or in the text, and whether they fit.
 
-Structured outputs count first, then the last JSON object in the text, fenced or bare, that holds a wanted name, then
+Structured outputs count first, then those given while the attempt ran, then the last JSON object in the text, fenced or bare, that holds a wanted name, then
 lines like `verdict: approve`. Time is linear in the text, whatever it holds: a reply may be a log full of braces.
 """
 
@@ -32,7 +32,10 @@ def judge_reply(reply: Reply, wanted: Sequence[Wanted]) -> TurnFinished | Attemp
     A declared output that is missing or does not fit makes an `invalid_output`, whose reason says what was expected
     and what came. An undeclared one may be missing and is taken as it is. Nothing wanted: the text is not searched.
     """
-    found = (find_outputs(reply.text, wanted) if wanted else {}) if reply.outputs is None else reply.outputs
+    if reply.outputs is None:
+        found = (find_outputs(reply.text, wanted) if wanted else {}) | reply.given
+    else:
+        found = reply.given | reply.outputs
     outputs, faults = dict(found), list[str]()
     for want in wanted:
         if want.declared:

@@ -264,6 +264,33 @@ class GuidanceDelivered(Record, frozen=True, kw_only=True, tag="guidance.deliver
     messages: tuple[str, ...]
 
 
+class OutputsGiven(Record, frozen=True, kw_only=True, tag="outputs.given", gc=False):
+    """An agent gave outputs of its turn before it answered; they count unless its answer says otherwise."""
+
+    turn: str
+    outputs: dict[str, Any]
+    attempt: int = 0
+    message: str = ""
+
+
+class MemoryChanged(Record, frozen=True, kw_only=True, tag="memory.changed", gc=False):
+    """What is remembered was changed by these entries: of the run's own memory, and of the project's."""
+
+    message: str
+    turn: str = ""
+    entries: tuple[dict[str, Any], ...] = ()
+    project: tuple[dict[str, Any], ...] = ()
+
+
+class TaskChanged(Record, frozen=True, kw_only=True, tag="task.changed", gc=False):
+    """The tasks were changed by these entries: of the run's own tasks, and of the project's."""
+
+    message: str
+    turn: str = ""
+    entries: tuple[dict[str, Any], ...] = ()
+    project: tuple[dict[str, Any], ...] = ()
+
+
 class LoopExhausted(Record, frozen=True, kw_only=True, tag="loop.exhausted", gc=False):
     """Every group that would have fired was spent.
 
@@ -391,6 +418,9 @@ AnyRecord = (
     | MessageRefused
     | OperatorSaid
     | GuidanceDelivered
+    | OutputsGiven
+    | MemoryChanged
+    | TaskChanged
     | LoopExhausted
     | PathEnded
     | ConditionUnknown

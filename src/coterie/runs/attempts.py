@@ -8,11 +8,14 @@ from typing import Any
 
 from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result
 from coterie.engines.commands import Emit, Failed, Reply
+from coterie.engines.loop import Loop
 from coterie.journal.records import AttemptLaunched
+from coterie.journal.rules import root_of
 from coterie.planning.plan import AgentPlan
 from coterie.runs.commands import Start
 from coterie.runs.core import Said
 from coterie.runs.live import Live, Place
+from coterie.runs.looping import surroundings as looping
 from coterie.runs.prompts import context
 from coterie.runs.turns import Turns, ask
 
@@ -115,6 +118,8 @@ class Attempts:
             cwd=self._cwd,
             here=live.here,
             epoch=live.core.epoch,
+            root=self._place.folder(root_of(live.run)),
+            env=looping.environment(live.core.engine, live.run, name) if isinstance(live.core.engine, Loop) else {},
         )
         result = await ask(
             self._turns,

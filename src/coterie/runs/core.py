@@ -53,16 +53,14 @@ class Core(Fold):
         self.write(now, started)
         self.write(now, records.RunOwned(epoch=1, limits=limits))
 
-    def hears(self, turn: str, attempt: int) -> bool:
-        """Whether what *attempt* of *turn* says still counts."""
-        known = self.turns.get(turn)
-        return known is not None and known.status == "running" and known.attempt == attempt and self.is_live
-
     def accept(self, now: float, said: Said, source: str = "agent") -> Record | None:
         """Turn what an attempt says into a record. None: it is too late, and nothing was written."""
         if not self.hears(said.turn, said.attempt):
             return None
         match said:
+            case Reply() if given := self.given.get(said.turn):
+                said = msgspec.structs.replace(said, given=given)
+                return self.write(now, self.engine.judge(said), source=source)
             case Reply() | Emit():
                 return self.write(now, self.engine.judge(said), source=source)
             case Failed(kind="interrupted"):

@@ -6,6 +6,7 @@ Every command has the identity (seq of the record that caused it, index). The re
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from coterie.engines.commands import Ask, Cancel, Command, Engine, Note, Reload, Stop
 from coterie.errors import ReplayMismatch
@@ -19,11 +20,16 @@ from coterie.journal.records import (
     ConfigChanged,
     ConfigKept,
     ConfigRejected,
+    EventInvalid,
+    MemoryChanged,
+    MessageRefused,
+    OutputsGiven,
     Record,
     RunFinished,
     RunOwned,
     RunStarted,
     RunStopped,
+    TaskChanged,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
@@ -43,7 +49,9 @@ class Fold:
     Attributes:
         turns: By id, in the order they were started.
         latest: Each agent's latest result; a fallback's counts as that of the agent it stood in for.
-        messages: The ids of the messages that were recorded.
+        messages: The messages that were recorded, by id: why each was refused, empty for those that were not.
+        given: The outputs that the current attempt of a turn gave before its answer, by turn.
+        notes: The changes of memory and tasks, by message.
         busy: Turns that run here and take a slot: no humans, no child runs.
         todo: What is decided and not yet carried out, in order.
         stopping: The engine's wish to let go of the run, if it has one.
@@ -62,7 +70,9 @@ class Fold:
         self.stopped = ""
         self.turns: dict[str, Turn] = {}
         self.latest: dict[str, TurnFinished] = {}
-        self.messages: set[str] = set()
+        self.messages: dict[str, str] = {}
+        self.given: dict[str, dict[str, Any]] = {}
+        self.notes: dict[str, MemoryChanged | TaskChanged] = {}
         self.busy = 0
         self.taken = 0
         self.used = NO_USAGE
@@ -90,6 +100,11 @@ class Fold:
         """Why the engine wants to let go of the run, or an empty text."""
         command = self.todo.get(self.stopping) if self.stopping is not None else None
         return command.reason if isinstance(command, Stop) else ""
+
+    def hears(self, turn: str, attempt: int) -> bool:
+        """Whether what *attempt* of *turn* says still counts."""
+        known = self.turns.get(turn)
+        return known is not None and known.status == "running" and known.attempt == attempt and self.is_live
 
     def kind(self, agent: str) -> str:
         """What *agent* is: `agent`, `action`, `gate`, `human` or `topology`."""
@@ -122,6 +137,10 @@ class Fold:
                 self._begin(record, command)
             case AttemptLaunched():
                 self._running(record, record.turn).launched.append(record)
+            case OutputsGiven():
+                self.given[record.turn] = self.given.get(record.turn, {}) | record.outputs
+            case MemoryChanged() | TaskChanged():
+                self.notes[record.message] = record
             case AttemptFailed():
                 follows.append(self._after_failure(record))
             case AttemptInterrupted():
@@ -140,7 +159,7 @@ class Fold:
             case RunFinished():
                 self.finished = record
         if message := getattr(record, "message", ""):
-            self.messages.add(message)
+            self.messages[message] = refusal(record)
         follows.extend(self.engine.step(record))
         if self.finished is not None:
             self.todo.clear()
@@ -194,6 +213,7 @@ class Fold:
         else:
             turn = self.turns[record.turn]
         turn.attempt, turn.status, turn.asked = record.attempt, "running", record.at
+        self.given.pop(record.turn, None)
         turn.since = self.time.seconds
         turn.slot = self.takes_a_slot(turn.ask.agent)
         self.busy += turn.slot
@@ -262,3 +282,20 @@ class Fold:
 
     def _agent(self, turn: Turn) -> AgentPlan:
         return self.agents.get(turn.ask.agent) or AgentPlan(name=turn.ask.agent)
+
+
+def refusal(record: Record) -> str:
+    """Why the message that *record* tells of was refused, in words for whoever sent it; empty if it was not."""
+    match record:
+        case MessageRefused(reason=reason):
+            return reason
+        case EventInvalid():
+            why = record.reason or f"{record.event!r} is not allowed now"
+            lines = [f"rejected: {why}"]
+            if record.recent:
+                lines.append(f"recent event: {record.recent}")
+                lines.append(f"suggested roles: {', '.join(record.suggested) or '(none)'}")
+                lines.append(f"allowed events: {', '.join(record.allowed) or '(none)'}")
+            return "\n".join(lines)
+        case _:
+            return ""

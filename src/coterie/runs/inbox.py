@@ -9,10 +9,8 @@ import asyncio
 import hashlib
 import json
 import os
-import socket
 import stat
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,19 +19,28 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from coterie.agentside import posting
 from coterie.engines.commands import Emit, Reply
+from coterie.engines.loop import Loop
 from coterie.errors import JournalFailed, UsageError
 from coterie.ids import new_message_id
 from coterie.journal.jsonl import JsonlStore
-from coterie.journal.lock import is_held
-from coterie.journal.records import AttemptFailed, EventInvalid, MessageRefused, OperatorSaid
-from coterie.runs.folder import control
+from coterie.journal.records import (
+    AttemptFailed,
+    MemoryChanged,
+    MessageRefused,
+    OperatorSaid,
+    OutputsGiven,
+    TaskChanged,
+)
+from coterie.planning.loop import LoopPlan
+from coterie.runs.commands import Turn
+from coterie.runs.fold import refusal
 from coterie.runs.listing import history
 from coterie.runs.live import Live
+from coterie.runs.looping import notes
 from coterie.runs.shell import Shell
 
-ANSWER_WITHIN = 10.0
-"""Seconds for which a sender waits for the verdict of a living owner."""
 WAITS = "the message waits in its inbox for `coterie resume`"
 LOOK_EVERY = 2.0
 """Seconds between two looks of an owner at its inbox, for messages whose doorbell could not be rung."""
@@ -46,9 +53,10 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         id: Given by the sender; the run records it once however often it comes.
-        kind: `answer`, `emit`, `interrupt`, `retry` or `cancel`.
+        kind: `answer`, `emit`, `memory`, `task` or `interrupt`.
         turn: Which turn it is for; in a child run `<turn>.<attempt>/<turn>`; empty where one can be guessed.
         attempt: With *epoch*, who says it: what an attempt that is over says does not count. 0 means nobody's.
+        note: What is to change in memory or tasks; `coterie.runs.looping.notes` knows what it may hold.
     """
 
     id: str
@@ -60,6 +68,7 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs: dict[str, Any] | None = None
     event: str = ""
     payload: str = ""
+    note: dict[str, Any] = {}
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -93,51 +102,34 @@ def send(folder: Path, message: Message) -> Verdict:
         data = msgspec.json.encode(message)
     except UnicodeEncodeError:
         raise UsageError("the message is not UTF-8 text, and nothing was sent") from None
-    inbox = folder / "inbox"
-    inbox.mkdir(exist_ok=True)
-    path = inbox / f"{message.id}.json"
-    part = inbox / f".{message.id}.part"
-    with part.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.rename(path)
-    deadline = time.monotonic() + ANSWER_WITHIN
-    while is_held(folder / "lock") and path.exists():
-        if (verdict := _ring(folder, message.id, deadline)) is not None:
-            return verdict
-        if time.monotonic() >= deadline:
+    return verdict_of(folder, message.id, *posting.send(str(folder), message.id, msgspec.json.decode(data)))
+
+
+def verdict_of(folder: Path, name: str, status: str, detail: str) -> Verdict:
+    """What `coterie.agentside.posting` says of the message *name*, as a verdict."""
+    match status:
+        case posting.UNREACHABLE:
             return Verdict(
                 status="queued", detail="the run's owner does not answer now; it looks into its inbox itself"
             )
-        time.sleep(0.05)
-    if path.exists():
-        return Verdict(status="queued", detail=f"nobody runs it now; {WAITS}")
-    return _recorded(folder, message.id)  # its owner took it without the bell
+        case posting.UNOWNED:
+            return Verdict(status="queued", detail=f"nobody runs it now; {WAITS}")
+        case posting.TAKEN:
+            return recorded(folder, name) or Verdict(status="refused", detail="the run was over before it was read")
+        case _:
+            return Verdict(status=status, detail=detail)
 
 
-def _recorded(folder: Path, name: str) -> Verdict:
-    """What the journal says of the message *name*."""
+def recorded(folder: Path, name: str) -> Verdict | None:
+    """What the journal says of the message *name*; None if it does not know it."""
     for _, record in history(JsonlStore(folder.parent.parent), folder.name):
         if getattr(record, "message", "") == name:
-            if isinstance(record, MessageRefused):
-                return Verdict(status="refused", detail=record.reason)
-            return Verdict(status="accepted")
-    return Verdict(status="refused", detail="the run was over before it was read")
+            return _told(refusal(record))
+    return None
 
 
-def _ring(folder: Path, name: str, deadline: float) -> Verdict | None:
-    """The owner's verdict, or None when its doorbell cannot be reached."""
-    path = control(folder).get("socket", "")
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bell:
-            bell.settimeout(max(0.1, deadline - time.monotonic()))
-            bell.connect(path)
-            bell.sendall(name.encode() + b"\n")
-            with bell.makefile("rb") as reply:
-                return msgspec.json.decode(reply.readline(), type=Verdict)
-    except (OSError, msgspec.DecodeError):
-        return None
+def _told(refusal: str, detail: str = "") -> Verdict:
+    return Verdict(status="refused", detail=refusal) if refusal else Verdict(status="accepted", detail=detail)
 
 
 # -- the owner --------------------------------------------------------------------------------------------------------
@@ -156,6 +148,7 @@ class Inbox:
 
     def __init__(self, folder: Path, shell: Shell, now: Callable[[], float]) -> None:
         self._folder, self._shell, self._now = folder, shell, now
+        shell.before_taking_over = self._take_what_came_before
         self._server: asyncio.Server | None = None
         self._socket = socket_path(folder)
         self._looking: asyncio.Task[None] | None = None
@@ -192,13 +185,9 @@ class Inbox:
 
     async def _look(self) -> None:
         """Take what lies in the inbox, in the order it came."""
-        came: dict[str, int] = {}
-        for path in (self._folder / "inbox").glob("*.json"):
-            with suppress(OSError):  # taken meanwhile
-                came[path.stem] = path.stat().st_mtime_ns
-        for name in sorted(came, key=lambda name: (came[name], name)):
+        for path in _in_order(self._folder / "inbox"):
             with suppress(OSError, JournalFailed):  # an owner whose journal fails is ended by its shell
-                await self._take(name)
+                await self._take(path.stem)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -236,32 +225,53 @@ class Inbox:
         self._shell.post(judge)
         live, verdict = await judged
         await live.writer.durable(live.core.seq)
+        _keep(self._shell, live, message)
         return verdict
 
+    def _take_what_came_before(self, live: Live) -> None:
+        """Judge what the attempts of *live* said before their owner died and it could be judged.
 
-def take(shell: Shell, message: Message, now: float) -> tuple[Live, Verdict]:
-    """Judge *message* and write what it deserves, in one piece; the verdict counts once that is durable."""
+        The messages stay until this owner looks into its inbox and finds that they are recorded.
+        """
+        for path in _in_order(self._folder / "inbox"):
+            try:
+                message = msgspec.json.decode(path.read_bytes(), type=Message)
+            except (OSError, ValueError, RecursionError):
+                continue  # to be told of when it is looked at
+            if _belongs_to_the_dead(live, message):
+                take(self._shell, message, live.core.at, late=True)
+
+
+def take(shell: Shell, message: Message, now: float, *, late: bool = False) -> tuple[Live, Verdict]:
+    """Judge *message* and write what it deserves, in one piece; the verdict counts once that is durable.
+
+    Args:
+        late: Its sender's owner died, and nobody owns the run yet.
+    """
     live, turn = _addressee(shell, message)
-    if any(message.id in one.core.messages for one in shell.runs.values()):
-        return live, Verdict(status="accepted", detail="it had arrived before")
+    for one in shell.runs.values():
+        if (refused := one.core.messages.get(message.id)) is not None:
+            return one, _told(refused, "it had arrived before")
     if live.core.finished is not None:
         return live, Verdict(status="refused", detail="the run is over")
     if live.core.stopped:
         return live, Verdict(status="queued", detail=f"its owner is letting go of the run; {WAITS}")
+    said = ""
     match message.kind:
         case "answer":
             problem = _answer(shell, live, turn, message)
         case "emit":
-            problem = _emit(shell, live, turn, message)
+            problem = _emit(shell, live, turn, message, late)
+        case "memory" | "task":
+            problem, said = _note(shell, live, turn, message, now)
         case "interrupt":
-            said = OperatorSaid(message=message.id, what="interrupt", turn=turn)
-            problem = "" if shell.cut(live, said) else f"nothing runs that could be interrupted{turn and ' as ' + turn}"
+            word = OperatorSaid(message=message.id, what="interrupt", turn=turn)
+            problem = "" if shell.cut(live, word) else f"nothing runs that could be interrupted{turn and ' as ' + turn}"
         case _:
             problem = f"nobody knows what {message.kind!r} means"
-    if problem:
+    if problem and message.id not in live.core.messages:
         live.core.write(now, MessageRefused(message=message.id, reason=problem, turn=turn))
-        return live, Verdict(status="refused", detail=problem)
-    return live, Verdict(status="accepted")
+    return live, _told(problem, said)
 
 
 def _addressee(shell: Shell, message: Message) -> tuple[Live, str]:
@@ -308,14 +318,88 @@ def _as_the_one_output(live: Live, agent: str, reply: Reply) -> Reply:
     return msgspec.structs.replace(reply, outputs={plan.outputs[0].name: reply.text.strip()})
 
 
-def _emit(shell: Shell, live: Live, turn: str, message: Message) -> str:
-    if (message.epoch and message.epoch != live.core.epoch) or not live.core.hears(turn, message.attempt):
-        return f"attempt {turn}.{message.attempt} is over (stale)"
-    emit = Emit(turn=turn, attempt=message.attempt, event=message.event, payload=message.payload, message=message.id)
-    record = shell.hear(live, emit)
-    if isinstance(record, EventInvalid):
-        return record.reason or f"{message.event!r} is not allowed now; allowed: {', '.join(record.allowed) or 'none'}"
+def _emit(shell: Shell, live: Live, turn: str, message: Message, late: bool) -> str:
+    """Take an event, outputs, or both, from the turn that runs; return why they do not count, if so."""
+    attempt = message.attempt
+    if not turn:
+        running = [(one, turn) for one in shell.runs.values() for turn in one.core.turns.values() if _works(one, turn)]
+        if len(running) != 1:
+            return f"an event belongs to a turn, and {len(running) or 'none'} of them run now: emit it from within one"
+        live, turn, attempt = running[0][0], running[0][1].ask.turn, running[0][1].attempt
+    elif stale := _stale(live, turn, message):
+        return stale
+    if message.event or not message.outputs:
+        emit = Emit(turn=turn, attempt=attempt, event=message.event, payload=message.payload, message=message.id)
+        record = shell.hear_late(live, emit) if late else shell.hear(live, emit)
+        if record is not None and (refused := refusal(record)):
+            return refused
+    if message.outputs:
+        given = OutputsGiven(turn=turn, attempt=attempt, outputs=message.outputs, message=message.id)
+        live.core.write(live.core.at, given, source="agent")
     return ""
+
+
+def _works(live: Live, turn: Turn) -> bool:
+    return turn.status == "running" and live.core.takes_a_slot(turn.ask.agent)
+
+
+def _stale(live: Live, turn: str, message: Message) -> str:
+    """Why what *message* says no longer counts; empty if it does."""
+    if message.attempt and not (message.epoch in (0, live.core.epoch) and live.core.hears(turn, message.attempt)):
+        return f"attempt {turn}.{message.attempt} is over (stale)"
+    return ""
+
+
+def _note(shell: Shell, live: Live, turn: str, message: Message, now: float) -> tuple[str, str]:
+    """Record a change of memory or tasks; return why it cannot be made, if so, and what is said of it."""
+    if stale := _stale(live, turn, message):
+        return stale, ""
+    files = shell.place.files(live.run, loop_of(live), message.kind)
+    if files is None:
+        return "this run keeps nothing on disk", ""
+    try:
+        change = notes.KINDS[message.kind].of(files).change(message.note, message.id, now)
+    except notes.NotPossible as why:
+        return str(why), ""
+    kind = MemoryChanged if message.kind == "memory" else TaskChanged
+    record = kind(message=message.id, turn=turn, entries=change.run, project=change.project)
+    live.core.write(now, record, source="agent" if message.attempt else "operator")
+    return "", change.said
+
+
+def _keep(shell: Shell, live: Live, message: Message) -> None:
+    """Have the change of memory or tasks that *message* made, and which is durable, stand in its files too.
+
+    A message whose owner died in between comes again, and what stands there is not written twice.
+    """
+    record = live.core.notes.get(message.id)
+    if record is not None and (files := shell.place.files(live.run, loop_of(live), message.kind)) is not None:
+        files.add(notes.Change(said="", run=record.entries, project=record.project))
+
+
+def loop_of(live: Live) -> LoopPlan | None:
+    """The plan of the loop that *live* is, if it is one."""
+    return live.core.engine.plan if isinstance(live.core.engine, Loop) else None
+
+
+def _belongs_to_the_dead(live: Live, message: Message) -> bool:
+    """Whether *message* comes from an attempt of *live* that its last owner had under way."""
+    below, _, turn = message.turn.rpartition("/")
+    return (
+        message.kind in ("emit", *notes.KINDS)
+        and live.run.partition("/")[2] == below
+        and message.epoch == live.core.epoch
+        and live.core.hears(turn, message.attempt)
+    )
+
+
+def _in_order(inbox: Path) -> list[Path]:
+    """The messages in *inbox*, in the order they came."""
+    came: dict[Path, int] = {}
+    for path in inbox.glob("*.json"):
+        with suppress(OSError):  # taken meanwhile
+            came[path] = path.stat().st_mtime_ns
+    return sorted(came, key=lambda path: (came[path], path.name))
 
 
 def _load(path: Path) -> Message | Verdict:

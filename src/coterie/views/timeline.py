@@ -147,6 +147,11 @@ def _repaired(record: r.JournalRepaired) -> str:
     return f"a torn last line of {plural(record.size, 'byte')} was cut off and kept in {record.file}"
 
 
+def _entries(record: r.MemoryChanged | r.TaskChanged) -> str:
+    every = (*record.entries, *record.project)
+    return listed(quoted(str(one.get("text") or one.get("target_id") or one.get("key") or one.get("id"))) for one in every)
+
+
 def _because(reason: str) -> str:
     return f": {reason}" if reason else ""
 
@@ -169,6 +174,9 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.TurnCancelled: lambda x: f"{x.turn} was called off{_because(x.reason)}",
     r.EventEmitted: lambda x: f"{x.turn} emitted {x.event}" + (f" with {quoted(x.payload)}" if x.payload else ""),
     r.EventInvalid: _event_invalid,
+    r.OutputsGiven: lambda x: f"{x.turn} gave {pairs(x.outputs)}",
+    r.MemoryChanged: lambda x: f"{x.turn or 'an operator'} changed the memory: {_entries(x)}",
+    r.TaskChanged: lambda x: f"{x.turn or 'an operator'} changed the tasks: {_entries(x)}",
     r.MessageRefused: lambda x: f"a message{f' for {x.turn}' if x.turn else ''} was refused: {x.reason}",
     r.PlanReloaded: lambda x: "the run is carried on under another plan",
     r.OperatorSaid: _operator_said,

@@ -1,0 +1,127 @@
+"""Put a message into the inbox of a run, ring its doorbell, and wait for the verdict.
+
+The file is renamed into place, so an owner never sees half of it. Whether an owner lives is told by the run's lock,
+never by a connection that fails: an agent in a sandbox may reach the folder and not the socket.
+"""
+
+import _socket  # `socket` imports enum and selectors, which would double the start of a wrapper
+import json
+import os
+import time
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # no Unix: no run can be owned there
+    fcntl = None  # type: ignore[assignment]
+
+PATIENCE = 10.0
+"""Seconds for which the verdict of a living owner is awaited."""
+PAUSE = 0.05
+
+ACCEPTED = "accepted"
+REFUSED = "refused"
+QUEUED = "queued"
+"""The owner is letting go of the run: the message waits for the next one."""
+UNOWNED = "unowned"
+"""Nobody owns the run: the message waits for the next owner."""
+UNREACHABLE = "unreachable"
+"""An owner lives and does not answer: the message stays, and it looks into its inbox by itself."""
+TAKEN = "taken"
+"""An owner took the message without having been asked for a verdict: the journal has it."""
+
+
+def send(folder: str, name: str, message: dict[str, Any], patience: float = PATIENCE) -> tuple[str, str]:
+    """Give *message* the id *name* and put it into the inbox of the run in *folder*; its status, and what is said.
+
+    The status is one of those above. A message that waits is on the disk; one with a verdict is in the journal.
+
+    Raises:
+        UnicodeEncodeError: If it holds bytes that are no UTF-8 text.
+        OSError: If it cannot be put there.
+    """
+    path = put(folder, name, message)
+    deadline = time.monotonic() + patience
+    while True:
+        if (verdict := _ring(folder, name, deadline)) is not None:
+            break
+        if not os.path.exists(path):
+            return TAKEN, ""
+        if not is_owned(folder):
+            verdict = UNOWNED, ""
+            break
+        if time.monotonic() >= deadline:
+            verdict = UNREACHABLE, ""
+            break
+        time.sleep(PAUSE)
+    if verdict[0] not in (ACCEPTED, REFUSED):
+        _sync(path)
+    return verdict
+
+
+def put(folder: str, name: str, message: dict[str, Any]) -> str:
+    """Put *message* into the inbox of the run in *folder* under the id *name*; the path of its file."""
+    data = json.dumps({"id": name, **message}, ensure_ascii=False).encode()
+    inbox = os.path.join(folder, "inbox")
+    part, path = os.path.join(inbox, f".{name}.part"), os.path.join(inbox, f"{name}.json")
+    if not os.path.isdir(inbox):
+        os.makedirs(inbox, exist_ok=True)
+    with open(part, "wb") as file:
+        file.write(data)
+    os.rename(part, path)
+    return path
+
+
+def is_owned(folder: str) -> bool:
+    """Whether a living process owns the run in *folder*."""
+    if fcntl is None:
+        return False
+    try:
+        fd = os.open(os.path.join(folder, "lock"), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def _ring(folder: str, name: str, deadline: float) -> tuple[str, str] | None:
+    """The owner's verdict, or None when its doorbell cannot be reached."""
+    try:
+        with open(os.path.join(folder, "control.json"), "rb") as file:
+            path = json.load(file)["socket"]
+        bell = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    heard = b""
+    try:
+        bell.settimeout(max(0.1, deadline - time.monotonic()))
+        bell.connect(path)
+        bell.sendall(name.encode() + b"\n")
+        while not heard.endswith(b"\n"):
+            part = bell.recv(65536)
+            if not part:
+                return None
+            heard += part
+        verdict = json.loads(heard)
+        return str(verdict["status"]), str(verdict.get("detail", ""))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    finally:
+        bell.close()
+
+
+def _sync(path: str) -> None:
+    """Have the file at *path*, if it is still there, survive a power cut."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

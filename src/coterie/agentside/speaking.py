@@ -1,0 +1,93 @@
+"""`emit`, `memory` and `task` as an agent calls them: say it to the run of the attempt, print the verdict, exit.
+
+Exit status: 0 accepted, 1 rejected, 2 when nobody could be told or the words make no sense.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any
+
+COMMANDS = frozenset({"emit", "memory", "task"})
+RUN_FOLDER = "COTERIE_RUN_DIR"
+MESSAGE = "COTERIE_MESSAGE"
+"""The id under which a message was put into the inbox already, for the command line that goes on with it."""
+
+
+def main(arguments: Sequence[str], env: MutableMapping[str, str]) -> int | None:
+    """Say what *arguments* mean to the run that *env* names; the exit status, or None: the command line has to do it.
+
+    That is so for all else it can do, for a run that nobody owns, and outside of any attempt.
+    """
+    if not arguments or arguments[0] not in COMMANDS or not env.get(RUN_FOLDER):
+        return None
+    from coterie.agentside import posting, words
+
+    try:
+        message = words.message_of(arguments)
+        if message is None:
+            return None
+        name = str(message.pop("id", "")) or os.urandom(8).hex()
+        status, detail = posting.send(env[RUN_FOLDER], name, message | sender(env))
+    except words.Misused as misuse:
+        return _complain(f"coterie: {misuse}", 2)
+    except UnicodeEncodeError:
+        return _complain("coterie: this is not UTF-8 text, and nothing was sent", 2)
+    except OSError as error:
+        return _complain(f"coterie: nothing could be put into the run's inbox: {error.strerror}: {error.filename}", 2)
+    if status in (posting.UNOWNED, posting.TAKEN):
+        env[MESSAGE] = name
+        return None
+    return tell(message, status, detail)
+
+
+def wrapper(known: dict[str, str], python: str) -> int:
+    """Run as the wrapper of an attempt, of which *known* says whose it is."""
+    arguments = sys.argv[1:]
+    status = main(arguments, known)
+    if status is None:
+        os.execve(python, [python, "-m", "coterie", *arguments], {**os.environ, **known})
+    return status
+
+
+def sender(env: Mapping[str, str]) -> dict[str, Any]:
+    """Who says it: the turn's address in its root's run, its attempt and the owner's epoch. Empty outside a turn."""
+    turn = env.get("COTERIE_TURN", "")
+    if not turn:
+        return {}
+    below = env.get("COTERIE_RUN", "").partition("/")[2]
+    number = {name: int(env.get(f"COTERIE_{name.upper()}") or 0) for name in ("attempt", "epoch")}
+    return {"turn": f"{below}/{turn}" if below else turn, **number}
+
+
+def tell(message: Mapping[str, Any], status: str, detail: str) -> int:
+    """Print what became of *message*, and give the exit status that says the same."""
+    match status:
+        case "accepted":
+            _print(sys.stdout, detail or (f"emitted {message['event']}" if message.get("event") else "accepted"))
+            return 0
+        case "refused":
+            return _complain(detail, 1)
+        case "queued":
+            return _complain(f"queued: {detail}", 2)
+        case _:
+            return _complain(
+                "the run's owner does not answer; the message stays in its inbox, and the owner looks there itself", 2
+            )
+
+
+def _complain(text: str, status: int) -> int:
+    _print(sys.stderr, text)
+    return status
+
+
+def _print(stream: Any, text: str) -> None:
+    """Print *text*; control characters in it, which others wrote, are shown and not sent."""
+    shown = "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+    try:
+        stream.write(shown + "\n")
+        stream.flush()
+    except (OSError, AttributeError):  # nobody reads it
+        return
+    except UnicodeEncodeError:
+        stream.write(shown.encode("ascii", "backslashreplace").decode() + "\n")

@@ -1,0 +1,156 @@
+"""What the words of `emit`, `memory` and `task` mean, as the message to the run that they become.
+
+Only what changes something is a message; lists, help, and whatever else stands there is left to the command line.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+Options = dict[str, str]
+"""Each option's kind: `flag`, `one` value, or `many`."""
+
+_GRAMMAR: dict[tuple[str, ...], Options] = {
+    ("emit",): {"--output": "many", "--id": "one"},
+    ("memory", "add", "learning"): {"--project": "flag", "--source": "one"},
+    ("memory", "add", "preference"): {"--category": "one"},
+    ("memory", "add", "meta"): {"--project": "flag"},
+    ("memory", "remove"): {"--reason": "one"},
+    ("memory", "compact"): {},
+    ("memory", "prune"): {"--max-age": "one"},
+    ("memory", "promote"): {},
+    ("task", "add"): {"-p": "one", "--priority": "one", "--soft": "flag"},
+    ("task", "complete"): {},
+    ("task", "update"): {"-p": "one", "--priority": "one"},
+    ("task", "remove"): {},
+}
+
+
+class Misused(ValueError):
+    """The words make no sense; the message says what would."""
+
+
+def message_of(words: Sequence[str]) -> dict[str, Any] | None:
+    """The message that a command line means, with `id` when it names one; None if it is none of these.
+
+    Raises:
+        Misused: If a value is missing or makes no sense.
+    """
+    for command, options in _GRAMMAR.items():
+        if tuple(words[: len(command)]) == command:
+            parsed = _parse(words[len(command) :], options)
+            return None if parsed is None else _meaning(command, *parsed)
+    return None
+
+
+def plain(words: Sequence[str]) -> list[str]:
+    """The words of an `emit` with its options first, then `--`: a payload may begin with a dash."""
+    parsed = _parse(words[1:], {**_GRAMMAR["emit",], "--run": "one", "--state-dir": "one", "--json": "flag"})
+    if tuple(words[:1]) != ("emit",) or parsed is None:
+        return list(words)
+    given, options = parsed
+    before = [
+        part
+        for name, value in options.items()
+        for one in (value if isinstance(value, list) else [value])
+        for part in ((name,) if one is True else (name, one))
+    ]
+    return ["emit", *before, "--", *given]
+
+
+def named(word: str) -> tuple[str, Any]:
+    """*word* as a named value: `name=text` is a text, `name:=JSON` is JSON.
+
+    Raises:
+        Misused: If it is neither.
+    """
+    import json
+
+    name, equals, value = word.partition("=")
+    is_json = name.endswith(":")
+    name = name.removesuffix(":")
+    if not equals or not name:
+        raise Misused(f"{word!r} is not a named value; write name=text, or name:=JSON for a number, a list …")
+    if not is_json:
+        return name, value
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise Misused(f"the value of {name!r} is not JSON: {error}") from None
+
+
+def _parse(words: Sequence[str], known: Options) -> tuple[list[str], dict[str, Any]] | None:
+    """The words that are no options, and the options; None if one is not known, or lacks its value."""
+    given: list[str] = []
+    options: dict[str, Any] = {}
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            given.extend(rest)
+            break
+        if not word.startswith("-") or word == "-" or word[1:2].isspace():
+            given.append(word)
+            continue
+        name, equals, value = word.partition("=")
+        kind = known.get(name)
+        if kind is None or (kind == "flag" and equals):
+            return None
+        if kind == "flag":
+            options[name] = True
+            continue
+        if not equals:
+            following = next(rest, None)
+            if following is None:
+                return None
+            value = following
+        if kind == "many":
+            options.setdefault(name, []).append(value)
+        else:
+            options[name] = value
+    return given, options
+
+
+def _meaning(command: tuple[str, ...], given: list[str], options: dict[str, Any]) -> dict[str, Any]:
+    if command == ("emit",):
+        return emit(given, options.get("--output", ()), options.get("--id", ""))
+    kind, do, *what = command
+    note: dict[str, Any] = {"do": do}
+    if what:
+        note["type"] = what[0]
+    note.update({_attribute(name): value for name, value in options.items()})
+    match [kind, do, *what], given:
+        case ["memory", "add", "meta"], [key, value, *more]:
+            note |= {"key": key, "value": " ".join([value, *more])}
+        case ["memory", "add", "learning" | "preference"] | ["task", "add"], [_, *_]:
+            note["text"] = " ".join(given)
+        case ["task", "update"], [target, *text] if text or "priority" in note:
+            note |= {"target": target} | ({"text": " ".join(text)} if text else {})
+        case [_, "remove" | "complete" | "promote"], [target]:
+            note["target"] = target
+        case ["memory", "compact"], []:
+            pass
+        case ["memory", "prune"], [] if "max_age" in note:
+            pass
+        case _:
+            raise Misused(f"this is not how `{' '.join(command)}` is called: `coterie {kind} {do} --help` shows it")
+    return {"kind": kind, "note": note}
+
+
+def emit(given: Sequence[str], outputs: Sequence[str], name: str = "") -> dict[str, Any]:
+    """The message of an `emit`: an event with what comes with it, or outputs of the turn, or both.
+
+    Raises:
+        Misused: If there is neither.
+    """
+    topic, payload = (given[0], " ".join(given[1:])) if given else ("", "")
+    if not topic and (given or not outputs):
+        raise Misused("say which event: `coterie emit TOPIC [PAYLOAD]`, or `coterie emit --output NAME=VALUE`")
+    message: dict[str, Any] = {"kind": "emit", "event": topic, "payload": payload}
+    if outputs:
+        message["outputs"] = dict(map(named, outputs))
+    if name:
+        message["id"] = name
+    return message
+
+
+def _attribute(option: str) -> str:
+    return "priority" if option == "-p" else option.lstrip("-").replace("-", "_")

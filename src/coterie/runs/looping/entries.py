@@ -1,0 +1,74 @@
+"""Files of entries, one JSON object a line, to which lines are only added: memory and tasks.
+
+An entry with the id of an earlier one replaces it; a tombstone takes its target away, until it is added again. A line
+that is no entry is left alone and not read. Who adds holds the file's lock, and adds each line once.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # no Unix: nobody owns runs there, and who adds does so unguarded
+    fcntl = None  # type: ignore[assignment]
+
+Entry = dict[str, Any]
+TOMBSTONES = ("tombstone", "task-tombstone")
+
+
+def read(path: Path) -> list[Entry]:
+    """The entries of the file *path*, those that were replaced or taken away too; none if it cannot be read."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(entry, dict) and isinstance(entry.get("id"), str):
+            found.append(entry)
+    return found
+
+
+def standing(entries: Iterable[Entry]) -> dict[str, Entry]:
+    """What stands of *entries*, by id, in the order in which it was last said."""
+    found: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.get("type") in TOMBSTONES:
+            found.pop(str(entry.get("target_id", "")), None)
+            continue
+        found.pop(entry["id"], None)
+        found[entry["id"]] = entry
+    return found
+
+
+def add(path: Path, entries: Sequence[Entry]) -> None:
+    """Add those of *entries* to the file *path* that do not stand in it already, word for word.
+
+    So it may be called again for the same entries after a crash.
+
+    Raises:
+        OSError: If they cannot be written.
+    """
+    if not entries:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        data = file.read()
+        there = set(data.splitlines())
+        lines = [line for entry in entries if (line := _line(entry)) not in there]
+        start = b"\n" if data and not data.endswith(b"\n") else b""
+        if lines:
+            file.write(start + b"".join(line + b"\n" for line in lines))
+
+
+def _line(entry: Entry) -> bytes:
+    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")

@@ -1,0 +1,37 @@
+"""What an agent's process is told of its loop: variables, for programs and for prompts that name them.
+
+They inform. What an event is worth is decided by the run, never by what stands in an environment.
+"""
+
+from pathlib import Path
+
+from coterie.engines.loop import Loop
+from coterie.planning.loop import LoopPlace
+
+
+def environment(loop: Loop, run: str, turn: str) -> dict[str, str]:
+    """The `AUTOLOOP_*` variables of the turn *turn* of *run*; its attempt adds those of its own files."""
+    plan, brief = loop.plan, loop.brief(turn)
+    place, view = plan.place, brief.view
+    return {
+        "AUTOLOOP_RUN_ID": run,
+        "AUTOLOOP_ITERATION": str(brief.iteration),
+        "AUTOLOOP_PROJECT_DIR": place.project or place.work_dir,
+        "AUTOLOOP_STATE_DIR": str(located(place, place.state_dir)),
+        "AUTOLOOP_JOURNAL_FILE": str(located(place, place.journal_file)),
+        "AUTOLOOP_MEMORY_FILE": str(located(place, place.memory_file)),
+        "AUTOLOOP_TASKS_FILE": str(located(place, place.tasks_file)),
+        "AUTOLOOP_RECENT_EVENT": view.recent,
+        "AUTOLOOP_ALLOWED_ROLES": ",".join(view.suggested),
+        "AUTOLOOP_ALLOWED_EVENTS": ",".join(view.allowed),
+        "AUTOLOOP_COMPLETION_EVENT": plan.completion,
+        "AUTOLOOP_COMPLETION_PROMISE": plan.promise,
+        "AUTOLOOP_REQUIRED_EVENTS": ",".join(plan.required),
+        "AUTOLOOP_LOG_LEVEL": place.log_level,
+        "AUTOLOOP_REVIEW_MODE": "true" if view.review else "",
+    }
+
+
+def located(place: LoopPlace, name: str) -> Path:
+    """The path that *place* calls *name*: a relative one begins where the run was started."""
+    return Path(place.work_dir or ".").absolute() / name
