@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 
-from coterie.backends.base import FAILURES
 from coterie.clock import Clock
 from coterie.engines.commands import Emit, Engine, Failed, Reply
 from coterie.engines.loop import Loop
@@ -581,9 +580,12 @@ def reply_of(result: Any) -> tuple[str, dict[str, Any]]:
 
 
 def kind_of(result: Any) -> str:
-    """The kind of failure that a failed child run is to its parent: a loop says which was its last."""
+    """The kind of failure that a failed child run is to its parent: a loop says which was its last.
+
+    What passes was tried again in the child already.
+    """
     kind = result.get("kind", "") if isinstance(result, dict) else ""
-    return kind if kind in FAILURES else "failed"
+    return kind if kind in ("timeout", "auth", "quota") else "failed"
 
 
 def _digest(prompt: str) -> str:
