@@ -91,7 +91,15 @@ def test_the_outcome_as_data_leaves_nothing_out() -> None:
     """Zeros are written too, so a reader needs no defaults."""
     data = text.outcome_data(Outcome(run="r1", status="stopped", reason="waiting", exit=4))
 
-    assert data["usage"] == {"input_tokens": 0, "output_tokens": 0, "cost": 0.0, "seconds": 0.0, "turns": 0}
+    assert data["usage"] == {
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "cost": 0.0,
+        "seconds": 0.0,
+        "turns": 0,
+        "cached_tokens": 0,
+        "unpriced": 0,
+    }
     assert list(data)[:7] == ["run", "outcome", "exit", "reason", "result", "usage", "waiting"]
 
 

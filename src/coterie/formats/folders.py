@@ -1,5 +1,6 @@
 """How the folder of a loop is known."""
 
+import os.path
 from pathlib import Path
 
 TOPOLOGY, AGENTS = "topology.toml", "agents.toml"
@@ -14,5 +15,5 @@ def loop_folder(path: Path) -> Path | None:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether *path* is the folder of a loop: it holds settings, or a `topology.toml`."""
-    return path.is_dir() and any((path / name).is_file() for name in (TOPOLOGY, *SETTINGS))
+    """Whether *path*, which may be no path at all, is the folder of a loop: it holds settings, or a `topology.toml`."""
+    return os.path.isdir(path) and any((path / name).is_file() for name in (TOPOLOGY, *SETTINGS))
