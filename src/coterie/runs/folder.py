@@ -3,7 +3,8 @@
 <state_dir>/runs/<run>/journal.jsonl            the truth
                        lock  control.json       who owns it, and the socket of its doorbell
                        inbox/<id>.json          messages to it
-                       turns/<turn>.<attempt>/  an attempt's stream.jsonl, and the journal of a child run
+                       memory.jsonl tasks.jsonl what it remembers, and has to do
+                       turns/<turn>.<attempt>/  an attempt's stream.jsonl and wrapper, and the journal of a child run
 """
 
 import json
@@ -13,10 +14,15 @@ from pathlib import Path
 
 import msgspec
 
+from coterie.backends import wrapper
 from coterie.backends.base import Event
 from coterie.ids import attempt_id, folder_name
 from coterie.journal.jsonl import JsonlStore
+from coterie.planning.loop import LoopPlan
 from coterie.runs.live import Place
+from coterie.runs.looping.notes import Files, Memory, Tasks
+from coterie.runs.looping.prompt import Notes
+from coterie.runs.looping.surroundings import located
 
 STATE_DIR = ".coterie"
 ASKED = "asked.md"
@@ -90,6 +96,31 @@ class DiskPlace(Place):
             if event.get("kind") == "text" and event.get("channel", "answer") == "answer":
                 said += event.get("text", "")
         return said[-HOW_FAR_MOST:].strip()
+
+    def files(self, run: str, plan: LoopPlan | None, kind: str) -> Files:
+        """Where the `memory`, or the `task`s, of *run* lie: the project's, and its own.
+
+        The branch of a wave has those of the loop that opened it: what it learns is not lost with it.
+        """
+        name = {"memory": "memory.jsonl", "task": "tasks.jsonl"}[kind]
+        project = self._store.root / name
+        if plan is not None:
+            project = located(plan.place, plan.place.memory_file if kind == "memory" else plan.place.tasks_file)
+            if plan.branch:
+                run = run.rpartition("/")[0]
+        return Files(project=project, run=self._store.folder(run) / name)
+
+    def notes(self, run: str, plan: LoopPlan, turn: str, attempt: int) -> Notes:
+        """What the prompt of an attempt in the loop *run* shows of its memory and tasks, and its wrapper."""
+        return Notes(
+            memory=Memory.of(self.files(run, plan, "memory")).render(plan.memory_chars),
+            tasks=Tasks.of(self.files(run, plan, "task")).render(plan.tasks_chars),
+            tool=str(self.attempt_folder(run, turn, attempt).absolute() / wrapper.NAME),
+        )
+
+    def open_tasks(self, run: str, plan: LoopPlan) -> tuple[str, ...]:
+        """The open tasks of the loop *run*, and of the project, that are not soft; those of a branch hold nobody up."""
+        return () if plan.branch else Tasks.of(self.files(run, plan, "task")).blocking()
 
     def read_file(self, name: str) -> str | None:
         """The text of a file below the working directory, cut at a bound; None if there is none to show."""

@@ -16,6 +16,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.commands import Effect, Start, Turn
 from coterie.runs.core import Core
+from coterie.runs.looping.notes import Files
 from coterie.runs.looping.prompt import Notes
 
 Observe = Callable[[str, Record], None]
@@ -82,6 +83,10 @@ class Place:
     def question(self, run: str, turn: str, attempt: int) -> str:
         """What an attempt was asked, if that was kept; else empty."""
         return ""
+
+    def files(self, run: str, plan: LoopPlan | None, kind: str) -> Files | None:
+        """Where the `memory`, or the `task`s, of *run* lie; *plan* is that of the loop it is. None: nowhere."""
+        return None
 
     def notes(self, run: str, plan: LoopPlan, turn: str, attempt: int) -> Notes:
         """What the prompt of an attempt in the loop *run* shows beside what the journal knows."""

@@ -42,7 +42,7 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan, Limits, Plan, from_json, to_json
 from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Effect, Halt, ReadPlan, Start, Turn, Wait
-from coterie.runs.core import Core
+from coterie.runs.core import Core, Said
 from coterie.runs.fold import Fold
 from coterie.runs.ledger import Ledger
 from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Told, Waiting
@@ -93,6 +93,8 @@ class Shell:
         self._rang = False
         self._reloaded = False
         self._closing = False
+        self.before_taking_over: Callable[[Live], None] = lambda live: None
+        """Called with a run whose owner died: what had come for it until then still counts."""
         self.opened = asyncio.Event()
         """Set once the root run is claimed and begun or continued."""
         self._bell: asyncio.Future[None] | None = None
@@ -129,6 +131,11 @@ class Shell:
         """What was expected has been posted, or will not come."""
         self._expected -= 1
         self._ring()
+
+    @property
+    def place(self) -> Place:
+        """Where the runs' files lie."""
+        return self._place
 
     @property
     def runs(self) -> Mapping[str, Live]:
@@ -290,6 +297,8 @@ class Shell:
                 if self._reloaded and parent is None:
                     text = to_json(plan).decode()
                     core.write(now, PlanReloaded(plan=text, plan_hash=plan.content_hash()), source="operator")
+                if core.is_live:
+                    self.before_taking_over(live)
                 live.reap = [one for turn in core.turns.values() if turn.result is None for one in turn.launched]
                 live.outbox += core.own(now, self._limits)
                 for name, turn in core.turns.items():
@@ -411,10 +420,7 @@ class Shell:
 
     def hear(self, live: Live, said: Reply | Failed | Emit | AttemptLaunched, source: str = "agent") -> Record | None:
         """Take what an attempt says; None if it came too late. Only while an event is handled (`post`)."""
-        engine = live.core.engine
-        if isinstance(said, Reply | Emit) and isinstance(engine, Loop):
-            said = msgspec.structs.replace(said, open_tasks=self._place.open_tasks(live.run, engine.plan))
-        record = live.core.accept(self._clock.now(), said, source)
+        record = live.core.accept(self._clock.now(), self._informed(live, said), source)
         if record is None:
             return None
         turn = live.core.turns[said.turn]
@@ -422,6 +428,17 @@ class Shell:
             self._attempts.halt(live, said.turn)  # a human was answered from elsewhere; any other has ended by itself
         self._pump(live)
         return record
+
+    def hear_late(self, live: Live, emit: Emit) -> Record | None:
+        """Take what an attempt had emitted when its owner died, in that owner's time; nothing follows from it yet."""
+        return live.core.accept(live.core.at, self._informed(live, emit))
+
+    def _informed(self, live: Live, said: Said) -> Said:
+        """*said* with the open tasks, where a verdict may depend on them."""
+        engine = live.core.engine
+        if isinstance(said, Reply | Emit) and isinstance(engine, Loop):
+            return msgspec.structs.replace(said, open_tasks=self._place.open_tasks(live.run, engine.plan))
+        return said
 
     def cut(self, live: Live, said: OperatorSaid) -> bool:
         """Interrupt the attempt of one turn, or all attempts of *live* and below; False if there is none."""

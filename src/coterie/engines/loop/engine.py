@@ -58,7 +58,7 @@ class Loop:
                     text=said.text,
                     usage=said.usage,
                     message=said.message,
-                    outputs=said.outputs or {},
+                    outputs=said.given | (said.outputs or {}),
                     promised=self._promised(said),
                 )
             case _:
