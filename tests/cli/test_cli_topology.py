@@ -127,6 +127,7 @@ def test_show_as_json_is_the_same_value(capsys: pytest.CaptureFixture[str]) -> N
     reviewer = next(node for node in shown["nodes"] if node["name"] == "reviewer")
     assert reviewer["arrows"][0] == {
         "targets": ["writer"],
+        "event": "",
         "when": 'reviewer.verdict == "revise"',
         "max": 10,
         "per": "run",

@@ -57,11 +57,12 @@ def graph(
 
 
 def _graph(topology: "Topology", plan: "Plan | None", nested: bool) -> "Graph":
-    from coterie.planning.teams import as_topology, briefly, children
+    from coterie.planning.teams import as_topology, briefly, children, settled
     from coterie.topology.drawing import draw
 
     within = children(plan) if nested else {}
-    return draw(topology, briefly(plan), {name: _graph(as_topology(one), one, nested) for name, one in within.items()})
+    drawn = {name: _graph(as_topology(one), one, nested) for name, one in within.items()}
+    return draw(settled(topology, plan), briefly(plan), drawn)
 
 
 def _written(picture: "Graph", format: Format) -> str:

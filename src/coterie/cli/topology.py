@@ -53,6 +53,7 @@ def show(
     from coterie.cli.output import width
     from coterie.cli.reading import examine
     from coterie.planning import sentences, thinks
+    from coterie.planning.teams import settled
     from coterie.topology.outline import outline
 
     found = examine(file)
@@ -61,7 +62,8 @@ def show(
             complain(diagnostic.render(found.text).rstrip("\n"))
     if found.topology is None:
         return 1
-    team = outline(found.topology, thinks(found.plan), sentences(found.topology), _teams(found.plan))
+    topology = settled(found.topology, found.plan)
+    team = outline(topology, thinks(found.plan), sentences(topology), _teams(found.plan))
     if as_json:
         say_json(team)
     else:

@@ -60,12 +60,15 @@ def thinks(plan: Plan | None) -> dict[str, str]:
 def _thinks(agent: AgentPlan) -> str:
     if agent.child is not None:
         return f"topology {agent.child.name}"
+    if agent.backend not in ("", "command"):
+        words = (agent.backend, agent.options.get("provider", "") if agent.backend == "acp" else "", agent.model)
+        return " ".join(str(word) for word in words if word)
     command = shlex.join(agent.argv) or "; ".join(shlex.join(step) for step in agent.steps)
     if command:
         return command
     if agent.kind == "agent" and not agent.backend:
         return f"{agent.model}, no backend chosen".removeprefix(", ")
-    return " ".join(word for word in (agent.backend, agent.model) if word)
+    return agent.backend
 
 
 def _for_any_use(found: Diagnostic) -> Diagnostic:

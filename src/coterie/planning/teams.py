@@ -1,9 +1,12 @@
 """The teams that answer at the nodes of a plan, as topologies: for whoever shows or draws them."""
 
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
+from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
+from coterie.topology.loop import Handoff, Loop, Role
 from coterie.topology.model import Action, Agent, AnyNode, Flow, Gate, Human, Output, Topology
 
 
@@ -14,13 +17,23 @@ def children(plan: Plan | None) -> dict[str, Plan]:
 
 
 def as_topology(plan: Plan) -> Topology:
-    """What of *plan* there is to be seen: its nodes, their outputs, and the flow with its gates."""
+    """What of *plan* there is to be seen: its nodes, their outputs, and the flow with its gates; or its roles."""
+    if isinstance(plan.coordination, LoopPlan):
+        return Topology(name=plan.name, loop=_loop(plan.coordination))
     flow = plan.flow
     return Topology(
         name=plan.name,
         nodes=tuple(_node(agent) for agent in plan.agents.values()),
         flow=Flow(mentions=flow.mentions, groups=flow.groups) if flow is not None else None,
     )
+
+
+def settled(topology: Topology, plan: Plan | None) -> Topology:
+    """*topology* with what the settings of its *plan* say of it: the event that completes a loop."""
+    loop = plan.coordination if plan is not None else None
+    if topology.loop is None or not isinstance(loop, LoopPlan):
+        return topology
+    return replace(topology, loop=replace(topology.loop, completion=loop.completion))
 
 
 def briefly(plan: Plan | None) -> dict[str, str]:
@@ -55,3 +68,11 @@ def _node(agent: AgentPlan) -> AnyNode:
             return Human(**about)
         case _:
             return Agent(**about, model=agent.model, tools=agent.tools)
+
+
+def _loop(plan: LoopPlan) -> Loop:
+    return Loop(
+        completion=plan.completion,
+        roles=tuple(Role(id=role.id, emits=role.emits, prompt=role.prompt) for role in plan.roles),
+        handoff=tuple(Handoff(event=event, targets=targets) for event, targets in plan.handoff),
+    )

@@ -9,6 +9,8 @@ from typing import assert_never
 
 from coterie.topology.conditions import as_text
 from coterie.topology.graph import FlowGraph
+from coterie.topology.handing import handings, starters
+from coterie.topology.loop import Loop
 from coterie.topology.loops import bounded
 from coterie.topology.model import (
     Action,
@@ -27,9 +29,10 @@ from coterie.topology.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlinedArrow:
-    """An arrow group.
+    """An arrow group, or where an event of a role leads.
 
     Attributes:
+        event: What a role emits to have it taken; empty in a flow.
         when: The condition as it is written; empty for none.
         max: How often it may fire, also where the file leaves that open (*implied*).
         on_max: What happens when only spent arrows would fire.
@@ -38,6 +41,7 @@ class OutlinedArrow:
     """
 
     targets: tuple[str, ...]
+    event: str = ""
     when: str = ""
     max: int | None = None
     per: str = "run"
@@ -101,7 +105,7 @@ def outline(
     kept: Sequence[str] = (),
     teams: Mapping[str, Outline] | None = None,
 ) -> Outline:
-    """*topology* at a glance.
+    """*topology* at a glance; of a loop the roles, then whoever is asked beside them.
 
     Args:
         thinks: Who thinks at each node; else the file's own model does.
@@ -109,6 +113,8 @@ def outline(
         teams: The team that answers at a node, by its name.
     """
     thinks, teams = thinks or {}, teams or {}
+    if topology.loop is not None:
+        return Outline(name=topology.name, nodes=tuple(_roles(topology.loop, thinks)), kept=tuple(kept))
     declared = {node.name: node for node in reversed(topology.nodes)}
     phases = {name: node.phase for name, node in declared.items()}
     flow = bounded(topology.flow, phases) if topology.flow is not None else Flow()
@@ -135,6 +141,34 @@ def outline(
         nodes=tuple(seen),
         kept=tuple(kept),
     )
+
+
+def _roles(loop: Loop, thinks: Mapping[str, str]) -> Iterator[OutlinedNode]:
+    starts = starters(loop)
+    handed = list(handings(loop))
+    for role in loop.roles:
+        own = [each for each in handed if each.role == role.id]
+        rules = [f"completes with {each.event}" for each in own if not each.targets]
+        if "timeout" in role.backend:
+            rules.append(f"timeout {_duration(role.backend['timeout'])}")
+        yield OutlinedNode(
+            name=role.id,
+            kind="agent",
+            thinks=thinks.get(role.id, ""),
+            description=first_line(role.prompt),
+            arrows=tuple(OutlinedArrow(targets=each.targets, event=each.event) for each in own if each.targets),
+            starts=role.id in starts,
+            rules=tuple(rules),
+        )
+    known = {role.id for role in loop.roles}
+    for name, who in thinks.items():
+        if name not in known:
+            yield OutlinedNode(name=name, kind="agent", thinks=who, starts=not known and name == "loop")
+
+
+def first_line(text: str) -> str:
+    """The first line of *text* that says something."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def _node(name: str, node: AnyNode | None, in_flow: bool) -> OutlinedNode:

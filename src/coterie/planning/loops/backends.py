@@ -151,7 +151,7 @@ def with_arguments(layer: Layer, further: tuple[str, ...]) -> Layer:
     args = layer.get("args")
     if args is None:
         args = PROVIDERS.get(settled.provider, PROVIDERS[GENERIC])[1] if settled.kind == "acp" else ()
-    return overlay(layer, {"kind": settled.kind, "args": (*args, *further)})
+    return overlay(layer, {"kind": settled.kind, "provider": settled.provider, "args": (*args, *further)})
 
 
 def settle(layer: Layer) -> BackendSpec:

@@ -176,6 +176,8 @@ def _fixed(now: LoopPlace, then: LoopPlace, settings: Settings) -> Found:
             continue
         setting = _SETTING_OF.get(name, f"core.{name}")
         origin = settings.origins[setting]
+        if name.endswith("_file") and origin.layer == DEFAULT and now.state_dir != then.state_dir:
+            continue  # it lies in the folder that was changed
         message = f"{setting!r} was changed, and is fixed when a run begins"
         told = warning("fixed-setting", message, hint="the next run obeys it")
         found.append(place_of(origin).told(told))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import bounded
 from coterie.topology.model import ArrowGroup, Flow, Gate, Topology
-from coterie.topology.outline import OutlinedNode, outline
+from coterie.topology.outline import Outline, OutlinedNode, outline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +83,8 @@ def draw(
         nested: The team that answers at a node, by its name.
     """
     team = outline(topology, thinks)
+    if topology.loop is not None:
+        return _of_loop(team)
     shape = _shape(topology)
     rank = shape.rank
     starts = set(shape.entries)
@@ -96,6 +98,34 @@ def draw(
         phases=tuple(_phases(phases, rank)),
         nested=dict(nested or {}),
     )
+
+
+def _of_loop(team: Outline) -> Graph:
+    """The roles of a loop, and an arrow for each event that hands work on; who is asked beside them is left out."""
+    roles = {node.name: node for node in team.nodes if node.arrows or node.rules or node.starts}
+    rank = {name: at for at, name in enumerate(_in_order(roles))}
+    return Graph(
+        name=team.name,
+        about=team.description,
+        boxes=tuple(_box(roles[name], True, roles[name].starts) for name in rank),
+        arrows=tuple(
+            Arrow(source=name, target=target, label=arrow.event, back=rank[target] <= rank[name])
+            for name, node in roles.items()
+            for arrow in node.arrows
+            for target in arrow.targets
+        ),
+    )
+
+
+def _in_order(roles: Mapping[str, OutlinedNode]) -> Iterator[str]:
+    """The names of *roles* as events lead to them, breadth first; then those that none leads to."""
+    seen = dict.fromkeys(name for name, node in roles.items() if node.starts)
+    front = list(seen)
+    for name in front:
+        new = [to for arrow in roles[name].arrows for to in arrow.targets if to not in seen]
+        seen |= dict.fromkeys(new)
+        front += dict.fromkeys(new)
+    yield from dict.fromkeys((*seen, *roles))
 
 
 def _shape(topology: Topology) -> FlowGraph:
