@@ -1,5 +1,6 @@
 """What the documentation says can be done is done, and where it points something is."""
 
+import difflib
 import os
 import re
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,8 @@ from coterie.formats import read_text
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-SHOWN = ("src", "examples", "docs", "README.md")
-"""What the commands of the pages may look at."""
+SHOWN = ("src/coterie/views", "examples", "docs", "README.md")
+"""What the commands of the pages may look at: enough of the sources to review."""
 
 LEFT_TO_CI = ("python3 -m venv",)
 """What begins so sets a machine up; `.ci/run` does it."""
@@ -25,6 +27,19 @@ _FENCE = re.compile(r"^(?P<ticks>`{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=tick
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} +(.+?)\s*$", re.MULTILINE)
 _STATUS = re.compile(r"\s+# exit (\d+)$")
+_PROMPT = re.compile(r"^\$ ", re.MULTILINE)
+
+VARYING = (
+    (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{6}\b"), "RUN"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b"), "DATE"),
+    (re.compile(r"\b\d\d:\d\d\.\d\b"), "TIME"),
+    (re.compile(r"\b\d+(\.\d+)? ?m?s\b"), "SECONDS"),
+    (re.compile(r"\bprocess \d+\b"), "process PID"),
+)
+"""What differs from run to run, and so between a page and what its commands print: ids, times, processes.
+
+Besides, the reader's folder is `/home/ada`, and `…` stands for any part of a line, alone on a line for any lines.
+"""
 
 
 @dataclass(frozen=True)
@@ -72,39 +87,152 @@ TO_RUN = [
 ]
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """What the commands look at, under git and with one commit, so that nothing here is touched."""
-    copy = tmp_path / "coterie"
-    copy.mkdir()
+@dataclass(frozen=True)
+class Typed:
+    """A command on a `console` block, with what the page says it prints."""
+
+    block: Block
+    command: str
+    status: int
+    printed: str
+
+
+def typed(block: Block) -> Iterator[Typed]:
+    """The commands of a `console` block: each begins with `$ `, goes on with `> `, and prints what follows."""
+    before, *entries = _PROMPT.split(block.body)
+    assert not before, f"{block.name}: a console block begins with `$ `, or is marked `console shown`"
+    for entry in entries:
+        first, *others = entry.splitlines()
+        more = 0
+        while more < len(others) and re.match(r"> |>$", others[more]):
+            more += 1
+        command = "\n".join([first, *(line[2:] for line in others[:more])])
+        status = _STATUS.search(command)
+        yield Typed(block, command, int(status[1]) if status else 0, "\n".join(others[more:]))
+
+
+SESSIONS = {
+    page: [entry for block in found for entry in typed(block)]
+    for page, found in groupby((block for block in BLOCKS if block.info == "console"), lambda block: block.page)
+}
+"""What is typed on each page: the `console` blocks of a page are one session in one shell."""
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the commands look at, under git and with one commit."""
+    template = tmp_path_factory.mktemp("docs") / "coterie"
     for name in SHOWN:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+            shutil.copytree(source, template / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
         else:
-            shutil.copy(source, copy / name)
+            shutil.copy(source, template / name)
     for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A copy"]):
         identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", *identity, *arguments], cwd=copy, check=True)
-    return copy
+        subprocess.run(["git", *identity, *arguments], cwd=template, check=True)
+    return template
 
 
-@pytest.mark.parametrize("block", TO_RUN, ids=lambda block: block.name)
-def test_the_commands_of_a_page_do_what_it_says(block: Block, copy: Path, tmp_path: Path) -> None:
-    """Every line of an `sh` block runs, and ends with 0 or with the status that the page names."""
-    environment = os.environ | {
+@pytest.fixture
+def copy(template: Path, tmp_path: Path) -> Path:
+    """A copy for one test, so that nothing here is touched."""
+    return shutil.copytree(template, tmp_path / "coterie", symlinks=True)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The reader's: the commands of this environment, and a home of its own."""
+    return os.environ | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "HOME": str(tmp_path),
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "XDG_RUNTIME_DIR": str(tmp_path),
         "COLUMNS": "120",
+        "PYTHONUNBUFFERED": "1",
     }
+
+
+@pytest.mark.parametrize("block", TO_RUN, ids=lambda block: block.name)
+def test_the_commands_of_a_page_do_what_it_says(block: Block, copy: Path, environment: dict[str, str]) -> None:
+    """Every line of an `sh` block runs, and ends with 0 or with the status that the page names."""
     for command, status in commands(block):
         done = subprocess.run(
             ["bash", "-c", command], cwd=copy, env=environment, input="", capture_output=True, text=True, timeout=120
         )
         assert done.returncode == status, f"{command}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("page", SESSIONS)
+def test_the_commands_of_a_page_print_what_it_shows(
+    page: str, copy: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Every command of the `console` blocks prints what stands below it, but for what varies."""
+    entries = SESSIONS[page]
+    for entry, (printed, status) in zip(entries, session(entries, copy, environment), strict=True):
+        where = f"{entry.block.name}: $ {entry.command}"
+        printed = settled(printed.replace(str(tmp_path), "/home/ada"))
+        assert status == entry.status, f"{where}\n{printed}"
+        assert agrees(entry.printed, printed), "\n".join(
+            [where, *difflib.unified_diff(settled(entry.printed).split("\n"), printed.split("\n"), "page", "printed")]
+        )
+
+
+def session(entries: list[Typed], folder: Path, environment: dict[str, str]) -> list[tuple[str, int]]:
+    """What each of *entries*, typed into one shell that begins in *folder*, prints on either output; and its status."""
+    mark = "-- the command ended with"
+    script = "\n".join(f"{entry.command}\nprintf '\\n{mark} %s\\n' $?" for entry in entries)
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=180,
+    )
+    *found, rest = re.split(rf"\n{mark} (\d+)\n", done.stdout)
+    assert not rest.strip(), rest
+    return [(found[i], int(found[i + 1])) for i in range(0, len(found), 2)]
+
+
+def settled(text: str) -> str:
+    """*text* without what varies, without space at the ends of lines and without empty lines at its end."""
+    for pattern, name in VARYING:
+        text = pattern.sub(name, text)
+    return "\n".join(line.rstrip() for line in text.rstrip().split("\n"))
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Whether *printed* is what the page has *shown*; both may vary, and `…` stands for anything."""
+    lines = (
+        r"(.*\n)*?" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n"
+        for line in settled(shown).split("\n")
+    )
+    return re.fullmatch("".join(lines), settled(printed) + "\n") is not None
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "expected"),
+    [
+        ("completed: 2 turns, 0.1 s", "completed: 2 turns, 13 s", True),
+        ("completed: 2 turns, 0.1 s", "completed: 3 turns, 0.1 s", False),
+        ("run 20261121-120321-685bb6", "run 20270101-000000-abcdef", True),
+        ("00:00.1  a started", "01:10.9  a started", True),
+        ("a … c", "a b c", True),
+        ("a … c", "a b\nc", False),
+        ("a\n…\nd", "a\nb\nc\nd", True),
+        ("a\n…\nd", "a\nd", True),
+        ("a\n…\nd", "a\nb\nc", False),
+        ("a", "a\nb", False),
+        ("", "a", False),
+    ],
+)
+def test_what_is_printed_may_differ_only_where_it_has_to(shown: str, printed: str, expected: bool) -> None:
+    """The comparison above can fail."""
+    assert agrees(shown, printed) is expected
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.info == "python"], ids=lambda block: block.name)
@@ -137,6 +265,21 @@ def test_readme_has_one_line_that_sets_up_and_does_the_job(heading: str) -> None
     assert fence["info"] == "sh"
     assert len(fence["body"].splitlines()) == 1
     assert fence["body"].startswith("python3 -m venv .venv && .venv/bin/pip install ")
+
+
+TUTORIAL = ROOT / "examples" / "tutorial"
+
+
+def test_the_tutorial_shows_the_files_of_its_steps() -> None:
+    """What the page shows of a team or a program is in a file of `examples/tutorial`, word for word."""
+    files = [path.read_text(encoding="utf-8") for path in TUTORIAL.glob("*.*")]
+    shown = [
+        block.body for block in BLOCKS if block.page == "docs/tutorial.md" and not block.info.startswith("console")
+    ]
+
+    assert shown
+    for part in (part for body in shown for part in body.split("\n\n")):
+        assert any(part.strip("\n") in text for text in files), part
 
 
 def links() -> list[tuple[str, str]]:

@@ -1,0 +1,24 @@
+from pathlib import Path
+from typing import get_args
+
+from msgspec.structs import fields
+
+from coterie.journal import reference
+from coterie.journal.records import AnyRecord
+
+PAGE = Path(__file__).parents[2] / "docs" / "records.md"
+
+
+def test_the_page_is_fresh() -> None:
+    """`python -m coterie.journal.reference > docs/records.md` writes it anew."""
+    assert PAGE.read_text(encoding="utf-8") == reference.page()
+
+
+def test_the_page_has_every_record_and_field() -> None:
+    """With what each field holds."""
+    sections = dict(part.split("\n", 1) for part in reference.page().split("\n## ")[1:])
+
+    for kind in get_args(AnyRecord):
+        section = sections[kind.__struct_config__.tag] + sections["Every record"]
+        assert all(f"\n| `{field.name}` | " in section for field in fields(kind))
+    assert "|  |  |  |" not in reference.page()
