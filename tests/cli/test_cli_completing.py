@@ -31,7 +31,7 @@ def ran(place: Place) -> Place:
     [
         (["simu"], ["simulate"]),
         (["control", "re"], ["respond"]),
-        (["run", "loop.at", "--max-"], ["--max-turns", "--max-cost", "--max-parallel"]),
+        (["run", "loop.at", "--max-"], ["--max-turns", "--max-cost", "--max-parallel", "--max-iterations"]),
         (["run", "x.at", "--backend", "sc"], ["scripted"]),
         (["run", "x.at", "--backend", "scripted", "--js"], ["--json"]),
         (["completion", ""], ["bash", "zsh", "fish"]),

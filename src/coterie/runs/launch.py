@@ -21,6 +21,7 @@ from coterie.runs.folder import DiskPlace
 from coterie.runs.inbox import Inbox
 from coterie.runs.listing import ENDS, standing
 from coterie.runs.live import Ended, Observe, Waiting
+from coterie.runs.looping.projecting import projected
 from coterie.runs.looping.reload import reader
 from coterie.runs.shell import Shell
 from coterie.runs.thinkers import AskHuman, ready_turns
@@ -106,6 +107,7 @@ async def start(
     run, clock = run_id or new_run_id(), clock or SystemClock()
     cwd = (cwd or Path.cwd()).resolve()
     store = JsonlStore(state_dir)
+    observe = projected(plan, store, run, DiskPlace(store, cwd), observe)
     shell = _shell(store, turns, clock, limits, park, observe, cwd)
     index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
     return await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
@@ -144,6 +146,7 @@ async def resume(
     cwd = Path(first.cwd) if first.cwd else Path.cwd()
     if not cwd.is_dir():
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
+    observe = projected(recorded_plan(store, run), store, run, DiskPlace(store, cwd), observe)
     shell = _shell(store, turns, clock, limits, park, observe, cwd)
     return await _drive(shell, store, run, shell.resume(run, plan, reloaded=reload is not None), limits, clock)
 

@@ -53,13 +53,14 @@ def changed(plan: Plan, found: Plan) -> Iterator[str]:
         for field in LoopPlan.__struct_fields__:
             if field != "roles" and getattr(old, field) != getattr(new, field):
                 yield _KEYS.get(field, field)
+        before, after = [role.id for role in old.roles], [role.id for role in new.roles]
+        if before != after and sorted(before) == sorted(after):
+            yield "order of roles"
         yield from _by_name("role", {r.id: r for r in old.roles}, {r.id: r for r in new.roles})
     yield from _by_name("agent", plan.agents, found.agents)
 
 
 def _by_name(kind: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
-    if list(old) != list(new) and old.keys() == new.keys():
-        yield f"order of {kind}s"
     for name in dict.fromkeys((*old, *new)):
         if old.get(name) != new.get(name):
             yield f"{kind}.{name}"

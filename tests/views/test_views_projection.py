@@ -1,0 +1,215 @@
+"""Runs of loops in the earlier system's journal lines."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from loop_play import ROUND, Play, loop_plan, review, waves
+
+from coterie.journal import records as r
+from coterie.journal.codec import Decoder
+from coterie.planning.plan import Limits, to_json
+from coterie.views.projection import Projection, as_line, beginning, fold, wave_id
+
+HISTORIES = Path(__file__).parent.parent / "histories" / "0.1"
+FIELDS = {
+    "loop.start": "max_iterations completion_promise completion_event review_every objective preset trigger "
+    "project_dir work_dir backend backend_args parent_run_id isolation_mode worktree_name worktree_path",
+    "loop.stop": "reason",
+    "loop.complete": "reason",
+    "loop.resume": "resumed_from_iteration previous_stop_reason add_iterations new_max_iterations",
+    "iteration.start": "recent_event suggested_roles allowed_events backpressure prompt",
+    "backend.start": "backend_kind command args prompt_mode timeout_ms",
+    "backend.finish": "exit_code timed_out output",
+    "backend.usage": "input_tokens output_tokens cache_read_tokens cache_write_tokens total_tokens cost_usd",
+    "backend.transient": "error_class pause_count backoff_ms output_tail",
+    "iteration.finish": "exit_code timed_out elapsed_s output",
+    "event.invalid": "recent_event emitted suggested_roles allowed_events",
+    "review.start": "kind backend_kind backend_provider command prompt_mode prompt timeout_ms",
+    "review.finish": "kind exit_code timed_out output",
+    "wave.start": "wave_id trigger_topic branch_count opening_recent_event opening_roles opening_events objectives "
+    "concurrency_source",
+    "wave.branch.start": "wave_id branch_id objective routing_event",
+    "wave.branch.finish": "wave_id branch_id stop_reason elapsed_ms output",
+    "wave.join.start": "wave_id trigger_topic branch_count elapsed_ms branch_outcomes concurrency_source",
+    "wave.join.finish": "wave_id trigger_topic joined_topic routing_basis resume_recent_event elapsed_ms",
+    "wave.timeout": "wave_id timed_out_branches",
+    "wave.failed": "wave_id failed_branches",
+}
+"""What the earlier system writes, by topic."""
+
+
+def lines_of(play: Play, **more: Any) -> list[dict[str, Any]]:
+    """The run that was played, its plan in its first record as it is on disk."""
+    first = r.RunStarted(run="r", engine="loop", plan=to_json(play.plan).decode(), input={"prompt": "Do it"}, seq=1)
+    return list(fold([first, *play.log[1:]], **more))
+
+
+def topics(lines: list[dict[str, Any]]) -> list[str]:
+    return [line["topic"] for line in lines]
+
+
+def one(lines: list[dict[str, Any]], topic: str) -> dict[str, Any]:
+    """The fields of the only line of *topic*."""
+    [line] = [line for line in lines if line["topic"] == topic]
+    return dict(line["fields"])
+
+
+def test_a_run_from_its_start_to_its_end() -> None:
+    """One group of lines for each iteration, and what was emitted between its start and its end."""
+    play = Play(loop_plan())
+    play.does(*ROUND)
+    lines = lines_of(play, prompts=lambda turn, attempt: f"asked {turn}.{attempt}")
+
+    of_an_iteration = ["iteration.start", "backend.start", "EVENT", "backend.finish", "iteration.finish"]
+    wanted = [topic if topic != "EVENT" else event for event in ROUND for topic in of_an_iteration]
+    assert topics(lines) == ["loop.start", *wanted, "loop.complete"]
+    assert lines[6] | {"ts": ""} == {
+        "run": "r",
+        "iteration": "2",
+        "topic": "iteration.start",
+        "ts": "",
+        "v": 1,
+        "fields": {
+            "recent_event": "tasks.ready",
+            "suggested_roles": "builder",
+            "allowed_events": "review.ready,build.blocked",
+            "backpressure": "",
+            "prompt": "asked iteration#2.1",
+        },
+    }
+    assert lines[3]["source"] == "agent"
+    assert one(lines, "loop.complete") == {"reason": "completion_event"}
+
+
+def test_what_went_wrong_is_told_in_the_next_iteration() -> None:
+    """A rejected event, a transient failure and the pause after it, a failure for good, the stop."""
+    play = Play(loop_plan(max_failures=1), retry=1)
+    play.emit("review.passed")
+    play.answer("no")
+    play.fail("rate_limited", wait=2.0)
+    play.now += 2.0
+    play.due()
+    play.fail("auth")
+    lines = lines_of(play)
+
+    assert one(lines, "event.invalid")["allowed_events"] == "tasks.ready,task.complete"
+    starts = [line["fields"]["backpressure"] for line in lines if line["topic"] == "iteration.start"]
+    assert starts[0] == ""
+    assert "review.passed" in starts[1]
+    paused = one(lines, "backend.transient")
+    assert (paused["error_class"], paused["pause_count"]) == ("rate_limited", "1")
+    assert paused["backoff_ms"] >= 2000
+    assert one(lines, "loop.stop")["reason"] == "auth_failed"
+
+
+def test_a_run_that_stopped_and_was_resumed() -> None:
+    """The limit that then holds counts what was added."""
+    play = Play(loop_plan(max_iterations=1))
+    play.answer("nothing")
+    play.stop()
+    play.crash(Limits(add_iterations=2))
+    lines = lines_of(play)
+
+    assert one(lines, "loop.stop") == {
+        "reason": "max_iterations",
+        "completed_iterations": "1",
+        "stopped_before_iteration": "2",
+        "max_iterations": "1",
+    }
+    assert one(lines, "loop.resume") == {
+        "resumed_from_iteration": "1",
+        "previous_stop_reason": "max_iterations",
+        "add_iterations": "2",
+        "new_max_iterations": "3",
+    }
+
+
+def test_a_review_and_guidance() -> None:
+    """A review is told under the iteration that it comes before; guidance when it is said, and when it is heard."""
+    play = Play(loop_plan(review=review(1)))
+    play.answer("first")
+    play.guide("Hurry")
+    play.answer("looked")
+    lines = lines_of(play)
+
+    [start] = [line for line in lines if line["topic"] == "review.start"]
+    assert start["iteration"] == "2"
+    said = {line["topic"]: (line["source"], line["payload"]) for line in lines if "payload" in line}
+    assert said["operator.guidance"] == ("operator", "Hurry")
+    assert said["operator.guidance.consumed"][0] == "harness"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_wave(fails: bool) -> None:
+    """Branches are told between the wave's start and its join; one that all branches failed is told so."""
+    play = Play(loop_plan(parallel=waves(2)))
+    play.emit("explore.parallel", "- a\n- b")
+    play.answer("split")
+    for turn in ("wave-1.1#1", "wave-1.2#1"):
+        play.fail("timeout", turn) if fails else play.answer("done", turn)
+    lines = lines_of(play)
+
+    assert one(lines, "wave.start")["wave_id"] == wave_id("r", 1)
+    branches = [line["fields"] for line in lines if line["topic"] == "wave.branch.start"]
+    assert [(one["branch_id"], one["objective"]) for one in branches] == [("branch-1", "a"), ("branch-2", "b")]
+    if fails:
+        assert one(lines, "wave.timeout")["timed_out_branches"] == "branch-1,branch-2"
+        assert one(lines, "wave.failed")["failed_branches"] == "branch-1,branch-2"
+        assert "explore.parallel.joined" not in topics(lines)
+    else:
+        assert one(lines, "wave.join.start")["branch_outcomes"] == "branch-1:completed,branch-2:completed"
+        assert one(lines, "wave.join.finish")["resume_recent_event"] == "loop.start"
+        assert "explore.parallel.joined" in topics(lines)
+
+
+@given(
+    st.lists(st.sampled_from(["emit", "wrong", "answer", "transient", "fail", "crash", "guide", "wave"]), max_size=25)
+)
+def test_every_line_has_the_fields_of_its_topic(steps: list[str]) -> None:
+    """Whatever happens; and every line is one line, which begins as all lines of its run do."""
+    play = Play(loop_plan(review=review(2), parallel=waves(2)))
+    for step in steps:
+        if not play.running or not play.core.is_live:
+            break
+        turn = play.running[0].rpartition(".")[0]
+        match step:
+            case "emit":
+                play.emit("tasks.ready", "p", turn)
+            case "wrong":
+                play.emit("review.passed", "p", turn)
+            case "answer":
+                play.answer("text", turn, usage=r.Usage(input_tokens=3, cost=0.5))
+            case "transient":
+                play.fail("transient", turn)
+                play.now += 60.0
+                play.due()
+            case "fail":
+                play.fail("exit", turn)
+            case "crash":
+                play.crash()
+            case "guide":
+                play.guide("hear")
+            case _:
+                play.emit("explore.parallel", "- a\n- b", turn)
+
+    for line in lines_of(play):
+        written = as_line(line)
+        assert written.startswith(beginning("r"))
+        assert written.count(b"\n") == 1
+        assert json.loads(written)["v"] == 1
+        if "fields" in line and not line["topic"].startswith("config."):
+            assert set(FIELDS[line["topic"]].split()) <= line["fields"].keys(), line
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in HISTORIES.glob("*.jsonl")))
+def test_journals_of_every_release_can_be_told(name: str) -> None:
+    """Those of flows too, though nobody asks for them."""
+    with (HISTORIES / f"{name}.jsonl").open("rb") as file:
+        records = list(Decoder(name).read(file))
+    projection = Projection()
+
+    assert next(line for record in records for line in projection.apply(record))["topic"] == "loop.start"
