@@ -9,6 +9,7 @@
   - JournalUnreadable    a journal is damaged, or written by a newer coterie
   - JournalFailed        a journal could not be written; this owner is over
     - Fenced             another owner took the run
+  - GitFailed            git could not do what a run's files need
   - ReplayMismatch       today's engine decides otherwise than the journal says
   - UsageError           a command was called in a way that cannot work
 """
@@ -97,6 +98,15 @@ class Fenced(JournalFailed):
 
     def __init__(self, run: str) -> None:
         super().__init__(run, "another process took it over")
+
+
+class GitFailed(CoterieError):
+    """Git could not do what the files of a run need."""
+
+    def __init__(self, words: Sequence[str], status: int, said: str) -> None:
+        self.words, self.status, self.said = tuple(words), status, said.strip()
+        lines = [line.strip() for line in self.said.splitlines() if line.strip()]
+        super().__init__(f"git {words[0]} failed ({status}): {'; '.join(lines[:3]) or 'it does not say why'}")
 
 
 class ReplayMismatch(CoterieError):

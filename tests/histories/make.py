@@ -171,7 +171,37 @@ def noted() -> list[r.Record]:
     ]
 
 
+def files() -> list[r.Record]:
+    """A loop in a git work tree: what its files were at the end of turns, and what came back of a wave's."""
+    branches = ("wave-1.1#1", "wave-1.2#1")
+    kept = r.KeptTree(turn=branches[1], path="/tree", branch="autoloop/x.wave-1.2", reason="same", files=("a.py",))
+    return [
+        r.RunStarted(run="files", engine="loop", topology="autocode", input={"prompt": "Go"}, snapshots=True),
+        r.RunOwned(epoch=1),
+        r.ConfigKept(cause=(1, 0)),
+        r.IterationStarted(cause=(3, 0), n=1, role="planner", event="loop.start", roles=("planner",)),
+        r.TurnStarted(cause=(3, 1), turn="iteration#1", agent="planner"),
+        r.EventEmitted(source="agent", turn="iteration#1", attempt=1, event="go.parallel", payload="- a\n- b"),
+        r.TreeSaved(source="agent", turn="iteration#1", attempt=1, commit="ab" * 20),
+        r.TurnFinished(source="agent", turn="iteration#1", attempt=1, text="planned"),
+        r.WaveStarted(cause=(8, 0), wave=1, turn="iteration#1", event="go.parallel", objectives=("a", "b"),
+                      turns=branches),
+        r.TurnStarted(cause=(8, 1), turn=branches[0], agent="branch"),
+        r.TurnStarted(cause=(8, 2), turn=branches[1], agent="branch"),
+        r.TurnFinished(turn=branches[0], attempt=1, text="one"),
+        r.TurnFinished(turn=branches[1], attempt=1, text="two"),
+        r.WaveJoined(cause=(13, 0), wave=1, event="go", outcomes=tuple((name, "completed") for name in branches)),
+        r.TreesJoined(turns=branches[:1], kept=(kept,)),
+        r.ConfigKept(cause=(13, 1)),
+        r.IterationStarted(cause=(16, 0), n=2, role="builder", event="go", roles=("builder",)),
+        r.TurnStarted(cause=(16, 1), turn="iteration#2", agent="builder"),
+        r.TreeSaved(source="agent", turn="iteration#2", attempt=1, problem="git add failed (128): the disk is full"),
+        r.AttemptFailed(turn="iteration#2", attempt=1, kind="crashed", reason="gone"),
+    ]  # fmt: skip
+
+
 HISTORIES = {
+    "files": files,
     "noted": noted,
     "waves": waves,
     "review": review,

@@ -34,6 +34,10 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     float: st.floats(0, 1e10),
     dict[str, Any]: objects,
     tuple[dict[str, Any], ...]: st.lists(objects, max_size=2).map(tuple),
+    tuple[r.KeptTree, ...]: st.lists(
+        st.builds(r.KeptTree, turn=texts, path=texts, branch=texts, reason=texts, files=st.lists(texts).map(tuple)),
+        max_size=2,
+    ).map(tuple),
     Any: values,
     Usage: usages,
     r.ForkedFrom | None: st.none() | st.builds(r.ForkedFrom, run=texts, seq=counts),

@@ -85,6 +85,7 @@ class RunStarted(Record, frozen=True, kw_only=True, tag="run.started", gc=False)
         parent: The run that asked, when this is a child.
         cwd: The working directory it was started in.
         forked_from: The run whose first records these are, when it is a fork; those behind them are its own.
+        snapshots: The files are kept at each turn's end.
     """
 
     run: str
@@ -98,6 +99,7 @@ class RunStarted(Record, frozen=True, kw_only=True, tag="run.started", gc=False)
     parent: str = ""
     cwd: str = ""
     forked_from: ForkedFrom | None = None
+    snapshots: bool = False
 
 
 class RunOwned(Record, frozen=True, kw_only=True, tag="run.owned", gc=False):
@@ -393,6 +395,46 @@ class WaveJoined(Record, frozen=True, kw_only=True, tag="wave.join", gc=False):
     outcomes: tuple[tuple[str, str], ...] = ()
 
 
+class TreeSaved(Record, frozen=True, kw_only=True, tag="tree.saved", gc=False):
+    """What the files were when an attempt of a turn had ended, before anything followed from it.
+
+    Attributes:
+        commit: The git commit that holds them; empty: they could not be kept.
+        problem: Why not, or why some are not in it.
+        apart: They are those of a wave's branch, which has its own.
+    """
+
+    turn: str
+    attempt: int
+    commit: str = ""
+    problem: str = ""
+    apart: bool = False
+
+
+class KeptTree(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The work of the branch *turn* of a wave, which stays where it is: at *path*, on a git *branch*.
+
+    *files* are those in which it disagrees with what its loop has.
+    """
+
+    turn: str
+    path: str
+    branch: str
+    reason: str = ""
+    files: tuple[str, ...] = ()
+
+
+class TreesJoined(Record, frozen=True, kw_only=True, tag="trees.joined", gc=False):
+    """The files of a wave's branches came back to those of its loop: those of *turns* did, *kept* did not.
+
+    *problem*: why git could do nothing.
+    """
+
+    turns: tuple[str, ...] = ()
+    kept: tuple[KeptTree, ...] = ()
+    problem: str = ""
+
+
 class JournalRepaired(Record, frozen=True, kw_only=True, tag="journal.repaired", gc=False):
     """A torn last line was cut off and kept in *file*, *size* bytes."""
 
@@ -432,5 +474,7 @@ AnyRecord = (
     | WaveStarted
     | WaveTimeout
     | WaveJoined
+    | TreeSaved
+    | TreesJoined
     | JournalRepaired
 )

@@ -9,7 +9,7 @@ from typing import Any
 from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result
 from coterie.engines.commands import Emit, Failed, Reply
 from coterie.engines.loop import Loop
-from coterie.journal.records import AttemptLaunched
+from coterie.journal.records import AttemptLaunched, TreeSaved
 from coterie.journal.rules import root_of
 from coterie.planning.plan import AgentPlan
 from coterie.runs.commands import Start
@@ -115,7 +115,7 @@ class Attempts:
             context=partial(context, live.core, turn),
             interrupted=turn.tally.interrupted,
             folder=self._place.attempt_folder(live.run, name, attempt),
-            cwd=self._cwd,
+            cwd=self._place.cwd(live.run) or self._cwd,
             here=live.here,
             epoch=live.core.epoch,
             root=self._place.folder(root_of(live.run)),
@@ -127,10 +127,17 @@ class Attempts:
             partial(self._event, live, name, attempt),
             partial(live.sessions.__setitem__, name),
         )
-        self._happen(order, partial(self._answered, live, start, result))
+        saved = None
+        try:
+            if agent.kind != "human" and not (isinstance(result, Failure) and result.kind == "interrupted"):
+                saved = await self._place.saved(live.run, name, attempt)
+        finally:  # whoever ends the attempt now still gets what it said
+            self._happen(order, partial(self._answered, live, start, result, saved))
 
-    def _answered(self, live: Live, start: Start, result: Result) -> None:
+    def _answered(self, live: Live, start: Start, result: Result, saved: TreeSaved | None) -> None:
         turn, attempt = start.ask.turn, start.attempt
+        if saved is not None:
+            self._hear(live, saved)
         match result:
             case Answer(text=text, outputs=outputs, usage=usage):
                 prompt = start.prompt

@@ -16,7 +16,7 @@ from coterie.planning.plan import AgentPlan, Limits
 from coterie.runs.commands import Again, Effect, Halt, ReadPlan, Start, Turn, Wait
 from coterie.runs.fold import Fold
 
-Said = Reply | Failed | Emit | records.AttemptLaunched
+Said = Reply | Failed | Emit | records.AttemptLaunched | records.TreeSaved
 """What an attempt may say."""
 
 
@@ -76,7 +76,7 @@ class Core(Fold):
                     wait=said.wait,
                 )
                 return self.write(now, failed)
-            case records.AttemptLaunched():
+            case records.AttemptLaunched() | records.TreeSaved():
                 return self.write(now, said)
 
     def pump(self, now: float, room: Callable[[str, bool], bool]) -> list[Effect]:

@@ -18,11 +18,14 @@ from coterie.backends import wrapper
 from coterie.backends.base import Event
 from coterie.ids import attempt_id, folder_name
 from coterie.journal.jsonl import JsonlStore
+from coterie.journal.records import TreeSaved, TreesJoined
 from coterie.planning.loop import LoopPlan
+from coterie.planning.plan import Plan
 from coterie.runs.live import Place
 from coterie.runs.looping.notes import Files, Memory, Tasks
 from coterie.runs.looping.prompt import Notes
 from coterie.runs.looping.surroundings import located
+from coterie.runs.trees.keeping import Trees
 
 STATE_DIR = ".coterie"
 ASKED = "asked.md"
@@ -39,10 +42,11 @@ class DiskPlace(Place):
     Args:
         store: Knows where each run's folder is.
         cwd: What file names that agents `read` start from.
+        trees: The files that the runs work on, where git has them.
     """
 
-    def __init__(self, store: JsonlStore, cwd: Path) -> None:
-        self._store, self._cwd = store, cwd
+    def __init__(self, store: JsonlStore, cwd: Path, trees: Trees | None = None) -> None:
+        self._store, self._cwd, self._trees = store, cwd, trees
 
     def folder(self, run: str) -> Path:
         """The folder of *run*."""
@@ -121,6 +125,28 @@ class DiskPlace(Place):
     def open_tasks(self, run: str, plan: LoopPlan) -> tuple[str, ...]:
         """The open tasks of the loop *run*, and of the project, that are not soft; those of a branch hold nobody up."""
         return () if plan.branch else Tasks.of(self.files(run, plan, "task")).blocking()
+
+    @property
+    def saves(self) -> bool:
+        """Whether what the files are is kept at each turn's end."""
+        return self._trees is not None and self._trees.saves
+
+    def cwd(self, run: str) -> Path | None:
+        """Where the agents of *run* work; None: where everything was started."""
+        return self._trees.cwd(run) if self._trees is not None else None
+
+    async def saved(self, run: str, turn: str, attempt: int) -> TreeSaved | None:
+        """Keep the files as an attempt leaves them; None: nothing is kept."""
+        return await self._trees.saved(run, turn, attempt) if self._trees is not None else None
+
+    async def begin_branch(self, run: str, plan: Plan) -> None:
+        """Make ready where the agents of *run*, a branch of a wave, work."""
+        if self._trees is not None:
+            await self._trees.begin(run, plan)
+
+    async def join_branches(self, run: str, wave: int) -> TreesJoined | None:
+        """Bring together what the branches of a *wave* of *run* did to its files; None: there is nothing to bring."""
+        return await self._trees.join(run, wave) if self._trees is not None else None
 
     def read_file(self, name: str) -> str | None:
         """The text of a file below the working directory, cut at a bound; None if there is none to show."""

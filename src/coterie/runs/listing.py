@@ -35,6 +35,18 @@ def standing(folder: Path) -> str:
             return "cut off"
 
 
+def first_line(journal: Path) -> dict[str, Any]:
+    """The first line of *journal* that is a record, as plain data; empty if there is none that is whole."""
+    try:
+        with journal.open("rb") as file:
+            for line in file:
+                if (found := _decoded(line)).get("topic") != "text":
+                    return found
+    except OSError:
+        pass
+    return {}
+
+
 def last_line(journal: Path) -> dict[str, Any]:
     """The last whole line of *journal* as plain data; empty if there is none."""
     try:

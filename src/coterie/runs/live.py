@@ -11,7 +11,7 @@ from msgspec import Struct
 from coterie.backends.base import Event, Session
 from coterie.engines.commands import Engine
 from coterie.journal.base import Writer
-from coterie.journal.records import NO_USAGE, AttemptLaunched, Cause, Record, Usage
+from coterie.journal.records import NO_USAGE, AttemptLaunched, Cause, Record, TreeSaved, TreesJoined, Usage
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.commands import Effect, Start, Turn
@@ -95,6 +95,26 @@ class Place:
     def open_tasks(self, run: str, plan: LoopPlan) -> tuple[str, ...]:
         """The tasks that keep the loop *run* from completing."""
         return ()
+
+    @property
+    def saves(self) -> bool:
+        """Whether what the files are is kept at each turn's end."""
+        return False
+
+    def cwd(self, run: str) -> Path | None:
+        """Where the agents of *run* work; None: where everything was started."""
+        return None
+
+    async def saved(self, run: str, turn: str, attempt: int) -> TreeSaved | None:
+        """Keep the files as an attempt leaves them; None: nothing is kept."""
+        return None
+
+    async def begin_branch(self, run: str, plan: Plan) -> None:
+        """Make ready where the agents of *run*, a branch of a wave, work."""
+
+    async def join_branches(self, run: str, wave: int) -> TreesJoined | None:
+        """Bring together what the branches of a *wave* of *run* did to its files; None: there is nothing to bring."""
+        return None
 
     def read_file(self, name: str) -> str | None:
         """The text of a file that an agent reads, or None."""

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from coterie.clock import Clock
-from coterie.engines.commands import Emit, Engine, Failed, Reply
+from coterie.engines.commands import Ask, Emit, Engine, Failed, Reply
 from coterie.engines.loop import Loop
 from coterie.errors import CoterieError, NoSuchRun, RunIsFinished
 from coterie.ids import child_run_id
@@ -27,7 +27,6 @@ from coterie.journal.base import Store
 from coterie.journal.records import (
     NO_USAGE,
     AttemptInterrupted,
-    AttemptLaunched,
     Cause,
     ConfigAnswer,
     ConfigChanged,
@@ -38,7 +37,9 @@ from coterie.journal.records import (
     Record,
     RunFinished,
     RunStarted,
+    TreesJoined,
 )
+from coterie.planning.branches import BRANCH
 from coterie.planning.plan import AgentPlan, Limits, Plan, from_json, to_json
 from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Effect, Halt, ReadPlan, Start, Turn, Wait
@@ -325,6 +326,7 @@ class Shell:
             input=given,
             parent=live.parent[0].run if live.parent else "",
             cwd="" if child or self._cwd is None else str(self._cwd),
+            snapshots=not child and self._place.saves,
         )
 
     def _render(self, core: Fold, turn: Turn) -> str:
@@ -351,6 +353,8 @@ class Shell:
 
     async def _perform(self, live: Live, effect: Effect | Cut | Told) -> None:
         match effect:
+            case Start(ask=Ask(agent=agent)) if agent == BRANCH and isinstance(live.core.engine, Loop):
+                await self._start_branch(live, effect)
             case Start():
                 self._start(live, effect)
             case Halt(turn=turn):
@@ -358,13 +362,26 @@ class Shell:
             case Wait(cause=cause, again=again):
                 self._wait(live, cause, again.turn, again.due, again.ask)
             case ReadPlan(cause=cause):
-                self._happen(0, partial(self._read_plan, live, cause))
+                joined = await self._joined(live)
+                self._happen(0, partial(self._read_plan, live, cause, joined))
             case Cut(turn=turn):
                 self._attempts.interrupt(live, turn)
             case Told():
                 await self._tell(live)
 
     # -- effects ------------------------------------------------------------------------------------------------------
+
+    async def _start_branch(self, live: Live, start: Start) -> None:
+        """Start a branch of a wave, once it has where to work."""
+        child = live.core.agents[start.ask.agent].child
+        try:
+            if child is not None:
+                await self._place.begin_branch(child_run_id(live.run, start.ask.turn, start.attempt), child)
+        except CoterieError as error:
+            failed = Failed(turn=start.ask.turn, attempt=start.attempt, kind="failed", reason=str(error))
+            self._happen(0, lambda: self.hear(live, failed))
+            return
+        self._start(live, start)
 
     def _start(self, live: Live, start: Start) -> None:
         name = start.ask.turn
@@ -418,7 +435,7 @@ class Shell:
         if child is not None:
             self._end_child(child)
 
-    def hear(self, live: Live, said: Reply | Failed | Emit | AttemptLaunched, source: str = "agent") -> Record | None:
+    def hear(self, live: Live, said: Said, source: str = "agent") -> Record | None:
         """Take what an attempt says; None if it came too late. Only while an event is handled (`post`)."""
         record = live.core.accept(self._clock.now(), self._informed(live, said), source)
         if record is None:
@@ -528,7 +545,15 @@ class Shell:
         else:
             self._loop.call_later(wait, self._happen, 0, event)
 
-    def _read_plan(self, live: Live, cause: Cause) -> None:
+    async def _joined(self, live: Live) -> TreesJoined | None:
+        """What became of the files of the branches, if a wave was just joined."""
+        engine = live.core.engine
+        wave = engine.apart if isinstance(engine, Loop) else 0
+        return await self._place.join_branches(live.run, wave) if wave else None
+
+    def _read_plan(self, live: Live, cause: Cause, joined: TreesJoined | None = None) -> None:
+        if joined is not None and live.core.is_live:
+            live.core.write(self._clock.now(), joined)
         answer: ConfigAnswer
         try:
             answer = ConfigKept() if self._reload is None else self._reload(live.run, live.plan)

@@ -143,6 +143,23 @@ def _wave_started(record: r.WaveStarted) -> str:
     return f"{record.event} of {record.turn} opened wave {record.wave}, of {branches}"
 
 
+def _tree_saved(record: r.TreeSaved) -> str:
+    if not record.commit:
+        return f"the files {record.turn} left could not be kept: {record.problem}"
+    return f"the files {record.turn} left are kept as {record.commit[:12]}" + _because(record.problem)
+
+
+def _trees_joined(record: r.TreesJoined) -> str:
+    if record.problem:
+        return f"the files of the branches could not be joined: {record.problem}"
+    parts = [f"the files of {listed(record.turns)} were joined"] if record.turns else []
+    parts += [
+        f"those of {one.turn} stay on {one.branch}, in {one.path}{_because(listed(one.files) or one.reason)}"
+        for one in record.kept
+    ]
+    return "; ".join(parts)
+
+
 def _repaired(record: r.JournalRepaired) -> str:
     return f"a torn last line of {plural(record.size, 'byte')} was cut off and kept in {record.file}"
 
@@ -194,5 +211,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.WaveStarted: _wave_started,
     r.WaveTimeout: lambda x: f"wave {x.wave}: {listed(x.turns)} took too long",
     r.WaveJoined: lambda x: f"wave {x.wave} was joined; the loop goes on after {x.event}",
+    r.TreeSaved: _tree_saved,
+    r.TreesJoined: _trees_joined,
     r.JournalRepaired: _repaired,
 }

@@ -10,6 +10,7 @@ from typing import ClassVar, assert_never
 import msgspec
 
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply, Stop
+from coterie.engines.loop.apart import kept_apart
 from coterie.engines.loop.brief import Brief, Output
 from coterie.engines.loop.objectives import objectives
 from coterie.engines.loop.promise import is_given
@@ -103,6 +104,11 @@ class Loop:
         left = self.plan.max_runtime - self.state.time.until(now)
         return left if left > MOMENT else 0.0
 
+    @property
+    def apart(self) -> int:
+        """The wave whose branches have ended and may have work that is not yet with the loop's; 0: none."""
+        return self.state.apart
+
     def _promised(self, reply: Reply) -> bool:
         turn = self.state.turns.get(reply.turn)
         if turn is None or turn.review or turn.emitted or not is_given(self.plan.promise, reply.text, reply.prompt):
@@ -140,6 +146,12 @@ class Loop:
                 self._decide()
             case records.OperatorSaid(what="guide"):
                 state.guidance.append((record.message, record.text))
+            case records.WaveJoined():
+                state.apart = record.wave
+            case records.TreesJoined():
+                state.apart = 0
+                if text := kept_apart(record):
+                    state.heard(Output(name="the files of the branches", text=text), counts=False)
             case records.GuidanceDelivered():
                 state.guidance = [one for one in state.guidance if one[0] not in record.messages]
             case records.EventEmitted():

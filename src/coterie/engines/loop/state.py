@@ -67,6 +67,7 @@ class State:
         accepted: Every event of an agent that was accepted so far.
         time: How long the run was owned, up to the last record.
         same: How many of the last outputs, none of them empty, are the same.
+        apart: The last wave that was joined, until it is known what became of its branches' files; 0: none.
         stopped: A limit was reached: it is decided again when the run is taken over.
     """
 
@@ -91,6 +92,7 @@ class State:
     guidance: list[tuple[str, str]] = field(default_factory=list)
     cost: float = 0.0
     time: OwnedTime = field(default_factory=OwnedTime)
+    apart: int = 0
     stopped: bool = False
     over: bool = False
 
