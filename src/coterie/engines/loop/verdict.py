@@ -7,6 +7,8 @@ from coterie.engines.loop.objectives import NoObjectives, objectives
 from coterie.journal.records import EventEmitted, EventInvalid, EventNoted
 from coterie.topology.routing import COORDINATION, EXPLORE, JOINED, PARALLEL, matches_any
 
+NAME_MOST = 200
+"""Characters in the name of an event: names stand in every question that follows."""
 Verdict = EventEmitted | EventInvalid | EventNoted
 
 
@@ -65,6 +67,8 @@ def _rejection(view: View, emit: Emit) -> str:
     event = emit.event
     if not event:
         return "an event needs a name"
+    if len(event) > NAME_MOST:
+        return f"the name of an event has at most {NAME_MOST} characters, and this one has {len(event)}"
     if view.over:
         return "the turn it belongs to is over (stale)"
     if view.review:

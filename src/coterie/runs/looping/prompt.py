@@ -18,6 +18,8 @@ OUTPUTS_MOST = 8_000
 """Characters of recent outputs together; what is said last is kept."""
 GUIDANCE_MOST = 8_000
 """Characters of an operator's words together."""
+REASON_MOST = 2_000
+"""Characters of why something was rejected or failed."""
 PAYLOAD_MOST = 2_000
 """Characters of what came with the event that led here."""
 NO_OBJECTIVE = "Do the task and emit the completion event when it is done."
@@ -111,9 +113,9 @@ def _backpressure(brief: Brief) -> str:
     """What went wrong before: an event that was rejected, a turn that failed."""
     lines = []
     if brief.rejected:
-        lines.append(f"- The last event that was emitted was rejected. {brief.rejected}")
+        lines.append(f"- The last event that was emitted was rejected. {brief.rejected[:REASON_MOST]}")
     if brief.failure:
-        lines.append(f"- {brief.failure}")
+        lines.append(f"- {brief.failure[:REASON_MOST]}")
     if brief.accepted:
         events = ", ".join(f"`{event}`" for event in brief.accepted)
         lines.append(
