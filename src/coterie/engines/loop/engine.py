@@ -16,7 +16,7 @@ from coterie.engines.loop.objectives import objectives
 from coterie.engines.loop.promise import is_given
 from coterie.engines.loop.schedule import MOMENT, limit_reached, most_iterations, review_is_due
 from coterie.engines.loop.state import State, TurnState, Wave
-from coterie.engines.loop.verdict import View, incomplete, verdict
+from coterie.engines.loop.verdict import NAME_MOST, View, incomplete, verdict
 from coterie.journal import records
 from coterie.journal.records import Record
 from coterie.planning.branches import BRANCH, asked_by_loop
@@ -160,7 +160,7 @@ class Loop:
                 turn = state.turns.get(record.turn)
                 if turn is not None and not turn.review:
                     turn.emitted = True
-                    state.rejected = f"{record.event}: {record.reason}"
+                    state.rejected = f"{record.event[:NAME_MOST]}: {record.reason}"
             case records.AttemptFailed():
                 state.cost += record.usage.cost
                 self._stands(record.turn, "it failed")
