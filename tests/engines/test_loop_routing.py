@@ -241,3 +241,10 @@ def test_what_came_with_an_event_is_told_to_the_role_it_leads_to() -> None:
     play.answer()
 
     assert play.engine.brief(play.turn).payload == "first the parser"
+
+
+def test_a_name_without_measure_is_rejected_and_not_repeated() -> None:
+    play = Play(loop_plan(roles=(), handoff=()))
+    assert isinstance(play.emit("x" * 10_000), r.EventInvalid)
+
+    assert len(play.engine.state.rejected) < 400
