@@ -16,6 +16,7 @@ LINE = (
     {"errors"},
     {"topology", "toml_places"},
     {"formats", "settings"},
+    {"presets"},
     {"planning"},
     {"journal"},
     {"engines", "views"},

@@ -17,7 +17,7 @@ from typing import IO, Any
 import msgspec
 
 from coterie.agentside.speaking import MESSAGE, RUN_FOLDER
-from coterie.backends import wrapper
+from coterie.backends import reported, wrapper
 from coterie.backends.base import Request
 from coterie.backends.processes import MARK
 from coterie.ids import child_run_id
@@ -124,6 +124,7 @@ def identity(request: Request) -> dict[str, str]:
 def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: Path | None) -> dict[str, str]:
     """The user's environment, the agent's own variables, and ours."""
     ours = identity(request) | {"COTERIE_ATTEMPT_DIR": str(folder), "COTERIE_TURN_FILE": str(turn_file)}
+    ours[reported.VARIABLE] = str(folder / reported.FILE)
     env = {name: value for name, value in os.environ.items() if name not in _OUTER and not _is_outer(name)}
     env |= request.agent.env
     if prompt_file is not None:

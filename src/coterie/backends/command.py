@@ -7,6 +7,7 @@ ended with it. What it is told besides the question stands in `coterie.backends.
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from coterie.backends.base import Answer, Failure, Launched, OnEvent, Request, R
 from coterie.backends.child import Child, spawn
 from coterie.backends.outcome import Voice, cannot_start, failure_of
 from coterie.backends.processes import GRACE, end_group, started
+from coterie.backends.reported import VARIABLE, reported
 from coterie.backends.secrets import Secrets
 from coterie.journal.records import Usage
 
@@ -89,18 +91,19 @@ class _Attempt:
 
     async def _run(self) -> Result:
         loop = asyncio.get_running_loop()
-        began, limit = loop.time(), self._agent.timeout
+        began, limit, used = loop.time(), self._agent.timeout, Usage()
         reason = f"it took longer than its time-out of {limit:g} s" if limit is not None else ""
         timer = loop.call_later(limit, self._cut_off, "timeout", reason) if limit is not None else None
         try:
             with surroundings(self._request) as around:
                 result = await self._commands(around)
+                used = reported(Path(around.env[VARIABLE]), self._on_event)
         except OSError as error:  # a full disk, a folder that may not be written
             result = Failure(kind="failed", reason=f"the files of the attempt could not be kept: {error}")
         finally:
             if timer is not None:
                 timer.cancel()
-        return msgspec.structs.replace(result, usage=Usage(seconds=loop.time() - began))
+        return msgspec.structs.replace(result, usage=used + Usage(seconds=loop.time() - began))
 
     async def _commands(self, around: Surroundings) -> Result:
         """Run the agent's command, or an action's one after the other until one fails."""

@@ -26,7 +26,9 @@ from coterie.cli import (
     forking,
     formatting,
     looking,
+    mocking,
     output,
+    presets,
     running,
     simulating,
     starting,
@@ -44,6 +46,8 @@ COMMANDS: tuple[Command, ...] = (
     looking.runs,
     looking.inspect,
     starting.init,
+    presets.presets,
+    mocking.mock_backend,
     doctoring.doctor,
     completing.completion,
 )

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 REHEARSE = "--rehearse"
+MOCK = "mock-backend"
+"""What comes after its script is a prompt, whatever that begins with."""
 BEHIND = "--argument"
 """The option of `run` that a word behind `--` becomes: the command line is parsed as if it had been given so."""
 
@@ -14,6 +16,8 @@ def prepare(arguments: Sequence[str]) -> list[str]:
     option gets an empty value. Nothing after `--` is touched, but that of `run` each word is told to be an argument
     for the backend.
     """
+    if arguments[:1] == [MOCK] and not "".join(arguments[1:2]).startswith("-"):
+        return [*arguments[:2], "--", *arguments[2:]]
     words = list(_prepared(arguments))
     if words[:1] == ["run"] and "--" in words:
         behind = words.index("--")

@@ -112,10 +112,9 @@ def _override(preset: str, user: bool, repo: bool) -> Path:
 
 def _preset_folder(preset: str) -> Path | None:
     """The folder of a preset that coterie brings along."""
-    from importlib.resources import files
+    from coterie import presets
 
-    folder = Path(str(files("coterie"))) / "presets" / preset
-    return folder if preset and (folder / "autoloops.toml").is_file() else None
+    return presets.find(preset) if presets.is_preset(preset) else None
 
 
 def _text(file: str) -> str:
@@ -133,10 +132,7 @@ def _lines(settings: "Settings", explain: bool) -> list[str]:
     if not explain:
         return list(shown.values())
     width = min(60, max(map(len, shown.values())))
-    return [
-        f"{line:{width}}  # {settings.origins.get(name, 'unknown, no effect')}"
-        for name, line in shown.items()
-    ]
+    return [f"{line:{width}}  # {settings.origins.get(name, 'unknown, no effect')}" for name, line in shown.items()]
 
 
 def _written(settings: "Settings", name: str) -> str:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from coterie import formats, planning
+from coterie import formats, planning, presets
 from coterie.cli.inputs import pair
-from coterie.diagnostics import Diagnostic, Fix, Severity
+from coterie.diagnostics import Diagnostic, Fix, Severity, did_you_mean
 from coterie.errors import TopologyError, UsageError
 from coterie.formats.folders import SETTINGS, TOPOLOGY, loop_folder
 from coterie.planning import ONLY_FOR_A_RUN
@@ -64,7 +64,7 @@ def mend(file: Path) -> tuple[Fix, ...]:
 
     mended = mend(formats.read(file), lambda source: planning.examine(source)[1], file.parent)
     if mended.fixes:
-        replace_text(file, mended.source.text)
+        replace_text(Path(mended.source.file), mended.source.text)
     return mended.fixes
 
 
@@ -91,7 +91,7 @@ def plan_for_a_run(target: str, given: LoopGiven) -> tuple[Plan, Examined]:
 
 
 def find(target: str) -> Path:
-    """Where what *target* names is: a file of a team, or the folder of a loop.
+    """Where what *target* names is: a file of a team, the folder of a loop, or a preset, which folders go before.
 
     Raises:
         UsageError: If it names nothing that can be run.
@@ -99,12 +99,15 @@ def find(target: str) -> Path:
     path = Path(target)
     if is_loop(path) or (path.suffix == ".at" and path.is_file()):
         return path
+    if presets.is_preset(target):
+        return presets.find(target)
     if path.suffix == ".at":
         raise UsageError(f"there is no file {target!r}; TARGET is an .at file, or the folder of a loop")
     if path.is_dir():
         names = ", ".join((TOPOLOGY, *SETTINGS))
         raise UsageError(f"{target!r} is no folder of a loop: it would hold one of {names}")
-    raise UsageError(f"{target!r} cannot be run: TARGET is an .at file, or the folder of a loop")
+    hint = did_you_mean(target, presets.names()) or "TARGET is an .at file, the folder of a loop, or a preset"
+    raise UsageError(f"{target!r} cannot be run: {hint}")
 
 
 def is_loop(path: Path) -> bool:

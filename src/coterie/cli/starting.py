@@ -1,7 +1,8 @@
-"""`coterie init`: a project that runs at once, with a test that passes."""
+"""`coterie init`: a project that runs at once, with a test that passes; or a copy of a preset."""
 
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -29,32 +30,75 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*")
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where; made if it is not there.")] = Path("."),
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER", help="Where; made if it is not there. By default here, or as a preset is called."
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="What the team is called; by default as FOLDER is.")
     ] = None,
+    preset: Annotated[
+        str | None, typer.Option(metavar="P", help="Copy this ready-made loop instead; `coterie presets` lists them.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Make a project: a small team that runs at once, and a test that passes.
+    """Make a project: a small team that runs at once, and a test that passes; or the copy of a ready-made loop.
 
     The team is three programs, so it needs no model, key or network. Nothing that is there is overwritten: then the
     files are named, and nothing is made.
     """
-    from coterie.errors import UsageError
-
+    if preset is not None:
+        return _copy(preset, folder or Path(preset), name, as_json)
+    folder = folder or Path(".")
     team = _name(name, folder)
-    there = [file for file in FILES if (folder / file).exists() or (folder / file).is_symlink()]
-    if there:
-        raise UsageError(f"{folder} has {', '.join(there)} already: nothing was made; choose another folder")
-    for file, template in FILES.items():
-        path = folder / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_template(template).replace("@NAME@", team), encoding="utf-8")
+    _write(folder, {file: _template(template).replace("@NAME@", team) for file, template in FILES.items()})
     if as_json:
         say_json({"folder": str(folder), "name": team, "files": list(FILES)})
     else:
         say(_next_steps(team, folder))
     return 0
+
+
+def _copy(preset: str, folder: Path, name: str | None, as_json: bool) -> int:
+    """Copy the files of a preset."""
+    from coterie.errors import UsageError
+    from coterie.presets import texts
+
+    if name is not None:
+        raise UsageError("a preset is called as its folder is: leave --name out, and choose FOLDER")
+    files = texts(preset)
+    _write(folder, files)
+    if as_json:
+        say_json({"folder": str(folder), "name": folder.resolve().name, "files": list(files)})
+    else:
+        say("\n".join([f"copied {preset} to {folder}:", *(f"  {file}" for file in files), *_next(folder)]))
+    return 0
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    """Write *files* below *folder*, all of them or, if one is there already, none."""
+    from coterie.errors import UsageError
+
+    there = [file for file in files if (folder / file).exists() or (folder / file).is_symlink()]
+    if there:
+        raise UsageError(f"{folder} has {', '.join(there)} already: nothing was made; choose another folder")
+    for file, text in files.items():
+        path = folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def _next(folder: Path) -> list[str]:
+    where = shlex.quote(str(folder))
+    return [
+        "",
+        "next:",
+        f"  coterie topology validate {where}",
+        f"  coterie run {where} --rehearse",
+        f'  coterie run {where} "What there is to do"',
+    ]
 
 
 def _name(given: str | None, folder: Path) -> str:

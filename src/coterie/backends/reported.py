@@ -1,0 +1,49 @@
+"""What a program reports as used: tokens and money, as JSON in the file that `AUTOLOOP_USAGE_FILE` names.
+
+    {"input_tokens": 900, "output_tokens": 120, "cache_read_tokens": 300, "cache_write_tokens": 0, "cost_usd": 0.02}
+
+Every key may be left out; others do not matter. The file is read once, when the attempt is over.
+"""
+
+import json
+import math
+from pathlib import Path
+
+from coterie.backends.base import OnEvent, Text
+from coterie.journal.records import Usage
+
+VARIABLE = "AUTOLOOP_USAGE_FILE"
+FILE = "usage.json"
+
+_INPUT = ("input_tokens", "cache_read_tokens", "cache_write_tokens")
+_KNOWN = (*_INPUT, "output_tokens", "cost_usd")
+
+
+def reported(path: Path, on_event: OnEvent) -> Usage:
+    """The usage that the file at *path* holds; none without it. One that makes no sense is told, and counts nothing."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Usage()
+    except (OSError, ValueError, RecursionError) as failure:
+        return _refused(f"the usage file cannot be read: {failure}", on_event)
+    if not isinstance(data, dict):
+        return _refused("the usage file holds no JSON object", on_event)
+    wrong = [name for name in _KNOWN if not _is_amount(data.get(name, 0))]
+    if wrong:
+        return _refused(f"the usage file says {wrong[0]} = {data[wrong[0]]!r}, which is no amount", on_event)
+    return Usage(
+        input_tokens=sum(int(data.get(name, 0)) for name in _INPUT),
+        output_tokens=int(data.get("output_tokens", 0)),
+        cached_tokens=int(data.get("cache_read_tokens", 0)),
+        cost=float(data.get("cost_usd", 0)),
+    )
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _refused(why: str, on_event: OnEvent) -> Usage:
+    on_event(Text(text=f"{why}\n", channel="log"))
+    return Usage()

@@ -1,0 +1,29 @@
+"""`coterie mock-backend`: a stand-in for an agent, started by a run."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coterie.cli.output import complain
+
+
+def mock_backend(
+    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="What is done in each iteration, as JSON.")],
+    prompt: Annotated[
+        list[str] | None, typer.Argument(metavar="[PROMPT]", help="What it is asked; it does not matter.")
+    ] = None,
+) -> int:
+    """Stand in for an agent, as a script says: print an answer, emit events, write files, fail.
+
+    A run starts it: write backend.kind = "command", backend.command = "coterie" and
+    backend.args = ["mock-backend", "script.json"] into autoloops.toml. docs/mock-backend.md explains the script.
+    """
+    from coterie.backends.mock import perform, read
+
+    entry = read(script).entry(os.environ)
+    status = perform(entry, os.environ, Path.cwd(), complain)
+    sys.stdout.write(entry.output)
+    return status

@@ -1,0 +1,101 @@
+"""Writes the page of the presets, `docs/presets.md`, from their files.
+
+python -m coterie.presets.reference > docs/presets.md
+"""
+
+from collections.abc import Iterator
+
+from coterie.presets.catalogue import Preset, PresetRole, catalogue
+
+HEAD = """\
+# Presets
+
+<!-- Written by `python -m coterie.presets.reference`; a test keeps it fresh. -->
+
+Twelve loops come ready-made. Each is a project folder like any other: roles, who is asked after which event, what has
+to have been shown before it may end.
+
+```console shown
+$ coterie run autofix "Daily jobs run twice when summer time ends"
+$ coterie run autocode --max-iterations 30 -b claude-sdk "Add an export as CSV"
+```
+
+`coterie presets` lists them, `coterie presets show autofix` shows one, and a rehearsal walks through one at no cost:
+
+```sh
+coterie presets
+coterie presets show autofix
+coterie run autofix --rehearse
+```
+
+To change one, copy it, and run the copy. As long as the folder keeps the name, overrides of settings and the agents in
+`agents.toml` that are meant for the preset count for the copy too.
+
+```sh
+coterie init --preset autofix loops/autofix
+coterie topology validate loops/autofix
+coterie run loops/autofix --rehearse
+```
+
+To change a setting only, no copy is needed: `coterie config set --repo --preset autofix event_loop.max_iterations=30`.
+
+## What they have in common
+
+- **An event is the end of a turn.** Each role does its own work only, says what comes next by one event, and hands over
+  what the next one has to know. An event that is not allowed is rejected at once, with the reason.
+- **Nothing is believed.** Who checks is never who made, and runs everything again. The *required* event of a preset is
+  the one by which that is shown: before it was accepted, nothing completes the loop.
+- **Notes, tasks, memory.** A turn begins with nothing but its prompt. What the loop knows of its progress lies in notes
+  below the state folder, what has to be done before it may end in tasks, what later runs will want in memory.
+- **It ends.** By its completion event, after {most} iterations, or when three answers in a row say that only the
+  operator can help; `blocked.md` in the notes then says what is missing. Budgets: `event_loop.max_runtime` and
+  `event_loop.max_cost_usd`.
+- **It reviews itself.** After as many iterations as there are roles, a review looks at how the loop works: whether it
+  moves, and whether notes, tasks and memory are true.
+- **It keeps to its folder.** Nothing is pushed, published or deployed. Roles that keep work commit it; in a git
+  repository `--worktree` gives the run a work tree of its own.
+
+| preset | what it does | required |
+|---|---|---|"""
+
+
+def page() -> str:
+    """The whole page."""
+    found = catalogue()
+    head = HEAD.format(most=max(one.max_iterations for one in found))
+    rows = [f"| [{one.name}](#{one.name}) | {one.about} | {_events(one.required)} |" for one in found]
+    return "\n".join([head, *rows, "", *(line for one in found for line in _section(one))])
+
+
+def _section(preset: Preset) -> Iterator[str]:
+    yield f"## {preset.name}\n"
+    yield f"{preset.about}\n"
+    were = "was" if len(preset.required) == 1 else "were"
+    ends = f"{_events((preset.completion,))} once {_events(preset.required)} {were} accepted"
+    yield f"It begins with {_listed(preset.first)}, and completes by {ends}.\n"
+    yield "| role | what it is told | emits, and who is asked then |\n|---|---|---|"
+    yield from (f"| {role.name} | {_about(role)} | {_leads(role, preset.completion)} |" for role in preset.roles)
+    yield ""
+
+
+def _about(role: PresetRole) -> str:
+    """The first line of the role's prompt, without the `You are the …:` that it begins with."""
+    return role.about.partition(": ")[2] or role.about
+
+
+def _leads(role: PresetRole, completion: str) -> str:
+    return "<br>".join(
+        f"`{event}`: {'the end' if event == completion else _listed(targets)}" for event, targets in role.emits.items()
+    )
+
+
+def _events(events: tuple[str, ...]) -> str:
+    return ", ".join(f"`{event}`" for event in events)
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return " and ".join(words)
+
+
+if __name__ == "__main__":
+    print(page(), end="")
