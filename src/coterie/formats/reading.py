@@ -87,10 +87,17 @@ def read_text(
     return _Reader(Library()).read(text, file, folder, params or {})
 
 
-def _read_loop(folder: Path) -> Source:
+def changed(source: Source, text: str, folder: Path | None) -> Source:
+    """*source* as if *text* stood in its file; the paths that it names begin in *folder*."""
+    if source.topology is not None and source.topology.loop is not None:
+        return _read_loop(Path(source.file).parent, text)
+    return read_text(text, source.file, folder)
+
+
+def _read_loop(folder: Path, text: str | None = None) -> Source:
     from coterie.formats.toml import read_folder  # only where one is read
 
-    found = read_folder(folder)
+    found = read_folder(folder, text)
     diagnostics = list(found.diagnostics)
     if found.topology is not None:
         diagnostics += [replace(each, file=found.file, text=found.text) for each in check(found.topology)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.diagnostics import Diagnostic, Fix
-from coterie.formats.reading import Source, read_text
+from coterie.formats.reading import Source, changed
 
 _ROUNDS = 20
 
@@ -42,7 +42,7 @@ def mend(source: Source, examine: Examine, folder: Path | None = None) -> Mended
         fixes = list(_apart(one.fix for one in found if one.fix is not None))
         if not fixes:
             break
-        after = read_text(_applied(source.text, fixes), source.file, folder)
+        after = changed(source, _applied(source.text, fixes), folder)
         left = _own(after, examine)
         if _errors(left) > _errors(found):
             break

@@ -14,7 +14,7 @@ Report = Callable[[Diagnostic], None]
 
 
 class Document:
-    """A TOML file that was read; what is wrong with it goes to *report*, with its name.
+    """A TOML file that was read, or *text* in its place; what is wrong with it goes to *report*, with its name.
 
     Attributes:
         values: What it holds; empty when it is not there or is not TOML.
@@ -22,7 +22,7 @@ class Document:
         exists: Whether it is there.
     """
 
-    def __init__(self, path: Path, file: str, report: Report) -> None:
+    def __init__(self, path: Path, file: str, report: Report, text: str | None = None) -> None:
         self.file = file
         self._report = report
         self.values: dict[str, Any] = {}
@@ -30,7 +30,7 @@ class Document:
         self.text = ""
         self._places: dict[Place, Span] = {}
         try:
-            self.text = path.read_bytes().decode("utf-8-sig")
+            self.text = path.read_bytes().decode("utf-8-sig") if text is None else text
         except FileNotFoundError:
             self.exists = False
             return

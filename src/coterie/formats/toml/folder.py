@@ -28,11 +28,15 @@ class Folder:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def read_folder(path: Path) -> Folder:
-    """Read the loop in the folder *path*. Without a `topology.toml` it is a loop without roles."""
+def read_folder(path: Path, text: str | None = None) -> Folder:
+    """Read the loop in the folder *path*. Without a `topology.toml` it is a loop without roles.
+
+    Args:
+        text: What counts as its `topology.toml`, instead of what is there.
+    """
     found: list[Diagnostic] = []
     file = str(path / TOPOLOGY)
-    document = Document(path / TOPOLOGY, file, found.append)
+    document = Document(path / TOPOLOGY, file, found.append, text)
     agents = Document(path / AGENTS, str(path / AGENTS), found.append)
     if not document.ok:
         return Folder(file, None, document.text, tuple(found))
