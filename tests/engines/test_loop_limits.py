@@ -241,3 +241,29 @@ def play_round(play: Play) -> None:
             if event not in play.engine.brief(name).accepted:
                 assert isinstance(play.emit(event), r.EventEmitted)
         play.answer(f"{name} is done", usage=USED)
+
+
+def test_what_an_operator_interrupts_is_over_and_the_next_iteration_hears_him() -> None:
+    """The turn ends without a failure, the same role is asked, and told what was said meanwhile (defect M)."""
+    play = Play(loop_plan(max_failures=1))
+    play.does("tasks.ready")
+    play.guide("Mind the tests.")
+    play.core.write(play.now, r.OperatorSaid(message="i", what="interrupt"), source="operator")
+    play.fail("interrupted")
+
+    assert play.turn == "iteration#3"
+    assert play.engine.brief("iteration#3").guidance == ("Mind the tests.",)
+    assert [one.role for one in play.all(r.IterationStarted)] == ["planner", "builder", "builder"]
+    assert play.engine.state.failures == 0
+    assert [one.reason for one in play.all(r.TurnCancelled)] == ["an operator interrupted it"]
+
+
+def test_an_interrupt_of_one_turn_leaves_those_of_a_wave_alone() -> None:
+    """It names the turn that it is for."""
+    play = Play(loop_plan(parallel=waves(2)))
+    play.emit("explore.parallel", "- a\n- b")
+    play.answer("split")
+    play.core.write(play.now, r.OperatorSaid(message="i", what="interrupt", turn="wave-1.1#1"), source="operator")
+
+    assert play.running == ["wave-1.1#1.1", "wave-1.2#1.1"]
+    assert play.all(r.TurnCancelled) == []

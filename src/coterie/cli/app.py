@@ -57,7 +57,7 @@ GROUPS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
         "Read a team's file; nothing is run.",
         (topology.validate, topology.show, checking.check, formatting.fmt, comparing.diff, drawing.graph, editing.lsp),
     ),
-    ("control", "Speak to a run from another terminal.", (control.respond, control.interrupt)),
+    ("control", "Speak to a run from another terminal.", (control.respond, control.guide, control.interrupt)),
     (
         "config",
         "The settings of a loop, and where each came from.",

@@ -47,6 +47,31 @@ def respond(
     return _tell(inbox.respond(_open(index.find(run, state_dir)), turn, text, outputs), as_json)
 
 
+def guide(
+    run: Run,
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="TEXT", help="What to say; '-' reads it from standard input.", show_default=False),
+    ],
+    at_once: Annotated[
+        bool, typer.Option("--interrupt", help="End the turn that runs, so that the next one hears it now.")
+    ] = False,
+    as_json: AsJson = False,
+    state_dir: StateDir = STATE_DIR,
+) -> int:
+    """Say something to a loop: its next iteration is told so.
+
+    A living run takes it at once; else it waits in the run's inbox for `coterie resume`.
+    """
+    from coterie.runs import inbox, index
+
+    folder = _open(index.find(run, state_dir))
+    verdict = inbox.guide(folder, _standard_input() if words == ["-"] else " ".join(words))
+    if at_once and verdict.status == "accepted":
+        inbox.interrupt(folder)  # nothing may run just now: then the next turn hears it anyway
+    return _tell(verdict, as_json)
+
+
 def interrupt(
     run: Run,
     turn: Annotated[
@@ -55,7 +80,10 @@ def interrupt(
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Cut off what a run's agents are doing; they are asked again, and no failure is counted."""
+    """Cut off what a run's agents are doing; no failure is counted.
+
+    They are asked again; in a loop the turn ends, and the next iteration asks the same role.
+    """
     from coterie.runs import inbox, index
 
     return _tell(inbox.interrupt(_open(index.find(run, state_dir)), turn), as_json)

@@ -91,6 +91,11 @@ def interrupt(folder: Path, turn: str | None = None) -> Verdict:
     return send(folder, Message(id=new_message_id(), kind="interrupt", turn=turn or ""))
 
 
+def guide(folder: Path, text: str) -> Verdict:
+    """Say *text* to the loop of the run in *folder*; its next iteration is told so."""
+    return send(folder, Message(id=new_message_id(), kind="guide", text=text))
+
+
 def send(folder: Path, message: Message) -> Verdict:
     """Put *message* into the inbox of the run in *folder* and, if its owner lives, wait for the verdict.
 
@@ -267,6 +272,8 @@ def take(shell: Shell, message: Message, now: float, *, late: bool = False) -> t
         case "interrupt":
             word = OperatorSaid(message=message.id, what="interrupt", turn=turn)
             problem = "" if shell.cut(live, word) else f"nothing runs that could be interrupted{turn and ' as ' + turn}"
+        case "guide":
+            problem = _guide(live, message, now)
         case _:
             problem = f"nobody knows what {message.kind!r} means"
     if problem and message.id not in live.core.messages:
@@ -307,6 +314,17 @@ def _answer(shell: Shell, live: Live, turn: str, message: Message) -> str:
         if isinstance(live.core.engine.judge(reply), AttemptFailed):
             return judged.reason
     shell.hear(live, reply, "operator")
+    return ""
+
+
+def _guide(live: Live, message: Message, now: float) -> str:
+    """Record an operator's word for the next iteration; return why nobody would hear it, if so."""
+    if not isinstance(live.core.engine, Loop):
+        return "only a loop takes guidance: nobody here is asked again by itself"
+    if not message.text.strip():
+        return "the guidance is empty"
+    said = OperatorSaid(message=message.id, what="guide", text=message.text.strip())
+    live.core.write(now, said, source="operator")
     return ""
 
 

@@ -146,6 +146,9 @@ class Loop:
                 self._decide()
             case records.OperatorSaid(what="guide"):
                 state.guidance.append((record.message, record.text))
+            case records.OperatorSaid(what="interrupt"):
+                for name, turn in state.turns.items():
+                    turn.interrupted |= record.turn in ("", name)
             case records.WaveJoined():
                 state.apart = record.wave
             case records.TreesJoined():
@@ -250,6 +253,8 @@ class Loop:
         turn = self.state.turns.get(record.turn)
         if turn is not None and turn.completes:
             self._finish("completed", "completion_event")
+        elif turn is not None and turn.interrupted:
+            self._commands.append(Cancel(turn=record.turn, reason="an operator interrupted it"))
         elif record.reason == "interrupted":
             self._stands(record.turn, "it was interrupted")
 

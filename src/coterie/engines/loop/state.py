@@ -21,6 +21,7 @@ class TurnState:
         routes: The last of these that leads somewhere, and *carries* what came with it.
         wave: The event that opens a wave at its end, with its *payload*; empty: none.
         completes: The event that completes the run was accepted.
+        interrupted: An operator wants it to end.
     """
 
     iteration: int
@@ -34,6 +35,7 @@ class TurnState:
     wave: str = ""
     payload: str = ""
     completes: bool = False
+    interrupted: bool = False
 
 
 @dataclass(slots=True)
