@@ -1,113 +1,138 @@
-"""Loops on the command line: run, steered, resumed and looked at, with programs as agents."""
+"""What the commands about a team's file say of the folder of a loop."""
 
 import json
-from typing import Any
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from command_line import Place
+from loops import TWO, pair
 
-AGENT = """
-import os, sys, time
-
-turn = os.environ["COTERIE_TURN"]
-with open("started.log", "a") as log:
-    log.write(turn + "\\n")
-if turn == "iteration#1" and os.path.exists("waits"):
-    open("ready", "w").close()
-    time.sleep(600)
-guided = "Mind the tests" in sys.argv[-1]
-print(f"{turn} was guided: {guided}")
-if turn == "iteration#2":
-    print("LOOP_COMPLETE")
+OUTLINE = """\
+pair
+├─ writer (agent, agent --fast, starts)
+│    You write.
+│    -> reader  [on draft.ready]
+├─ reader (agent, acp kiro opus)
+│    You read.
+│    completes with task.complete, timeout 90s
+│    -> writer  [on draft.rejected]
+└─ review (agent, agent --fast)
 """
-SETTINGS = """
-event_loop.max_iterations = 3
-event_loop.max_failures = 1
-backend.kind = "command"
-backend.command = "python3"
-backend.args = ["agent.py"]
-review.enabled = false
-memory.prompt_budget_chars = 100
-"""
-TOPOLOGY = """
-name = "pair"
-[[role]]
-id = "planner"
-emits = ["tasks.ready", "task.complete"]
-prompt = "You are the planner."
-[handoff]
-"loop.start" = ["planner"]
-"""
+SETTINGS = 'backend.command = "agent"\nbackend.args = ["--fast"]\n'
+OWN = TWO.replace(
+    'id = "reader"',
+    'id = "reader"\nbackend_kind = "acp"\nbackend_provider = "kiro"\nbackend_args = ["acp"]\n'
+    'backend_command = "kiro-cli"\nbackend_model = "opus"\nbackend_timeout_ms = 90000',
+)
 
 
 @pytest.fixture
-def loop(place: Place) -> Place:
-    """A folder that holds the loop `pair`, whose second iteration says that it is done."""
-    (place.folder / "agent.py").write_text(AGENT)
-    (place.folder / "pair").mkdir()
-    (place.folder / "pair" / "autoloops.toml").write_text(SETTINGS)
-    (place.folder / "pair" / "topology.toml").write_text(TOPOLOGY)
-    return place
+def loop(place: Place) -> Path:
+    """The folder of a loop, `pair`, beside the teams of *place*."""
+    return pair(place.folder / "pair", SETTINGS, topology_toml=OWN)
 
 
-def projection(place: Place) -> list[dict[str, Any]]:
-    """The lines of `core.journal_file`."""
-    text = (place.folder / ".autoloop" / "journal.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
+def test_show_draws_the_roles(place: Place, loop: Path) -> None:
+    """Who thinks, what each does first, and where its events lead; then who is asked beside them."""
+    assert place.look("topology", "show", "pair").out == OUTLINE
 
 
-def test_a_loop_runs_to_its_end_and_tells_the_earlier_system_too(loop: Place) -> None:
-    """It is kept in .autoloop, where its page says, and found there without being told."""
-    said = loop.call("run", "pair", "Fix", "it")
+def test_what_completes_a_loop_may_stand_in_its_settings(place: Place, loop: Path) -> None:
+    """It leads nowhere, and so is no arrow."""
+    (loop / "autoloops.toml").write_text(SETTINGS + 'event_loop.completion_event = "draft.rejected"\n')
+    shown = place.look("topology", "show", "pair").out
 
-    assert loop.started() == ["iteration#1", "iteration#2"]
-    assert said.out.splitlines()[-1].startswith("completed")
-    assert [line["topic"] for line in projection(loop)] == [
-        "loop.start",
-        *["iteration.start", "backend.start", "backend.finish", "iteration.finish"] * 2,
-        "loop.complete",
-    ]
-    assert projection(loop)[0]["fields"]["objective"] == "Fix it"
-    assert "Objective:\nFix it" in projection(loop)[1]["fields"]["prompt"]
-    assert "completed" in loop.look("runs").out
+    assert "completes with draft.rejected" in shown
+    assert "-> [writer, reader]  [on task.complete]" in shown
 
 
-def test_a_limit_stops_a_loop_and_iterations_can_be_added(loop: Place) -> None:
-    """Status 3; the way on is told; the projection goes on where it was."""
-    said = loop.call("run", "pair", "-i", "1", status=3)
-    assert "--add-iterations" in said.err
-    loop.call("resume", "last", "--add-iterations", "1")
+def test_a_loop_is_drawn_in_every_format(place: Place, loop: Path) -> None:
+    """Its roles as boxes, events at the arrows, those that lead back told apart; the review is no part of it."""
+    mermaid = place.look("topology", "graph", "pair").out
+    assert 'n0 -->|"draft.ready"| n1' in mermaid
+    assert 'n1 -.->|"draft.rejected"| n0' in mermaid
+    assert "n2" not in mermaid
 
-    assert loop.started() == ["iteration#1", "iteration#2"]
-    topics = [line["topic"] for line in projection(loop)]
-    assert topics.count("loop.start") == topics.count("loop.resume") == topics.count("loop.complete") == 1
-    assert "config.changed" not in topics
-
-
-def test_a_loop_is_guided_and_interrupted_and_goes_on(loop: Place) -> None:
-    """Defect M: neither ends the run of programs, nor counts as a failure; the next iteration hears what was said."""
-    (loop.folder / "waits").touch()
-    process = loop.start("run", "pair", "-v")
-    (loop.folder / "ready").read_text()  # a pipe: opened once the agent opens its end
-    assert "accepted" in loop.look("control", "guide", "last", "Mind", "the", "tests", "--interrupt").out
-    out, _ = process.communicate(timeout=60)
-
-    assert process.returncode == 0, out
-    assert loop.started() == ["iteration#1", "iteration#2"]
-    assert "iteration#2 was guided: True" in out
-    assert [line["payload"] for line in projection(loop) if line["topic"] == "operator.guidance"] == ["Mind the tests"]
+    assert "draft.ready" in place.look("topology", "graph", "pair", "--format", "dot").out
+    picture = ElementTree.fromstring(place.look("topology", "graph", "pair", "--format", "svg").out)
+    assert {"writer", "reader", "draft.ready"} <= {"".join(each.itertext()) for each in picture.iter()}
+    data = json.loads(place.look("topology", "graph", "pair", "--format", "json").out)
+    assert [(box["name"], box["starts"]) for box in data["boxes"]] == [("writer", True), ("reader", False)]
 
 
-def test_guidance_is_only_for_loops_and_waits_for_one_that_is_stopped(loop: Place) -> None:
-    """A flow asks nobody again by itself."""
-    loop.call("run", "pair", "-i", "1", status=3)
-    assert "queued" in loop.look("control", "guide", "last", "Mind the tests").out
-    assert "iteration#2 was guided: True" in loop.call("resume", "last", "--add-iterations", "1").out
-    assert "completed" in loop.look("control", "guide", "last", "Too late", status=1).err
+def test_roles_that_nothing_leads_to_are_drawn_last(place: Place, loop: Path) -> None:
+    """As events lead to them, the others are in the order of the file."""
+    lost = '[[role]]\nid = "lost"\nemits = ["draft.ready"]\n\n'
+    (loop / "topology.toml").write_text(TWO.replace("[[role]]", lost + "[[role]]", 1))
+    data = json.loads(place.look("topology", "graph", "pair", "--format", "json").out)
 
-    process = loop.start("run", "human.at", "--no-park")
-    lines = iter(process.stdout or ())
-    next(line for line in lines if "boss#1 started" in line)
-    assert "only a loop" in loop.look("control", "guide", "last", "Hear", "--state-dir", ".coterie", status=1).err
-    process.terminate()
-    process.communicate(timeout=60)
+    assert [box["name"] for box in data["boxes"]] == ["writer", "reader", "lost"]
+
+
+def test_validate_says_what_is_found_in_every_file(place: Place, loop: Path) -> None:
+    """Each with its own file, line and column."""
+    (loop / "topology.toml").write_text(OWN.replace('"draft.ready" = ["reader"]', '"draft.ready" = ["raeder"]'))
+    (loop / "agents.toml").write_text("[preset.pair]\nreader = 3\n")
+    said = place.look("topology", "validate", "pair", status=1)
+
+    assert said.out == "pair: 1 error, 1 warning\n"
+    assert "pair/topology.toml:21:1: warning[handoff-to-nobody]" in said.err
+    assert "did you mean 'reader'?" in said.err
+    assert "pair/agents.toml:2:1: error[bad-value]: 'preset.pair.reader' is a text, not 3" in said.err
+
+
+def test_validate_looks_at_the_settings_of_what_can_be_read(place: Place, loop: Path) -> None:
+    """With the line they stand on."""
+    (loop / "autoloops.toml").write_text(SETTINGS + 'event_loop.max_iterations = "many"\n')
+    said = place.look("topology", "validate", "pair", "--json", status=1)
+
+    document = json.loads(said.out)
+    assert (document["file"], document["valid"]) == ("pair", False)
+    (found,) = document["diagnostics"]
+    assert (found["code"], Path(found["file"]).name, found["line"]) == ("bad-setting", "autoloops.toml", 3)
+
+
+def test_a_near_miss_is_mended_in_the_topology(place: Place, loop: Path) -> None:
+    """In place; the rest of the file stays as it is."""
+    text = "# a loop\r\n" + OWN.replace("backend_model", "backend_modle")
+    (loop / "topology.toml").write_text(text, newline="")
+    said = place.look("topology", "validate", "pair", "--fix")
+
+    assert said.out == "pair: ok\n"
+    assert "mended: mend the name" in said.err
+    assert (loop / "topology.toml").read_bytes().decode() == text.replace("backend_modle", "backend_model")
+
+
+def test_a_loop_is_rehearsed_with_what_the_command_line_says(place: Place, loop: Path) -> None:
+    """Nobody is asked, whatever its backends."""
+    said = place.look("run", "pair", "--rehearse", "--json")
+
+    document = json.loads(said.out)
+    assert (document["outcome"], document["exit"]) == ("completed", 0)
+    assert [turn["agent"] for turn in document["turns"]] == ["writer", "reader"]
+    stopped = place.look("run", "pair", "--rehearse", "--json", "--set", "event_loop.max_iterations=1", status=3)
+    assert len(json.loads(stopped.out)["turns"]) == 1
+
+
+def test_who_cannot_be_asked_yet_is_told_before_a_run(place: Place, loop: Path) -> None:
+    """With what to do; nothing is started."""
+    said = place.look("run", "pair", "go", status=1)
+
+    assert "error[absent-backend]: backends of kind acp cannot be asked yet; they would answer for reader" in said.err
+    assert "--rehearse" in said.err
+    assert not (place.folder / ".autoloop").exists()
+
+
+def test_a_folder_of_something_else_is_no_target(place: Place) -> None:
+    """It is said what makes one a loop's."""
+    (place.folder / "empty").mkdir()
+
+    assert "it would hold one of topology.toml, autoloops.toml" in place.look("run", "empty", status=2).err
+
+
+def test_arguments_that_nobody_takes_are_a_wrong_call(place: Place, loop: Path) -> None:
+    """A model is no program."""
+    words = ("run", "pair", "go", "-b", "model", "--set", "backend.model=sonnet", "--", "--x")
+
+    assert "takes no arguments" in place.look(*words, status=2).err

@@ -147,8 +147,8 @@ class Loop:
             case records.OperatorSaid(what="guide"):
                 state.guidance.append((record.message, record.text))
             case records.OperatorSaid(what="interrupt"):
-                for name, turn in state.turns.items():
-                    turn.interrupted |= record.turn in ("", name)
+                for name, running in state.turns.items():
+                    running.interrupted |= record.turn in ("", name)
             case records.WaveJoined():
                 state.apart = record.wave
             case records.TreesJoined():
