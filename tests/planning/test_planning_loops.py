@@ -349,6 +349,35 @@ def test_a_file_is_read_as_it_was_at_the_start(tmp_path: Path) -> None:
     assert again(lines, path)[0] == lines
 
 
+@pytest.mark.parametrize("gone", ["topology.toml", "autoloops.toml", "agents.toml", "harness.md", "metareview.md"])
+def test_a_file_that_goes_gives_no_plan(gone: str, tmp_path: Path) -> None:
+    """Not even where it need not have been there; until it is back."""
+    path = pair(tmp_path / "pair", harness_md="Be kind.", metareview_md="Tidy up.", agents_toml="")
+    made = plan(path)
+    text = (path / gone).read_text()
+    (path / gone).unlink()
+
+    now, codes = again(made, path)
+    assert now is None
+    assert "file-gone" in codes
+    (path / gone).write_text(text)
+    assert again(made, path) == (made, [])
+
+
+def test_a_file_that_nobody_names_any_more_may_go(tmp_path: Path) -> None:
+    """Its text stands elsewhere now."""
+    path = pair(tmp_path / "pair", metareview_md="Tidy up.")
+    made = plan(path)
+    (path / "metareview.md").unlink()
+    (path / "autoloops.toml").write_text(COMMAND + 'review.prompt = "Look."\n')
+    now, codes = again(made, path)
+
+    assert codes == []
+    assert now is not None
+    assert (review := loop_of(now).review) is not None
+    assert review.prompt == "Look."
+
+
 @pytest.mark.parametrize("broken", ["topology.toml", "roles/reader.md", "autoloops.toml"])
 def test_what_is_wrong_or_gone_gives_no_plan(broken: str, tmp_path: Path) -> None:
     """It is told, and the run keeps the one it has."""

@@ -37,6 +37,7 @@ LOOPS = (
     Code("bad-profile", _E, "A profile is named otherwise than `repo:NAME` or `user:NAME`.", loop=True),
     Code("bad-prompt-mode", _W, "A prompt is to get to a command in a way that there is only for ACP.", loop=True),
     Code("bad-setting", _E, "A setting has a value of the wrong type.", loop=True),
+    Code("file-gone", _E, "A file that a running loop was made of is not there any more.", in_files=False, loop=True),
     Code("fixed-setting", _W, "A setting was changed that is fixed when a run begins.", in_files=False, loop=True),
     Code("idle-profile", _W, "A profile has nothing for any role of the loop.", in_files=False, loop=True),
     Code("no-arguments", _E, "Arguments are given to a backend that takes none.", in_files=False, loop=True),
@@ -54,9 +55,7 @@ LOOPS = (
     Code("unknown-placeholder", _E, "A text has a placeholder that there is not.", loop=True),
     Code("unknown-setting", _W, "There is no such setting; it is kept, and has no effect.", loop=True),
     Code("unreachable-role", _W, "No chain of events leads to a role.", loop=True),
-    Code(
-        "unrouted-event", _W, "An event is in no key of the handoff map, so it leads to all roles.", loop=True
-    ),
+    Code("unrouted-event", _W, "An event is in no key of the handoff map, so it leads to all roles.", loop=True),
 )
 """Those of reading and planning the folder of a loop, in the order of the alphabet."""
 

@@ -115,6 +115,7 @@ class LoopPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="loop"
         memory_chars: Characters of memory in a prompt, and *tasks_chars* of tasks; 0 is all.
         branch: In a branch of a wave, the event it is routed by unless its input names one; empty in a loop of its own.
         notify: A program to start when the run ends, and its arguments.
+        files: What it was made of, in the loop's folder; a file that goes while the run lasts changes nothing.
     """
 
     roles: tuple[RolePlan, ...] = ()
@@ -135,5 +136,6 @@ class LoopPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="loop"
     tasks_chars: int = 4000
     branch: str = ""
     notify: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     place: LoopPlace = LoopPlace()
     given: LoopGiven = LoopGiven()

@@ -16,20 +16,22 @@ SCOPES = ("repo", "user")
 
 
 def fragments(
-    profiles: Iterable[str],
+    profiles: Mapping[str, Place],
     preset: str,
     roles: Iterable[str],
     work_dir: Path,
     env: Mapping[str, str],
-    place: Place,
     report: Report,
 ) -> dict[str, str]:
     """What *profiles*, each `repo:<name>` or `user:<name>`, add to the prompts of *roles*, in their order.
 
     A profile that is not there is an error; one that says nothing of the preset's roles is a warning.
+
+    Args:
+        profiles: Where each is named.
     """
     found: dict[str, list[str]] = {role: [] for role in roles if _is_name(role)}
-    for profile in dict.fromkeys(profiles):
+    for profile, place in profiles.items():
         folder = _folder(profile, work_dir, env, place, report)
         if folder is None:
             continue

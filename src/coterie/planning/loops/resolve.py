@@ -1,13 +1,14 @@
 """Make a plan of a loop: its folder, the settings in all their layers, and what the command line says."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from coterie.diagnostics import Diagnostic, warning
+from coterie.diagnostics import Diagnostic, error, warning
+from coterie.formats.folders import AGENTS, TOPOLOGY
 from coterie.planning.loop import LoopGiven, LoopPlace, LoopPlan, ParallelPlan, ReviewPlan, RolePlan
 from coterie.planning.loops import checks
 from coterie.planning.loops.agents import Sources, loop_agents
@@ -53,29 +54,30 @@ def plan_loop(
     work_dir: Path | None = None,
     env: Mapping[str, str] | None = None,
     text: str = "",
-    place: LoopPlace | None = None,
+    before: LoopPlan | None = None,
 ) -> tuple[Plan | None, Found]:
     """The plan of *topology*, which has a loop and was read from a folder; see `plan_folder`.
 
     Args:
         text: The text of its `topology.toml`, to show lines of.
-        place: What was fixed when the run began; a change of it is reported, and has no effect.
+        before: The plan of the run that goes on. A change of what is fixed when a run begins is reported, and has no
+            effect; a file that it was made of and that has gone is an error.
     """
     found: Found = []
     given, loop = given or LoopGiven(), topology.loop or Loop()
     env = os.environ if env is None else env
     work_dir = (work_dir or Path()).resolve()
     folder = Path(topology.file).parent.resolve()
-    preset = place.preset if place is not None else folder.name
+    preset = before.place.preset if before is not None else folder.name
     settings, said = resolve_settings(
         folder, preset=preset, work_dir=work_dir, env=env, overrides=given.overrides, grammars=given.grammars
     )
     found += said
     given = msgspec.structs.replace(given, grammars=settings.grammars)
     here = _place(settings, folder, preset, work_dir)
-    if place is not None:
-        found += _fixed(here, place, settings)
-        here = place
+    if before is not None:
+        found += _fixed(here, before.place, settings)
+        here = before.place
     reader = _Texts(folder, work_dir / here.state_dir, settings, Place(topology.file, text=text), found.append)
     sources = Sources(
         loop=loop,
@@ -104,9 +106,12 @@ def plan_loop(
         memory_chars=settings.memory.prompt_budget_chars,
         tasks_chars=settings.tasks.prompt_budget_chars,
         notify=settings.notify.command,
+        files=reader.there(),
         place=here,
         given=given,
     )
+    if before is not None:
+        found += _gone(before, reader.wanted)
     found += checks.check(coordination, loop, reader.topology, reader.completion(loop), reader.place)
     if any(each.is_error for each in found):
         return None, found
@@ -135,7 +140,7 @@ def reread(plan: Plan, *, env: Mapping[str, str] | None = None) -> tuple[Plan | 
         work_dir=Path(loop.place.work_dir),
         env=env,
         text=source.text,
-        place=loop.place,
+        before=loop,
     )
     return made, [*source.diagnostics, *found]
 
@@ -184,13 +189,24 @@ def _fixed(now: LoopPlace, then: LoopPlace, settings: Settings) -> Found:
     return found
 
 
+def _gone(before: LoopPlan, wanted: Collection[str]) -> Found:
+    """An error for each file that a running loop was made of, that it still names, and that is not there any more."""
+    inside = [Path(before.place.project, name) for name in before.files if name in wanted]
+    return [
+        error("file-gone", f"{str(path)!r} was there when the run read it last", hint="the run goes on as it was")
+        for path in (*map(Path, before.given.grammars), *inside)
+        if not path.exists()
+    ]
+
+
 def _roles(sources: Sources, reader: "_Texts", work_dir: Path, env: Mapping[str, str]) -> tuple[RolePlan, ...]:
     """The roles with their whole prompts: their own, then what profiles add."""
     settings, given = sources.settings, sources.given
-    profiles = [*(settings.profiles.default if given.default_profiles else ()), *given.profiles]
-    place = reader.place("profiles.default")
+    usual = settings.profiles.default if given.default_profiles else ()
+    profiles = dict.fromkeys(usual, reader.place("profiles.default"))
+    profiles |= {profile: Place("the command line") for profile in given.profiles if profile not in profiles}
     ids = [role.id for role in sources.loop.roles]
-    added = fragments(profiles, sources.preset, ids, work_dir, env, place, reader.report)
+    added = fragments(profiles, sources.preset, ids, work_dir, env, reader.report)
     made = []
     for role in sources.loop.roles:
         span = role.spans.get("prompt_file") or role.spans.get("prompt") or role.span
@@ -224,11 +240,16 @@ def _parallel(settings: Settings) -> ParallelPlan | None:
 
 
 class _Texts:
-    """The texts of one loop: those that settings hold, and the files that they name."""
+    """The texts of one loop: those that settings hold, and the files that they name.
+
+    Attributes:
+        wanted: The files of the folder that the loop is made of, whether they are there or not.
+    """
 
     def __init__(self, folder: Path, state_dir: Path, settings: Settings, topology: Place, report: Report) -> None:
         self.report = report
         self.topology = topology
+        self.wanted = [TOPOLOGY, AGENTS]
         self._folder, self._settings = folder, settings
         self._values = {"STATE_DIR": str(state_dir), "PRESET_DIR": str(folder)}
 
@@ -242,6 +263,7 @@ class _Texts:
         name = self._settings.value(file)
         if not name:
             return ""
+        self.wanted.append(name)
         place = self.place(file) if self._settings.origins[file].layer != DEFAULT else None
         text = read(self._folder, name, what, place, self.report)
         return self.fill(text, what, Place(str(self._folder / name))) if filled else text
@@ -250,6 +272,10 @@ class _Texts:
         """Where *setting* got its value."""
         place = place_of(self._settings.origins[setting])
         return place if place.file else Place(self.topology.file)
+
+    def there(self) -> tuple[str, ...]:
+        """The files of the folder that were wanted, and are there."""
+        return tuple(dict.fromkeys(name for name in self.wanted if (self._folder / name).is_file()))
 
     def completion(self, loop: Loop) -> Place:
         """Where the event is named that completes *loop*."""
