@@ -236,10 +236,15 @@ def test_what_is_printed_may_differ_only_where_it_has_to(shown: str, printed: st
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.info == "python"], ids=lambda block: block.name)
-def test_the_python_of_a_page_runs(block: Block, copy: Path) -> None:
+def test_the_python_of_a_page_runs(block: Block, copy: Path, environment: dict[str, str]) -> None:
     """Every `python` block is a program that ends without an error, and without a warning."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", block.body], cwd=copy, capture_output=True, text=True, timeout=60
+        [sys.executable, "-W", "error", "-c", block.body],
+        cwd=copy,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
 
@@ -280,6 +285,18 @@ def test_the_tutorial_shows_the_files_of_its_steps() -> None:
     assert shown
     for part in (part for body in shown for part in body.split("\n\n")):
         assert any(part.strip("\n") in text for text in files), part
+
+
+def test_the_architecture_draws_the_line_that_imports_keep() -> None:
+    """The packages that there are, in the order in which `tests/test_imports.py` lets them import each other."""
+    from test_imports import LINE, SRC
+
+    there = {path.stem for path in (SRC / "coterie").iterdir()} - {"coterie", "__main__", "__init__"}
+    drawn = next(block.body for block in BLOCKS if block.page == "ARCHITECTURE.md" and " ‹ " in block.body)
+
+    assert [set(part.split(", ")) for part in drawn.strip().split(" ‹ ")] == [
+        part & there for part in LINE if part & there
+    ]
 
 
 def links() -> list[tuple[str, str]]:
