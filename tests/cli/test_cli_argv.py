@@ -29,3 +29,16 @@ def test_what_stands_behind_two_dashes_is_for_the_backend_of_a_run() -> None:
 
     assert prepare(words)[5:] == ["--argument=--model", "--argument=x", "--argument=--", "--argument=--rehearse"]
     assert prepare(["run", "loop", "--"]) == ["run", "loop"]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (["mock-backend", "s.json", "--do", "it"], ["mock-backend", "s.json", "--", "--do", "it"]),
+        (["mock-backend", "s.json"], ["mock-backend", "s.json"]),
+        (["mock-backend", "--help"], ["mock-backend", "--help"]),
+    ],
+)
+def test_what_a_mock_backend_is_asked_is_no_option(given: list[str], wanted: list[str]) -> None:
+    """A prompt may begin with whatever it likes."""
+    assert prepare(given) == wanted

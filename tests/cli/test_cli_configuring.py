@@ -64,7 +64,7 @@ def test_set_show_unset(place: Place) -> None:
     assert "(not there)" in place.look("config", "path", "--preset", "autocode").out
 
     assert place.look("config", "unset", *override, "event_loop.max_iterations").out.startswith("unset ")
-    assert "event_loop.max_iterations = 3" in place.look("config", "show", "--preset", "autocode").out
+    assert "event_loop.max_iterations = 100" in place.look("config", "show", "--preset", "autocode").out
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from coterie.agentside.words import plain
+
 REHEARSE = "--rehearse"
 MOCK = "mock-backend"
 """What comes after its script is a prompt, whatever that begins with."""
@@ -14,10 +16,12 @@ def prepare(arguments: Sequence[str]) -> list[str]:
 
     The word after a bare `--rehearse` is its script when it ends in `.json`; else it is left where it stands, and the
     option gets an empty value. Nothing after `--` is touched, but that of `run` each word is told to be an argument
-    for the backend.
+    for the backend. The payload of `emit` may begin with a dash.
     """
-    if arguments[:1] == [MOCK] and not "".join(arguments[1:2]).startswith("-"):
+    if len(arguments) > 2 and arguments[0] == MOCK and not arguments[1].startswith("-"):
         return [*arguments[:2], "--", *arguments[2:]]
+    if arguments[:1] == ["emit"]:
+        return plain(arguments)
     words = list(_prepared(arguments))
     if words[:1] == ["run"] and "--" in words:
         behind = words.index("--")

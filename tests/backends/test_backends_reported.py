@@ -1,0 +1,42 @@
+"""What a program reports as used, and what becomes of a report that makes no sense."""
+
+from pathlib import Path
+
+import pytest
+
+from coterie.backends.base import Text
+from coterie.backends.reported import reported
+from coterie.journal.records import Usage
+
+
+def test_tokens_and_money_are_read(tmp_path: Path) -> None:
+    """What came from or went into a cache was read too; what nobody knows does not matter."""
+    path = tmp_path / "usage.json"
+    path.write_text(
+        '{"input_tokens": 10, "cache_read_tokens": 5, "cache_write_tokens": 2, "output_tokens": 3,'
+        ' "cost_usd": 0.25, "total_tokens": 20, "model": "m"}'
+    )
+    assert reported(path, pytest.fail) == Usage(input_tokens=17, cached_tokens=5, output_tokens=3, cost=0.25)
+
+
+def test_no_report_is_none(tmp_path: Path) -> None:
+    assert reported(tmp_path / "usage.json", pytest.fail) == Usage()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "holds no JSON object"),
+        ('{"cost_usd": "1"}', "cost_usd = '1', which is no amount"),
+        ('{"input_tokens": -1}', "input_tokens = -1"),
+        ('{"output_tokens": NaN}', "output_tokens = nan"),
+        ('{"output_tokens": true}', "output_tokens = True"),
+    ],
+)
+def test_a_report_that_makes_no_sense_is_told_and_counts_nothing(text: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "usage.json"
+    path.write_text(text)
+    told: list[object] = []
+    assert reported(path, told.append) == Usage()
+    assert [isinstance(one, Text) and one.channel == "log" and why in one.text for one in told] == [True]
