@@ -1,8 +1,10 @@
 """The way into the command line: `coterie`, or `python -m coterie`.
 
-`--version` is answered before anything is imported; all else is `coterie.cli`.
+`--version` is answered before anything is imported, and what an agent says to its run by `coterie.agentside`; all else
+is `coterie.cli`.
 """
 
+import os
 import sys
 
 
@@ -14,6 +16,12 @@ def main() -> int:
 
         print(f"coterie {__version__}")
         return 0
+    if arguments[:1] in (["emit"], ["memory"], ["task"]):  # an agent that speaks to its run does not wait for more
+        from coterie.agentside import speaking
+
+        status = speaking.main(arguments, os.environ)
+        if status is not None:
+            return status
     try:
         from coterie.cli.app import main as run
 

@@ -108,7 +108,8 @@ def test_every_command_says_what_it_does() -> None:
     commands = [*app.COMMANDS, *(one for _, _, group in app.GROUPS for one in group)]
 
     assert all((one.__doc__ or "").split("\n")[0].endswith(".") for one in commands)
-    names = "run resume fork replay simulate runs inspect init doctor completion topology control config"
+    names = """run resume fork replay simulate runs inspect emit init presets mock-backend doctor completion
+               topology control memory task config"""
     assert app.command().commands.keys() == set(names.split())
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 COMMANDS = frozenset({"emit", "memory", "task"})
 RUN_FOLDER = "COTERIE_RUN_DIR"
+NOTES_FOLDER = "COTERIE_NOTES_DIR"
+"""Where the memory and tasks of the loop lie that the attempt is part of."""
 MESSAGE = "COTERIE_MESSAGE"
 """The id under which a message was put into the inbox already, for the command line that goes on with it."""
 
@@ -17,9 +19,10 @@ MESSAGE = "COTERIE_MESSAGE"
 def main(arguments: Sequence[str], env: MutableMapping[str, str]) -> int | None:
     """Say what *arguments* mean to the run that *env* names; the exit status, or None: the command line has to do it.
 
-    That is so for all else it can do, for a run that nobody owns, and outside of any attempt.
+    That is so for all else it can do, for a message that was put there already and for a run that nobody owns, and
+    outside of any attempt.
     """
-    if not arguments or arguments[0] not in COMMANDS or not env.get(RUN_FOLDER):
+    if not arguments or arguments[0] not in COMMANDS or not env.get(RUN_FOLDER) or env.get(MESSAGE):
         return None
     from coterie.agentside import posting, words
 
@@ -27,7 +30,7 @@ def main(arguments: Sequence[str], env: MutableMapping[str, str]) -> int | None:
         message = words.message_of(arguments)
         if message is None:
             return None
-        name = str(message.pop("id", "")) or os.urandom(8).hex()
+        name = str(message.pop("id", "")) or new_id()
         status, detail = posting.send(env[RUN_FOLDER], name, message | sender(env))
     except words.Misused as misuse:
         return _complain(f"coterie: {misuse}", 2)
@@ -50,6 +53,11 @@ def wrapper(known: dict[str, str], python: str) -> int:
     return status
 
 
+def new_id() -> str:
+    """A fresh id for a message."""
+    return os.urandom(8).hex()
+
+
 def sender(env: Mapping[str, str]) -> dict[str, Any]:
     """Who says it: the turn's address in its root's run, its attempt and the owner's epoch. Empty outside a turn."""
     turn = env.get("COTERIE_TURN", "")
@@ -64,7 +72,8 @@ def tell(message: Mapping[str, Any], status: str, detail: str) -> int:
     """Print what became of *message*, and give the exit status that says the same."""
     match status:
         case "accepted":
-            _print(sys.stdout, detail or (f"emitted {message['event']}" if message.get("event") else "accepted"))
+            emitted = f"emitted {message['event']}" if message.get("event") else ""
+            _print(sys.stdout, " ".join(filter(None, (emitted, detail))) or "accepted")
             return 0
         case "refused":
             return _complain(detail, 1)

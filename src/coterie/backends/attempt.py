@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import msgspec
 
-from coterie.agentside.speaking import MESSAGE, RUN_FOLDER
+from coterie.agentside.speaking import MESSAGE, NOTES_FOLDER, RUN_FOLDER
 from coterie.backends import reported, wrapper
 from coterie.backends.base import Request
 from coterie.backends.processes import MARK
@@ -27,7 +27,7 @@ PROMPT_FILE = "prompt.md"
 LONGEST_WORD = 100_000
 """A prompt of more bytes is not given as an argument, but in a file that the argument names."""
 
-_OUTER = frozenset({"COTERIE_PROMPT_FILE", RUN_FOLDER, MESSAGE})
+_OUTER = frozenset({"COTERIE_PROMPT_FILE", RUN_FOLDER, NOTES_FOLDER, MESSAGE})
 """Variables that an outer run may have left, and that this one may not give anew."""
 _SPEAKER = (
     "COTERIE_RUN",
@@ -35,6 +35,7 @@ _SPEAKER = (
     "COTERIE_ATTEMPT",
     "COTERIE_EPOCH",
     RUN_FOLDER,
+    NOTES_FOLDER,
     "AUTOLOOP_MEMORY_FILE",
     "AUTOLOOP_TASKS_FILE",
 )

@@ -26,12 +26,15 @@ from coterie.cli import (
     forking,
     formatting,
     looking,
+    memory,
     mocking,
     output,
     presets,
     running,
+    saying,
     simulating,
     starting,
+    tasks,
     topology,
 )
 
@@ -45,6 +48,7 @@ COMMANDS: tuple[Command, ...] = (
     simulating.simulate,
     looking.runs,
     looking.inspect,
+    saying.emit,
     starting.init,
     presets.presets,
     mocking.mock_backend,
@@ -58,6 +62,12 @@ GROUPS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
         (topology.validate, topology.show, checking.check, formatting.fmt, comparing.diff, drawing.graph, editing.lsp),
     ),
     ("control", "Speak to a run from another terminal.", (control.respond, control.guide, control.interrupt)),
+    (
+        "memory",
+        "What a loop remembers.",
+        (memory.add, memory.list_, memory.find, memory.remove, memory.compact, memory.prune, memory.promote),
+    ),
+    ("task", "What a loop has to do.", (tasks.add, tasks.complete, tasks.update, tasks.remove, tasks.list_)),
     (
         "config",
         "The settings of a loop, and where each came from.",

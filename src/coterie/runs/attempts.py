@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from coterie.agentside.speaking import NOTES_FOLDER
 from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result
 from coterie.engines.commands import Emit, Failed, Reply
 from coterie.engines.loop import Loop
@@ -119,7 +120,7 @@ class Attempts:
             here=live.here,
             epoch=live.core.epoch,
             root=self._place.folder(root_of(live.run)),
-            env=looping.environment(live.core.engine, live.run, name) if isinstance(live.core.engine, Loop) else {},
+            env=self._told(live, name),
         )
         result = await ask(
             self._turns,
@@ -133,6 +134,14 @@ class Attempts:
                 saved = await self._place.saved(live.run, name, attempt)
         finally:  # whoever ends the attempt now still gets what it said
             self._happen(order, partial(self._answered, live, start, result, saved))
+
+    def _told(self, live: Live, turn: str) -> dict[str, str]:
+        """What the process of a turn of a loop is told of it."""
+        if not isinstance(live.core.engine, Loop):
+            return {}
+        files = self._place.files(live.run, live.core.engine.plan, "task")
+        where = {NOTES_FOLDER: str(files.run.parent.absolute())} if files is not None and files.run is not None else {}
+        return looping.environment(live.core.engine, live.run, turn) | where
 
     def _answered(self, live: Live, start: Start, result: Result, saved: TreeSaved | None) -> None:
         turn, attempt = start.ask.turn, start.attempt

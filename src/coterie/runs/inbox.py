@@ -256,7 +256,7 @@ def take(shell: Shell, message: Message, now: float, *, late: bool = False) -> t
     live, turn = _addressee(shell, message)
     for one in shell.runs.values():
         if (refused := one.core.messages.get(message.id)) is not None:
-            return one, _told(refused, "it had arrived before")
+            return one, _told(refused)
     if live.core.finished is not None:
         return live, Verdict(status="refused", detail="the run is over")
     if live.core.stopped:

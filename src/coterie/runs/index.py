@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from coterie.errors import NoSuchRun, UsageError
+from coterie.journal.lock import is_held
 
 STATE_DIR = ".coterie"
 """Where runs are kept, in the directory they are started in; those of loops in *OF_LOOPS*, as their page says."""
@@ -75,6 +76,12 @@ def find(run: str, state_dir: Path) -> Path:
     if len(fitting) > 1:
         raise UsageError(f"{run!r} fits {', '.join(entry.run for entry in fitting)}; give more of the id")
     return Path(fitting[0].folder)
+
+
+def living(state_dir: Path) -> list[Path]:
+    """The folders of the runs in *state_dir* that a living process owns."""
+    found = [Path(entry.folder) for folder in _here(state_dir) for entry in _local(folder)]
+    return [folder for folder in found if is_held(folder / "lock")]
 
 
 def health() -> tuple[int, int, int]:

@@ -77,16 +77,16 @@ class Place:
         """What an attempt had said before it was cut off."""
         return ""
 
+    def files(self, run: str, plan: LoopPlan | None, kind: str) -> Files | None:
+        """Where the `memory`, or the `task`s, of *run* lie; *plan* is that of the loop it is. None: nowhere."""
+        return None
+
     def keep_question(self, run: str, turn: str, attempt: int, prompt: str) -> None:
         """Keep what an attempt is about to be asked: what is remembered changes, so it could not be told again."""
 
     def question(self, run: str, turn: str, attempt: int) -> str:
         """What an attempt was asked, if that was kept; else empty."""
         return ""
-
-    def files(self, run: str, plan: LoopPlan | None, kind: str) -> Files | None:
-        """Where the `memory`, or the `task`s, of *run* lie; *plan* is that of the loop it is. None: nowhere."""
-        return None
 
     def notes(self, run: str, plan: LoopPlan, turn: str, attempt: int) -> Notes:
         """What the prompt of an attempt in the loop *run* shows beside what the journal knows."""

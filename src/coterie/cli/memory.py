@@ -1,0 +1,88 @@
+"""`coterie memory …`: what a loop remembers, of its project and of the run."""
+
+from typing import Annotated
+
+import typer
+
+from coterie.cli.options import STATE_DIR, StateDir
+from coterie.cli.output import say
+from coterie.cli.saying import OfRun, Target, Words, change, files_of
+
+
+def add(
+    kind: Annotated[str, typer.Argument(metavar="learning|preference|meta", help="What is remembered.")],
+    text: Annotated[
+        list[str], typer.Argument(metavar="[KEY] TEXT", help="What it says; of meta its key first.", show_default=False)
+    ],
+    project: Annotated[
+        bool, typer.Option("--project", help="For every run of the project, not only this one.")
+    ] = False,
+    source: Annotated[str, typer.Option(metavar="NAME", help="Who found a learning out.")] = "manual",
+    category: Annotated[str, typer.Option(metavar="NAME", help="What a preference is about.")] = "General",
+    run: OfRun = None,
+    state_dir: StateDir = STATE_DIR,
+) -> int:
+    """Remember a learning, a preference of the project, or a named value (meta)."""
+    from coterie.errors import UsageError
+
+    note: dict[str, object] = {"do": "add", "type": kind}
+    match kind, text:
+        case "learning", _:
+            note |= {"text": " ".join(text), "source": source, "project": project}
+        case "preference", _:
+            note |= {"text": " ".join(text), "category": category}
+        case "meta", [key, value, *more]:
+            note |= {"key": key, "value": " ".join([value, *more]), "project": project}
+        case _:
+            raise UsageError(f"remember a learning, a preference, or meta KEY TEXT; not {' '.join([kind, *text])!r}")
+    return change("memory", note, run, state_dir)
+
+
+def list_(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
+    """Show what is remembered."""
+    from coterie.runs.looping.notes import Memory
+
+    say(Memory.of(files_of("memory", run, state_dir)).listing() or "Nothing is remembered.")
+    return 0
+
+
+def find(text: Words, run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
+    """Show what is remembered and holds a text; the status is 1 when nothing does."""
+    from coterie.runs.looping.notes import Memory
+
+    found = Memory.of(files_of("memory", run, state_dir)).listing(" ".join(text))
+    if found:
+        say(found)
+    return int(not found)
+
+
+def remove(
+    target: Target,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why.")] = "removed",
+    run: OfRun = None,
+    state_dir: StateDir = STATE_DIR,
+) -> int:
+    """Forget something."""
+    return change("memory", {"do": "remove", "target": target, "reason": reason}, run, state_dir)
+
+
+def compact(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
+    """Forget what was said again later."""
+    return change("memory", {"do": "compact"}, run, state_dir)
+
+
+def prune(
+    max_age: Annotated[str, typer.Option("--max-age", metavar="AGE", help="30d, 12h or 1d12h.", show_default=False)],
+    run: OfRun = None,
+    state_dir: StateDir = STATE_DIR,
+) -> int:
+    """Forget what is older than an age."""
+    return change("memory", {"do": "prune", "max_age": max_age}, run, state_dir)
+
+
+def promote(target: Target, run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
+    """Have every run of the project remember what only this one does."""
+    return change("memory", {"do": "promote", "target": target}, run, state_dir)
+
+
+list_.__name__ = "list"  # the name of the command; as a function it would hide the type

@@ -1,0 +1,70 @@
+"""What a run that nobody owns would say to a message: a fold of its journal, which changes nothing.
+
+The next owner decides, by the same functions; until then this is the best that can be said.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coterie.engines.commands import Emit
+from coterie.engines.loop import Loop
+from coterie.journal.jsonl import JsonlStore
+from coterie.planning.plan import from_json
+from coterie.runs.engines import make_engine
+from coterie.runs.fold import Fold, refusal
+from coterie.runs.folder import DiskPlace
+from coterie.runs.inbox import WAITS, Message, Verdict
+from coterie.runs.launch import first_record, recorded_plan
+
+PROVISIONAL = f"provisional: nobody runs it now; {WAITS}"
+
+
+def verdict(folder: Path, name: str, message: dict[str, Any]) -> Verdict:
+    """What the run in *folder* would say to the emit *message*, whose attempt may have outlived its owner.
+
+    One that no owner could ever take, since its attempt is over, is taken out of the inbox.
+
+    Raises:
+        JournalUnreadable, ReplayMismatch: If the run cannot be folded.
+    """
+    said = msgspec.convert({"id": name, **message}, Message)
+    store = JsonlStore(folder.parent.parent)
+    below, _, turn = said.turn.rpartition("/")
+    fold = _fold(store, folder.name, below.split("/") if below else [])
+    if fold is None or said.epoch != fold.epoch or not fold.hears(turn, said.attempt):
+        (folder / "inbox" / f"{name}.json").unlink(missing_ok=True)
+        over = f"attempt {turn}.{said.attempt} is over (stale)"
+        return Verdict(status="refused", detail=over if turn else "an event belongs to a turn, and none runs")
+    if refused := _refused(fold, store, turn, said):
+        return Verdict(status="refused", detail=f"{refused}\n({PROVISIONAL})")
+    return Verdict(status="accepted", detail=f"({PROVISIONAL})")
+
+
+def _refused(fold: Fold, store: JsonlStore, turn: str, said: Message) -> str:
+    if not said.event and said.outputs:
+        return ""
+    emit = Emit(turn=turn, attempt=said.attempt, event=said.event, payload=said.payload)
+    if isinstance(fold.engine, Loop):
+        tasks = DiskPlace(store, Path()).open_tasks(fold.run, fold.engine.plan)
+        emit = msgspec.structs.replace(emit, open_tasks=tasks)
+    return refusal(fold.engine.judge(emit))
+
+
+def _fold(store: JsonlStore, root: str, attempts: list[str]) -> Fold | None:
+    """The fold of the run below *root* that *attempts*, each `<turn>.<attempt>`, lead to; None if there is none."""
+    run, plan = root, recorded_plan(store, root)
+    while True:
+        engine, agents = make_engine(plan)
+        fold = Fold(run, engine, agents)
+        fold.fold(store.read(run))
+        if not attempts:
+            return fold
+        turn = fold.turns.get(attempts[0].rpartition(".")[0])
+        agent = fold.agents.get(turn.ask.agent) if turn is not None else None
+        if agent is None or agent.child is None:
+            return None
+        run = f"{run}/{attempts.pop(0)}"
+        own = first_record(store, run).plan  # a child of a loop has one
+        plan = from_json(own) if own else agent.child
