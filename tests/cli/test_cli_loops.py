@@ -136,3 +136,12 @@ def test_arguments_that_nobody_takes_are_a_wrong_call(place: Place, loop: Path) 
     words = ("run", "pair", "go", "-b", "model", "--set", "backend.model=sonnet", "--", "--x")
 
     assert "takes no arguments" in place.look(*words, status=2).err
+
+
+def test_a_preset_is_looked_at_by_its_name(place: Place) -> None:
+    """Unless something here is called so."""
+    assert place.look("topology", "validate", "autocode").out == "autocode: ok\n"
+    assert "├─ builder" in place.look("topology", "show", "autocode").out
+
+    pair(place.folder / "autocode", SETTINGS)
+    assert "├─ writer" in place.look("topology", "show", "autocode").out

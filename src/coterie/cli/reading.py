@@ -50,10 +50,12 @@ def examine(
 ) -> Examined:
     """Read *file*, with values for its parameters, and plan it, as far as it goes, and say all that was found.
 
+    The name of a preset will do, too.
+
     Args:
         given: What the command line says of a loop.
     """
-    source = formats.read(file, params)
+    source = formats.read(_preset(file), params)
     plan, found = planning.examine(source, backend=backend, given=given)
     return Examined(file=str(file), text=source.text, topology=source.topology, plan=plan, diagnostics=found)
 
@@ -108,6 +110,11 @@ def find(target: str) -> Path:
         raise UsageError(f"{target!r} is no folder of a loop: it would hold one of {names}")
     hint = did_you_mean(target, presets.names()) or "TARGET is an .at file, the folder of a loop, or a preset"
     raise UsageError(f"{target!r} cannot be run: {hint}")
+
+
+def _preset(file: Path) -> Path:
+    """The folder of the preset that *file* names, if there is none of that name here; else itself."""
+    return presets.find(str(file)) if not file.exists() and presets.is_preset(str(file)) else file
 
 
 def is_loop(path: Path) -> bool:
