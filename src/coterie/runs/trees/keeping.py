@@ -79,7 +79,7 @@ class Trees:
         owner = self._owner(run)
         if owner not in self._snapshots:
             repository = find(self.cwd(run))
-            index = self._folder(owner or run.split("/")[0]) / "tree.index"
+            index = (self._folder(owner or run.split("/")[0]) / "tree.index").absolute()  # git works elsewhere
             without = [self._state_dir]
             self._snapshots[owner] = Snapshots(repository, index, without) if repository is not None else None
         snapshots = self._snapshots[owner]
