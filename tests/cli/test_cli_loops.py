@@ -138,6 +138,15 @@ def test_arguments_that_nobody_takes_are_a_wrong_call(place: Place, loop: Path) 
     assert "takes no arguments" in place.look(*words, status=2).err
 
 
+def test_show_says_what_has_no_effect(place: Place, loop: Path) -> None:
+    """What a loop does not know is kept, and told."""
+    (loop / "topology.toml").write_text(OWN.replace("prompt_file", "read_only = true\nprompt_file") + "[gate]\nx = 1\n")
+
+    assert place.look("topology", "show", "pair").out == OUTLINE + (
+        "'gate' is kept and has no effect yet\n'read_only' of role 'reader' is kept and has no effect yet\n"
+    )
+
+
 def test_a_preset_is_looked_at_by_its_name(place: Place) -> None:
     """Unless something here is called so."""
     assert place.look("topology", "validate", "autocode").out == "autocode: ok\n"

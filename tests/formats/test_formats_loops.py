@@ -176,6 +176,11 @@ def test_what_no_table_is_read_for_is_kept_and_told(tmp_path: Path) -> None:
     agents = "[preset.loop]\nr = 3\n[other]\nx = 1\n"
     source = read(tmp_path, text, **{"agents.toml": agents})
 
+    assert source.topology is not None
+    assert [(kept.kind, kept.value) for kept in source.topology.kept] == [
+        ("stage", {"stage": [{"id": "s"}]}),
+        ("gate", {"gate": [{"event": "x"}]}),
+    ]
     assert [(Path(each.file).name, each.code, each.span.line if each.span else 0) for each in source.diagnostics] == [
         ("topology.toml", "unknown-field", 4),
         ("topology.toml", "unknown-field", 6),

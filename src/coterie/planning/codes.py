@@ -39,6 +39,7 @@ LOOPS = (
     Code("bad-setting", _E, "A setting has a value of the wrong type.", loop=True),
     Code("file-gone", _E, "A file that a running loop was made of is not there any more.", in_files=False, loop=True),
     Code("fixed-setting", _W, "A setting was changed that is fixed when a run begins.", in_files=False, loop=True),
+    Code("idle-arguments", _W, "A backend has arguments, and its kind takes none.", loop=True),
     Code("idle-profile", _W, "A profile has nothing for any role of the loop.", in_files=False, loop=True),
     Code("no-arguments", _E, "Arguments are given to a backend that takes none.", in_files=False, loop=True),
     Code("no-emits", _E, "A role does not say what it may emit.", loop=True),

@@ -36,6 +36,8 @@ def not_executed(topology: Topology, plan: Plan | None = None) -> list[Diagnosti
 def sentences(topology: Topology) -> tuple[str, ...]:
     """All that has no effect yet, one sentence each."""
     unknown = [_idle([], repr(f"{kept.kind} {kept.name}".strip())) for kept in topology.kept]
+    roles = topology.loop.roles if topology.loop is not None else ()
+    unknown += [_idle(role.kept, f"role {role.id!r}") for role in roles if role.kept]
     return tuple(dict.fromkeys([*unknown, *(found.message for found in not_executed(topology))]))
 
 

@@ -1,6 +1,6 @@
 """A loop's folder, read whole: its topology, the prompts its roles name, and who speaks for which role."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,9 @@ from typing import Any
 from coterie.diagnostics import Diagnostic
 from coterie.formats.folders import AGENTS, TOPOLOGY
 from coterie.formats.toml.document import Document, shown
-from coterie.formats.toml.roles import read_loop
+from coterie.formats.toml.roles import TOP_FIELDS, read_loop
 from coterie.topology.loop import Role
-from coterie.topology.model import Topology
+from coterie.topology.model import Kept, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,17 @@ def read_folder(path: Path, text: str | None = None) -> Folder:
         document.error("bad-value", f"'name' of the topology is a text, not {shown(name)}", document.span("name"))
         name = ""
     spans = {"name": span} if (span := document.span("name")) is not None else {}
-    topology = Topology(name=name or path.resolve().name, loop=loop, file=file, span=span, spans=spans)
+    topology = Topology(
+        name=name or path.resolve().name, loop=loop, kept=tuple(_kept(document)), file=file, span=span, spans=spans
+    )
     return Folder(file, topology, document.text, tuple(found))
+
+
+def _kept(document: Document) -> Iterator[Kept]:
+    """What the topology says that a loop does not know; it was reported when the loop was read."""
+    for name, value in document.values.items():
+        if name not in TOP_FIELDS:
+            yield Kept(kind=name, value=value if isinstance(value, dict) else {name: value}, span=document.span(name))
 
 
 def _with_prompt(role: Role, folder: Path, document: Document) -> Role:

@@ -102,6 +102,9 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place: Place, re
     if spec.kind == "command" and spec.prompt_mode == "acp":
         message = f"{name!r} is a command, and takes no prompt by 'acp': it is given as an argument"
         report(place.told(warning("bad-prompt-mode", message, hint='write prompt_mode = "arg" or "stdin"')))
+    if layer.get("args") and spec.kind not in backends.TAKES_ARGUMENTS:
+        message = f"the arguments of {name!r} have no effect: a backend of kind {spec.kind!r} takes none"
+        report(place.told(warning("idle-arguments", message, hint='leave them out, or write kind = "command"')))
     if spec.kind == "model" and isinstance(chosen := choose_provider(spec.model, agent.options), Unclear):
         message = f"{name!r} is to be a model, and {chosen.message}"
         report(place.told(error("no-provider", message, hint='write backend.model = "anthropic/…"')))
