@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from coterie.planning.branches import BRANCH
+from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
 from coterie.planning.on_max import ON_MAX
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.proofs.ways import Amounts
@@ -65,6 +67,8 @@ def attempts(agent: AgentPlan) -> int:
 def asked_paths(plan: Plan, above: str = "") -> Iterator[str]:
     """Every agent that a run of *plan* may ask for itself, in the order of the flow, fallbacks behind."""
     flow = plan.flow
+    if isinstance(plan.coordination, LoopPlan):
+        yield from (above + name for name in _of_loop(plan.coordination))
     if flow is None:
         return
     names = list(dict.fromkeys(flow.mentions))
@@ -81,6 +85,13 @@ def asked_paths(plan: Plan, above: str = "") -> Iterator[str]:
     for group in flow.groups:
         if group.on_max == "human":
             yield above + ON_MAX + group.source
+
+
+def _of_loop(loop: LoopPlan) -> list[str]:
+    """The roles, whoever reviews, and the roles in branches of waves."""
+    roles = [role.id for role in loop.roles] or [GLOBAL]
+    branches = [f"{BRANCH}/{name}" for name in roles] if loop.parallel is not None else []
+    return [*roles, *([REVIEW] if loop.review is not None else []), *branches]
 
 
 def plus(*many: Amounts) -> Amounts:

@@ -4,30 +4,20 @@ from collections.abc import Iterable, Iterator
 from math import inf, isinf
 from typing import Protocol
 
-from msgspec import Struct
-
 from coterie.diagnostics import Severity
+from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import FlowPlan, Plan
 from coterie.proofs import bounds
 from coterie.proofs.exploring import OverBudget
 from coterie.proofs.findings import Facts, endless, findings, joins
 from coterie.proofs.flow import Budget, FlowProof
+from coterie.proofs.loop import prove_loop
 from coterie.proofs.measures import Measures, Prices
+from coterie.proofs.question import STATES, Question
 from coterie.proofs.report import BOUND, EXACT, Case, Cost, Finding, Report
 from coterie.proofs.spans import Places
 from coterie.proofs.ways import NEVER, Amounts
 from coterie.topology.model import Topology
-
-STATES = 100_000
-"""How many states are looked at unless told otherwise: a few seconds."""
-
-
-class Question(Struct, frozen=True, kw_only=True):
-    """What a prover is asked besides the plan."""
-
-    prices: Prices | None = None
-    states: int = STATES
-    topology: Topology | None = None
 
 
 class Prover(Protocol):
@@ -128,5 +118,5 @@ def _by_severity(found: Iterable[Finding]) -> list[Finding]:
     return sorted(found, key=lambda finding: order.index(finding.severity))
 
 
-PROVERS: dict[type, Prover] = {FlowPlan: prove_flow}
+PROVERS: dict[type, Prover] = {FlowPlan: prove_flow, LoopPlan: prove_loop}
 """Who proves what coordinates a plan, by its type."""

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 
 from coterie.engines.loop.verdict import View
 from coterie.planning.loop import LoopPlan
-from coterie.topology.routing import COORDINATION, allowed, is_pattern, matches_any, suggested
+from coterie.topology.routing import COORDINATION, JOINED, PARALLEL, allowed, is_pattern, matches_any, suggested
 
 Missing = frozenset[str]
 FAR = 1 << 30
+HARNESS = (PARALLEL, JOINED)
+"""How events end that open a wave, or that only the harness emits."""
 
 
 def nearest(plan: LoopPlan, view: View) -> str:
@@ -33,7 +35,7 @@ def events_of(plan: LoopPlan, allowed: Iterable[str], anything: bool = False) ->
     found: dict[str, None] = {}
     for event in allowed:
         found |= dict.fromkeys([one for one in named if matches_any((event,), one)] if is_pattern(event) else [event])
-    return tuple(event for event in found if event not in COORDINATION)
+    return tuple(event for event in found if event not in COORDINATION and not event.endswith(HARNESS))
 
 
 def after(plan: LoopPlan, position: str) -> tuple[str, ...]:

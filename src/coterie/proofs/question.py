@@ -1,0 +1,23 @@
+"""What a proof is asked besides its plan."""
+
+from msgspec import Struct
+
+from coterie.proofs.measures import Prices
+from coterie.topology.model import Topology
+
+STATES = 100_000
+"""How many states are looked at unless told otherwise: a few seconds."""
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What a prover is asked.
+
+    Attributes:
+        prices: What a turn costs; None: nothing is asked about cost.
+        states: How many states may be looked at.
+        topology: What the plan was made of, for the places of findings.
+    """
+
+    prices: Prices | None = None
+    states: int = STATES
+    topology: Topology | None = None
