@@ -36,6 +36,7 @@ from coterie.cli import (
     starting,
     tasks,
     topology,
+    worktrees,
 )
 
 Command = Callable[..., int]
@@ -60,6 +61,11 @@ GROUPS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
         "topology",
         "Read a team's file; nothing is run.",
         (topology.validate, topology.show, checking.check, formatting.fmt, comparing.diff, drawing.graph, editing.lsp),
+    ),
+    (
+        "worktree",
+        "The git work trees of runs: where they are, and bringing their work back.",
+        (worktrees.list_, worktrees.show, worktrees.diff, worktrees.merge, worktrees.clean),
     ),
     ("control", "Speak to a run from another terminal.", (control.respond, control.guide, control.interrupt)),
     (

@@ -48,6 +48,9 @@ def fork(
         Path | None,
         typer.Option("--reload", metavar="FILE", help="Go on with the plan of FILE, not the recorded one."),
     ] = None,
+    no_worktree: Annotated[
+        bool, typer.Option("--no-worktree", help="Go on with the files as they are, where RUN worked.")
+    ] = False,
     max_turns: MaxTurns = None,
     max_cost: MaxCost = None,
     max_parallel: MaxParallel = None,
@@ -60,7 +63,8 @@ def fork(
 
     It begins with the records of RUN up to SEQ (`coterie inspect RUN` numbers them) and goes on from there, perhaps
     with other prompts, models or rules; RUN itself stays as it is. What had been finished by then is not done again;
-    what was under way is asked again and told so. An agent inside a team that is a node is named NODE/AGENT. Limits
+    what was under way is asked again and told so. Where git kept them, the fork has the files as they were at SEQ, in a
+    work tree of its own. An agent inside a team that is a node is named NODE/AGENT. Limits
     count what is shared, too. The status says what that of `run` says.
     """
     from coterie.planning import changes
@@ -74,9 +78,12 @@ def fork(
     def change(recorded: "Plan") -> "Plan":
         return changes.change(instead or recorded, wanted)
 
-    made = forking.fork(folder.name, state_dir=folder.parent.parent, at=at, change=change)
+    kept = folder.parent.parent
+    made = forking.fork(folder.name, state_dir=kept, at=at, change=change, files=not no_worktree)
     again = f"; asked again: {', '.join(made.again)}" if made.again else ""
     complain(f"forked {made.origin} at record {made.seq} as {made.run}{again}")
+    if made.cwd:
+        complain(f"its files are as they were then: {made.cwd}")
     return running.resume(
         made.run,
         max_turns=max_turns,

@@ -47,6 +47,9 @@ Set = Annotated[
         "--set", metavar="K=V", help="A parameter of the team, k=text or k:=JSON, or a setting of a loop. Repeatable."
     ),
 ]
+NoSnapshots = Annotated[
+    bool, typer.Option("--no-snapshots", help="Do not keep in git what the files are at each turn's end.")
+]
 Cassette = Annotated[
     str | None,
     typer.Option(

@@ -25,6 +25,7 @@ from coterie.cli.options import (
     MaxCost,
     MaxParallel,
     MaxTurns,
+    NoSnapshots,
     OwnStateDir,
     Park,
     Run,
@@ -83,6 +84,7 @@ def run(
     verbose: Verbose = False,
     arguments: Arguments = None,
     as_json: AsJson = False,
+    no_snapshots: NoSnapshots = False,
     state_dir: OwnStateDir = None,
 ) -> int:
     """Run a team; what stands behind `--` are further arguments for the backend of a loop.
@@ -120,6 +122,8 @@ def run(
             observe=watch.observe,
             human=watch.human,
             cassette=tape,
+            snapshots=not no_snapshots,
+            tell=complain,
         )
 
     return _watched(main, park, as_json, state_dir)
@@ -259,6 +263,8 @@ def _watched(
 
     with choose(park, as_json) as watch:
         outcome = drive(main(watch))
+    for notice in outcome.notices:
+        complain(notice)
     if as_json:
         say_json(text.outcome_data(outcome))
     else:

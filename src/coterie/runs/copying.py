@@ -48,11 +48,16 @@ class Copy:
         self.now = clock.now()
         self.again: list[str] = []
 
-    def root(self, origin: str, fork: str, prefix: Sequence[Record], *, is_all: bool) -> None:
-        """Write the fork and its child runs; *is_all*: *prefix* is all that there is of *origin*."""
+    def root(self, origin: str, fork: str, prefix: Sequence[Record], *, is_all: bool, cwd: str = "") -> None:
+        """Write the fork and its child runs; *is_all*: *prefix* is all that there is of *origin*.
+
+        Args:
+            cwd: Where the fork works; by default where *origin* did.
+        """
         first, *rest = prefix
         assert isinstance(first, RunStarted)
-        first = msgspec.structs.replace(first, run=fork, forked_from=ForkedFrom(run=origin, seq=len(prefix)))
+        forked_from = ForkedFrom(run=origin, seq=len(prefix))
+        first = msgspec.structs.replace(first, run=fork, forked_from=forked_from, cwd=cwd or first.cwd)
         writer = self._there.claim(fork)
         try:
             core = self._write(_Journal(origin, fork, self._plan, writer), [first, *rest], 0)

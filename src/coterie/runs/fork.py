@@ -14,20 +14,22 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 from msgspec import Struct
 
 from coterie.clock import Clock, SystemClock
 from coterie.errors import JournalFailed, UsageError
-from coterie.ids import new_run_id
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.lines import make_folder, sync_folder
-from coterie.journal.records import Record, RunFinished
+from coterie.journal.records import Record, RunFinished, RunStarted
 from coterie.planning.plan import Plan
-from coterie.runs import index
+from coterie.runs import index, naming
 from coterie.runs.copying import Copy
 from coterie.runs.launch import recorded_plan
+from coterie.runs.listing import history
+from coterie.runs.trees.returning import drop, last_saved, reopen
 
 PARTS = "forks"
 """Where forks are made, beside `runs`, until they are whole; what a kill leaves there is not a run."""
@@ -40,12 +42,14 @@ class Forked(Struct, frozen=True, kw_only=True):
         run: Its id.
         origin: The run that it was forked from, and *seq* the last record that it shares.
         again: The turns that were under way there and are asked again; in a child run `<turn>.<attempt>/<turn>`.
+        cwd: Where it works, with the files as they were; empty: where *origin* did, with the files as they are.
     """
 
     run: str
     origin: str
     seq: int
     again: tuple[str, ...] = ()
+    cwd: str = ""
 
 
 def fork(
@@ -55,6 +59,7 @@ def fork(
     at: int | None = None,
     change: Callable[[Plan], Plan] | None = None,
     run_id: str | None = None,
+    files: bool = True,
     clock: Clock | None = None,
 ) -> Forked:
     """Make a run that shares the records of *run* up to the record *at*, that one included; nobody is asked yet.
@@ -64,10 +69,12 @@ def fork(
         at: By default the last record, in a run that has ended the last before its end.
         change: Gives the plan of the fork, from the one that *run* obeyed at that record.
         run_id: The id of the fork.
+        files: Where they were kept, have the files as they were then, in a git work tree of the fork's own.
 
     Raises:
         NoSuchRun, JournalUnreadable: If there is no such run, or it cannot be read.
-        UsageError: If it cannot be forked there.
+        UsageError: If it cannot be forked there, or its files are gone.
+        GitFailed: If git cannot bring the files back.
         ReplayMismatch: If under the fork's plan those records would have been decided otherwise.
         JournalFailed: If the fork could not be written; nothing is left of it.
     """
@@ -78,22 +85,41 @@ def fork(
     seq = _place(run, records, at)
     recorded = recorded_plan(store, run, upto=seq)
     plan = change(recorded) if change is not None else recorded
-    fork = run_id or new_run_id()
+    fork = run_id or naming.fresh(plan, state_dir)
+    first = records[0]
+    before = records[seq - 1].at if seq < len(records) else inf
+    commit = last_saved(one for one in history(store, run) if _is_before(one, run, seq, before)) if files else ""
+    tree = reopen(state_dir, first, fork, commit, plan) if commit and isinstance(first, RunStarted) else None
     part, folder = state_dir / PARTS / fork, store.folder(fork)
+    made = False
     try:
         copy = Copy(store, JsonlStore(part), plan, changed=plan != recorded, clock=clock or SystemClock())
-        copy.root(run, fork, records[:seq], is_all=seq == len(records))
+        copy.root(run, fork, records[:seq], is_all=seq == len(records), cwd=tree.cwd if tree is not None else "")
         make_folder(folder.parent)
         (part / "runs" / folder.name).rename(folder)
+        made = True
         sync_folder(folder.parent)
     except OSError as error:
         raise JournalFailed(fork, f"{error.filename or part}: {error.strerror or error}") from error
     finally:
+        if tree is not None and not made:
+            drop(state_dir, tree)
         shutil.rmtree(part, ignore_errors=True)
         with suppress(OSError):  # another fork is made there, or it could not be made at all
             part.parent.rmdir()
     index.add(index.Entry(run=fork, folder=str(folder.resolve()), topology=plan.name, started=copy.now))
-    return Forked(run=fork, origin=run, seq=seq, again=tuple(copy.again))
+    cwd = tree.cwd if tree is not None else ""
+    return Forked(run=fork, origin=run, seq=seq, again=tuple(copy.again), cwd=cwd)
+
+
+def _is_before(told: tuple[str, Record], root: str, seq: int, at: float) -> bool:
+    """Whether a record of *root*, or of one of its child runs, is among those up to the record *seq* of *root*.
+
+    Args:
+        at: When that was; child runs have only times to go by.
+    """
+    run, record = told
+    return record.seq <= seq if run == root else record.at < at
 
 
 def _settled(store: JsonlStore, run: str) -> Iterator[Record]:

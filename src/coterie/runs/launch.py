@@ -1,30 +1,38 @@
 """Start, resume and replay runs whose journals lie on disk: what the command line and programs call."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coterie.clock import Clock, SystemClock
 from coterie.diagnostics import Diagnostic
 from coterie.errors import JournalUnreadable, RunIsFinished, UsageError
-from coterie.ids import child_run_id, new_run_id
+from coterie.ids import child_run_id
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import NO_USAGE, PlanReloaded, RunStarted, Usage
+from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Limits, Plan, from_json
-from coterie.runs import index
+from coterie.runs import index, naming
 from coterie.runs.commands import Again
+from coterie.runs.ending import conclude
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
 from coterie.runs.folder import DiskPlace
 from coterie.runs.inbox import Inbox
 from coterie.runs.listing import ENDS, standing
-from coterie.runs.live import Ended, Observe, Waiting
+from coterie.runs.live import Ended, Observe, Place, Waiting
 from coterie.runs.looping.projecting import projected
 from coterie.runs.looping.reload import reader
 from coterie.runs.shell import Shell
 from coterie.runs.thinkers import AskHuman, ready_turns
+from coterie.runs.trees import worktree
+from coterie.runs.trees.isolation import isolate
+from coterie.runs.trees.keeping import Trees
+from coterie.runs.trees.worktree import Tree
 from coterie.runs.turns import Turns
 
 if TYPE_CHECKING:
@@ -43,6 +51,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
         exit: The exit status that says the same.
         waiting: The questions to humans that are open.
         overshoot: By how much a budget was exceeded by what was running when it was reached; empty if not.
+        notices: What there is to say beside: where its work is, whom nobody could notify.
     """
 
     run: str
@@ -53,6 +62,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     usage: Usage = NO_USAGE
     waiting: tuple[Waiting, ...] = ()
     overshoot: str = ""
+    notices: tuple[str, ...] = ()
 
 
 class ReplayReport(Struct, frozen=True, kw_only=True):
@@ -81,6 +91,8 @@ async def start(
     turns: Turns | None = None,
     cassette: "Cassette | None" = None,
     cwd: Path | None = None,
+    snapshots: bool = False,
+    tell: Callable[[str], object] = str,
     clock: Clock | None = None,
 ) -> Outcome:
     """Run *plan* once, asked *given*, with its journal under *state_dir*.
@@ -92,11 +104,15 @@ async def start(
         human: Asks a human at a terminal; without it humans answer through the inbox.
         turns: Who starts attempts; by default the backends of this process.
         cassette: Answers for the providers of models; by default the one that `COTERIE_CASSETTE` names.
-        cwd: The agents' working directory; by default the current one.
+        cwd: The agents' working directory; by default the current one. A loop may get a work tree of its own instead.
+        snapshots: Keep what the files are at each turn's end, where there is a git work tree.
+        tell: Takes what has to be said before the run begins.
 
     Raises:
         TopologyError: If an agent has nobody who thinks, its model cannot be asked, or nothing says who is asked.
-        UsageError: If the name of the topology's folder cannot be written down, or a cassette not be read.
+        UsageError: If the name of the topology's folder cannot be written down, or a cassette not be read, or it
+            must have a work tree of its own and cannot.
+        GitFailed: If that work tree could not be made.
         JournalFailed: If the journal could not be written.
 
     Cancelling the task interrupts the run: attempts are ended, the outcome is `stopped`, `interrupted`.
@@ -104,13 +120,18 @@ async def start(
     if turns is None:
         turns = ready_turns(plan, human, cassette)
     _check_name(plan.folder)
-    run, clock = run_id or new_run_id(), clock or SystemClock()
+    run, clock = run_id or naming.fresh(plan, state_dir), clock or SystemClock()
     cwd = (cwd or Path.cwd()).resolve()
     store = JsonlStore(state_dir)
+    loop = plan.coordination
+    tree = isolate(run, cwd, state_dir, loop.place, tell) if isinstance(loop, LoopPlan) else None
+    cwd = Path(tree.cwd) if tree is not None else cwd
     observe = projected(plan, store, run, DiskPlace(store, cwd), observe)
-    shell = _shell(store, turns, clock, limits, park, observe, cwd)
+    place = _place(store, cwd, tree, snapshots)
+    shell = _shell(store, turns, clock, limits, park, observe, cwd, place)
     index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
-    return await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
+    outcome = await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
+    return replace(outcome, notices=await conclude(plan, outcome, state_dir, cwd))
 
 
 async def resume(
@@ -147,8 +168,11 @@ async def resume(
     if not cwd.is_dir():
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
     observe = projected(recorded_plan(store, run), store, run, DiskPlace(store, cwd), observe)
-    shell = _shell(store, turns, clock, limits, park, observe, cwd)
-    return await _drive(shell, store, run, shell.resume(run, plan, reloaded=reload is not None), limits, clock)
+    place = _place(store, cwd, worktree.read(state_dir, run), first.snapshots)
+    shell = _shell(store, turns, clock, limits, park, observe, cwd, place)
+    main = shell.resume(run, plan, reloaded=reload is not None)
+    outcome = await _drive(shell, store, run, main, limits, clock)
+    return replace(outcome, notices=await conclude(plan, outcome, state_dir, cwd))
 
 
 def replay(run: str, *, state_dir: Path) -> ReplayReport:
@@ -201,6 +225,14 @@ def _check_name(folder: str) -> None:
         raise UsageError(f"the name of the folder {folder!r} is not UTF-8 text: rename it, then run") from None
 
 
+def _place(store: JsonlStore, cwd: Path, tree: Tree | None, snapshots: bool) -> DiskPlace:
+    """Where the files of a run lie, and those that its agents work on."""
+    trees = Trees(
+        store.root, cwd, store.folder, lambda run: standing(store.folder(run)), tree=tree, saves=snapshots
+    )
+    return DiskPlace(store, cwd, trees)
+
+
 def _shell(
     store: JsonlStore,
     turns: Turns,
@@ -209,6 +241,7 @@ def _shell(
     park: bool,
     observe: Observe | None,
     cwd: Path,
+    place: Place,
 ) -> Shell:
     """A shell for a run whose files lie on disk."""
     return Shell(
@@ -219,7 +252,7 @@ def _shell(
         limits=limits,
         park=park,
         observe=observe,
-        place=DiskPlace(store, cwd),
+        place=place,
         reload=reader(_reread),
         cwd=cwd,
     )

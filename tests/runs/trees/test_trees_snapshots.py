@@ -205,7 +205,8 @@ def test_no_git_work_tree_is_told_from_one(tmp_path: Path) -> None:
     assert find(tmp_path / "gone") is None
     put(folder, "deep/er/x", "")
     inside = find(folder / "deep" / "er")
-    assert inside is not None and inside.prefix == "deep/er"
+    assert inside is not None
+    assert inside.prefix == "deep/er"
 
 
 def test_a_failure_names_the_call_and_says_why(tmp_path: Path) -> None:

@@ -96,4 +96,5 @@ def outcome_data(ended: "Outcome") -> dict[str, Any]:
         "usage": structs.asdict(ended.usage),
         "waiting": [structs.asdict(question) for question in ended.waiting],
         "overshoot": ended.overshoot,
+        "notices": ended.notices,
     }

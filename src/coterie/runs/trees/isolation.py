@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
+from msgspec.structs import replace
 
 from coterie.errors import UsageError
 from coterie.journal.jsonl import JOURNAL
@@ -13,78 +12,47 @@ from coterie.planning.loop import LoopPlace
 from coterie.runs import index
 from coterie.runs.listing import first_line
 from coterie.runs.trees.git import Repository, find, need
-from coterie.runs.trees.merging import STRATEGIES
 from coterie.runs.trees.worktree import Tree, described, make
 
 
-class Wish(Struct, frozen=True, kw_only=True):
-    """What whoever starts a run says of its files.
+def decide(wanted: bool | None, others: Callable[[], bool]) -> str:
+    """By whose word a run gets a work tree of its own: `wanted`, or `auto` for *others* at work; empty: it gets none.
 
-    Attributes:
-        worktree: Whether it gets a work tree of its own; None: as the settings say.
-        strategy: How its work gets back, instead of the settings' way.
-        snapshots: Whether the files are kept at each turn's end.
-        tell: Takes what has to be said before the run begins.
+    Args:
+        wanted: What the command line says, else the settings; None: neither does.
     """
-
-    worktree: bool | None = None
-    strategy: str = ""
-    snapshots: bool = True
-    tell: Callable[[str], object] = str
+    if wanted is not None:
+        return "wanted" if wanted else ""
+    return "auto" if others() else ""
 
 
-class Decision(Struct, frozen=True, kw_only=True):
-    """Whether a run gets a work tree of its own, and by whose word: `flag`, `settings`, `auto` or `default`."""
-
-    apart: bool
-    by: str
-
-
-def decide(*, flag: bool | None, setting: bool | None, others: Callable[[], bool]) -> Decision:
-    """The rule: the command line, then the settings, then whether *others* work in the same tree."""
-    if flag is not None:
-        return Decision(apart=flag, by="flag")
-    if setting is not None:
-        return Decision(apart=setting, by="settings")
-    return Decision(apart=True, by="auto") if others() else Decision(apart=False, by="default")
-
-
-def isolate(run: str, cwd: Path, state_dir: Path, wish: Wish, place: LoopPlace | None) -> Tree | None:
+def isolate(run: str, cwd: Path, state_dir: Path, place: LoopPlace, tell: Callable[[str], object]) -> Tree | None:
     """The work tree that *run*, started in *cwd*, is to have, made if it has to be; None: it works in *cwd*.
 
     Args:
-        place: The settings of a loop; without them a run has one only on *wish*.
+        tell: Takes what has to be said of it before the run begins.
 
     Raises:
         UsageError: If it must have one and cannot.
         GitFailed: If git cannot make it.
     """
-    if wish.strategy and wish.strategy not in STRATEGIES:
-        raise UsageError(f"--merge-strategy {wish.strategy!r} is not one of {', '.join(STRATEGIES)}")
     repository = find(cwd)
-    setting = place.worktree if place is not None else False
-
-    def others() -> bool:
-        return repository is not None and is_used(repository, state_dir)
-
-    decision = decide(flag=wish.worktree, setting=setting, others=others)
-    if not decision.apart:
+    word = decide(place.worktree, lambda: repository is not None and is_used(repository, state_dir))
+    if not word:
         return None
-    why = {"flag": "--worktree", "settings": "worktree.enabled = true"}.get(decision.by, "another run works here")
+    why = "worktree.enabled (or --worktree)"
     repository = repository or need(cwd, f"{why} wants a git work tree")
     base = repository.commit_of("HEAD")
-    if not base and decision.by == "auto":
-        wish.tell("another run works in this git work tree, which has no commit yet: both work in the same files")
+    if not base and word == "auto":
+        tell("another run works in this git work tree, which has no commit yet: both work in the same files")
         return None
     if not base:
         raise UsageError(f"{why} wants a commit to begin with, and {repository.top} has none: commit something first")
-    place = place or LoopPlace()
     tree = described(repository, state_dir, run, prefix=place.branch_prefix, base=base)
-    strategy = wish.strategy or place.merge_strategy
-    tree = make(repository, state_dir, msgspec.structs.replace(tree, strategy=strategy, cleanup=place.cleanup))
-    if decision.by == "auto":
-        wish.tell("another run works in this git work tree, so this one gets its own (--no-worktree: the same)")
-    wish.tell(f"working in {tree.path}, on the branch {tree.branch}{_left_out(repository)}")
+    tree = make(repository, state_dir, replace(tree, strategy=place.merge_strategy, cleanup=place.cleanup))
+    if word == "auto":
+        tell("another run works in this git work tree, so this one gets its own (--no-worktree: the same)")
+    tell(f"working in {tree.path}, on the branch {tree.branch}{_left_out(repository)}")
     return tree
 
 

@@ -20,6 +20,7 @@ from coterie.runs.trees.git import Repository, find
 
 FOLDER = "worktrees"
 META = "meta.json"
+FILES = "tree"
 
 
 class Tree(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,19 +68,27 @@ def read(state_dir: Path, run: str) -> Tree | None:
         UsageError: If what is known of it cannot be read.
     """
     path = folder(state_dir, run) / META
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Tree)
-    except FileNotFoundError:
-        return None
-    except msgspec.DecodeError as error:
-        raise UsageError(f"{path} is damaged ({error}): `git worktree list` shows where the files are") from None
+    return _decoded(path) if path.is_file() else None
 
 
 def trees(state_dir: Path) -> Iterator[Tree]:
-    """The work trees of root runs under *state_dir*, by run."""
-    for path in sorted((state_dir.resolve() / FOLDER).glob(f"*/{META}")):
-        if (tree := read(state_dir, path.parent.name)) is not None:
-            yield tree
+    """The work trees of the runs under *state_dir*, by run, each before those of its waves' branches."""
+    yield from _below(state_dir.resolve() / FOLDER)
+
+
+def _below(home: Path) -> Iterator[Tree]:
+    for folder in sorted(home.iterdir()) if home.is_dir() else ():
+        if (folder / META).is_file():
+            yield _decoded(folder / META)
+        if folder.is_dir() and folder.name != FILES:
+            yield from _below(folder)
+
+
+def _decoded(path: Path) -> Tree:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Tree)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path} is damaged ({error}): `git worktree list` shows where the files are") from None
 
 
 def write(state_dir: Path, tree: Tree) -> Tree:
@@ -114,7 +123,7 @@ def make(repository: Repository, state_dir: Path, tree: Tree) -> Tree:
 
 def described(repository: Repository, state_dir: Path, run: str, *, prefix: str, base: str) -> Tree:
     """What a work tree of *run* would be, beginning at the commit *base*."""
-    path = folder(state_dir, run) / "tree"
+    path = folder(state_dir, run) / FILES
     return Tree(
         run=run,
         path=str(path),

@@ -1,0 +1,140 @@
+"""`coterie worktree …`: the git work trees of runs, and bringing their work back by hand."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
+from coterie.cli.output import complain, say, say_json
+
+if TYPE_CHECKING:
+    from coterie.runs.trees.worktree import Tree
+
+
+def list_(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
+    """List the work trees of the runs kept here."""
+    from coterie.runs.trees.worktree import trees
+
+    found = list(trees(state_dir))
+    if as_json:
+        say_json(found)
+    elif not found:
+        complain(f"no run kept in {state_dir} has a git work tree of its own")
+    for tree in [] if as_json else found:
+        say(f"{tree.run}  {tree.status}{' (removed)' if tree.removed else ''}  {tree.branch}  {tree.path}")
+    return 0
+
+
+list_.__name__ = "list"  # the name of the command; as a function it would hide the type
+
+
+def show(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
+    """Show how it stands with a run's work tree, and what to do next."""
+    from coterie.runs.trees.settling import told
+
+    _, tree = _tree(run, state_dir)
+    if as_json:
+        say_json(tree)
+    else:
+        say("\n".join([f"run {tree.run}: {tree.status}", *told(tree)]))
+    return 0
+
+
+def diff(run: Run, state_dir: StateDir = STATE_DIR) -> int:
+    """Show what a run changed in its work tree, as git does."""
+    from coterie.runs.trees.settling import changes
+
+    home, tree = _tree(run, state_dir)
+    if shown := changes(home, tree):
+        say(shown)
+    return 0
+
+
+def merge(
+    run: Run,
+    strategy: Annotated[
+        str | None, typer.Option(metavar="S", help="squash, merge or rebase, instead of what the run's settings say.")
+    ] = None,
+    as_json: AsJson = False,
+    state_dir: StateDir = STATE_DIR,
+) -> int:
+    """Bring a run's work back to the branch it began at, and remove its work tree as its settings say.
+
+    The status is 1 if it cannot be merged; then everything is as before, and it is said how to go on.
+    """
+    from coterie.errors import UsageError
+    from coterie.runs.trees import merging
+    from coterie.runs.trees.settling import clean as cleaned
+    from coterie.runs.trees.settling import told
+
+    if strategy is not None and strategy not in merging.STRATEGIES:
+        raise UsageError(f"--strategy {strategy!r} is not one of {', '.join(merging.STRATEGIES)}")
+    home, tree = _tree(run, state_dir)
+    _check_idle(home, tree)
+    if tree.status != "merged":
+        tree = merging.merge(home, tree, strategy or "")
+    tree = cleaned(home, tree)
+    if as_json:
+        say_json(tree)
+    else:
+        say("\n".join([f"run {tree.run}: {tree.status}", *told(tree)]))
+    return int(tree.status != "merged")
+
+
+def clean(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Only this run's; by default those of all that have ended.")
+    ] = None,
+    as_json: AsJson = False,
+    state_dir: StateDir = STATE_DIR,
+) -> int:
+    """Remove the work trees of runs that have ended, and what git keeps of runs long gone.
+
+    Work that is not merged is committed first, and its branch stays.
+    """
+    from coterie.runs.trees import settling, tidying
+    from coterie.runs.trees.worktree import trees
+
+    if run is not None:
+        home, tree = _tree(run, state_dir)
+        _check_idle(home, tree)
+        found = [tree]
+    else:
+        home, found = state_dir, [tree for tree in trees(state_dir) if tidying.is_over(state_dir, tree)]
+    removed = [settling.clean(home, tree, now=True) for tree in found if not tree.removed]
+    forgotten = tidying.forget_old(Path.cwd(), state_dir) if run is None else 0
+    if as_json:
+        say_json({"removed": removed, "forgotten": forgotten})
+        return 0
+    for tree in removed:
+        say(f"{tree.run}: removed {tree.path}" + ("" if tree.status == "merged" else f"; {tree.branch} stays"))
+    if forgotten:
+        say(f"dropped the files that git kept of {forgotten} turns of runs that are gone")
+    return 0
+
+
+def _tree(run: str, state_dir: Path) -> "tuple[Path, Tree]":
+    """The state directory of *run*, and its work tree."""
+    from coterie.errors import UsageError
+    from coterie.runs import index
+    from coterie.runs.trees import worktree
+
+    root, _, branch = run.partition("/")
+    folder = index.find(root, state_dir)
+    home = folder.parent.parent
+    name = f"{folder.name}/{branch}" if branch else folder.name
+    tree = worktree.read(home, name)
+    if tree is None:
+        raise UsageError(f"run {name!r} has no git work tree of its own; `coterie worktree list` shows which do")
+    return home, tree
+
+
+def _check_idle(state_dir: Path, tree: "Tree") -> None:
+    from coterie.errors import RunIsOwned
+    from coterie.journal.lock import is_held
+    from coterie.journal.rules import root_of
+
+    lock = state_dir / "runs" / root_of(tree.run) / "lock"
+    if is_held(lock):
+        raise RunIsOwned(tree.run, str(lock))
