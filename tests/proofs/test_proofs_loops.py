@@ -96,12 +96,18 @@ def test_random_loops_do_what_is_proved_of_them(chunk: int) -> None:
         assert turns(free) <= report.worst.turns
         if free["outcome"] == "completed":
             assert report.best is not None, seed
-            assert report.best.turns == turns(free), seed
+            assert report.best.turns <= turns(free), seed
+            assert report.best.turns == turns(free) or _has_waves(plan), seed  # a wave may be a shorter way
         if report.best is not None:
             document = rehearse(plan, {"prompt": "x"}, report.best.script)
             assert (document["outcome"], turns(document)) == ("completed", report.best.turns), seed
         worst = rehearse(plan, {"prompt": "x"}, report.worst.script)
         assert (worst["reason"], turns(worst)) == ("max_iterations", report.worst.turns), seed
+
+
+def _has_waves(plan: Plan) -> bool:
+    assert isinstance(plan.coordination, LoopPlan)
+    return plan.coordination.parallel is not None
 
 
 def _bounded(plan: Plan) -> Plan:

@@ -89,16 +89,9 @@ class Paths:
             found.append((self.asked(state[0]), event))
         return found[::-1]
 
-    def script(self, state: State, last: str = "") -> Script:
-        """A rehearsal that goes to *state* by the shortest way, and emits *last* there."""
-        steps = self.events_to(state)
-        if last:
-            steps.append((self.asked(state[0]), last))
-        script: Script = {}
-        for agent, event in steps:
-            emitted = {"topic": event, **({"payload": "- one part"} if event.endswith(PARALLEL) else {})}
-            script.setdefault(agent, []).append({"emits": [emitted]})
-        return script
+    def script(self, state: State) -> Script:
+        """A rehearsal that goes to *state* by the shortest way."""
+        return _script(self.events_to(state))
 
     @cached_property
     def ends(self) -> list[State]:
@@ -120,6 +113,15 @@ class Paths:
                     found.add(before)
                     front.append(before)
         return found
+
+
+def _script(steps: Iterable[tuple[str, str]]) -> Script:
+    """A rehearsal in which each agent emits in turn what *steps* say."""
+    script: Script = {}
+    for agent, event in steps:
+        emitted = {"topic": event, **({"payload": "- one part"} if event.endswith(PARALLEL) else {})}
+        script.setdefault(agent, []).append({"emits": [emitted]})
+    return script
 
 
 def prove_loop(plan: Plan, question: Question) -> Report:
@@ -173,14 +175,26 @@ def _worst(plan: Plan, loop: LoopPlan, paths: Paths) -> Case | None:
 
 
 def _best(loop: LoopPlan, paths: Paths) -> Case | None:
-    """It completes as soon as it may."""
+    """It completes as soon as it may; a wave on the way is one turn more."""
     if not paths.ends:
         return None
-    state = paths.ends[0]
-    iterations = len(paths.events_to(state)) + 1
-    if iterations > loop.max_iterations:
-        return None
-    return Case(turns=iterations + _reviews(loop, iterations), script=paths.script(state, loop.completion))
+    fewest, way = 0, list[tuple[str, str]]()
+    layer: dict[State, tuple[int, list[tuple[str, str]]]] = {paths.start: (0, [])}
+    for iterations in range(1, loop.max_iterations + 1):
+        least = iterations + _reviews(loop, iterations)
+        if fewest and least >= fewest:
+            break
+        following: dict[State, tuple[int, list[tuple[str, str]]]] = {}
+        for state, (waves, steps) in layer.items():
+            asked = paths.asked(state[0])
+            if paths.completes(state) and (not fewest or least + waves < fewest):
+                fewest, way = least + waves, [*steps, (asked, loop.completion)]
+            for event, follows in paths.steps(state):
+                more = waves + event.endswith(PARALLEL)
+                if follows not in following or more < following[follows][0]:
+                    following[follows] = more, [*steps, (asked, event)]
+        layer = following
+    return Case(turns=fewest, script=_script(way)) if fewest else None
 
 
 def _cost(plan: Plan, loop: LoopPlan, paths: Paths, question: Question) -> Cost | None:
