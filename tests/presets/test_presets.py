@@ -115,6 +115,7 @@ def test_a_preset_is_rehearsed_to_its_completion(name: str, tmp_path: Path) -> N
     assert (document["outcome"], document["exit"]) == ("completed", 0)
     assert set(REQUIRED[name]) < set(emitted)
     assert emitted[-1] == "task.complete"
+    assert len(document["turns"]) >= 4, "the nearest way to the end goes around the work"
 
 
 @every_preset

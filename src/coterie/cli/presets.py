@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def presets(
-    words: Annotated[
+    asked: Annotated[
         list[str] | None,
         typer.Argument(metavar="[show NAME]", help="Which preset to show; without it all are listed."),
     ] = None,
@@ -25,7 +25,7 @@ def presets(
     from coterie.errors import UsageError
     from coterie.presets.catalogue import catalogue, describe
 
-    match words or []:
+    match asked or []:
         case []:
             found = catalogue()
             if as_json:
