@@ -190,6 +190,13 @@ def test_a_path_of_the_state_is_warned_about(case: dict[str, Any]) -> None:
     assert [(each.code, each.is_error) for each in found] == [("raw-state-path", False)]
 
 
+def test_a_claude_that_is_not_trusted_prints_all_the_same() -> None:
+    """Nobody could answer it; it has to ask for leave, and gets none."""
+    layer = {"kind": "command", "command": "claude", "args": ("--model", "opus"), "trust_all_tools": False}
+
+    assert settle(layer).argv == ("claude", "-p", "--model", "opus")
+
+
 def test_nothing_is_open_in_a_backend() -> None:
     """What no layer sets follows from the kind."""
     assert settle({}) == BackendSpec(kind="claude-sdk", command="claude")

@@ -180,7 +180,7 @@ def settle(layer: Layer) -> BackendSpec:
         kind=kind,
         provider=provider,
         command=command,
-        args=permitted(command, args) if kind == "command" and trusts else args,
+        args=permitted(command, args, trusts) if kind == "command" else args,
         prompt_mode=str(layer.get("prompt_mode") or ("acp" if kind == "acp" else "arg")),
         timeout=layer.get("timeout", None if kind == "human" else TIMEOUT),
         trust_all_tools=trusts,
@@ -210,12 +210,13 @@ def kind_of(kind: str, command: str, has_args: bool) -> str:
             return "command"
 
 
-def permitted(command: str, args: tuple[str, ...]) -> tuple[str, ...]:
-    """*args* with what a `claude` needs that is started as a command: to print, and not to ask for leave."""
+def permitted(command: str, args: tuple[str, ...], trusts: bool = True) -> tuple[str, ...]:
+    """*args* with what a `claude` needs that is started as a command: to print, and, if one *trusts* it, no leave."""
     if PurePath(command).name != _CLAUDE:
         return args
     first = () if "-p" in args or "--print" in args else ("-p",)
-    return (*first, *args, *(() if SKIP_PERMISSIONS in args else (SKIP_PERMISSIONS,)))
+    last = (SKIP_PERMISSIONS,) if trusts and SKIP_PERMISSIONS not in args else ()
+    return (*first, *args, *last)
 
 
 def _provider_of(command: str) -> str:
