@@ -25,7 +25,7 @@ event_loop.max_iterations = 3
 event_loop.max_failures = 1
 backend.kind = "command"
 backend.command = "python3"
-backend.args = ["agent.py"]
+backend.args = ["looper.py"]
 review.enabled = false
 memory.prompt_budget_chars = 100
 """
@@ -43,7 +43,7 @@ prompt = "You are the planner."
 @pytest.fixture
 def loop(place: Place) -> Place:
     """A folder that holds the loop `pair`, whose second iteration says that it is done."""
-    (place.folder / "agent.py").write_text(AGENT)
+    (place.folder / "looper.py").write_text(AGENT)
     (place.folder / "pair").mkdir()
     (place.folder / "pair" / "autoloops.toml").write_text(SETTINGS)
     (place.folder / "pair" / "topology.toml").write_text(TOPOLOGY)
@@ -111,3 +111,113 @@ def test_guidance_is_only_for_loops_and_waits_for_one_that_is_stopped(loop: Plac
     assert "only a loop" in loop.look("control", "guide", "last", "Hear", "--state-dir", ".coterie", status=1).err
     process.terminate()
     process.communicate(timeout=60)
+
+
+def test_what_an_iteration_was_asked_and_answered_is_looked_up_by_its_number(loop: Place) -> None:
+    """To the letter as it was asked then, though what the loop remembers has changed since."""
+    loop.call("run", "pair", "Fix it")
+    (loop.folder / ".autoloop" / "memory.jsonl").write_text(
+        '{"id":"mem-1","type":"learning","text":"Later is too late.","source":"me","created":"2026-01-01T00:00:00Z"}\n'
+    )
+
+    asked = json.loads(loop.look("inspect", "last", "prompt", "2", "--json").out)
+    assert (asked["turn"], asked["prompt_is_exact"]) == ("iteration#2", True)
+    assert "Later is too late" not in asked["prompt"]
+    assert loop.look("inspect", "last", "prompt", "iteration#2").out == asked["prompt"] + "\n"
+    assert loop.look("inspect", "last", "output", "1").out == "iteration#1 was guided: False\n"
+    assert json.loads(loop.look("inspect", "last", "output", "2", "--json").out)["text"].endswith("LOOP_COMPLETE\n")
+    assert "has no turn 'iteration#9'" in loop.look("inspect", "last", "prompt", "9", status=1).err
+
+    [question] = (loop.folder / ".autoloop" / "runs").glob("*/turns/iteration#2.1/asked.md")
+    question.unlink()  # then it is asked again of the journal, and what has changed since is told
+    again = loop.look("inspect", "last", "prompt", "2").out
+    assert again.startswith("(not to the letter")
+    assert "Later is too late" in again
+
+
+def test_a_loop_is_looked_into(loop: Place) -> None:
+    """Its roles and where events lead, what it remembers and has to do: each as text and as JSON."""
+    loop.call("run", "pair", "-i", "1", "--set", "event_loop.required_events=tasks.ready", status=3)
+    shown = loop.look("inspect", "last", "topology").out
+    plan = json.loads(loop.look("inspect", "last", "topology", "--json").out)
+
+    assert "planner  tasks.ready, task.complete" in shown
+    assert "loop.start  planner" in shown
+    assert "completes with: task.complete, after tasks.ready" in shown
+    assert plan["coordination"]["max_iterations"] == 1
+    for view in ("memory", "tasks"):
+        assert json.loads(loop.look("inspect", "last", view, "--json").out) == []
+        assert loop.look("inspect", "last", view).out
+
+
+def test_the_topology_of_a_flow_is_looked_into(place: Place) -> None:
+    """Its agents and its arrows."""
+    place.call("run", "broken.at", status=1)
+    shown = place.look("inspect", "last", "topology").out
+
+    assert "writer -> broken" in shown
+    assert "agent.py" in shown
+
+
+def test_all_runs_are_added_up(loop: Place) -> None:
+    """By outcome and by team; a journal that cannot be read is counted as such."""
+    loop.call("run", "pair", "-i", "1", status=3)
+    loop.call("run", "broken.at", status=1)
+    [journal] = (loop.folder / ".coterie" / "runs").glob("*/journal.jsonl")
+    found = json.loads(loop.look("stats", "--json").out)
+
+    ran = found["teams"]["pair"]
+    assert (ran["runs"], ran["turns"], ran["iterations"]) == (1, 1, 1)
+    assert found["outcomes"]["stopped"]["runs"] == 1
+    assert found["outcomes"]["failed"]["runs"] == 1
+    assert sum(one["runs"] for one in found["outcomes"].values()) == found["total"]["runs"]
+    assert loop.look("stats").out.splitlines()[-1].startswith("all")
+    journal.write_text("no journal\n" + journal.read_text())
+    assert json.loads(loop.look("stats", "--json").out)["outcomes"]["unreadable"]["runs"] == 1
+
+
+def test_a_run_is_watched_from_elsewhere_until_it_ends(loop: Place) -> None:
+    """From its beginning, its child runs included; the run does not notice."""
+    (loop.folder / "waits").touch()
+    process = loop.start("run", "pair")
+    (loop.folder / "ready").read_text()
+    watching = loop.start("watch")
+    assert watching.stdout is not None
+    first = watching.stdout.readline()
+    loop.look("control", "interrupt", "last")
+    out, _ = watching.communicate(timeout=60)
+    process.communicate(timeout=60)
+
+    assert (process.returncode, watching.returncode) == (0, 0)
+    assert "of the team pair began" in first
+    assert "iteration#2 answered" in out
+    assert out.splitlines()[-1].endswith(": completed")
+
+
+def test_watching_a_run_that_is_over_shows_all_of_it(place: Place) -> None:
+    """Each record of the run and of its child runs, and a child's after the one that its turn started with."""
+    place.call("run", "nested.at")
+    records = [json.loads(line) for line in place.call("watch", "last", "--json").out.splitlines()]
+
+    runs = list(dict.fromkeys(one["run"] for one in records))
+    assert len(runs) == 2
+    assert runs[1] == f"{runs[0]}/inner#1.1"
+    begins = [(one["record"]["topic"], one["record"].get("turn")) for one in records]
+    assert begins.index(("turn.started", "inner#1")) < begins.index(("run.started", None), 1)
+    for run in runs:
+        seqs = [one["record"]["seq"] for one in records if one["run"] == run]
+        assert seqs == list(range(1, len(seqs) + 1))
+
+
+def test_the_earlier_systems_journal_is_made_anew(loop: Place) -> None:
+    """From the journals alone, to the letter."""
+    assert "no loop" in loop.look("state", "rebuild").out
+    loop.call("run", "pair", "-i", "1", status=3)
+    loop.call("run", "pair")
+    file = loop.folder / ".autoloop" / "journal.jsonl"
+    was = sorted(file.read_bytes().splitlines())
+    file.unlink()
+
+    assert "2 runs" in loop.look("state", "rebuild").out
+    assert sorted(file.read_bytes().splitlines()) == was
+    assert json.loads(loop.look("state", "rebuild", "--json").out) == [{"file": str(file), "runs": 2}]

@@ -139,7 +139,12 @@ def _views(given: Given) -> Iterator[tuple[str, str]]:
     yield "timeline", "the run in sentences"
     yield "turn", "what a turn was asked and answered"
     yield "why", "the chain of causes of a turn"
+    yield "prompt", "what a turn was asked"
+    yield "output", "what a turn answered"
     yield "usage", "turns, tokens, money and time"
+    yield "topology", "who there is"
+    yield "memory", "what a loop remembers"
+    yield "tasks", "what a loop has to do"
     yield "journal", "its records"
 
 

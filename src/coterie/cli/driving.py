@@ -12,8 +12,8 @@ T = TypeVar("T")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def drive(main: Coroutine[Any, Any, T]) -> T:
-    """Run *main* to its end.
+def drive(main: Coroutine[Any, Any, T], told: str = "interrupting the run; once more ends it at once") -> T:
+    """Run *main* to its end; *told* is said when it is cancelled.
 
     The first Ctrl-C (or SIGTERM, or the terminal's end) cancels it, so that a run is interrupted in good order and can
     be resumed; one more ends the process at once. Under `nohup` the terminal's end is ignored.
@@ -22,15 +22,15 @@ def drive(main: Coroutine[Any, Any, T]) -> T:
         KeyboardInterrupt: If *main* was cancelled and had no outcome to give.
     """
     try:
-        return asyncio.run(_with_brake(main))
+        return asyncio.run(_with_brake(main, told))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 
 
-async def _with_brake(main: Coroutine[Any, Any, T]) -> T:
+async def _with_brake(main: Coroutine[Any, Any, T], told: str) -> T:
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(main)
-    brake = _Brake(task)
+    brake = _Brake(task, told)
     nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     heard = [number for number in SIGNALS if not (nohup and number is signal.SIGHUP)]
     for number in heard:
@@ -45,8 +45,8 @@ async def _with_brake(main: Coroutine[Any, Any, T]) -> T:
 class _Brake:
     """Cancels *task* when it is pulled first, and ends the process when it is pulled again."""
 
-    def __init__(self, task: "asyncio.Task[T]") -> None:
-        self._task = task
+    def __init__(self, task: "asyncio.Task[T]", told: str) -> None:
+        self._task, self._told = task, told
         self._pulled = False
 
     def pull(self, number: signal.Signals) -> None:
@@ -54,5 +54,5 @@ class _Brake:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         self._pulled = True
-        complain("coterie: interrupting the run; once more ends it at once")
+        complain(f"coterie: {self._told}")
         self._task.cancel()

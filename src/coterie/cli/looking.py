@@ -35,35 +35,56 @@ def inspect(
     run: Run,
     view: Annotated[
         str,
-        typer.Argument(metavar="VIEW", help="timeline, turn T, why T, usage or journal."),
+        typer.Argument(
+            metavar="VIEW",
+            help="timeline, turn T, prompt T, output T, why T, usage, topology, memory, tasks or journal.",
+        ),
     ] = "timeline",
     turn: Annotated[
-        str | None, typer.Argument(metavar="T", help="The turn, such as 'reviewer#2'.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="T", help="The turn, such as 'reviewer#2'; in a loop its iteration's number.", show_default=False
+        ),
     ] = None,
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
     """Look into a run, or with RUN/TURN.ATTEMPT into a child run.
 
-    `timeline` tells it in sentences; `turn` shows what a turn was asked, what it answered and how its attempts went;
-    `why` gives the chain of causes that led to a turn; `usage` adds up turns, tokens, money and time; `journal` gives
-    the file as it is, or with --json its records.
+    `timeline` tells it in sentences; `turn` shows what a turn was asked, what it answered and how its attempts went,
+    `prompt` and `output` just the one or the other; `why` gives the chain of causes that led to a turn; `usage` adds up
+    turns, tokens, money and time; `topology` shows who there is, under the plan as it is now; `memory` and `tasks` what
+    a loop remembers and has to do; `journal` gives the file as it is, or with --json its records.
     """
     from coterie.cli import views
     from coterie.errors import UsageError
 
-    known = {"timeline": views.timeline, "usage": views.usage, "journal": views.journal}
-    of_turns = {"turn": views.turn, "why": views.why}
-    if view not in known and view not in of_turns:
-        raise UsageError(f"there is no view {view!r}; there are {', '.join([*known, *of_turns])}")
-    if (turn is not None) != (view in of_turns):
-        raise UsageError(
-            f"`inspect RUN {view}` takes {'a turn, such as reviewer#2' if view in of_turns else 'no turn'}"
-        )
+    if view not in views.OF_RUNS and view not in views.OF_TURNS:
+        raise UsageError(f"there is no view {view!r}; there are {', '.join([*views.OF_RUNS, *views.OF_TURNS])}")
+    if (turn is not None) != (view in views.OF_TURNS):
+        takes = "a turn, such as reviewer#2, or in a loop the number of an iteration"
+        raise UsageError(f"`inspect RUN {view}` takes {takes if view in views.OF_TURNS else 'no turn'}")
     place = views.locate(run, state_dir)
-    value, shown = of_turns[view](place, turn) if turn is not None else known[view](place)
+    value, shown = views.OF_TURNS[view](place, views.named(turn)) if turn is not None else views.OF_RUNS[view](place)
     if as_json:
         say_json(value)
     else:
         say(shown)
+    return 0
+
+
+def stats(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
+    """Add all runs up: how they ended, their turns, cost and time, in total, by outcome and by team.
+
+    Those that were started elsewhere on this machine count too.
+    """
+    from coterie.cli import text
+    from coterie.runs import index
+    from coterie.runs.statistics import statistics
+
+    found = statistics(index.entries(state_dir))
+    if as_json:
+        say_json(found)
+    else:
+        say(text.stats(found))
     return 0

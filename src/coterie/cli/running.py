@@ -49,7 +49,8 @@ Backend = Annotated[
 
 def run(
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="An .at file, the folder of a loop, or a preset.", show_default=False)
+        str,
+        typer.Argument(metavar="TARGET", help="An .at file, the folder of a loop, or a preset.", show_default=False),
     ],
     prompt: Annotated[
         list[str] | None, typer.Argument(metavar="PROMPT", help="What the team is asked.", show_default=False)

@@ -1,5 +1,6 @@
 """The views of `coterie inspect`: each gives a value, for `--json`, and its text."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,12 @@ from msgspec import Struct, structs
 from coterie.cli import text
 from coterie.errors import NoSuchRun, NoSuchTurn
 from coterie.journal.jsonl import JsonlStore
+from coterie.planning.loop import LoopPlan
+from coterie.planning.plan import Plan
 from coterie.runs import index
-from coterie.runs.asked import asked
+from coterie.runs.asked import asked, plan_now
 from coterie.runs.folder import DiskPlace
+from coterie.runs.looping.notes import Memory, Tasks
 from coterie.views import run as run_view
 from coterie.views import timeline as timeline_view
 from coterie.views import usage as usage_view
@@ -91,3 +95,69 @@ def turn(at: Located, turn: str) -> Shown:
         "child": child if (at.store.folder(child) / "journal.jsonl").exists() else None,
     }
     return value, text.turn(value, view.started or 0.0)
+
+
+def prompt(at: Located, turn: str) -> Shown:
+    """What a turn was asked, as it is."""
+    value = _found(at, turn)
+    kept = {name: value[name] for name in ("run", "turn", "prompt", "prompt_is_exact")}
+    exact = "" if value["prompt_is_exact"] else f"({text.INEXACT})\n\n"
+    return kept, exact + value["prompt"]
+
+
+def output(at: Located, turn: str) -> Shown:
+    """What a turn answered, as it is; of one that gave no answer, why."""
+    value = _found(at, turn)
+    kept = {name: value[name] for name in ("run", "turn", "state", "reason", "text", "outputs")}
+    return kept, value["text"].rstrip("\n") or f"({': '.join(filter(None, (value['state'], value['reason'])))})"
+
+
+def topology(at: Located) -> Shown:
+    """Who there is and what decides who is asked, under the plan that the run obeys now."""
+    plan = plan_now(at.store, at.run)
+    return plan, text.plan(plan)
+
+
+def memory(at: Located) -> Shown:
+    """What the run remembers."""
+    found = Memory.of(_notes_place(at, "memory"))
+    return found.find(), found.listing()
+
+
+def tasks(at: Located) -> Shown:
+    """What the run has to do, and has done."""
+    found = Tasks.of(_notes_place(at, "task"))
+    return [*found.open, *found.done], found.listing()
+
+
+def named(turn: str) -> str:
+    """The turn that *turn* names: the number of an iteration of a loop, or the turn's own id."""
+    return f"iteration#{turn}" if turn.isdecimal() else turn
+
+
+def _found(at: Located, name: str) -> dict[str, Any]:
+    value: dict[str, Any] = turn(at, name)[0]
+    return value
+
+
+def _notes_place(at: Located, kind: str) -> Any:
+    plan: Plan = plan_now(at.store, at.run)
+    loop = plan.coordination if isinstance(plan.coordination, LoopPlan) else None
+    return DiskPlace(at.store, Path()).files(at.run, loop, kind)
+
+
+OF_RUNS: Mapping[str, Callable[[Located], Shown]] = {
+    "timeline": timeline,
+    "usage": usage,
+    "topology": topology,
+    "memory": memory,
+    "tasks": tasks,
+    "journal": journal,
+}
+OF_TURNS: Mapping[str, Callable[[Located, str], Shown]] = {
+    "turn": turn,
+    "prompt": prompt,
+    "output": output,
+    "why": why,
+}
+"""The views that take a turn."""

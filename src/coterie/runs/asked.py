@@ -9,8 +9,8 @@ from msgspec import Struct
 from coterie.engines.commands import Ask
 from coterie.errors import NoSuchTurn
 from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import TurnStarted
-from coterie.planning.plan import Plan
+from coterie.journal.records import ConfigChanged, PlanReloaded, TurnStarted
+from coterie.planning.plan import Plan, from_json
 from coterie.runs.commands import Again, Turn
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
@@ -68,6 +68,15 @@ def plan_of(store: JsonlStore, run: str, upto: int | None = None) -> Plan:
     child = plan_of(store, parent).agents[agent].child
     assert child is not None
     return child
+
+
+def plan_now(store: JsonlStore, run: str) -> Plan:
+    """The plan that *run* obeys at its end, with what a loop has read again since it began."""
+    plan = plan_of(store, run)
+    for record in store.read(run):
+        if isinstance(record, ConfigChanged | PlanReloaded):
+            plan = from_json(record.plan)
+    return plan
 
 
 def _digest(prompt: str) -> str:

@@ -49,7 +49,7 @@ def entries(state_dir: Path | None = None) -> list[Entry]:
 
     Beside the usual state directory lies that of loops, which counts as the same place.
     """
-    found = {entry.run: entry for folder in _here(state_dir) for entry in _local(folder)}
+    found = {entry.run: entry for folder in homes(state_dir) for entry in _local(folder)}
     for entry in _indexed():
         known = found.get(entry.run)
         if known is None or Path(known.folder).resolve() == Path(entry.folder).resolve():
@@ -65,7 +65,7 @@ def find(run: str, state_dir: Path) -> Path:
         UsageError: If several runs begin with *run*.
     """
     known = entries(state_dir)
-    here = {folder.resolve() for folder in _here(state_dir)}
+    here = {folder.resolve() for folder in homes(state_dir)}
     local = [entry for entry in known if Path(entry.folder).parent.parent.resolve() in here]
     if run == "last" and (local or known):
         return Path((local or known)[-1].folder)
@@ -80,7 +80,7 @@ def find(run: str, state_dir: Path) -> Path:
 
 def living(state_dir: Path) -> list[Path]:
     """The folders of the runs in *state_dir* that a living process owns."""
-    found = [Path(entry.folder) for folder in _here(state_dir) for entry in _local(folder)]
+    found = [Path(entry.folder) for folder in homes(state_dir) for entry in _local(folder)]
     return [folder for folder in found if is_held(folder / "lock")]
 
 
@@ -96,7 +96,8 @@ def health() -> tuple[int, int, int]:
     return named, named - sum(1 for _ in _indexed()), torn
 
 
-def _here(state_dir: Path | None) -> list[Path]:
+def homes(state_dir: Path | None) -> list[Path]:
+    """The directories that count as *state_dir*: beside the usual one lies that of loops."""
     if state_dir is None:
         return []
     return [state_dir, state_dir.with_name(OF_LOOPS)] if state_dir.name == STATE_DIR else [state_dir]

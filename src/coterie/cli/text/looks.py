@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from coterie.views.usage import Totals, UsageView
     from coterie.views.why import Reason
 
+INEXACT = "not to the letter: what it reads has changed since"
+
 
 def runs(found: "Sequence[tuple[Entry, str]]") -> str:
     """A table of runs, each with how it stands with it."""
@@ -52,7 +54,7 @@ def turn(found: Mapping[str, Any], began: float) -> str:
     lines += [_attempt(one, began) for one in found["attempts"]]
     if found["child"]:
         lines.append(f"its child run: coterie inspect '{found['child']}'")
-    exact = "" if found["prompt_is_exact"] else " (not to the letter: what it reads has changed since)"
+    exact = "" if found["prompt_is_exact"] else f" ({INEXACT})"
     lines += ["", f"── asked{exact} ──", found["prompt"]]
     if found["outputs"]:
         lines += ["", "── outputs ──", *(f"{name} = {as_json(value)}" for name, value in found["outputs"].items())]

@@ -1,0 +1,43 @@
+"""Texts on plans: who there is, and what decides who is asked."""
+
+from typing import assert_never
+
+from coterie.cli.text.words import table
+from coterie.planning.loop import LoopPlan
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.views.words import arrow, duration, listed
+
+
+def plan(shown: Plan) -> str:
+    """The agents of a plan, then its arrows, or what a loop is routed by."""
+    lines = [shown.name, "", table([_agent(one) for one in shown.agents.values()], ("agent", "kind", "who thinks"))]
+    match shown.coordination:
+        case FlowPlan() as flow:
+            lines += ["", *(arrow((group.source, tuple(group.targets))) for group in flow.groups)]
+        case LoopPlan() as loop:
+            lines += ["", *_loop(loop)]
+        case None:
+            pass
+        case _:
+            assert_never(shown.coordination)
+    return "\n".join(lines)
+
+
+def _agent(one: AgentPlan) -> tuple[str, str, str]:
+    thinks = " ".join(filter(None, (one.backend, one.model, *one.argv)))
+    return one.name, one.kind, " ".join(thinks.split()) or "nobody yet"
+
+
+def _loop(loop: LoopPlan) -> list[str]:
+    rows = [(role.id, ", ".join(role.emits)) for role in loop.roles]
+    routes = [(event, ", ".join(targets) or "(all roles)") for event, targets in loop.handoff]
+    limits = [f"iterations: at most {loop.max_iterations}"]
+    limits += [f"time: at most {duration(loop.max_runtime)}"] * bool(loop.max_runtime)
+    limits += [f"cost: at most ${loop.max_cost:.2f}"] * bool(loop.max_cost)
+    return [
+        *([table(rows, ("role", "may emit")), ""] if rows else []),
+        *([table(routes, ("event", "leads to")), ""] if routes else []),
+        f"completes with: {loop.completion or '(no event)'}"
+        + (f", after {listed(loop.required)}" if loop.required else ""),
+        *limits,
+    ]

@@ -1,0 +1,25 @@
+"""Texts on many runs together."""
+
+from typing import TYPE_CHECKING
+
+from coterie.cli.text.words import table
+from coterie.views.words import duration
+
+if TYPE_CHECKING:
+    from coterie.runs.statistics import Statistics, Sum
+
+
+def stats(found: "Statistics") -> str:
+    """The runs by outcome, then by team, then all of them."""
+    if not found.total.runs:
+        return "no runs yet: `coterie run FILE.at` starts one"
+    head = ("", "runs", "turns", "iterations", "cost", "time", "median")
+    rows = [_row(name, one) for name, one in found.outcomes.items()]
+    teams = [_row(name or "(no name)", one) for name, one in found.teams.items()]
+    blank = ("",) * len(head)
+    return table([*rows, blank, *teams, blank, _row("all", found.total)], head)
+
+
+def _row(name: str, one: "Sum") -> tuple[str, ...]:
+    counts = map(str, (one.runs, one.turns, one.iterations))
+    return (name, *counts, f"${one.cost:.4f}", duration(one.seconds), duration(one.median))

@@ -1,0 +1,109 @@
+"""What the runs of this machine came to: how they ended, what they cost, how long they took."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from statistics import median
+
+from msgspec import Struct
+
+from coterie.errors import CoterieError
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.owned import OwnedTime
+from coterie.journal.records import IterationStarted
+from coterie.runs.index import Entry
+from coterie.runs.listing import standing
+from coterie.views.usage import UsageView
+
+UNREADABLE = "unreadable"
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """One run in numbers.
+
+    Attributes:
+        state: How it stands with it; the reason of a stop is left out.
+        turns: Turns of agents, those of child runs included.
+        seconds: How long it was owned.
+    """
+
+    run: str
+    team: str
+    state: str
+    turns: int = 0
+    iterations: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+
+
+class Sum(Struct, frozen=True, kw_only=True):
+    """Several runs in numbers.
+
+    Attributes:
+        median: Seconds that half of them took at most.
+    """
+
+    runs: int
+    turns: int
+    iterations: int
+    cost: float
+    seconds: float
+    median: float
+
+
+class Statistics(Struct, frozen=True, kw_only=True):
+    """All runs, and those of each outcome and each team."""
+
+    total: Sum
+    outcomes: Mapping[str, Sum]
+    teams: Mapping[str, Sum]
+
+
+def told(entry: Entry) -> Told:
+    """The run of *entry* in numbers; one whose journal cannot be read has none."""
+    folder = Path(entry.folder)
+    usage, time, iterations = UsageView(), OwnedTime(), 0
+    try:
+        for record in JsonlStore(folder.parent.parent).read(folder.name):
+            usage.apply(record)
+            time.apply(record)
+            iterations += isinstance(record, IterationStarted)
+    except (OSError, CoterieError):
+        return Told(run=entry.run, team=entry.topology, state=UNREADABLE)
+    total = usage.total
+    return Told(
+        run=entry.run,
+        team=entry.topology,
+        state=standing(folder).partition(":")[0],
+        turns=total.turns + total.nested,
+        iterations=iterations,
+        cost=total.cost,
+        seconds=time.seconds,
+    )
+
+
+def statistics(entries: Iterable[Entry]) -> Statistics:
+    """The runs of *entries* in numbers; outcomes and teams that have most runs come first."""
+    every = [told(entry) for entry in entries]
+    return Statistics(
+        total=_sum(every),
+        outcomes=_by({one.run: one.state for one in every}, every),
+        teams=_by({one.run: one.team for one in every}, every),
+    )
+
+
+def _by(names: Mapping[str, str], every: list[Told]) -> dict[str, Sum]:
+    groups: dict[str, list[Told]] = {}
+    for one in every:
+        groups.setdefault(names[one.run], []).append(one)
+    return {name: _sum(group) for name, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))}
+
+
+def _sum(group: list[Told]) -> Sum:
+    return Sum(
+        runs=len(group),
+        turns=sum(one.turns for one in group),
+        iterations=sum(one.iterations for one in group),
+        cost=sum(one.cost for one in group),
+        seconds=sum(one.seconds for one in group),
+        median=median(one.seconds for one in group) if group else 0.0,
+    )
