@@ -1,0 +1,170 @@
+"""The files of a loop's waves: what each branch was asked, what it said, and how the wave was joined, for people.
+
+<state_dir>/waves/<run>-wave-<n>/join.md                 objectives, outcomes, times and outputs
+                                 branch-<k>/objective.md  log.txt  result.md  journal.jsonl
+
+They are written after the truth is durable, never read back, and written again by the next owner if one died before.
+The branch's own journal lies in the run's folder; `journal.jsonl` tells it in the earlier system's lines.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from coterie.errors import CoterieError
+from coterie.ids import child_run_id
+from coterie.journal.base import Store
+from coterie.journal.records import (
+    Record,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+    WaveJoined,
+    WaveStarted,
+)
+from coterie.planning.loop import LoopPlan
+from coterie.planning.plan import Plan
+from coterie.runs.live import Observe
+from coterie.views.projection import as_line, fold
+from coterie.views.timeline import sentence
+from coterie.views.words import duration
+
+
+class Branch(Struct, frozen=True, kw_only=True):
+    """A branch of a wave as it ended.
+
+    Attributes:
+        run: Its last child run; empty if none was started.
+        outcome: `completed`, or the kind of its failure.
+        text: What it said, or why it failed.
+    """
+
+    objective: str
+    run: str = ""
+    outcome: str = ""
+    seconds: float = 0.0
+    text: str = ""
+
+
+class Joined(Struct, frozen=True, kw_only=True):
+    """A wave that was joined. *event* opened it, the loop goes on after *then*."""
+
+    event: str
+    then: str
+    seconds: float
+    branches: tuple[Branch, ...]
+
+
+class WaveFiles:
+    """Writes the files of the waves of the run *run* below *home*, as its records come."""
+
+    def __init__(self, store: Store, run: str, home: Path) -> None:
+        self._store, self._run, self._home = store, run, home
+        self._caught_up = False
+
+    def observe(self, run: str, record: Record) -> None:
+        """Take in a durable record of the run; those of child runs are left alone."""
+        if run != self._run:
+            return
+        with suppress(OSError, CoterieError, ValueError):  # nothing is decided from these files
+            if not self._caught_up and record.seq > 1:
+                for earlier in self._store.read(run):
+                    if earlier.seq < record.seq:
+                        self._write(earlier)
+            self._caught_up = True
+            self._write(record)
+
+    def _write(self, record: Record) -> None:
+        match record:
+            case WaveStarted():
+                for k, objective in enumerate(record.objectives, 1):
+                    _put(self._folder(record.wave) / f"branch-{k}" / "objective.md", objective + "\n")
+            case WaveJoined():
+                joined = joined_wave(self._run, self._store.read(self._run), record)
+                for k, branch in enumerate(joined.branches, 1):
+                    self._write_branch(self._folder(record.wave) / f"branch-{k}", branch)
+                _put(self._folder(record.wave) / "join.md", as_text(joined, record.wave))
+
+    def _write_branch(self, folder: Path, branch: Branch) -> None:
+        records = list(self._store.read(branch.run)) if branch.run else []
+        _put(folder / "result.md", f"{branch.outcome} ({duration(branch.seconds)})\n\n{branch.text}".rstrip() + "\n")
+        _put(folder / "log.txt", "".join(f"{sentence(record)}\n" for record in records))
+        _put(folder / "journal.jsonl", b"".join(map(as_line, fold(records))).decode())
+
+    def _folder(self, wave: int) -> Path:
+        return self._home / f"{self._run}-wave-{wave}"
+
+
+def with_wave_files(plan: Plan, store: Store, run: str, observe: Observe | None) -> Observe | None:
+    """*observe*, and before it the files of the run's waves, when *plan* is that of a loop with a folder."""
+    loop = plan.coordination
+    if not isinstance(loop, LoopPlan) or not loop.place.project:
+        return observe
+    files = WaveFiles(store, run, Path(loop.place.work_dir) / loop.place.state_dir / "waves")
+
+    def both(which: str, record: Record) -> None:
+        files.observe(which, record)
+        if observe is not None:
+            observe(which, record)
+
+    return both
+
+
+def joined_wave(run: str, records: Iterable[Record], join: WaveJoined) -> Joined:
+    """The wave that *join* ended, as the *records* of *run* tell it."""
+    opened: WaveStarted | None = None
+    starts: dict[str, TurnStarted] = {}
+    last: dict[str, TurnStarted] = {}
+    ends: dict[str, TurnFinished | TurnFailed | TurnCancelled] = {}
+    for record in records:
+        match record:
+            case WaveStarted() if record.wave == join.wave:
+                opened = record
+            case TurnStarted():
+                starts.setdefault(record.turn, record)
+                last[record.turn] = record
+            case TurnFinished() | TurnFailed() | TurnCancelled():
+                ends[record.turn] = record
+        if record.seq >= join.seq:
+            break
+    assert opened is not None, "a wave is joined that was never opened"
+    outcomes = dict(join.outcomes)
+    branches = tuple(
+        Branch(
+            objective=objective,
+            run=child_run_id(run, turn, last[turn].attempt) if turn in last else "",
+            outcome=outcomes.get(turn, ""),
+            seconds=ends[turn].at - starts[turn].at if turn in starts and turn in ends else 0.0,
+            text=_text(ends.get(turn)),
+        )
+        for turn, objective in zip(opened.turns, opened.objectives, strict=True)
+    )
+    return Joined(event=opened.event, then=join.event, seconds=join.at - opened.at, branches=branches)
+
+
+def as_text(joined: Joined, wave: int) -> str:
+    """`join.md`: what the wave was for, how each branch ended, how long it took, what it said."""
+    lines = [f"# Wave {wave}: {joined.event}", ""]
+    lines += [f"All branches together took {duration(joined.seconds)}; the loop goes on after `{joined.then}`.", ""]
+    for k, branch in enumerate(joined.branches, 1):
+        lines += [f"## Branch {k}: {branch.objective}", "", f"{branch.outcome}, {duration(branch.seconds)}", ""]
+        lines += [branch.text.strip() or "(it said nothing)", ""]
+    return "\n".join(lines)
+
+
+def _text(end: TurnFinished | TurnFailed | TurnCancelled | None) -> str:
+    match end:
+        case TurnFinished():
+            return end.text
+        case TurnFailed() | TurnCancelled():
+            return end.reason
+        case None:
+            return ""
+
+
+def _put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", errors="replace")
