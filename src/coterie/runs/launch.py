@@ -27,6 +27,7 @@ from coterie.runs.listing import ENDS, standing
 from coterie.runs.live import Ended, Observe, Place, Waiting
 from coterie.runs.looping.projecting import projected
 from coterie.runs.looping.reload import reader
+from coterie.runs.looping.waves import with_wave_files
 from coterie.runs.shell import Shell
 from coterie.runs.thinkers import AskHuman, ready_turns
 from coterie.runs.trees import worktree
@@ -126,7 +127,7 @@ async def start(
     loop = plan.coordination
     tree = isolate(run, cwd, state_dir, loop.place, tell) if isinstance(loop, LoopPlan) else None
     cwd = Path(tree.cwd) if tree is not None else cwd
-    observe = projected(plan, store, run, DiskPlace(store, cwd), observe)
+    observe = projected(plan, store, run, DiskPlace(store, cwd), with_wave_files(plan, store, run, observe))
     place = _place(store, cwd, tree, snapshots)
     shell = _shell(store, turns, clock, limits, park, observe, cwd, place)
     index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
@@ -167,7 +168,8 @@ async def resume(
     cwd = Path(first.cwd) if first.cwd else Path.cwd()
     if not cwd.is_dir():
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
-    observe = projected(recorded_plan(store, run), store, run, DiskPlace(store, cwd), observe)
+    began = recorded_plan(store, run)
+    observe = projected(began, store, run, DiskPlace(store, cwd), with_wave_files(began, store, run, observe))
     place = _place(store, cwd, worktree.read(state_dir, run), first.snapshots)
     shell = _shell(store, turns, clock, limits, park, observe, cwd, place)
     main = shell.resume(run, plan, reloaded=reload is not None)
