@@ -13,7 +13,7 @@ from coterie.cli.output import complain
 def mock_backend(
     script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="What is done in each iteration, as JSON.")],
     prompt: Annotated[
-        list[str] | None, typer.Argument(metavar="[PROMPT]", help="What it is asked; it does not matter.")
+        list[str] | None, typer.Argument(metavar="PROMPT", help="What it is asked; it does not matter.")
     ] = None,
 ) -> int:
     """Stand in for an agent, as a script says: print an answer, emit events, write files, fail.

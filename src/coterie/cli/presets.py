@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def presets(
-    asked: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[show NAME]", help="Which preset to show; without it all are listed."),
+    show: Annotated[
+        str | None, typer.Argument(metavar="show", help="Show one; without it all are listed.", show_default=False)
     ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one to show.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> int:
     """List the loops that come ready-made, or show one: its roles, and which event leads to whom.
@@ -25,21 +25,20 @@ def presets(
     from coterie.errors import UsageError
     from coterie.presets.catalogue import catalogue, describe
 
-    match asked or []:
-        case []:
-            found = catalogue()
-            if as_json:
-                say_json(found)
-            else:
-                say("\n".join(map(_entry, found)))
-        case ["show", name]:
-            one = describe(name)
-            if as_json:
-                say_json(one)
-            else:
-                say(_whole(one))
-        case _:
-            raise UsageError("write `coterie presets`, or `coterie presets show NAME`")
+    if show is not None and (show != "show" or name is None):
+        raise UsageError("write `coterie presets`, or `coterie presets show NAME`")
+    if name is not None:
+        one = describe(name)
+        if as_json:
+            say_json(one)
+        else:
+            say(_whole(one))
+        return 0
+    found = catalogue()
+    if as_json:
+        say_json(found)
+    else:
+        say("\n".join(map(_entry, found)))
     return 0
 
 
