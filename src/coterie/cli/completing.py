@@ -176,6 +176,12 @@ def _settings(given: Given) -> Iterator[tuple[str, str]]:
         yield from ((f"{agent}.{key}{'.' if key in NAMED else '='}", "") for key in KEYS)
 
 
+def _presets(given: Given) -> Iterator[tuple[str, str]]:
+    from coterie.presets.catalogue import catalogue
+
+    yield from ((one.name, one.about) for one in catalogue())
+
+
 def _run(given: Given) -> "tuple[JsonlStore, str]":
     from coterie.journal.jsonl import JsonlStore
     from coterie.runs import index
@@ -197,6 +203,8 @@ _KNOWN: Mapping[str, Callable[[Given], Iterable[tuple[str, str]]]] = {
     "prompts": lambda given: ((f"{agent}=", "a file") for agent in _agents(given)),
     "models": lambda given: ((f"{agent}=", "a model") for agent in _agents(given)),
     "settings": _settings,
+    "preset": _presets,
+    "show": lambda given: (("show", "its roles and events"),),
     "shell": lambda given: ((name, "") for name in SCRIPTS),
 }
 """By the name of the parameter that the words are for."""

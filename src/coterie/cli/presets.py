@@ -15,7 +15,7 @@ def presets(
     show: Annotated[
         str | None, typer.Argument(metavar="show", help="Show one; without it all are listed.", show_default=False)
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one to show.", show_default=False)] = None,
+    preset: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one to show.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> int:
     """List the loops that come ready-made, or show one: its roles, and which event leads to whom.
@@ -25,10 +25,10 @@ def presets(
     from coterie.errors import UsageError
     from coterie.presets.catalogue import catalogue, describe
 
-    if show is not None and (show != "show" or name is None):
+    if show is not None and (show != "show" or preset is None):
         raise UsageError("write `coterie presets`, or `coterie presets show NAME`")
-    if name is not None:
-        one = describe(name)
+    if preset is not None:
+        one = describe(preset)
         if as_json:
             say_json(one)
         else:
