@@ -8,6 +8,7 @@ from coterie.errors import NoSuchTurn
 from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
+    EventEmitted,
     LoopExhausted,
     Record,
     RunStarted,
@@ -41,6 +42,7 @@ class Why:
         self._starts: dict[str, TurnStarted] = {}
         self._ends: dict[str, Record] = {}
         self._retried: dict[str, list[Record]] = {}
+        self._emitted: dict[str, list[Record]] = {}
         self._exhausted: dict[str, LoopExhausted] = {}
 
     def apply(self, record: Record) -> None:
@@ -53,6 +55,8 @@ class Why:
                 self._ends[record.turn] = record
             case AttemptFailed() | AttemptInterrupted():
                 self._retried.setdefault(record.turn, []).append(record)
+            case EventEmitted():
+                self._emitted.setdefault(record.turn, []).append(record)
             case LoopExhausted():
                 self._exhausted[record.turn] = record
 
@@ -85,12 +89,16 @@ class Why:
     def _asked_by(self, start: TurnStarted) -> str:
         """The turn of the record that made the engine ask for *start*; empty if it is no turn's."""
         asked = self._records.get(start.cause[0]) if start.cause else None
+        while asked is not None and not getattr(asked, "turn", "") and asked.cause is not None:
+            asked = self._records.get(asked.cause[0])  # a loop read its plan again in between
         return str(getattr(asked, "turn", ""))
 
     def _about(self, turn: str, *, with_end: bool) -> list[Reason]:
         start = self._starts[turn]
         found: list[tuple[Record, str]] = [(start, self._start_text(start))]
         found += [(mishap, f"{sentence(mishap)}; it was tried again") for mishap in self._mishaps(turn)]
+        if with_end:
+            found += [(emitted, sentence(emitted)) for emitted in self._emitted.get(turn, [])]
         if with_end and turn in self._ends:
             found.append((self._ends[turn], sentence(self._ends[turn])))
         if with_end and turn in self._exhausted:

@@ -1,6 +1,6 @@
 """Real processes, really killed: a loop of ten iterations with a review and a wave, SIGKILL after appends, resumed.
 
-Every append is `COTERIE_EVERY_KILL=1 pytest tests/runs/looping/test_looping_real_kills.py`; else every twelfth is.
+Every append is `COTERIE_EVERY_KILL=1 pytest tests/runs/looping/test_looping_real_kills.py`; else every eighteenth is.
 """
 
 import json
@@ -15,7 +15,7 @@ import pytest
 KILLED = Path(__file__).parents[2] / "support" / "killed.py"
 APPENDS = 91
 """Appends of the uncrashed run, those of its branches included."""
-STRIDE = 1 if os.environ.get("COTERIE_EVERY_KILL") else 12
+STRIDE = 1 if os.environ.get("COTERIE_EVERY_KILL") else 18
 TOPOLOGY = """
 name = "killed"
 completion = "task.complete"
@@ -114,6 +114,11 @@ def check_end(folder: Path) -> None:
     for log in logs.values():
         run = log[0]["run"]
         cut.update(f"{run}/{r['turn']}" for r in log if r["topic"] == "attempt.interrupted")
+    [joined] = folder.glob(".autoloop/waves/*/join.md")
+    assert "## Branch 2: right" in joined.read_text()
+    assert {path.name for path in joined.parent.glob("branch-2/*")} == {
+        *("objective.md", "result.md", "log.txt", "journal.jsonl")
+    }
     assert len(ran) == 13
     assert all(times <= 1 + cut[turn] for turn, times in ran.items()), "a turn whose receipt was durable ran again"
     assert len(logs) == 3, "a branch was begun anew"

@@ -1,0 +1,104 @@
+"""A loop's files are read again before each iteration, and nothing in them ever ends a run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from loop_play import loop_plan, plan_of
+
+from coterie.diagnostics import error
+from coterie.errors import UsageError
+from coterie.journal.records import ConfigChanged, ConfigKept, ConfigRejected
+from coterie.planning.loop import LoopPlace, LoopPlan
+from coterie.planning.plan import Plan, from_json
+from coterie.runs.looping.reload import changed, compared, reader
+
+
+def placed(**fields: object) -> Plan:
+    return plan_of(loop_plan(place=LoopPlace(project="/p"), **fields))
+
+
+def test_the_same_plan_is_kept() -> None:
+    assert compared(placed(), placed()) == ConfigKept()
+
+
+def test_what_differs_is_named_as_the_settings_name_it() -> None:
+    new = msgspec.structs.replace(placed(max_iterations=7, roles=()), agents={})
+
+    assert list(changed(placed(), new))[:2] == ["event_loop.max_iterations", "role.planner"]
+    assert list(changed(placed(), new))[-1] == "agent.review"
+
+
+def test_what_is_fixed_at_the_start_stays() -> None:
+    moved = plan_of(loop_plan(max_cost=1.0, place=LoopPlace(project="/p", state_dir="elsewhere")))
+    answer = compared(placed(), moved)
+
+    assert isinstance(answer, ConfigChanged)
+    assert answer.keys == ("event_loop.max_cost_usd",)
+    plan = from_json(answer.plan)
+    assert isinstance(plan.coordination, LoopPlan)
+    assert plan.coordination.place.state_dir == ".autoloop"
+    assert answer.plan_hash == plan.content_hash()
+
+
+@pytest.mark.parametrize("trouble", [UsageError("no"), OSError("gone"), ValueError("odd")])
+def test_whatever_goes_wrong_is_told_and_nothing_more(trouble: Exception) -> None:
+    def fails(plan: Plan) -> tuple[None, list[object]]:
+        raise trouble
+
+    answer = reader(fails)("r", placed())  # type: ignore[arg-type]
+    assert answer == ConfigRejected(reason=str(trouble))
+    wrong = reader(lambda plan: (None, [error("no-id", "a role needs an id")]))("r", placed())
+    assert isinstance(wrong, ConfigRejected)
+    assert "a role needs an id" in wrong.reason
+
+
+def test_child_runs_and_plans_without_a_folder_keep_theirs() -> None:
+    def never(plan: Plan) -> tuple[None, list[object]]:
+        raise AssertionError
+
+    assert reader(never)("r/branch#1.1", placed()) == ConfigKept()  # type: ignore[arg-type]
+    assert reader(never)("r", plan_of(loop_plan())) == ConfigKept()  # type: ignore[arg-type]
+
+
+AGENT = """#!/bin/sh
+cat >/dev/null
+case $AUTOLOOP_ITERATION in
+  1) printf 'event_loop.max_iterations = [' > loop/autoloops.toml ;;
+  2) rm loop/topology.toml ;;
+  3) cp before.toml loop/topology.toml
+     sed 's/= 4/= 5/' before.settings > loop/autoloops.toml ;;
+  5) "$AUTOLOOP_BIN" emit done ;;
+esac
+echo "said $AUTOLOOP_ITERATION"
+"""
+
+
+def test_a_run_goes_on_under_the_last_good_plan(tmp_path: Path) -> None:
+    """Defect: a file that could not be parsed used to end the run. Here it breaks, goes, and comes back."""
+    (tmp_path / "loop").mkdir()
+    topology = 'completion = "done"\n[[role]]\nid = "solo"\nemits = ["done"]\nprompt = "Go."\n'
+    settings = (
+        "event_loop.max_iterations = 4\nreview.enabled = false\nbackend.kind = 'command'\n"
+        f"backend.command = '{tmp_path}/agent.sh'\nbackend.prompt_mode = 'stdin'\n"
+    )
+    for name, text in [("loop/topology.toml", topology), ("before.toml", topology)]:
+        (tmp_path / name).write_text(text)
+    for name in ("loop/autoloops.toml", "before.settings"):
+        (tmp_path / name).write_text(settings)
+    (tmp_path / "agent.sh").write_text(AGENT)
+    (tmp_path / "agent.sh").chmod(0o755)
+    command = [sys.executable, "-m", "coterie", "run", "loop", "go"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ended.returncode == 0, ended.stderr
+    [path] = tmp_path.glob(".autoloop/runs/*/journal.jsonl")
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    answers = [record["topic"] for record in records if record["topic"].startswith("config.")]
+    assert answers == ["config.kept", "config.rejected", "config.rejected", "config.changed", "config.kept"]
+    [change] = [record for record in records if record["topic"] == "config.changed"]
+    assert change["keys"] == ["event_loop.max_iterations"]
+    assert records[-1]["reason"] == "completion_event"
