@@ -48,6 +48,27 @@ def test_too_many_states_are_counted_instead_and_it_says_so() -> None:
     assert report.cost.turns == report.worst.turns * 0.5
 
 
+def test_too_many_steps_are_counted_instead_too() -> None:
+    """Few states with many ways between them: what is looked at is bounded, not only what is kept."""
+    sizes = range(40)
+    pairs = [(i, j) for i in sizes for j in sizes if i != j]
+    groups = tuple(
+        ArrowGroup(
+            source=f"a{i}", targets=(f"a{j}",), when=Condition(f"a{i}", "to", Operator.EQ, j), max=3 if j < i else None
+        )
+        for i, j in pairs
+    )
+    plan = Plan(
+        name="dense",
+        agents={f"a{i}": AgentPlan(name=f"a{i}") for i in sizes},
+        coordination=FlowPlan(mentions=tuple(f"a{i}" for i in sizes), groups=groups),
+    )
+    report = check(plan, states=1_000)
+
+    assert report.method == "bound"
+    assert report.findings[0].message.startswith("there are too many steps to look at")
+
+
 def test_answers_without_number_are_counted_too() -> None:
     """Twenty conditions on twenty outputs of one agent: a million answers are not written down."""
     fields = [f"f{i}" for i in range(20)]

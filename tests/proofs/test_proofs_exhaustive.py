@@ -86,9 +86,9 @@ def test_the_comparison_bites(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system that forgets how often arrows have fired is found out."""
     looked_at = FlowSystem._looked_at
 
-    def forgetful(self: FlowSystem, in_flight: int) -> tuple[int, int, int, int]:
+    def forgetful(self: FlowSystem, in_flight: int) -> tuple[int, int, tuple[int, ...], int]:
         truth, known, _, alive = looked_at(self, in_flight)
-        return truth, known, 0, alive
+        return truth, known, tuple(self._slot.values()), alive
 
     monkeypatch.setattr(FlowSystem, "_looked_at", forgetful)
     different = 0

@@ -57,7 +57,9 @@ class _Starts:
         """How often each node starts at most."""
         starts = [1.0 if once else inf for once in self._once]
         for _ in range(_ROUNDS + len(starts)):
-            starts = [self._of(node, starts) for node in range(len(starts))]
+            before, starts = starts, [self._of(node, starts) for node in range(len(starts))]
+            if starts == before:
+                break
         return starts
 
     def _waits_for_all(self, node: int) -> bool:

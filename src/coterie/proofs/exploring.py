@@ -14,6 +14,9 @@ from coterie.proofs.system import FlowSystem
 
 END = -1
 
+STEPS_A_STATE = 4
+"""How many steps are looked at for each state that may be, a step of many counters or arrows counting as several."""
+
 
 class OverBudget(CoterieError):
     """There is more to look at than may be; the message says of what."""
@@ -38,7 +41,9 @@ class Space:
     """
 
     def __init__(self, system: FlowSystem, budget: int, *, reduced: bool = True) -> None:
-        self._system, self._budget = system, budget
+        self._system, self._budget, self._effort = system, budget, STEPS_A_STATE * budget
+        if sum(system.effort) > self._effort:
+            raise OverBudget("there are too many steps to look at")
         self._order = Order(system) if reduced else None
         self._steps: dict[Step, Step] = {}
         self.states: list[State] = []
@@ -64,6 +69,9 @@ class Space:
             state, rest, taken = path[-1]
             for step, to in rest:
                 step = self._steps.setdefault(step, step)
+                self._effort -= self._system.effort[step.node]
+                if self._effort < 0:
+                    raise OverBudget("there are too many steps to look at")
                 if step.how == "again":
                     self.again.append((step, to))
                     continue

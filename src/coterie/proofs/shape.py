@@ -38,7 +38,9 @@ class FlowShape:
         self.upstream = [graph.upstream(name) for name in self.names]
         self.arrow_list = [(i, target) for i, targets in enumerate(self.targets) for target in targets]
         self.arrow_bit = {arrow: 1 << n for n, arrow in enumerate(self.arrow_list)}
-        self.into = [sum(bit for (_, t), bit in self.arrow_bit.items() if t == rank) for rank in range(len(self.names))]
+        self.into = [0] * len(self.names)
+        for (_, target), bit in self.arrow_bit.items():
+            self.into[target] |= bit
         self.policies = [[self.agent(name).on_fail for name in chain] for chain in self.chains]
 
     def agent(self, name: str) -> AgentPlan:

@@ -23,6 +23,9 @@ class FlowSystem:
         answers: What can be answered at each node, by node and place in its chain.
         fails: The places at which a turn can fail at all.
         observed: Whether a parent looks at the outputs of the last nodes.
+
+    Attributes:
+        effort: What a step of each node costs to look at, where that of a small flow costs 1.
     """
 
     def __init__(
@@ -50,7 +53,8 @@ class FlowSystem:
             elif group.per != "run":
                 self._resets.setdefault(group.per, []).append(self._slot[i])
         self._loop_groups = {i for i in range(len(shape.groups)) if shape.graph.is_loop_group(i)}
-        self._alive: dict[int, tuple[int, int, int, int]] = {}
+        self.effort = [1 + (len(shape.names) + len(bounded) + len(out)) // 32 for out in shape.out]
+        self._alive: dict[int, tuple[int, int, tuple[int, ...], int]] = {}
 
     def start(self) -> tuple[tuple[Started, ...], State]:
         """The turns that a run begins with, and its first state."""
@@ -255,8 +259,9 @@ class FlowSystem:
         kept = self._alive.get(in_flight)
         if kept is None:
             kept = self._alive[in_flight] = self._looked_at(in_flight)
-        truth, known, slots, alive = kept
-        fired = tuple([n if slots >> slot & 1 else 0 for slot, n in enumerate(draft.fired)])
+        truth, known, over, alive = kept
+        for slot in over:
+            draft.fired[slot] = 0
         gave: tuple[Gave | None, ...] = ()
         if self.observed:
             wanted = alive | draft.ends
@@ -265,7 +270,7 @@ class FlowSystem:
             draft.running,
             draft.marked,
             draft.arrows,
-            fired,
+            tuple(draft.fired),
             draft.truth & truth,
             draft.known & known,
             tuple(sorted(draft.turns)),
@@ -274,22 +279,23 @@ class FlowSystem:
             draft.ends,
         )
 
-    def _looked_at(self, in_flight: int) -> tuple[int, int, int, int]:
-        """What is still looked at by what is in flight and what follows: conditions, agents, counters; and by whom."""
+    def _looked_at(self, in_flight: int) -> tuple[int, int, tuple[int, ...], int]:
+        """The conditions and agents that what is in flight and what follows look at, no more which counters; and who."""
         shape = self.shape
-        alive = truth = known = slots = 0
+        alive = truth = known = 0
+        over = set(self._slot.values())
         for node in bits(in_flight):
             alive |= shape.reach[node]
         for node in bits(alive):
             judged_anew = "continue" not in shape.policies[node]  # then its own outputs are always fresh
             for i in shape.out[node]:
                 if (slot := self._slot.get(i)) is not None:
-                    slots |= 1 << slot
+                    over.discard(slot)
                 place = shape.condition_of[i]
                 if place >= 0 and not (judged_anew and shape.own[node] >> place & 1):
                     truth |= 1 << place
                     known |= 1 << self._nodes.get(shape.conditions[place].agent, len(self._nodes))
-        return truth, known, slots, alive
+        return truth, known, tuple(over), alive
 
 
 class _Draft:

@@ -55,7 +55,7 @@ def _worst(report: "Report", file: str, written: Mapping[str, str]) -> Iterable[
         return
     agents = ", ".join(f"{name} {count}" for name, count in report.worst.agents.items())
     doubt = "" if report.method == "exact" else "; not proved to be reached"
-    yield f"  at most {plural(report.worst.turns, 'turn')} ({agents}){doubt}"
+    yield f"  at most {plural(report.worst.turns, 'turn')}{f' ({agents})' if agents else ''}{doubt}"
     yield from _replay("worst", file, written)
     if report.cost is not None:
         retries = ""
