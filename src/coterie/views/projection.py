@@ -418,7 +418,7 @@ def beginning(run: str) -> bytes:
 
 def wave_id(run: str, number: int) -> str:
     """What the *number*-th wave of *run* is called where waves of many runs lie together."""
-    return f"wave-{number}-{run}"
+    return f"{run}-wave-{number}"
 
 
 def _base(event: str) -> str:
