@@ -83,7 +83,8 @@ def told(tree: Tree) -> Iterator[str]:
         case "conflict":
             yield f"its work is not merged: it and {into} changed the same places in {', '.join(tree.files)}"
             yield f"it is on {where}; to go on:"
-            yield f"  git -C {tree.path} merge {into}    # solve the conflicts there, and commit"
+            again = "rebase" if tree.strategy == "rebase" else "merge"
+            yield f"  git -C {tree.path} {again} {into}    # solve the conflicts there, and commit"
             yield f"  coterie worktree merge {tree.run}"
         case "blocked":
             yield f"its work is not merged: {tree.reason}"

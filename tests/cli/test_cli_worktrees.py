@@ -1,0 +1,119 @@
+"""`coterie worktree`: where the work of runs is, and bringing it back by hand."""
+
+import contextlib
+import io
+import json
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from repositories import commit, git, put, repository
+
+from coterie.cli.app import main
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.lock import RunLock
+from coterie.journal.records import RunFinished, RunOwned, RunStarted
+from coterie.runs.trees import worktree
+from coterie.runs.trees.git import need
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's checkout, where coterie is called."""
+    found = repository(tmp_path / "r", **{"__gitignore": ".coterie\n"})
+    monkeypatch.chdir(found)
+    return found
+
+
+def call(*words: str, status: int = 0) -> str:
+    """What `coterie` says to *words*, on both streams."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        assert main(words) == status, said.getvalue()
+    return said.getvalue()
+
+
+def ended(folder: Path, run: str, *, finished: bool = True, **files: str) -> worktree.Tree:
+    """A run that has ended, or was cut off, with *files* in its work tree."""
+    state = folder / ".coterie"
+    writer = JsonlStore(state).claim(run)
+    writer.append([RunStarted(seq=1, run=run, engine="loop"), RunOwned(seq=2, epoch=1)])
+    if finished:
+        writer.append([RunFinished(seq=3, outcome="failed")])
+    writer.sync()
+    writer.give_up()
+    origin = need(folder, "the test")
+    tree = worktree.described(origin, state, run, prefix="autoloop", base=origin.commit_of("HEAD"))
+    tree = worktree.make(origin, state, replace(tree, status="failed" if finished else "running"))
+    for name, text in files.items():
+        put(Path(tree.path), name.replace("__", "."), text)
+    return tree
+
+
+def test_work_is_looked_at_and_brought_back(folder: Path) -> None:
+    """What is not committed counts; afterwards the work tree is gone."""
+    tree = ended(folder, "calm-brook", new__txt="new\n", a__txt="changed\n")
+    listed, shown, differs = (
+        call("worktree", "list"),
+        call("worktree", "show", "calm"),
+        call("worktree", "diff", "calm"),
+    )
+    said = call("worktree", "merge", "calm")
+
+    assert f"calm-brook  failed  autoloop/calm-brook  {tree.path}" in listed
+    assert "to have it all the same: coterie worktree merge calm-brook" in shown
+    assert "+changed" in differs
+    assert "+++ b/new.txt" in differs
+    assert "its work is merged into main" in said
+    assert (folder / "new.txt").read_text() == "new\n"
+    assert not Path(tree.path).exists()
+    assert json.loads(call("worktree", "list", "--json"))[0]["removed"]
+    assert "merged" in call("worktree", "merge", "calm")
+
+
+def test_a_conflict_has_status_1_and_says_how_to_go_on(folder: Path) -> None:
+    """Another strategy can be asked for."""
+    tree = ended(folder, "calm-brook", a__txt="theirs\n")
+    commit(folder, "mine", a__txt="mine\n")
+    said = call("worktree", "merge", "calm", "--strategy", "merge", status=1)
+
+    assert "changed the same places in a.txt" in said
+    assert f"git -C {tree.path} merge main" in said
+    assert (folder / "a.txt").read_text() == "mine\n"
+    assert "not one of squash, merge, rebase" in call("worktree", "merge", "calm", "--strategy", "octopus", status=2)
+
+
+def test_a_run_under_way_is_not_merged(folder: Path) -> None:
+    """Its agents work there."""
+    ended(folder, "calm-brook", finished=False)
+    lock = RunLock("calm-brook", folder / ".coterie" / "runs" / "calm-brook" / "lock")
+    try:
+        for command in ("merge", "clean"):
+            assert "owned by a living process" in call("worktree", command, "calm", status=1)
+    finally:
+        lock.release()
+
+
+def test_cleaning_loses_no_work(folder: Path) -> None:
+    """Trees of runs that have ended go, their work is on its branch; a run that can go on keeps its tree."""
+    over, cut_off = ended(folder, "calm-brook", new__txt="new\n"), ended(folder, "wild-fern", finished=False)
+    said = call("worktree", "clean")
+
+    assert f"calm-brook: removed {over.path}; autoloop/calm-brook stays" in said
+    assert not Path(over.path).exists()
+    assert git(folder, "show", "autoloop/calm-brook:new.txt") == "new"
+    assert Path(cut_off.path).exists()
+    assert call("worktree", "clean") == ""
+    call("worktree", "clean", "wild-fern")
+    assert not Path(cut_off.path).exists()
+    assert "+new" in call("worktree", "diff", "calm")
+
+
+def test_a_run_without_a_work_tree_is_told_so(folder: Path) -> None:
+    """And where there are none at all."""
+    assert "no run kept in" in call("worktree", "list")
+    writer = JsonlStore(folder / ".coterie").claim("plain")
+    writer.append([RunStarted(seq=1, run="plain", engine="flow")])
+    writer.sync()
+    writer.give_up()
+    assert "has no git work tree of its own" in call("worktree", "show", "plain", status=2)
