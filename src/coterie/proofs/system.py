@@ -280,7 +280,7 @@ class FlowSystem:
         )
 
     def _looked_at(self, in_flight: int) -> tuple[int, int, tuple[int, ...], int]:
-        """The conditions and agents that what is in flight and what follows look at; the counters they do not; and who."""
+        """The conditions and agents that what is in flight and follows looks at, the counters it does not, and who."""
         shape = self.shape
         alive = truth = known = 0
         over = set(self._slot.values())
