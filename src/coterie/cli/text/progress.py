@@ -7,9 +7,11 @@ from coterie.cli.text.words import clock
 from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
+    ConfigChanged,
     ConfigRejected,
     EventEmitted,
     EventInvalid,
+    EventNoted,
     IterationStarted,
     JournalRepaired,
     LoopExhausted,
@@ -21,6 +23,9 @@ from coterie.journal.records import (
     TurnFailed,
     TurnFinished,
     TurnStarted,
+    WaveJoined,
+    WaveStarted,
+    WaveTimeout,
 )
 from coterie.views.timeline import Timeline
 from coterie.views.words import duration
@@ -31,9 +36,11 @@ if TYPE_CHECKING:
 WORTH_TELLING = (
     AttemptFailed,
     AttemptInterrupted,
+    ConfigChanged,
     ConfigRejected,
     EventEmitted,
     EventInvalid,
+    EventNoted,
     IterationStarted,
     JournalRepaired,
     LoopExhausted,
@@ -43,6 +50,9 @@ WORTH_TELLING = (
     TurnFailed,
     TurnFinished,
     TurnStarted,
+    WaveJoined,
+    WaveStarted,
+    WaveTimeout,
 )
 SIGNS = {
     "running": "▶",
