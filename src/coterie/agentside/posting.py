@@ -4,12 +4,20 @@ The file is renamed into place, so an owner never sees half of it. Whether an ow
 never by a connection that fails: an agent in a sandbox may reach the folder and not the socket.
 """
 
+from __future__ import annotations
+
 import _socket  # `socket` imports enum and selectors, which would double the start of a wrapper
-import json
 import os
 import time
-from typing import Any
 
+TYPE_CHECKING = False  # as in `typing`, whose import costs as much as all else here
+if TYPE_CHECKING:
+    from typing import Any
+
+try:
+    from _json import encode_basestring_ascii as _quoted
+except ImportError:  # another Python
+    from json import dumps as _quoted
 try:
     import fcntl
 except ImportError:  # no Unix: no run can be owned there
@@ -18,6 +26,10 @@ except ImportError:  # no Unix: no run can be owned there
 PATIENCE = 10.0
 """Seconds for which the verdict of a living owner is awaited."""
 PAUSE = 0.05
+BELL = "bell"
+"""In the folder of a run, a link to the socket of its owner's doorbell."""
+PLAIN = "plain"
+"""Behind a message's id, it asks for the verdict as text: its status, and from the second line on what is said."""
 
 ACCEPTED = "accepted"
 REFUSED = "refused"
@@ -61,7 +73,7 @@ def send(folder: str, name: str, message: dict[str, Any], patience: float = PATI
 
 def put(folder: str, name: str, message: dict[str, Any]) -> str:
     """Put *message* into the inbox of the run in *folder* under the id *name*; the path of its file."""
-    data = json.dumps({"id": name, **message}, ensure_ascii=False).encode()
+    data = _json({"id": name, **message}).encode()
     inbox = os.path.join(folder, "inbox")
     part, path = os.path.join(inbox, f".{name}.part"), os.path.join(inbox, f"{name}.json")
     if not os.path.isdir(inbox):
@@ -92,27 +104,39 @@ def is_owned(folder: str) -> bool:
 def _ring(folder: str, name: str, deadline: float) -> tuple[str, str] | None:
     """The owner's verdict, or None when its doorbell cannot be reached."""
     try:
-        with open(os.path.join(folder, "control.json"), "rb") as file:
-            path = json.load(file)["socket"]
+        path = os.readlink(os.path.join(folder, BELL))
         bell = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    except (OSError, ValueError, KeyError, TypeError):
+    except OSError:
         return None
     heard = b""
     try:
         bell.settimeout(max(0.1, deadline - time.monotonic()))
         bell.connect(path)
-        bell.sendall(name.encode() + b"\n")
-        while not heard.endswith(b"\n"):
-            part = bell.recv(65536)
-            if not part:
-                return None
+        bell.sendall(f"{name} {PLAIN}\n".encode())
+        while part := bell.recv(65536):
             heard += part
-        verdict = json.loads(heard)
-        return str(verdict["status"]), str(verdict.get("detail", ""))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, UnicodeEncodeError):
         return None
     finally:
         bell.close()
+    status, answered, detail = heard.decode("utf-8", "replace").partition("\n")
+    return (status, detail) if answered else None
+
+
+def _json(value: Any) -> str:
+    """*value* as JSON: as `json.dumps` does it, whose import would double the start of a wrapper."""
+    if isinstance(value, str):
+        value.encode()  # half a surrogate pair is no text
+        return _quoted(value)
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{_json(name)}:{_json(one)}' for name, one in value.items())}}}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    import json  # a value that was given as JSON has imported it already
+
+    return json.dumps(value)
 
 
 def _sync(path: str) -> None:

@@ -3,10 +3,15 @@
 Exit status: 0 accepted, 1 rejected, 2 when nobody could be told or the words make no sense.
 """
 
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any
+
+TYPE_CHECKING = False  # as in `typing`, whose import costs as much as all else here
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping, Sequence
+    from typing import Any
 
 COMMANDS = frozenset({"emit", "memory", "task"})
 RUN_FOLDER = "COTERIE_RUN_DIR"

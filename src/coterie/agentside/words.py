@@ -3,8 +3,12 @@
 Only what changes something is a message; lists, help, and whatever else stands there is left to the command line.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in `typing`, whose import costs as much as all else here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 Options = dict[str, str]
 """Each option's kind: `flag`, `one` value, or `many`."""

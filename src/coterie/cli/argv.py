@@ -20,7 +20,7 @@ def prepare(arguments: Sequence[str]) -> list[str]:
     """
     if len(arguments) > 2 and arguments[0] == MOCK and not arguments[1].startswith("-"):
         return [*arguments[:2], "--", *arguments[2:]]
-    if arguments[:1] == ["emit"]:
+    if "".join(arguments[:1]) == "emit":
         return plain(arguments)
     words = list(_prepared(arguments))
     if words[:1] == ["run"] and "--" in words:

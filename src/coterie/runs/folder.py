@@ -1,7 +1,7 @@
 """Where the files of runs lie on disk, beside their journals.
 
 <state_dir>/runs/<run>/journal.jsonl            the truth
-                       lock  control.json       who owns it, and the socket of its doorbell
+                       lock  control.json bell  who owns it, and the socket of its doorbell
                        inbox/<id>.json          messages to it
                        memory.jsonl tasks.jsonl what it remembers, and has to do
                        turns/<turn>.<attempt>/  an attempt's stream.jsonl and wrapper, and the journal of a child run

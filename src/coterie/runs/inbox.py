@@ -156,6 +156,7 @@ class Inbox:
         shell.before_taking_over = self._take_what_came_before
         self._server: asyncio.Server | None = None
         self._socket = socket_path(folder)
+        self._bell = folder / posting.BELL
         self._looking: asyncio.Task[None] | None = None
         self._taken: dict[str, asyncio.Task[Verdict]] = {}
         """The messages that were taken, by id: a sender who was slower than a look is still told."""
@@ -169,6 +170,8 @@ class Inbox:
             part = self._folder / ".control.part"
             part.write_text(json.dumps({"socket": str(self._socket), "pid": os.getpid()}))
             part.rename(self._folder / "control.json")
+            self._bell.unlink(missing_ok=True)
+            self._bell.symlink_to(self._socket)
         await self._look()
         self._looking = asyncio.create_task(self._keep_looking())
 
@@ -182,6 +185,7 @@ class Inbox:
             with suppress(OSError):
                 self._socket.unlink(missing_ok=True)
                 (self._folder / "control.json").unlink(missing_ok=True)
+                self._bell.unlink(missing_ok=True)
 
     async def _keep_looking(self) -> None:
         while True:
@@ -196,8 +200,10 @@ class Inbox:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            verdict = await self._take((await reader.readline()).decode().strip())
-            writer.write(msgspec.json.encode(verdict) + b"\n")
+            name, _, form = (await reader.readline()).decode().strip().partition(" ")
+            verdict = await self._take(name)
+            plain = f"{verdict.status}\n{verdict.detail}".encode()
+            writer.write(plain if form == posting.PLAIN else msgspec.json.encode(verdict) + b"\n")
             await writer.drain()
         except (OSError, ValueError, JournalFailed, asyncio.CancelledError):
             pass  # nobody waits any more, it was no name, or this owner is over: the sender sees that itself

@@ -453,7 +453,9 @@ class Shell:
     def _informed(self, live: Live, said: Said) -> Said:
         """*said* with the open tasks, where a verdict may depend on them."""
         engine = live.core.engine
-        if isinstance(said, Reply | Emit) and isinstance(engine, Loop):
+        if not isinstance(engine, Loop):
+            return said
+        if isinstance(said, Reply) or (isinstance(said, Emit) and said.event == engine.view(said.turn).completion):
             return msgspec.structs.replace(said, open_tasks=self._place.open_tasks(live.run, engine.plan))
         return said
 

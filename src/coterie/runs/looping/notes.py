@@ -86,11 +86,6 @@ class _Notes:
     def _tier(self, project: bool) -> dict[str, Entry]:
         return self.of_project if project else self.of_run
 
-    def _fresh(self, kind: str, name: str) -> str:
-        """An id that no entry has, made of the message's id *name*: short where it can be."""
-        short = f"{kind}-{name[:8]}"
-        return f"{kind}-{name}" if short in self.of_run or short in self.of_project else short
-
 
 class Memory(_Notes):
     """What is remembered.
@@ -130,15 +125,15 @@ class Memory(_Notes):
         """
         match note:
             case {"do": "add", "type": "learning", "text": str(text)}:
-                entry = {"id": self._fresh("mem", name), "type": "learning", "text": _some(text)}
+                entry = {"id": f"mem-{name}", "type": "learning", "text": _some(text)}
                 entry |= {"source": str(note.get("source", "manual")), "created": stamp(now)}
                 return self._to(f"remembered {entry['id']}", entry, project=bool(note.get("project")))
             case {"do": "add", "type": "preference", "text": str(text)}:
-                entry = {"id": self._fresh("mem", name), "type": "preference"}
+                entry = {"id": f"mem-{name}", "type": "preference"}
                 entry |= {"category": str(note.get("category", "General")), "text": _some(text), "created": stamp(now)}
                 return self._to(f"remembered {entry['id']}", entry, project=True)
             case {"do": "add", "type": "meta", "key": str(key), "value": str(value)}:
-                entry = {"id": self._fresh("meta", name), "type": "meta", "key": _some(key), "value": value}
+                entry = {"id": f"meta-{name}", "type": "meta", "key": _some(key), "value": value}
                 entry["created"] = stamp(now)
                 return self._to(f"remembered {entry['id']}", entry, project=bool(note.get("project")))
             case {"do": "remove", "target": str(target)}:
@@ -248,7 +243,7 @@ class Tasks(_Notes):
         """
         match note:
             case {"do": "add", "text": str(text)}:
-                entry: Entry = {"id": self._fresh("task", name), "type": "task", "text": _some(text), "status": "open"}
+                entry: Entry = {"id": f"task-{name}", "type": "task", "text": _some(text), "status": "open"}
                 entry |= {"source": str(note.get("source", "manual")), "created": stamp(now)}
                 entry |= _priority(note) | ({"soft": "true"} if note.get("soft") else {})
                 return self._to(f"added {entry['id']}", entry, project=False)

@@ -1,0 +1,331 @@
+"""What agents say to their run: judged once, in one place, and never lost between two owners."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loop_play import ROLES, loop_plan, plan_of, review
+from stage import Cast, flow
+
+from coterie.agentside import posting
+from coterie.backends.base import Answer, Request, Result
+from coterie.journal import records as r
+from coterie.journal.jsonl import JsonlStore
+from coterie.planning.loop import LoopPlace, LoopPlan
+from coterie.planning.plan import AgentPlan, Plan, Wanted
+from coterie.runs import launch, provisional
+from coterie.runs.folder import control
+from coterie.runs.looping import entries
+
+Say = Callable[..., tuple[str, str]]
+Part = Callable[[Say], None]
+"""What an agent does in its turn: it says things, and hears the verdict."""
+
+
+class Speakers(Cast):
+    """Agents that speak to their run while they work, as another process would: from a thread.
+
+    Attributes:
+        failed: What went wrong in the threads.
+    """
+
+    def __init__(self, folder: Path, parts: dict[str, Part]) -> None:
+        super().__init__({}, seconds=0)
+        self._folder, self._speeches = folder, parts
+        self.failed: list[BaseException] = []
+
+    async def start(self, request, on_event):  # type: ignore[no-untyped-def]
+        part = self._speeches.get(request.turn)
+        if part is not None:
+            while not control(self._folder):  # noqa: ASYNC110 - a file has no event
+                await asyncio.sleep(0)
+            try:
+                await asyncio.to_thread(part, self.voice(request))
+            except BaseException as error:
+                self.failed.append(error)
+        return await super().start(request, on_event)
+
+    def voice(self, request: Request) -> Say:
+        sender = {"turn": request.turn, "attempt": request.attempt, "epoch": request.epoch}
+
+        def say(event: str = "", *, id: str = "", payload: str = "", **message: Any) -> tuple[str, str]:
+            name = id or f"{threading.get_ident():x}{event}{len(message)}{message.get('note', {}).get('text', '')}"
+            whole = {"kind": "emit", "event": event, "payload": payload, **sender, **message}
+            return posting.send(str(self._folder), name, whole)
+
+        return say
+
+
+def place(tmp_path: Path) -> LoopPlace:
+    return LoopPlace(
+        work_dir=str(tmp_path), memory_file=str(tmp_path / "memory.jsonl"), tasks_file=str(tmp_path / "tasks.jsonl")
+    )
+
+
+def run(tmp_path: Path, plan: Plan, parts: dict[str, Part]) -> launch.Outcome:
+    cast = Speakers(tmp_path / "runs" / "r", parts)
+    outcome = asyncio.run(
+        launch.start(plan, {"prompt": "go"}, state_dir=tmp_path, turns=cast, run_id="r", cwd=tmp_path)
+    )
+    assert cast.failed == []
+    return outcome
+
+
+def loop(tmp_path: Path, parts: dict[str, Part], **fields: Any) -> launch.Outcome:
+    fields = {"max_iterations": 2, "place": place(tmp_path)} | fields
+    return run(tmp_path, plan_of(loop_plan(**fields)), parts)
+
+
+def journal(tmp_path: Path, *kinds: type[r.Record]) -> list[Any]:
+    return [record for record in JsonlStore(tmp_path).read("r") if not kinds or isinstance(record, kinds)]
+
+
+def test_an_event_is_judged_while_the_agent_waits(tmp_path: Path) -> None:
+    """Whatever the backend: rejected with what would be accepted, accepted, and noted."""
+    said: list[tuple[str, str]] = []
+
+    def planner(say: Say) -> None:
+        said.extend(say(event) for event in ("task.done", "issue.discovered", "tasks.ready"))
+
+    loop(tmp_path, {"iteration#1": planner})
+
+    assert [status for status, _ in said] == ["refused", "accepted", "accepted"]
+    assert said[0][1].splitlines()[1:] == [
+        "recent event: loop.start",
+        "suggested roles: planner",
+        "allowed events: tasks.ready, task.complete",
+    ]
+    found = journal(tmp_path, r.EventInvalid, r.EventNoted, r.EventEmitted, r.MessageRefused)
+    assert [type(one) for one in found] == [r.EventInvalid, r.EventNoted, r.EventEmitted]
+    assert [one.role for one in journal(tmp_path, r.IterationStarted)] == ["planner", "builder"]
+    assert not list((tmp_path / "runs/r/inbox").iterdir())
+
+
+def test_an_event_that_comes_twice_counts_once(tmp_path: Path) -> None:
+    """Its sender lost the answer and repeats the id: the same verdict, one record."""
+    said: list[tuple[str, str]] = []
+
+    def planner(say: Say) -> None:
+        said.extend(say("nothing", id="m1") for _ in range(2))
+        said.extend(say("tasks.ready", id="m2") for _ in range(2))
+
+    loop(tmp_path, {"iteration#1": planner})
+
+    assert [status for status, _ in said] == ["refused", "refused", "accepted", "accepted"]
+    assert said[0] == said[1]
+    assert len(journal(tmp_path, r.EventInvalid, r.EventEmitted)) == 2
+
+
+def test_fifty_speak_at_once(tmp_path: Path) -> None:
+    """Each gets its own verdict and its own task; nothing is written over."""
+    heard: list[tuple[str, str]] = []
+
+    def planner(say: Say) -> None:
+        with ThreadPoolExecutor(50) as pool:
+            notes = [{"do": "add", "text": f"task {n}"} for n in range(50)]
+            heard.extend(pool.map(lambda note: say(kind="task", note=note, id=f"{note['text'][5:]:0>16}"), notes))
+            heard.extend(pool.map(lambda n: say("tasks.ready" if n % 2 else "no", id=f"e{n}"), range(50)))
+
+    loop(tmp_path, {"iteration#1": planner}, max_iterations=1)
+
+    assert [status for status, _ in heard[:50]] == ["accepted"] * 50
+    assert [status for status, _ in heard[50:]] == ["refused", "accepted"] * 25
+    assert len(journal(tmp_path, r.TaskChanged)) == 50
+    tasks = entries.read(tmp_path / "runs/r/tasks.jsonl")
+    assert len({one["id"] for one in tasks}) == len({one["text"] for one in tasks}) == 50
+    assert not list((tmp_path / "runs/r/inbox").iterdir())
+
+
+def test_what_an_attempt_says_that_is_over_is_stale(tmp_path: Path) -> None:
+    """From an earlier turn, from an earlier owner, and from nobody's turn at all; a review emits nothing."""
+    voices: list[Say] = []
+    said: list[tuple[str, str]] = []
+
+    def builder(say: Say) -> None:
+        said.append(voices[0]("tasks.ready", id="m1"))
+        said.append(say("review.ready", id="m2", epoch=7))
+        said.append(voices[0](kind="task", note={"do": "add", "text": "x"}, id="m3"))
+
+    parts = {
+        "iteration#1": lambda say: voices.append(say) or say("tasks.ready"),
+        "iteration#2": builder,
+        "review#1": lambda say: said.append(say("tasks.ready", id="m4")),
+    }
+    loop(tmp_path, parts, review=review())  # type: ignore[arg-type]
+
+    assert [status for status, _ in said] == ["refused"] * 4
+    assert "a review emits nothing" in said[0][1]
+    assert all("stale" in detail for _, detail in said[1:])
+    assert journal(tmp_path, r.TaskChanged) == []
+
+
+def test_an_event_without_a_turn_belongs_to_the_one_that_runs(tmp_path: Path) -> None:
+    """As from a terminal beside the run."""
+
+    def planner(say: Say) -> None:
+        assert say("tasks.ready", turn="", attempt=0, epoch=0)[0] == "accepted"
+
+    loop(tmp_path, {"iteration#1": planner})
+    assert [one.turn for one in journal(tmp_path, r.EventEmitted)] == ["iteration#1"]
+
+
+def test_open_tasks_hold_the_end_up_until_they_are_done(tmp_path: Path) -> None:
+    """Of this run and of the project; soft ones do not."""
+    entries.add(tmp_path / "tasks.jsonl", [{"id": "task-old", "type": "task", "text": "old", "status": "open"}])
+    said: list[tuple[str, str]] = []
+
+    def planner(say: Say) -> None:
+        said.append(say(kind="task", note={"do": "add", "text": "mine"}, id="0" * 16))
+        said.append(say(kind="task", note={"do": "add", "text": "soft", "soft": True}, id="1" * 16))
+        said.append(say("task.complete", id="e1"))
+        said.append(say(kind="task", note={"do": "complete", "target": "task-old"}, id="2" * 16))
+        said.append(say(kind="task", note={"do": "complete", "target": "task-00"}, id="3" * 16))
+        said.append(say("task.complete", id="e2"))
+
+    outcome = loop(tmp_path, {"iteration#1": planner})
+
+    assert (outcome.status, outcome.reason) == ("completed", "completion_event")
+    assert [status for status, _ in said] == ["accepted", "accepted", "refused", *["accepted"] * 3]
+    assert "task-old (old), task-0000000000000000 (mine)" in said[2][1]
+    assert entries.standing(entries.read(tmp_path / "tasks.jsonl"))["task-old"]["status"] == "done"
+
+
+def test_outputs_of_a_flow_are_given_while_the_turn_runs(tmp_path: Path) -> None:
+    """They count before what its text seems to say; the last one given for a name does."""
+    wanted = (Wanted(name="score", type="number", declared=True), Wanted(name="verdict", type="string", declared=True))
+
+    def judge(say: Say) -> None:
+        assert say(outputs={"score": "2", "verdict": "revise"}, id="m1") == ("accepted", "")
+        assert say(outputs={"score": 3}, id="m2") == ("accepted", "")
+        assert say("an.event", id="m3")[0] == "refused"
+
+    plan = flow("judge -> end", judge=AgentPlan(name="judge", outputs=wanted))
+    run(tmp_path, plan, {"judge#1": judge})
+
+    finished = {one.turn: one.outputs for one in journal(tmp_path, r.TurnFinished)}
+    assert finished["judge#1"] == {"score": 3, "verdict": "revise"}
+
+
+def test_an_owner_that_does_not_answer_is_waited_for_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandboxed agent: the lock is held, the socket is not reached; the message stays, on the disk."""
+    folder = tmp_path / "runs" / "r"
+    folder.mkdir(parents=True)
+    now = [0.0]
+    monkeypatch.setattr(posting.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(posting.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    writer = JsonlStore(tmp_path).claim("r")
+    try:
+        status, _ = posting.send(str(folder), "m1", {"kind": "emit", "event": "go"})
+    finally:
+        asyncio.run(writer.close())
+
+    assert status == posting.UNREACHABLE
+    assert 10 <= now[0] < 10.2
+    assert json.loads((folder / "inbox/m1.json").read_bytes())["event"] == "go"
+    assert posting.send(str(folder), "m1", {"kind": "emit", "event": "go"})[0] == posting.UNOWNED
+
+
+# -- between two owners -----------------------------------------------------------------------------------------------
+
+
+def killed(tmp_path: Path, plan: LoopPlan, *said: r.Record) -> Path:
+    """A run whose owner was killed in its first turn, after *said*."""
+    store, whole = JsonlStore(tmp_path), plan_of(plan)
+    begun = [
+        r.RunStarted(run="r", engine="loop", plan=launch_json(whole), input={"prompt": "go"}),
+        r.RunOwned(epoch=1),
+        r.ConfigKept(cause=(1, 0)),
+        r.IterationStarted(
+            cause=(3, 0), n=1, role="planner", event="loop.start", roles=("planner",), allowed=ROLES[0].emits
+        ),
+        r.TurnStarted(cause=(3, 1), turn="iteration#1", agent="planner"),
+    ]
+    writer = store.claim("r")
+    for n, record in enumerate((*begun, *said), 1):
+        writer.append([type(record)(**{**fields(record), "seq": n, "at": 1000.0 + n})])
+    asyncio.run(writer.close())
+    return store.folder("r")
+
+
+def fields(record: r.Record) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__struct_fields__}
+
+
+def launch_json(plan: Plan) -> str:
+    from coterie.planning.plan import to_json
+
+    return to_json(plan).decode()
+
+
+def emit(event: str, epoch: int = 1, **message: Any) -> dict[str, Any]:
+    return {"kind": "emit", "event": event, "turn": "iteration#1", "attempt": 1, "epoch": epoch, **message}
+
+
+def resumed(tmp_path: Path, *answers: Result) -> launch.Outcome:
+    cast = Cast({"planner": list(answers)} if answers else {}, seconds=0)
+    return asyncio.run(launch.resume("r", state_dir=tmp_path, turns=cast))
+
+
+def test_what_came_before_the_owner_was_killed_counts(tmp_path: Path) -> None:
+    """It was put there and not judged: provisionally accepted, then accepted, once, and it completes the run."""
+    folder = killed(tmp_path, loop_plan(place=place(tmp_path)))
+    message = emit("task.complete", payload="done")
+
+    assert posting.send(str(folder), "m1", message)[0] == posting.UNOWNED
+    verdict = provisional.verdict(folder, "m1", message)
+    assert (verdict.status, "provisional" in verdict.detail) == ("accepted", True)
+
+    outcome = resumed(tmp_path)
+    assert (outcome.status, outcome.reason) == ("completed", "completion_event")
+    assert [one.message for one in journal(tmp_path, r.EventEmitted)] == ["m1"]
+    assert journal(tmp_path, r.TurnFinished) == []
+    assert launch.replay("r", state_dir=tmp_path).left == ()
+
+
+def test_what_was_recorded_and_not_yet_deleted_counts_once(tmp_path: Path) -> None:
+    """The owner was killed between the two: the next one knows the message."""
+    accepted = r.EventEmitted(turn="iteration#1", event="tasks.ready", attempt=1, message="m1", source="agent")
+    folder = killed(tmp_path, loop_plan(place=place(tmp_path), max_iterations=2), accepted)
+    posting.put(str(folder), "m1", emit("tasks.ready"))
+
+    resumed(tmp_path)
+
+    assert len(journal(tmp_path, r.EventEmitted)) == 1
+    assert [one.role for one in journal(tmp_path, r.IterationStarted)] == ["planner", "builder"]
+    assert not list((folder / "inbox").glob("*.json"))
+
+
+def test_what_an_orphan_of_an_earlier_owner_says_is_refused(tmp_path: Path) -> None:
+    """The fold says so at once, and takes the message away: no owner could ever take it."""
+    folder = killed(tmp_path, loop_plan(place=place(tmp_path), max_iterations=1))
+    message = emit("tasks.ready", epoch=9)
+    posting.put(str(folder), "m1", message)
+
+    verdict = provisional.verdict(folder, "m1", message)
+    assert (verdict.status, "stale" in verdict.detail) == ("refused", True)
+    assert not (folder / "inbox/m1.json").exists()
+    verdict = provisional.verdict(folder, "m2", emit("nothing"))
+    assert (verdict.status, "allowed events: tasks.ready" in verdict.detail) == ("refused", True)
+
+
+@pytest.mark.parametrize(("recorded", "written"), [(False, False), (True, False), (True, True)])
+def test_a_note_is_neither_lost_nor_doubled_by_a_kill(tmp_path: Path, recorded: bool, written: bool) -> None:
+    """Killed before the record, between it and the file, or between the file and the end of the message."""
+    entry = {"id": f"task-{'0' * 16}", "type": "task", "text": "x", "status": "open", "source": "manual"}
+    change = r.TaskChanged(message="0" * 16, turn="iteration#1", entries=(entry,), source="agent")
+    plan = loop_plan(place=place(tmp_path), max_iterations=1)
+    folder = killed(tmp_path, plan, *([change] if recorded else []))
+    if written:
+        entries.add(folder / "tasks.jsonl", [entry])
+    posting.put(str(folder), "0" * 16, emit("", kind="task", note={"do": "add", "text": "x"}))
+
+    resumed(tmp_path, Answer(text="done"))
+
+    assert [one["text"] for one in entries.read(folder / "tasks.jsonl")] == ["x"]
+    assert len(journal(tmp_path, r.TaskChanged)) == 1
+    assert not list((folder / "inbox").glob("*.json"))
