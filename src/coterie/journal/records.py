@@ -323,11 +323,18 @@ class ConditionUnknown(Record, frozen=True, kw_only=True, tag="condition.unknown
 
 
 class ConfigChanged(Record, frozen=True, kw_only=True, tag="config.changed", gc=False):
-    """The plan was read again. *plan* is the engine's new plan as JSON text; *keys* are what differs."""
+    """The plan was read again.
+
+    Attributes:
+        plan: The new plan as JSON text.
+        keys: What differs, by the name of the setting where it has one.
+        diff: The same line by line, for people.
+    """
 
     plan: str
     plan_hash: str = ""
     keys: tuple[str, ...] = ()
+    diff: str = ""
 
 
 class ConfigRejected(Record, frozen=True, kw_only=True, tag="config.rejected", gc=False):
