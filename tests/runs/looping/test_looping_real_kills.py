@@ -147,10 +147,10 @@ def test_killed_and_resumed(tmp_path: Path, n: int) -> None:
 
 
 def test_killed_many_times_in_a_row(tmp_path: Path) -> None:
-    """Every owner is killed after a dozen appends; the run gets there all the same."""
+    """Every owner is killed after two dozen appends; the run gets there all the same."""
     make_loop(tmp_path)
-    coterie(tmp_path, "run", "loop", "go", kill="append:12")
+    coterie(tmp_path, "run", "loop", "go", kill="append:24")
     for _ in range(30):
-        if coterie(tmp_path, "resume", "last", kill="append:12").returncode != -9:
+        if coterie(tmp_path, "resume", "last", kill="append:24").returncode != -9:
             break
     check_end(tmp_path)

@@ -14,7 +14,7 @@ from coterie.errors import UsageError
 from coterie.journal.records import ConfigChanged, ConfigKept, ConfigRejected
 from coterie.planning.loop import LoopPlace, LoopPlan
 from coterie.planning.plan import Plan, from_json
-from coterie.runs.looping.reload import changed, compared, reader
+from coterie.runs.looping.reload import changed, compared, difference, reader
 
 
 def placed(**fields: object) -> Plan:
@@ -42,6 +42,18 @@ def test_what_is_fixed_at_the_start_stays() -> None:
     assert isinstance(plan.coordination, LoopPlan)
     assert plan.coordination.place.state_dir == ".autoloop"
     assert answer.plan_hash == plan.content_hash()
+
+
+def test_what_was_changed_is_told_line_by_line() -> None:
+    """So that one sees what a review has made of prompts and settings."""
+    new = placed(harness="Small steps.\nNever push.", max_iterations=7)
+    old = placed(harness="Small steps.\nPush often.")
+    lines = difference(old, new).splitlines()
+
+    assert "-coordination.harness: Push often." in lines
+    assert "+coordination.harness: Never push." in lines
+    assert "+coordination.max_iterations: 7" in lines
+    assert not any(line.startswith(("-", "+")) and "Small steps" in line for line in lines)
 
 
 @pytest.mark.parametrize("trouble", [UsageError("no"), OSError("gone"), ValueError("odd")])

@@ -1,6 +1,7 @@
 """Reading the plan of a loop again: what differs, and what is said of it. It never ends or changes a run by itself."""
 
 from collections.abc import Callable, Iterator, Sequence
+from difflib import unified_diff
 from typing import Any
 
 import msgspec
@@ -43,7 +44,14 @@ def compared(plan: Plan, found: Plan) -> ConfigAnswer:
     keys = tuple(changed(plan, found))
     if not keys:
         return ConfigKept()
-    return ConfigChanged(plan=to_json(found).decode(), plan_hash=found.content_hash(), keys=keys)
+    text = to_json(found).decode()
+    return ConfigChanged(plan=text, plan_hash=found.content_hash(), keys=keys, diff=difference(plan, found))
+
+
+def difference(plan: Plan, found: Plan) -> str:
+    """What differs, line by line: what somebody, or a review, has made of the loop."""
+    old, new = list(_lines(msgspec.to_builtins(plan), "")), list(_lines(msgspec.to_builtins(found), ""))
+    return "\n".join(unified_diff(old, new, "before", "after", n=1, lineterm=""))
 
 
 def changed(plan: Plan, found: Plan) -> Iterator[str]:
@@ -58,6 +66,21 @@ def changed(plan: Plan, found: Plan) -> Iterator[str]:
             yield "order of roles"
         yield from _by_name("role", {r.id: r for r in old.roles}, {r.id: r for r in new.roles})
     yield from _by_name("agent", plan.agents, found.agents)
+
+
+def _lines(value: Any, path: str) -> Iterator[str]:
+    """A plan as lines, each line of a text on one of its own; a role goes by its id."""
+    match value:
+        case dict():
+            for key, each in value.items():
+                yield from _lines(each, f"{path}.{key}".lstrip("."))
+        case [dict(), *_]:
+            for n, each in enumerate(value):
+                yield from _lines(each, f"{path}.{each.get('id', n)}")
+        case str() if "\n" in value:
+            yield from (f"{path}: {line}" for line in value.splitlines())
+        case _:
+            yield f"{path}: {value}"
 
 
 def _by_name(kind: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
