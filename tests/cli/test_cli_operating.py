@@ -176,6 +176,13 @@ def test_all_runs_are_added_up(loop: Place) -> None:
     assert json.loads(loop.look("stats", "--json").out)["outcomes"]["unreadable"]["runs"] == 1
 
 
+def test_a_team_inside_a_team_counts_by_its_own_turns(place: Place) -> None:
+    """As in what the run itself says it used."""
+    used = json.loads(place.call("run", "nested.at", "--json").out)["usage"]
+
+    assert json.loads(place.look("stats", "--json").out)["total"]["turns"] == used["turns"] == 7
+
+
 def test_a_run_is_watched_from_elsewhere_until_it_ends(loop: Place) -> None:
     """From its beginning, its child runs included; the run does not notice."""
     (loop.folder / "waits").touch()

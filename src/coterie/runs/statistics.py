@@ -9,7 +9,7 @@ from msgspec import Struct
 from coterie.errors import CoterieError
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.owned import OwnedTime
-from coterie.journal.records import IterationStarted
+from coterie.journal.records import AttemptFailed, IterationStarted, TurnFinished
 from coterie.runs.index import Entry
 from coterie.runs.listing import standing
 from coterie.views.usage import UsageView
@@ -62,11 +62,14 @@ def told(entry: Entry) -> Told:
     """The run of *entry* in numbers; one whose journal cannot be read has none."""
     folder = Path(entry.folder)
     usage, time, iterations = UsageView(), OwnedTime(), 0
+    children: set[str] = set()  # turns that were child runs: what ran in those counts instead
     try:
         for record in JsonlStore(folder.parent.parent).read(folder.name):
             usage.apply(record)
             time.apply(record)
             iterations += isinstance(record, IterationStarted)
+            if isinstance(record, TurnFinished | AttemptFailed) and record.usage.turns:
+                children.add(record.turn)
     except (OSError, CoterieError):
         return Told(run=entry.run, team=entry.topology, state=UNREADABLE)
     total = usage.total
@@ -74,7 +77,7 @@ def told(entry: Entry) -> Told:
         run=entry.run,
         team=entry.topology,
         state=standing(folder).partition(":")[0],
-        turns=total.turns + total.nested,
+        turns=total.turns + total.nested - len(children),
         iterations=iterations,
         cost=total.cost,
         seconds=time.seconds,
