@@ -84,6 +84,11 @@ def living(state_dir: Path) -> list[Path]:
     return [folder for folder in found if is_held(folder / "lock")]
 
 
+def is_shared(run: str) -> bool:
+    """Whether runs in several places are called *run*, as those that are counted may be: `run-1`."""
+    return len({Path(entry.folder).resolve() for entry in _indexed() if entry.run == run}) > 1
+
+
 def health() -> tuple[int, int, int]:
     """How many runs the index names, how many of them are gone, and how many of its lines cannot be read."""
     named, torn = 0, 0

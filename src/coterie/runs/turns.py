@@ -10,6 +10,8 @@ from typing import Protocol
 from coterie.backends.base import Answer, Backend, Failure, Launched, OnEvent, Request, Result, Session
 from coterie.errors import CoterieError
 from coterie.journal.records import AttemptLaunched
+from coterie.journal.rules import root_of
+from coterie.runs import index
 
 
 class Turns(Protocol):
@@ -53,10 +55,14 @@ class LocalTurns:
         return None
 
     async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
-        """End the processes that an earlier owner's attempts left alive."""
+        """End the processes that an earlier owner's attempts left alive.
+
+        Those that only carry the run's name, too, unless there is another run of that name: they may be its own.
+        """
         from coterie.backends.processes import end_orphans
 
-        await end_orphans(f"{run}/", [Launched(pid=one.pid, group=one.group, started=one.started) for one in launched])
+        mark = "" if index.is_shared(root_of(run)) else f"{run}/"
+        await end_orphans(mark, [Launched(pid=one.pid, group=one.group, started=one.started) for one in launched])
 
     async def close(self) -> None:
         """Close every backend."""

@@ -1,0 +1,32 @@
+"""Resuming a run ends what its dead owner left alive, and nothing else."""
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from coterie.backends.processes import MARK
+from coterie.runs import index
+from coterie.runs.turns import LocalTurns
+
+
+@pytest.mark.parametrize(("places", "status"), [(["here"], -15), (["here", "there"], None)])
+def test_a_process_of_another_run_of_the_same_name_is_left_alone(
+    tmp_path: Path, places: list[str], status: int | None
+) -> None:
+    """Runs that are counted have the same names in every project: `run-1` here must not end the agents of one there."""
+    for place in places:
+        folder = tmp_path / place / "runs" / "run-1"
+        folder.mkdir(parents=True)
+        (folder / "journal.jsonl").touch()
+        index.add(index.Entry(run="run-1", folder=str(folder)))
+    stray = subprocess.Popen(["sleep", "60"], env=os.environ | {MARK: "run-1/a#1.1"})
+    try:
+        asyncio.run(LocalTurns({}).reap("run-1", []))
+
+        assert stray.poll() == status
+    finally:
+        stray.kill()
+        stray.wait()
