@@ -329,3 +329,20 @@ def test_a_note_is_neither_lost_nor_doubled_by_a_kill(tmp_path: Path, recorded: 
     assert [one["text"] for one in entries.read(folder / "tasks.jsonl")] == ["x"]
     assert len(journal(tmp_path, r.TaskChanged)) == 1
     assert not list((folder / "inbox").glob("*.json"))
+
+
+def test_a_fork_remembers_what_its_records_say(tmp_path: Path) -> None:
+    """Its own memory and tasks, as far as it shares the records; those of the original stay as they are."""
+    from coterie.runs.fork import fork
+
+    lessons = [{"id": f"mem-{n}", "type": "learning", "text": f"lesson {n}"} for n in (1, 2)]
+    changes = [r.MemoryChanged(message=f"m{n}", entries=(one,)) for n, one in enumerate(lessons)]
+    killed(tmp_path, loop_plan(place=place(tmp_path), max_iterations=1), *changes)
+
+    forked = fork("r", state_dir=tmp_path, at=6, run_id="f")
+    cast = Cast({}, seconds=0)
+    asyncio.run(launch.resume(forked.run, state_dir=tmp_path, turns=cast))
+
+    assert [one["text"] for one in entries.read(tmp_path / "runs/f/memory.jsonl")] == ["lesson 1"]
+    assert "- lesson 1" in cast.asked[0].prompt
+    assert not (tmp_path / "runs/r/memory.jsonl").exists()

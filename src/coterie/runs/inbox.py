@@ -242,8 +242,10 @@ class Inbox:
     def _take_what_came_before(self, live: Live) -> None:
         """Judge what the attempts of *live* said before their owner died and it could be judged.
 
-        The messages stay until this owner looks into its inbox and finds that they are recorded.
+        The messages stay until this owner looks into its inbox and finds that they are recorded. A fork has the notes
+        of its records, and no file of them yet.
         """
+        _restore_notes(self._shell, live)
         for path in _in_order(self._folder / "inbox"):
             try:
                 message = msgspec.json.decode(path.read_bytes(), type=Message)
@@ -399,6 +401,14 @@ def _keep(shell: Shell, live: Live, message: Message) -> None:
     record = live.core.notes.get(message.id)
     if record is not None and (files := shell.place.files(live.run, loop_of(live), message.kind)) is not None:
         files.add(notes.Change(said="", run=record.entries, project=record.project))
+
+
+def _restore_notes(shell: Shell, live: Live) -> None:
+    """Have all that *live* remembers, and has to do, stand in its own files."""
+    for kind, record in (("memory", MemoryChanged), ("task", TaskChanged)):
+        known = tuple(entry for one in live.core.notes.values() if isinstance(one, record) for entry in one.entries)
+        if known and (files := shell.place.files(live.run, loop_of(live), kind)) is not None:
+            files.add(notes.Change(said="", run=known))
 
 
 def loop_of(live: Live) -> LoopPlan | None:

@@ -95,7 +95,7 @@ class Shell:
         self._reloaded = False
         self._closing = False
         self.before_taking_over: Callable[[Live], None] = lambda live: None
-        """Called with a run whose owner died: what had come for it until then still counts."""
+        """Called with a run that is taken over: what had come for it before its owner died still counts."""
         self.opened = asyncio.Event()
         """Set once the root run is claimed and begun or continued."""
         self._bell: asyncio.Future[None] | None = None
@@ -298,8 +298,7 @@ class Shell:
                 if self._reloaded and parent is None:
                     text = to_json(plan).decode()
                     core.write(now, PlanReloaded(plan=text, plan_hash=plan.content_hash()), source="operator")
-                if core.is_live:
-                    self.before_taking_over(live)
+                self.before_taking_over(live)
                 live.reap = [one for turn in core.turns.values() if turn.result is None for one in turn.launched]
                 live.outbox += core.own(now, self._limits)
                 for name, turn in core.turns.items():
