@@ -183,6 +183,20 @@ def test_a_team_inside_a_team_counts_by_its_own_turns(place: Place) -> None:
     assert json.loads(place.look("stats", "--json").out)["total"]["turns"] == used["turns"] == 7
 
 
+def test_a_run_that_goes_on_is_left_out_of_a_rebuild(loop: Place) -> None:
+    """It would write some of its lines once more."""
+    (loop.folder / "waits").touch()
+    process = loop.start("run", "pair", "-i", "1")
+    (loop.folder / "ready").read_text()
+    was = (loop.folder / ".autoloop" / "journal.jsonl").read_bytes()
+    said = loop.look("state", "rebuild")
+    process.terminate()
+    process.communicate(timeout=60)
+
+    assert "goes on just now" in said.err
+    assert (loop.folder / ".autoloop" / "journal.jsonl").read_bytes().startswith(was)
+
+
 def test_a_run_is_watched_from_elsewhere_until_it_ends(loop: Place) -> None:
     """From its beginning, its child runs included; the run does not notice."""
     (loop.folder / "waits").touch()
@@ -218,7 +232,7 @@ def test_watching_a_run_that_is_over_shows_all_of_it(place: Place) -> None:
 
 def test_the_earlier_systems_journal_is_made_anew(loop: Place) -> None:
     """From the journals alone, to the letter."""
-    assert "no loop" in loop.look("state", "rebuild").out
+    assert "no loop here" in loop.look("state", "rebuild").out
     loop.call("run", "pair", "-i", "1", status=3)
     loop.call("run", "pair")
     file = loop.folder / ".autoloop" / "journal.jsonl"

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from coterie.cli.options import STATE_DIR, AsJson, StateDir
-from coterie.cli.output import say, say_json
+from coterie.cli.output import complain, say, say_json
 
 
 def rebuild(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """Write the journal of the earlier system (core.journal_file) anew for all loops that ran here.
 
-    It is told from the runs' own journals, which are left as they are; lines of runs that are gone stay.
+    It is told from the runs' own journals, which are left as they are. Lines of runs that go on just now, and of runs
+    that are gone, stay.
     """
     from coterie.journal.jsonl import JsonlStore
     from coterie.runs import index
@@ -19,10 +20,14 @@ def rebuild(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     made: dict[Path, int] = {}
     for home in index.homes(state_dir):
         store = JsonlStore(home)
-        made |= rebuild(store, store.list(), DiskPlace(store, Path.cwd()))
+        runs = store.list()
+        living = [run for run in runs if store.owned(run)]
+        for run in living:
+            complain(f"coterie: {run} goes on just now, and writes its lines itself: they stay as they are")
+        made |= rebuild(store, [run for run in runs if run not in living], DiskPlace(store, Path.cwd()))
     if as_json:
-        say_json([{"file": str(file), "runs": runs} for file, runs in made.items()])
+        say_json([{"file": str(file), "runs": count} for file, count in made.items()])
     else:
-        said = [f"{file}: {runs} run{'s' * (runs != 1)}" for file, runs in made.items()]
-        say("\n".join(said) or "no loop has run here")
+        said = [f"{file}: {count} run{'s' * (count != 1)}" for file, count in made.items()]
+        say("\n".join(said) or "there is no loop here whose lines could be written")
     return 0
