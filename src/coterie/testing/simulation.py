@@ -39,6 +39,7 @@ from coterie.journal.records import (
     TurnStarted,
 )
 from coterie.planning.agents import asked_of
+from coterie.planning.branches import BRANCH
 from coterie.planning.plan import Limits, Plan, from_json
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
@@ -100,7 +101,7 @@ class Survived(Struct, frozen=True, kw_only=True):
         starts: Attempts that were started, each with its intent durable before.
         receipts: Turns whose result was durable; none of them was started again.
         seconds: Virtual time from the start to the end, owners that were dead included.
-        agents: By name; those of a child run are called `node/agent`.
+        agents: By name; those of a child run are called `node/agent`. A loop's are its iterations and reviews.
     """
 
     outcome: str
@@ -215,7 +216,9 @@ class _World:
         )
         loads: dict[str, Load] = {}
         for (run, turn), tried in attempts.items():
-            agent = "/".join([*(step.rpartition("#")[0] for step in run.split("/")[1:]), turn.rpartition("#")[0]])
+            nodes = [step.rpartition("#")[0] for step in run.split("/")[1:]]
+            branches = [BRANCH if node.startswith("wave-") else node for node in nodes]
+            agent = "/".join([*branches, turn.rpartition("#")[0]])
             so_far = loads.get(agent, Load())
             loads[agent] = Load(
                 turns=so_far.turns + 1,
