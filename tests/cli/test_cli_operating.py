@@ -16,7 +16,7 @@ if turn == "iteration#1" and os.path.exists("waits"):
     open("ready", "w").close()
     time.sleep(600)
 guided = "Mind the tests" in sys.argv[-1]
-print(f"{turn} was guided: {guided}")
+print(f"{turn} was guided: {guided}", *sys.argv[1:-1])
 if turn == "iteration#2":
     print("LOOP_COMPLETE")
 """
@@ -82,6 +82,14 @@ def test_a_limit_stops_a_loop_and_iterations_can_be_added(loop: Place) -> None:
     topics = [line["topic"] for line in projection(loop)]
     assert topics.count("loop.start") == topics.count("loop.resume") == topics.count("loop.complete") == 1
     assert "config.changed" not in topics
+
+
+def test_what_stands_behind_two_dashes_reaches_the_program_word_by_word(loop: Place) -> None:
+    """Defect H: a comma or a space does not take an argument apart, and the objective is not touched."""
+    said = loop.call("run", "pair", "-i", "1", "Fix it", "--", "--model", "a,b c", "--json", status=3)
+
+    assert "guided: False --model a,b c --json" in said.out
+    assert projection(loop)[0]["fields"]["objective"] == "Fix it"
 
 
 def test_a_loop_is_guided_and_interrupted_and_goes_on(loop: Place) -> None:

@@ -4,7 +4,8 @@
                        lock  control.json bell  who owns it, and the socket of its doorbell
                        inbox/<id>.json          messages to it
                        memory.jsonl tasks.jsonl what it remembers, and has to do
-                       turns/<turn>.<attempt>/  an attempt's stream.jsonl and wrapper, and the journal of a child run
+                       turns/<turn>.<attempt>/  an attempt's stream.jsonl and wrapper, in a loop asked.md, and the
+                                                journal of a child run
 """
 
 import json
