@@ -96,6 +96,7 @@ def test_a_run_that_stopped_goes_on_in_its_work_tree(folder: Path, tmp_path: Pat
     tree = worktree.read(Path(".autoloop"), outcome.run)
 
     assert (outcome.status, outcome.reason) == ("stopped", "max_iterations")
+    assert "it works on the branch" in outcome.notices[0]
     assert tree is not None
     assert started.cwd == tree.cwd == str(Path(tree.path) / "deep" / "er")
     (loop / "autoloops.toml").write_text(

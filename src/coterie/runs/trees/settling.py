@@ -91,5 +91,7 @@ def told(tree: Tree) -> Iterator[str]:
             yield f"it is on {where}; when that is mended: coterie worktree merge {tree.run}"
         case "failed":
             yield f"what it did is on {where}; to have it all the same: coterie worktree merge {tree.run}"
+        case "running":
+            yield f"it works on {where}"
         case _:
             yield f"its files are on {where}; to bring them back: coterie worktree merge {tree.run}"
