@@ -151,6 +151,26 @@ def test_an_enum_gives_its_own_member() -> None:
     assert fault_of('{"level": "APPROVE"}', level)
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted", "outputs"),
+    [
+        (" approve\n", (ASKED,), {"verdict": "approve"}),
+        ("approve", (VERDICT,), {"verdict": "approve"}),
+        ("verdict: revise", (VERDICT,), {"verdict": "revise"}),
+        ("approve\nwell done", (ASKED,), {}),
+        ("approve", (ASKED, Wanted(name="why", declared=False)), {}),
+    ],
+)
+def test_a_person_who_just_says_the_one_value_has_given_it(
+    text: str, wanted: tuple[Wanted, ...], outputs: dict[str, Any]
+) -> None:
+    """Declared or only asked for; on one line, and where there is one value to give."""
+    record = judge_reply(Reply(turn="r#1", attempt=1, text=text), wanted, bare=True)
+
+    assert isinstance(record, TurnFinished)
+    assert record.outputs == outputs
+
+
 def test_the_reason_says_what_was_expected_and_what_came() -> None:
     """All faults at once, and what it cost so far is kept."""
     wanted = (VERDICT, Wanted(name="score", type="integer"), Wanted(name="why", type="text"))

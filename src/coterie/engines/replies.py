@@ -1,7 +1,8 @@
 """What a reply says: its outputs, found in what the backend gave or in the text, and whether they fit.
 
-Structured outputs count first, then those given while the attempt ran, then the last JSON object in the text, fenced or bare, that holds a wanted name, then
-lines like `verdict: approve`. Time is linear in the text, whatever it holds: a reply may be a log full of braces.
+Structured outputs count first, then those given while the attempt ran, then the last JSON object in the text, fenced
+or bare, that holds a wanted name, then lines like `verdict: approve`. Time is linear in the text, whatever it holds: a
+reply may be a log full of braces.
 """
 
 import json
@@ -26,14 +27,19 @@ _TOKEN = re.compile(rf"[ \t\n\r]*+({_SCALAR.pattern}|[{{}}\[\],:])")
 _OPENING = re.compile(r'\{(?=[ \t\n\r]*+")')
 
 
-def judge_reply(reply: Reply, wanted: Sequence[Wanted]) -> TurnFinished | AttemptFailed:
+def judge_reply(reply: Reply, wanted: Sequence[Wanted], bare: bool = False) -> TurnFinished | AttemptFailed:
     """What the journal shall say of *reply*, given what its agent should give back.
 
     A declared output that is missing or does not fit makes an `invalid_output`, whose reason says what was expected
     and what came. An undeclared one may be missing and is taken as it is. Nothing wanted: the text is not searched.
+
+    Args:
+        bare: Whether a text of one line may be the one value that is wanted: a person who just says it has given it.
     """
     if reply.outputs is None:
         found = (find_outputs(reply.text, wanted) if wanted else {}) | reply.given
+        if bare and len(wanted) == 1 and wanted[0].name not in found and "\n" not in reply.text.strip():
+            found = {wanted[0].name: reply.text.strip()} | found
     else:
         found = reply.given | reply.outputs
     outputs, faults = dict(found), list[str]()

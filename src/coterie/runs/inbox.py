@@ -318,9 +318,7 @@ def _answer(shell: Shell, live: Live, turn: str, message: Message) -> str:
     reply = Reply(turn=turn, attempt=attempt, text=message.text, outputs=message.outputs, message=message.id)
     judged = live.core.engine.judge(reply)
     if isinstance(judged, AttemptFailed):
-        reply = _as_the_one_output(live, asking[turn].ask.agent, reply)
-        if isinstance(live.core.engine.judge(reply), AttemptFailed):
-            return judged.reason
+        return judged.reason
     shell.hear(live, reply, "operator")
     return ""
 
@@ -334,14 +332,6 @@ def _guide(live: Live, message: Message, now: float) -> str:
     said = OperatorSaid(message=message.id, what="guide", text=message.text.strip())
     live.core.write(now, said, source="operator")
     return ""
-
-
-def _as_the_one_output(live: Live, agent: str, reply: Reply) -> Reply:
-    """A person who is asked for one value and just says it has given it."""
-    plan = live.core.agents.get(agent)
-    if plan is None or len(plan.outputs) != 1 or reply.outputs:
-        return reply
-    return msgspec.structs.replace(reply, outputs={plan.outputs[0].name: reply.text.strip()})
 
 
 def _emit(shell: Shell, live: Live, turn: str, message: Message, late: bool) -> str:

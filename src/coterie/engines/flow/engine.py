@@ -100,7 +100,8 @@ class Flow:
         match said:
             case Reply():
                 turn = self._turns[said.turn]
-                return judge_reply(said, self._plan(turn.agent if turn.spent else turn.node).outputs)
+                plan = self._plan(turn.agent if turn.spent else turn.node)
+                return judge_reply(said, plan.outputs, bare=plan.kind == "human")
             case Emit(turn=name, event=event, attempt=attempt, message=message):
                 why = "a flow takes no events"
                 return records.EventInvalid(turn=name, event=event, reason=why, attempt=attempt, message=message)
