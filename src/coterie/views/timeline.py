@@ -166,7 +166,9 @@ def _repaired(record: r.JournalRepaired) -> str:
 
 def _entries(record: r.MemoryChanged | r.TaskChanged) -> str:
     every = (*record.entries, *record.project)
-    return listed(quoted(str(one.get("text") or one.get("target_id") or one.get("key") or one.get("id"))) for one in every)
+    return listed(
+        quoted(str(one.get("text") or one.get("target_id") or one.get("key") or one.get("id"))) for one in every
+    )
 
 
 def _because(reason: str) -> str:
