@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from coterie.diagnostics import Diagnostic, Fix, Severity, Span, did_you_mean, error, note, warning
@@ -34,6 +36,26 @@ def test_a_caret_stays_on_its_line(length: int, carets: str) -> None:
     rendered = note("n", "m", Span(1, 1, length)).render(TEXT)
 
     assert rendered.splitlines()[2] == f"    | {carets}"
+
+
+def test_of_a_very_long_line_a_part_is_shown() -> None:
+    """What is meant, and something on both sides of it, with the caret still below."""
+    text = "x" * 5_000 + "here" + "y" * 5_000
+    first, shown, below = note("n", "m", Span(1, 5_001, 4), "a hint").render(text).splitlines()
+
+    assert first == "1:5001: note[n]: m"
+    assert shown == f"  1 | …{'x' * 80}here{'y' * 156}…"
+    assert below == f"    | {' ' * 81}^^^^ a hint"
+
+
+def test_many_diagnostics_of_a_large_text_are_shown_at_once() -> None:
+    """Its lines are told apart once, not for each of them."""
+    text = "a line of a large file\n" * 100_000
+    started = time.process_time()
+    for line in range(1, 100_000, 100):
+        assert "large" in note("n", "m", Span(line, 1, 1)).render(text)
+
+    assert time.process_time() - started < 5  # a thousand times some 10 ms otherwise
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

@@ -9,11 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
 
 _LINE_END = re.compile(r"\r\n|\r|\n")  # what readers count as lines; `str.splitlines` knows more
+_BEFORE, _WIDTH = 80, 240
+"""How many characters of a line are shown: before what is meant, and altogether. No terminal shows a whole prompt."""
 
 
 class Severity(Enum):
@@ -84,14 +87,13 @@ class Diagnostic:
         if self.span is not None:
             place += f"{self.span.line}:{self.span.column}:"
         head = f"{place}{' ' if place else ''}{self.severity.value}[{self.code}]: {self.message}\n"
-        lines = _LINE_END.split(self.text or text)
+        lines = _lines(self.text or text)
         if self.span is None or self.secret or not 1 <= self.span.line <= len(lines):
             return head + (f"  {self.hint}\n" if self.hint else "")
-        line = lines[self.span.line - 1]
+        line, start = _part(lines[self.span.line - 1], self.span.column - 1)
         number = str(self.span.line)
-        lead = "".join("\t" if c == "\t" else " " for c in line[: self.span.column - 1])
-        room = max(1, len(line) - self.span.column + 1)
-        caret = "^" * max(1, min(self.span.length, room))
+        lead = "".join("\t" if c == "\t" else " " for c in line[:start])
+        caret = "^" * max(1, min(self.span.length, len(line) - start))
         below = f"{lead}{caret} {self.hint}".rstrip()
         return f"{head}  {number} | {line}\n  {' ' * len(number)} | {below}\n"
 
@@ -107,6 +109,18 @@ class Diagnostic:
             "length": self.span.length if self.span else None,
             "hint": self.hint,
         }
+
+
+@lru_cache(maxsize=2)  # many diagnostics are shown of one text
+def _lines(text: str) -> list[str]:
+    return _LINE_END.split(text)
+
+
+def _part(line: str, start: int) -> tuple[str, int]:
+    """What is shown of *line* around its *start*-th character, and where in it that one is."""
+    first = max(0, start - _BEFORE) if len(line) > _WIDTH else 0
+    shown = ("…" if first else "") + line[first : first + _WIDTH] + ("…" if first + _WIDTH < len(line) else "")
+    return shown, start - first + bool(first)
 
 
 def of_part(found: Diagnostic, file: str, span: Span | None) -> Diagnostic:

@@ -124,7 +124,11 @@ def test_a_file_that_is_no_text_is_one_diagnostic(
     ("name", "reason"),
     [
         ("missing.at", "No such file or directory"),
+        ("missing", "No such file or directory"),
+        ("missing.toml", "No such file or directory"),
+        ("a" * 300, "File name too long"),
         ("", "Is a directory"),
+        ("plain", "a name without an ending says no notation coterie knows"),
         ("x.toml", "'.toml' is no notation coterie knows"),
         ("nul\0.at", "embedded null byte"),
         ("a" * 300 + ".at", "File name too long"),
@@ -133,6 +137,7 @@ def test_a_file_that_is_no_text_is_one_diagnostic(
 def test_a_file_that_cannot_be_opened_is_one_diagnostic(tmp_path: Path, name: str, reason: str) -> None:
     """What the system says of it is in the message."""
     (tmp_path / "x.toml").touch()
+    (tmp_path / "plain").touch()
     (found,) = read(tmp_path / name).diagnostics
 
     assert found.code == "unreadable-file"

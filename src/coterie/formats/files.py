@@ -1,5 +1,6 @@
 """The files of one reading: each is read once, and together they are no larger than one may be."""
 
+import os.path
 from pathlib import Path
 
 from coterie.diagnostics import did_you_mean
@@ -59,9 +60,10 @@ def find(folder: Path, name: str, within: Path) -> Path:
 
 
 def _read(path: Path, most: int) -> bytes:
-    if path.suffix not in SUFFIXES and not path.is_dir():
+    if path.suffix not in SUFFIXES and os.path.isfile(path):
         close = did_you_mean(path.suffix, SUFFIXES)
-        raise Unreadable(f"{path.suffix!r} is no notation coterie knows", close or "use .at")
+        what = f"{path.suffix!r} is" if path.suffix else "a name without an ending says"
+        raise Unreadable(f"{what} no notation coterie knows", close or "use .at")
     try:
         with path.open("rb") as file:
             data = file.read(most + 1)
