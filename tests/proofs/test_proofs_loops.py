@@ -80,9 +80,16 @@ def test_a_trap_is_shown() -> None:
 
 
 def test_too_many_states_are_said_to_be() -> None:
-    report = check(plan_of(loop_plan(required=("review.passed", "queue.advance"))), states=3)
+    """The numbers are those of all iterations then: no run takes more, of whichever role."""
+    plan = plan_of(loop_plan(required=("review.passed", "queue.advance"), max_iterations=6))
+    report, whole = check(plan, states=3), check(plan)
 
-    assert (report.method, report.findings) == ("bound", ())
+    assert (report.method, codes(report), report.best) == ("bound", ["too-many-states"], None)
+    assert report.worst is not None
+    assert whole.worst is not None
+    assert report.worst.turns == whole.worst.turns
+    assert all(report.worst.agents[name] >= turns for name, turns in whole.worst.agents.items())
+    assert report.worst.script is None
 
 
 @pytest.mark.parametrize("chunk", range(4))

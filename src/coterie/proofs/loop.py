@@ -136,10 +136,18 @@ def prove_loop(plan: Plan, question: Question) -> Report:
         states=len(paths.way),
         ends=True,
         worst=_worst(plan, loop, paths),
-        best=_best(loop, paths),
+        best=_best(loop, paths) if paths.whole else None,
         cost=_cost(plan, loop, paths, question),
-        findings=tuple(_findings(loop, paths, question)) if paths.whole else (),
+        findings=tuple(_findings(loop, paths, question)) if paths.whole else (_TOO_MANY,),
     )
+
+
+_TOO_MANY = Finding(
+    code="too-many-states",
+    severity=Severity.NOTE,
+    message="there are too many states to look at: the numbers are counted from the iterations, and nothing is said of "
+    "what can or cannot happen",
+)
 
 
 # -- how many turns ---------------------------------------------------------------------------------------------------
@@ -160,8 +168,10 @@ def _worst(plan: Plan, loop: LoopPlan, paths: Paths) -> Case | None:
         return None  # what a team takes that answers for a role is its own
     iterations, reviews, branches = max(0, loop.max_iterations), _reviews(loop, loop.max_iterations), _branches(loop)
     agents: dict[str, int] = {}
-    for state in paths.way:
+    for state in paths.way if paths.whole else ():
         agents.setdefault(paths.asked(state[0]), max(0, iterations - len(paths.events_to(state))))
+    if not paths.whole:
+        agents = dict.fromkeys(paths.ids or [GLOBAL], iterations)
     every = dict(agents)
     if branches:
         every |= {f"{BRANCH}/{name}": turns * branches for name, turns in agents.items()}
@@ -171,7 +181,8 @@ def _worst(plan: Plan, loop: LoopPlan, paths: Paths) -> Case | None:
     payload = "\n".join(f"- part {k}" for k in range(1, branches + 1))
     opens = {"emits": [{"topic": EXPLORE + PARALLEL, "payload": payload}]}
     script: Script = {first: [opens if branches else {"emits": []}]}
-    return Case(turns=iterations * (1 + branches) + reviews, agents=every, script=script)
+    turns = iterations * (1 + branches) + reviews
+    return Case(turns=turns, agents=every, script=script if paths.whole else None)
 
 
 def _best(loop: LoopPlan, paths: Paths) -> Case | None:
@@ -202,6 +213,8 @@ def _cost(plan: Plan, loop: LoopPlan, paths: Paths, question: Question) -> Cost 
     if question.prices is None:
         return None
     prices, names = question.prices, dict.fromkeys(paths.asked(state[0]) for state in paths.way)
+    if not paths.whole:
+        names = dict.fromkeys(paths.ids or [GLOBAL])
     iterations, branches = max(0, loop.max_iterations), _branches(loop)
     reviews = _reviews(loop, iterations) * prices.of(REVIEW)
     again = attempts(plan.agents.get(REVIEW) or AgentPlan(name=REVIEW))
