@@ -81,6 +81,18 @@ def test_an_editor_is_served_from_hello_to_goodbye(client: Client) -> None:
     assert client.leave() == (0, b"")
 
 
+def test_a_refusal_is_an_answer_and_no_more(client: Client) -> None:
+    """Nothing is said of it on the error stream, which an editor shows as a defect, or never reads."""
+    client.hello()
+    client.open("team.at", TEAM)
+    for _ in range(3):
+        with pytest.raises(Refused, match="nothing here has a name"):
+            client.at("rename", "team.at", 6, 0, newName="critic")
+
+    assert client.leave() == (0, b"")
+    assert client.complaints == b""
+
+
 def test_a_fix_is_offered_where_the_mistake_stands(client: Client) -> None:
     """A diagnostic that knows its fix becomes a quick fix."""
     client.hello()

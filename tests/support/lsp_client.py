@@ -13,6 +13,7 @@ class Client:
 
     Attributes:
         told: What the server said unasked and nobody has looked at yet.
+        complaints: What it wrote on standard error, known at its end.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -26,6 +27,7 @@ class Client:
         self._folder = folder
         self._last = 0
         self.told: deque[dict[str, Any]] = deque()
+        self.complaints = b""
 
     def hello(self, *, snippets: bool = False) -> dict[str, Any]:
         """Introduce ourselves; what the server says of itself."""
@@ -87,7 +89,7 @@ class Client:
 
     def end(self) -> tuple[int, bytes]:
         """Close the line; the server's exit status, and what it left unread on standard output."""
-        out, _ = self._server.communicate(timeout=30)
+        out, self.complaints = self._server.communicate(timeout=30)
         return self._server.returncode, out
 
     def kill(self) -> None:

@@ -9,6 +9,7 @@ Needs the extra `lsp`; nothing else of coterie imports this module when it start
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -65,6 +66,7 @@ def serve(version: str) -> int:
     Nothing but the protocol reaches standard output, whatever else prints.
     """
     server = _Server(version)
+    logging.getLogger("pygls.protocol.json_rpc").addFilter(_is_no_refusal)
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out, contextlib.redirect_stdout(sys.stderr):
         server.start_io(stdout=out)
     return 0 if server.said_goodbye else 1
@@ -80,6 +82,11 @@ class _Server(LanguageServer):
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         for name, answer, options in _features(self):
             self.feature(name, options)(partial(answer))  # a method cannot be marked, as pygls does with what it calls
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Log what went wrong; a refusal is an answer, and has been given."""
+        if not isinstance(error, JsonRpcException):
+            super().report_server_error(error, source)
 
     def opened(self, params: types.DidOpenTextDocumentParams) -> None:
         item = params.text_document
@@ -242,6 +249,11 @@ def _refusing() -> Iterator[None]:
         yield
     except UsageError as refused:
         raise JsonRpcException(str(refused), types.LSPErrorCodes.RequestFailed) from None
+
+
+def _is_no_refusal(record: logging.LogRecord) -> bool:
+    """Whether *record* tells of more than a refusal, which the person reads in the editor and is no defect."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], JsonRpcException)
 
 
 def _change(change: types.TextDocumentContentChangeEvent) -> Change:
