@@ -17,7 +17,7 @@ pair
 │    You read.
 │    completes with task.complete, timeout 90s
 │    -> writer  [on draft.rejected]
-└─ review (agent, agent --fast)
+└─ @review (agent, agent --fast)
 """
 SETTINGS = 'backend.command = "agent"\nbackend.args = ["--fast"]\n'
 OWN = TWO.replace(

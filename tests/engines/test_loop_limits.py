@@ -64,7 +64,7 @@ def test_a_plan_read_again_holds_from_the_next_iteration_on_and_over_a_crash() -
     play.crash()
 
     assert play.all(r.IterationStarted)[-1].role == "solo"
-    assert set(play.core.agents) == {"solo", "loop", "review"}
+    assert set(play.core.agents) == {"solo", "@loop", "@review"}
     assert play.engine.state.position == "tasks.ready"
 
 

@@ -191,7 +191,7 @@ def test_a_loop_without_roles_takes_any_event() -> None:
     play = Play(loop_plan(roles=(), handoff=()))
     play.does("whatever", "else")
 
-    assert positions(play) == [("loop.start", "loop"), ("whatever", "loop"), ("else", "loop")]
+    assert positions(play) == [("loop.start", "@loop"), ("whatever", "@loop"), ("else", "@loop")]
     play.does("task.complete")
     assert play.end == ("completed", "completion_event")
 

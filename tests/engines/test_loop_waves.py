@@ -149,7 +149,7 @@ def test_without_waves_there_is_none() -> None:
 def branch(**fields: object) -> LoopPlan:
     from loop_play import plan_of
 
-    child = asked_by_loop(plan_of(loop_plan(parallel=waves(), max_iterations=50, **fields)))["branch"].child
+    child = asked_by_loop(plan_of(loop_plan(parallel=waves(), max_iterations=50, **fields)))["@branch"].child
     assert child is not None
     assert isinstance(child.coordination, LoopPlan)
     return child.coordination

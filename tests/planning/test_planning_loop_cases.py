@@ -135,11 +135,11 @@ def test_the_backend_of_all_and_that_of_reviews(case: dict[str, Any], tmp_path: 
     named = case["overrides"].get("backendOverride", {}).get("kind", "")
     made = plan(project(tmp_path, case), backend=named)
 
-    assert_thinks(made.agents["loop"], case["backend"])
+    assert_thinks(made.agents["@loop"], case["backend"])
     review = loop_of(made).review
     assert (review is not None) == case["review"]["enabled"]
     if review is not None:
-        assert_thinks(made.agents["review"], case["review"])
+        assert_thinks(made.agents["@review"], case["review"])
         assert review.every == case["review"]["every"]
 
 
@@ -155,7 +155,7 @@ def test_the_backend_of_an_iteration(case: dict[str, Any], tmp_path: Path) -> No
     loop = loop_of(made)
     roles = suggested(loop.handoff, [role.id for role in loop.roles], case["routing_event"])
     assert list(roles) == case["suggested_roles"]
-    assert_thinks(made.agents[roles[0] if roles else "loop"], case["backend"])
+    assert_thinks(made.agents[roles[0] if roles else "@loop"], case["backend"])
 
 
 @pytest.mark.parametrize("case", followed("review_every"))

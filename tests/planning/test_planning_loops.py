@@ -41,7 +41,7 @@ def test_a_folder_is_a_plan(tmp_path: Path) -> None:
     assert loop.place == LoopPlace(project=str(tmp_path / "pair"), preset="pair", work_dir=str(tmp_path))
     assert made.agents == {
         name: AgentPlan(name=name, backend="command", argv=("agent",), prompt_via="arg", timeout=300.0)
-        for name in ("writer", "reader", "review")
+        for name in ("writer", "reader", "@review")
     }
 
 
@@ -97,7 +97,7 @@ def test_without_roles_the_loop_itself_is_asked(tmp_path: Path) -> None:
     """And it is reviewed after every iteration."""
     made = plan(folder(tmp_path / "plain", {"autoloops.toml": COMMAND}))
 
-    assert list(made.agents) == ["loop", "review"]
+    assert list(made.agents) == ["@loop", "@review"]
     assert (review := loop_of(made).review) is not None
     assert review.every == 1
 
@@ -167,7 +167,7 @@ def test_the_time_out_of_a_role_wins_then_that_of_iterations(tmp_path: Path) -> 
     assert {name: agent.timeout for name, agent in made.agents.items()} == {
         "writer": 2.5,
         "reader": 90.0,
-        "review": 300.0,
+        "@review": 300.0,
     }
 
 
@@ -182,7 +182,7 @@ def test_the_command_line_beats_settings_and_a_role_beats_it(tmp_path: Path) -> 
     assert {name: (agent.argv, agent.model, agent.timeout) for name, agent in made.agents.items()} == {
         "writer": (("mine",), "m", 7.0),
         "reader": (("./other",), "m", 7.0),
-        "review": (("./other",), "m", 300.0),
+        "@review": (("./other",), "m", 300.0),
     }
     assert [(each.code, each.is_error) for each in found] == [("role-keeps-backend", False)]
     assert "'writer' keeps its own backend" in found[0].message
@@ -197,7 +197,7 @@ def test_further_arguments_are_for_whoever_has_the_common_ones(tmp_path: Path) -
     assert {name: agent.argv for name, agent in made.agents.items()} == {
         "writer": ("agent", "--slow"),
         "reader": ("agent", "--fast", "--model", "x"),
-        "review": ("agent", "--fast", "--model", "x"),
+        "@review": ("agent", "--fast", "--model", "x"),
     }
 
 
@@ -422,7 +422,7 @@ topology outer : [pipeline] {
     assert made is not None, found
     child = made.agents["a"].child
     assert child is not None
-    assert list(child.agents) == ["writer", "reader", "review"]
+    assert list(child.agents) == ["writer", "reader", "@review"]
 
 
 def test_planning_is_asked_with_a_topology_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def test_the_fewest_and_the_most_turns_are_reached() -> None:
 def test_what_it_costs_at_worst() -> None:
     """The dearest agent in every iteration; retries besides."""
     plan = plan_of(loop_plan(max_iterations=10, review=review(3)), retry=1)
-    cost = check(plan, Prices(turn=0.1, agents={"critic": 0.5, "review": 1.0})).cost
+    cost = check(plan, Prices(turn=0.1, agents={"critic": 0.5, "@review": 1.0})).cost
 
     assert cost is not None
     assert (cost.turns, cost.attempts) == (10 * 0.5 + 3, 2 * (10 * 0.5 + 3))

@@ -55,10 +55,10 @@ def test_a_pattern_stands_for_the_events_the_plan_names() -> None:
 
 
 def test_a_script_says_who_emits_what_and_what_branches_do() -> None:
-    """`branch/builder` is the builder in every branch, one attempt after the other."""
+    """`@branch/builder` is the builder in every branch, one attempt after the other."""
     script = {
         "planner": [{"emits": [{"topic": "tasks.ready.parallel", "payload": "- a\n- b"}]}],
-        "branch/builder": [{"text": "did a"}, {"fail": "exit"}],
+        "@branch/builder": [{"text": "did a"}, {"fail": "exit"}],
         "builder": [{"emits": [{"topic": "task.complete"}]}, {"emits": [{"topic": "review.ready"}]}],
         "critic": [{"text": "LOOP_COMPLETE"}],
     }
@@ -74,7 +74,7 @@ def test_a_branch_that_takes_too_long_is_ended_and_the_loop_goes_on() -> None:
     opens = {"emits": [{"topic": "tasks.ready.parallel", "payload": "- a\n- b"}]}
     script = {
         "planner": [opens, {"emits": [{"topic": "task.complete"}]}],
-        "branch/builder": [{"seconds": 1000.0}, {"text": "b is done", "usage": {"cost": 0.5}}],
+        "@branch/builder": [{"seconds": 1000.0}, {"text": "b is done", "usage": {"cost": 0.5}}],
     }
     document = rehearse(plan_of(loop_plan(parallel=waves())), {"prompt": "x"}, script)
 
@@ -98,7 +98,7 @@ def test_what_is_left_of_the_runs_time_bounds_turns_retries_and_waves() -> None:
 
     wave = {
         "planner": [{"emits": [{"topic": "tasks.ready.parallel", "payload": "- a"}]}],
-        "branch/builder": [{"seconds": 1000.0}],
+        "@branch/builder": [{"seconds": 1000.0}],
     }
     document = rehearse(plan_of(loop_plan(max_runtime=50.0, parallel=waves())), {"prompt": "x"}, wave)
     assert (document["reason"], document["turns"][-1]["finished"]) == ("max_runtime", 50.0)
@@ -107,4 +107,28 @@ def test_what_is_left_of_the_runs_time_bounds_turns_retries_and_waves() -> None:
 def test_a_review_is_played_like_anybody() -> None:
     document = rehearse(plan_of(loop_plan(review=review(), required=("review.passed",))), {"prompt": "x"})
 
-    assert [turn["agent"] for turn in document["turns"]].count("review") == 3
+    assert [turn["agent"] for turn in document["turns"]].count("@review") == 3
+
+
+def test_roles_may_have_any_name() -> None:
+    """Who is asked beside the roles goes by a name that begins with `@`: a role `review` is no review."""
+    roles = (
+        RolePlan(id="loop", emits=("begun",)),
+        RolePlan(id="branch", emits=("looked",)),
+        RolePlan(id="review", emits=("task.complete",)),
+    )
+    handoff = (("loop.start", ("loop",)), ("begun", ("branch",)), ("looked", ("review",)))
+    loop = LoopPlan(roles=roles, handoff=handoff, max_iterations=9, review=review(), parallel=waves())
+    script = {
+        "loop": [{"emits": [{"topic": "begun.parallel", "payload": "- a\n- b"}]}],
+        "@branch/branch": [{"text": "looked at"}],
+        "branch": [{"emits": [{"topic": "looked"}]}],
+        "review": [{"emits": [{"topic": "task.complete"}]}],
+        "@review": [{"emits": [{"topic": "looked"}]}],
+    }
+    document = rehearse(plan_of(loop), {"prompt": "x"}, script)
+
+    asked = [turn["agent"] for turn in document["turns"]]
+    assert asked == ["loop", "@branch", "@branch", "@review", "branch", "@review", "review"]
+    assert [turn.get("rejected") for turn in document["turns"] if turn["agent"] == "@review"] == [["looked"]] * 2
+    assert document["reason"] == "completion_event"

@@ -39,7 +39,7 @@ def loop_plan(**fields: Any) -> LoopPlan:
 
 def plan_of(loop: LoopPlan, **agents: Any) -> Plan:
     """The plan of a run of *loop*, each agent under the rules that *agents* gives to all."""
-    names = [*(role.id for role in loop.roles), "loop", "review"]
+    names = [*(role.id for role in loop.roles), "@loop", "@review"]
     return Plan(name="autocode", agents={name: AgentPlan(name=name, **agents) for name in names}, coordination=loop)
 
 

@@ -29,5 +29,5 @@ def random_loop_plan(seed: int, **fields: object) -> Plan:
         review=ReviewPlan(every=dice.randint(1, 3)) if dice.random() < 0.5 else None,
         parallel=ParallelPlan(timeout=dice.choice([2.0, 180.0])) if dice.random() < 0.6 else None,
     )
-    agents = {name: AgentPlan(name=name, retry=dice.choice([0, 0, 1])) for name in [*names, "loop", "review"]}
+    agents = {name: AgentPlan(name=name, retry=dice.choice([0, 0, 1])) for name in [*names, "@loop", "@review"]}
     return Plan(name="loop", agents=agents, coordination=loop)

@@ -28,7 +28,7 @@ def test_random_loops_survive(chunk: int) -> None:
         survived = simulate(random_loop_plan(seed // 5), seed)
         seen[survived.outcome] += 1
         seen["crashed"] += survived.crashes > 0
-        seen["waves"] += "branch/iteration" in survived.agents
+        seen["waves"] += "@branch/iteration" in survived.agents
         seen["reviews"] += "review" in survived.agents
     assert min(seen["completed"], seen["stopped"], seen["crashed"], seen["reviews"]) > CHUNK / 10, seen
     assert seen["failed"] > 5, seen

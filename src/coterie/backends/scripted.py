@@ -77,7 +77,7 @@ class ScriptedBackend:
 def path_of(request: Request) -> str:
     """The names of the nodes from the root down to the agent: `panel/critic` for critic in `<root>/panel#2.1`.
 
-    All branches of all waves of a loop are `branch`.
+    All branches of all waves of a loop are `@branch`.
     """
     _, *attempts = request.run.split("/")
     nodes = [attempt.rpartition("#")[0] for attempt in attempts]

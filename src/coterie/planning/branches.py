@@ -6,12 +6,12 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.topology.routing import START
 
-BRANCH = "branch"
+BRANCH = "@branch"
 """The agent that answers for a branch of a wave."""
 
 
 def asked_by_loop(plan: Plan) -> dict[str, AgentPlan]:
-    """The agents that *plan* asks, by name; in a loop with waves a `branch` is among them."""
+    """The agents that *plan* asks, by name; in a loop with waves `@branch` is among them."""
     agents = dict(plan.agents)
     loop = plan.coordination
     if isinstance(loop, LoopPlan) and loop.parallel is not None and not loop.branch:

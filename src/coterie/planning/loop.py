@@ -6,9 +6,9 @@ where they are known), times are seconds, 0 stands for "no limit".
 
 from msgspec import Struct
 
-GLOBAL = "loop"
+GLOBAL = "@loop"
 """The agent that is asked when no role is suggested, or there is none."""
-REVIEW = "review"
+REVIEW = "@review"
 """The agent that reviews."""
 TOOL_PATH = "{{TOOL_PATH}}"
 """Stands in texts for the path of an attempt's own command, which only the attempt knows."""

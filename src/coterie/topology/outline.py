@@ -163,7 +163,7 @@ def _roles(loop: Loop, thinks: Mapping[str, str]) -> Iterator[OutlinedNode]:
     known = {role.id for role in loop.roles}
     for name, who in thinks.items():
         if name not in known:
-            yield OutlinedNode(name=name, kind="agent", thinks=who, starts=not known and name == "loop")
+            yield OutlinedNode(name=name, kind="agent", thinks=who, starts=not known and name == "@loop")
 
 
 def first_line(text: str) -> str:

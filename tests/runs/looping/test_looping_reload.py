@@ -29,7 +29,7 @@ def test_what_differs_is_named_as_the_settings_name_it() -> None:
     new = msgspec.structs.replace(placed(max_iterations=7, roles=()), agents={})
 
     assert list(changed(placed(), new))[:2] == ["event_loop.max_iterations", "role.planner"]
-    assert list(changed(placed(), new))[-1] == "agent.review"
+    assert list(changed(placed(), new))[-1] == "agent.@review"
 
 
 def test_what_is_fixed_at_the_start_stays() -> None:

@@ -197,7 +197,7 @@ class Loop:
         elif review_is_due(self.plan, state):
             state.reviewed = state.iteration + 1
             state.reviews += 1
-            name = f"{REVIEW}#{state.reviews}"
+            name = f"review#{state.reviews}"
             state.turns[name] = TurnState(iteration=state.iteration + 1, review=True, view=View(review=True))
             self._commands.append(Ask(turn=name, agent=REVIEW))
         else:

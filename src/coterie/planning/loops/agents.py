@@ -42,7 +42,7 @@ class Sources:
 
 
 def loop_agents(sources: Sources, *, reviews: bool, report: Report) -> dict[str, AgentPlan]:
-    """Who may be asked, by name: the roles, or where there is none `loop`; and `review`, if *reviews*."""
+    """Who may be asked, by name: the roles, or where there is none `@loop`; and `@review`, if *reviews*."""
     settings, given = sources.settings, sources.given
     layer = backends.of_settings(settings)
     if settings.event_loop.max_iteration_runtime:

@@ -10,7 +10,7 @@ from coterie.topology.checks.facts import Facts, listing
 from coterie.topology.loop import Loop
 from coterie.topology.routing import COORDINATION, JOINED, START, is_pattern, matches, matches_any
 
-RESERVED = ("branch", "review")
+RESERVED = ("@branch", "@loop", "@review")
 """Who is asked beside the roles: in waves, and between iterations."""
 
 
