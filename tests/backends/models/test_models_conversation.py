@@ -1,11 +1,14 @@
 import asyncio
+import itertools
 import threading
+from collections.abc import Iterator
 from typing import Any
 
+import fake_models
 import pytest
 from asking import Heard, ask, request
 from asking_models import VERDICT, answered, failed, plan, put, results_of, tools_of
-from fake_models import FakeModels, Refuse, Say, text_of
+from fake_models import FakeModels, Refuse, Say, openai, text_of
 
 from coterie.backends.base import Answer, Failure, Session, Text, Tool, Used
 from coterie.backends.models import ModelBackend, turn_key
@@ -395,6 +398,21 @@ def test_a_connection_that_breaks_off_is_transient(api: str) -> None:
     """In the midst of an answer too."""
     with FakeModels(Say("a long answer", drop=3)) as models:
         assert failed(models, plan(api)).kind == "transient"
+
+
+def test_an_answer_that_just_ends_is_not_taken_for_a_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection may close in good order before the provider has said why it stops: half an answer is none."""
+
+    def half(say: Say, body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+        yield from itertools.islice(openai(say, body), 2)
+        yield "", None
+
+    monkeypatch.setattr(fake_models, "openai", half)
+    with FakeModels(Say("a long answer")) as models:
+        failure = failed(models, plan("openai"))
+
+    assert failure.kind == "transient"
+    assert "without saying that it is complete" in failure.reason
 
 
 def test_nobody_there_is_transient(api: str) -> None:

@@ -221,13 +221,16 @@ class Conversation:
 
     def _answer(self, run: "AgentRun[None, Any]") -> Result:
         assert run.result is not None
-        used = self.used
-        match run.result.response.finish_reason:
+        used, response = self.used, run.result.response
+        match response.finish_reason:
             case "content_filter":
                 return Failure(kind="refused", reason=f"{self._chosen.provider} refused to answer", usage=used)
             case "length":
                 reason = "the answer was cut off at max-tokens before it was complete: allow more"
                 return Failure(kind="failed", reason=reason, usage=used)
+            case _ if "finish_reason" not in (response.provider_details or {}):  # the library takes that for a stop
+                reason = f"{self._chosen.provider} ended its answer without saying that it is complete"
+                return Failure(kind="transient", reason=reason, usage=used)
             case _:
                 pass
         if used.unpriced:
