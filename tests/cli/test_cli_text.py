@@ -66,6 +66,7 @@ def test_a_result_is_its_text_or_else_its_values(result: object, shown: str) -> 
     [
         ("stopped", "max_turns", "carry on with:\n  coterie resume r1 --max-turns N"),
         ("stopped", "interrupted", "carry on with:\n  coterie resume r1"),
+        ("stopped", "cost_budget", "carry on with (first raise event_loop.max_cost_usd):\n  coterie resume r1"),
         ("failed", "a#1 failed", "see what happened with:\n  coterie inspect r1"),
     ],
 )

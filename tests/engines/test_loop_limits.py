@@ -78,6 +78,23 @@ def test_equal_outputs_stop_it(texts: str, stops: bool) -> None:
     assert (play.end == ("stop", "stalled")) is stops
 
 
+def test_a_stalled_loop_that_is_resumed_tries_again() -> None:
+    """Whoever resumes it, with a word for it or without, wants it to go on; it may stall again."""
+    play = Play(loop_plan(stall=2))
+    play.answer("same")
+    play.answer("same")
+    assert play.end == ("stop", "stalled")
+    play.stop()
+    play.guide("Try another way.")
+    play.crash()
+
+    assert play.engine.brief(play.turn).guidance == ("Try another way.",)
+    play.answer("same")
+    assert play.running
+    play.answer("same")
+    assert play.end == ("stop", "stalled")
+
+
 def test_cost_counts_failures_reviews_and_branches_too() -> None:
     play = Play(loop_plan(max_cost=2.0, review=review(), parallel=waves()))
     play.fail(usage=USED)

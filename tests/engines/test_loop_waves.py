@@ -182,3 +182,28 @@ def test_iterations_that_are_added_are_the_runs_not_its_branches() -> None:
     play.answer()
 
     assert play.end == ("completed", "max_iterations")
+
+
+def test_a_branch_that_an_operator_interrupts_did_not_complete() -> None:
+    """What it had emitted stands, as it does in a turn; with nothing emitted there is nothing to count."""
+    play = Play(branch())
+    play.core.write(play.now, r.OperatorSaid(message="i", what="interrupt"), source="operator")
+    play.fail("interrupted")
+    assert play.end == ("failed", "interrupted")
+
+    other = Play(branch())
+    other.emit("tasks.ready")
+    other.core.write(other.now, r.OperatorSaid(message="i", what="interrupt"), source="operator")
+    other.fail("interrupted")
+    assert other.end == ("completed", "max_iterations")
+
+
+def test_a_wave_that_is_called_off_whole_is_no_failure_and_leads_nowhere() -> None:
+    """As an interrupted turn, it leaves the loop where it was."""
+    play = opened(max_failures=1)
+    play.fail("cancelled", turn="wave-1.1#1")
+    play.fail("cancelled", turn="wave-1.2#1")
+
+    assert play.engine.state.failures == 0
+    assert play.all(r.IterationStarted)[-1].event == "loop.start"
+    assert play.all(r.WaveJoined)[-1].outcomes == (("wave-1.1#1", "cancelled"), ("wave-1.2#1", "cancelled"))

@@ -52,7 +52,7 @@ def message(plan: Plan, loop: LoopPlan, outcome: "Outcome", state_dir: Path, tre
         "status": outcome.status,
         "reason": str(result.get("reason", "")) or outcome.reason,
         "exit": outcome.exit,
-        "iterations": result.get("iterations"),
+        "iterations": outcome.iterations,
         "text": result.get("text", ""),
         "cost_usd": outcome.usage.cost,
         "turns": outcome.usage.turns,

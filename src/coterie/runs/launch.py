@@ -53,6 +53,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
         waiting: The questions to humans that are open.
         overshoot: By how much a budget was exceeded by what was running when it was reached; empty if not.
         notices: What there is to say beside: where its work is, whom nobody could notify.
+        iterations: How many a loop has begun; None: it is none.
     """
 
     run: str
@@ -64,6 +65,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     waiting: tuple[Waiting, ...] = ()
     overshoot: str = ""
     notices: tuple[str, ...] = ()
+    iterations: int | None = None
 
 
 class ReplayReport(Struct, frozen=True, kw_only=True):
@@ -229,9 +231,7 @@ def _check_name(folder: str) -> None:
 
 def _place(store: JsonlStore, cwd: Path, tree: Tree | None, snapshots: bool) -> DiskPlace:
     """Where the files of a run lie, and those that its agents work on."""
-    trees = Trees(
-        store.root, cwd, store.folder, lambda run: standing(store.folder(run)), tree=tree, saves=snapshots
-    )
+    trees = Trees(store.root, cwd, store.folder, lambda run: standing(store.folder(run)), tree=tree, saves=snapshots)
     return DiskPlace(store, cwd, trees)
 
 
@@ -315,6 +315,7 @@ def outcome(ended: Ended, limits: Limits) -> Outcome:
         usage=ended.usage,
         waiting=ended.waiting,
         overshoot=_overshoot(ended, limits),
+        iterations=ended.iterations,
     )
 
 

@@ -39,6 +39,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     Attributes:
         status: `completed`, `failed` or `stopped` (it can be resumed).
         waiting: The questions to humans that are open.
+        iterations: How many a loop has begun; None: it is none.
     """
 
     run: str
@@ -47,6 +48,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     result: Any = None
     usage: Usage = NO_USAGE
     waiting: tuple[Waiting, ...] = ()
+    iterations: int | None = None
 
 
 class Told(Struct, frozen=True, kw_only=True):

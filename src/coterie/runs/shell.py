@@ -195,20 +195,29 @@ class Shell:
 
     def ended(self, root: Live) -> Ended:
         """How it stands with *root*."""
-        finished, spent = root.core.finished, self._ledger.spent()
+        finished, spent, engine = root.core.finished, self._ledger.spent(), root.core.engine
+        iterations = engine.state.iteration if isinstance(engine, Loop) else None
         waiting = tuple(
             Waiting(run=live.run, turn=turn.ask.turn, agent=turn.ask.agent, prompt=self._question(live, turn))
             for live in self._runs.values()
             for turn in live.humans()
         )
         if finished is None:
-            return Ended(run=root.run, status="stopped", reason=root.core.stopped, usage=spent, waiting=waiting)
+            return Ended(
+                run=root.run,
+                status="stopped",
+                reason=root.core.stopped,
+                usage=spent,
+                waiting=waiting,
+                iterations=iterations,
+            )
         return Ended(
             run=root.run,
             status="completed" if finished.outcome == "completed" else "failed",
             reason=finished.reason,
             result=finished.result,
             usage=spent,
+            iterations=iterations,
         )
 
     def _question(self, live: Live, turn: Turn) -> str:
@@ -628,7 +637,7 @@ def kind_of(result: Any) -> str:
     What passes was tried again in the child already.
     """
     kind = result.get("kind", "") if isinstance(result, dict) else ""
-    return kind if kind in ("timeout", "auth", "quota") else "failed"
+    return kind if kind in ("timeout", "auth", "quota", "cancelled") else "failed"
 
 
 def _digest(prompt: str) -> str:

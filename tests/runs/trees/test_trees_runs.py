@@ -296,6 +296,11 @@ def test_the_end_of_a_run_is_told(folder: Path, tmp_path: Path) -> None:
     assert (told["exit"], told["iterations"], told["worktree"]["status"]) == (0, 2, "merged")
     assert (tmp_path / "where").read_text().strip() == str(folder)
 
+    (tmp_path / "told.json").unlink()
+    run(project(tmp_path / "stopped", "pass\n", APART + note + "event_loop.max_iterations = 2\n"))
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert (told["status"], told["reason"], told["iterations"]) == ("stopped", "max_iterations", 2)
+
 
 @pytest.mark.parametrize(
     ("command", "said"),

@@ -37,10 +37,15 @@ def next_steps(ended: "Outcome", state_dir: Path) -> str:
         lines.append(f"  coterie control respond {ended.run} {shlex.quote(turn)} TEXT{where}")
     match ended.status:
         case "stopped":
-            lines.append(f"carry on with:\n  coterie resume {ended.run}{where}{_raised(ended.reason)}")
+            first = f" (first raise {_SETTINGS[ended.reason]})" if ended.reason in _SETTINGS else ""
+            lines.append(f"carry on with{first}:\n  coterie resume {ended.run}{where}{_raised(ended.reason)}")
         case "failed":
             lines.append(f"see what happened with:\n  coterie inspect {ended.run}{where}")
     return "\n".join(lines)
+
+
+_SETTINGS = {"max_runtime": "event_loop.max_runtime", "cost_budget": "event_loop.max_cost_usd"}
+"""The setting that stopped a loop, and would stop it again."""
 
 
 def _raised(reason: str) -> str:

@@ -137,7 +137,7 @@ class Loop:
             case records.RunOwned():
                 state.added += 0 if self.plan.branch else record.limits.add_iterations
                 if state.stopped:
-                    state.stopped = False
+                    state.stopped, state.same = False, 0  # who takes it over wants it to try again
                     self._read_again()
             case records.ConfigChanged():
                 self._take(record.plan)
@@ -283,6 +283,9 @@ class Loop:
             self._finish("completed", "completion_event")
         elif isinstance(record, records.TurnFinished) and record.promised:
             self._finish("completed", "completion_promise")
+        elif self.plan.branch and turn.interrupted and not turn.events and isinstance(record, records.TurnCancelled):
+            state.failed = "cancelled"
+            self._finish("failed", "interrupted", "an operator interrupted it")
         elif not isinstance(record, records.TurnFailed) or self._goes_on_after(record):
             self._route(record.turn, turn)
 
@@ -356,6 +359,7 @@ class Loop:
             name = f"wave {wave.number}, branch {k}{told}: {objective}"
             state.heard(Output(name=name, text=wave.texts.get(turn, "")), counts=False)
         succeeded = "completed" in wave.outcomes.values()
+        called_off = set(wave.outcomes.values()) == {"cancelled"}
         if succeeded and wave.base != EXPLORE:
             joined = wave.base + JOINED
             state.position, state.payload = joined if self._is_routed(joined) else wave.base, ""
@@ -364,7 +368,7 @@ class Loop:
         reason = ", ".join(f"{turn}: {outcome}" for turn, outcome in outcomes)
         kind = next((one for one in wave.outcomes.values() if one in LASTING_FAILURES), "failed")
         failed = records.TurnFailed(turn=f"wave {wave.number}", kind=kind, reason=f"no branch succeeded ({reason})")
-        if succeeded or self._goes_on_after(failed):
+        if succeeded or called_off or self._goes_on_after(failed):
             self._read_again()
 
     def _is_routed(self, event: str) -> bool:
