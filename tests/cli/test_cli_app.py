@@ -46,7 +46,8 @@ def test_an_exception_becomes_one_message_and_a_status(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """No traceback reaches a user, whatever a command raises; errors go to standard error."""
-    monkeypatch.setattr(app, "COMMANDS", (raising(exception),))
+    monkeypatch.setattr(app, "load", lambda place: raising(exception))
+    monkeypatch.setattr(app, "COMMANDS", {"fail": ""})
 
     assert app.main(["fail"]) == status
     told = capsys.readouterr()
@@ -59,7 +60,8 @@ def test_a_defect_shows_its_traceback_when_asked_to(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """COTERIE_DEBUG is for whoever mends it."""
-    monkeypatch.setattr(app, "COMMANDS", (raising(ZeroDivisionError("oops")),))
+    monkeypatch.setattr(app, "load", lambda place: raising(ZeroDivisionError("oops")))
+    monkeypatch.setattr(app, "COMMANDS", {"fail": ""})
     monkeypatch.setenv("COTERIE_DEBUG", "1")
 
     assert app.main(["fail"]) == 1
@@ -105,12 +107,33 @@ def test_a_target_that_does_not_run_today_is_told_what_does(capsys: pytest.Captu
 
 def test_every_command_says_what_it_does() -> None:
     """Each has a help text that begins with a sentence, and every word and option is explained."""
-    commands = [*app.COMMANDS, *(one for _, _, group in app.GROUPS for one in group)]
+    places = [*app.COMMANDS.values(), *(place for _, group in app.GROUPS.values() for place in group.values())]
+    commands = [app.load(place) for place in places]
 
     assert all((one.__doc__ or "").split("\n")[0].endswith(".") for one in commands)
     names = """run resume fork replay simulate runs inspect emit init presets mock-backend doctor completion
                watch stats topology control memory task worktree state config"""
     assert app.command().commands.keys() == set(names.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        (["run", "a.at"], {"run"}),
+        (["topology", "check"], {"topology"}),
+        (["--help"], {*app.COMMANDS, *app.GROUPS}),
+        (["rnu"], {*app.COMMANDS, *app.GROUPS}),
+    ],
+)
+def test_only_the_command_that_is_called_is_loaded(words: list[str], known: set[str]) -> None:
+    """The others are there when somebody asks what there is, or mistypes."""
+    assert app.command(words).commands.keys() == known
+
+
+def test_of_a_group_only_the_command_that_is_called_is_loaded() -> None:
+    """The whole group is there for its help."""
+    assert app.command(["topology", "check"]).commands["topology"].commands.keys() == {"check"}
+    assert len(app.command(["topology", "--help"]).commands["topology"].commands) > 5
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--version", "--help"], ["topology", "--help"], ["run", "--help"]])

@@ -5,99 +5,114 @@ human, 130 interrupted.
 """
 
 import functools
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import typer
 import typer.main
 
-from coterie.cli import (
-    argv,
-    checking,
-    comparing,
-    completing,
-    configuring,
-    control,
-    doctoring,
-    drawing,
-    editing,
-    following,
-    forking,
-    formatting,
-    looking,
-    memory,
-    mocking,
-    output,
-    presets,
-    rebuilding,
-    running,
-    saying,
-    simulating,
-    starting,
-    tasks,
-    topology,
-    worktrees,
-)
+from coterie.cli import argv, output
 
 Command = Callable[..., int]
+T = TypeVar("T")
 
-COMMANDS: tuple[Command, ...] = (
-    running.run,
-    running.resume,
-    forking.fork,
-    running.replay,
-    simulating.simulate,
-    looking.runs,
-    looking.inspect,
-    following.watch,
-    looking.stats,
-    saying.emit,
-    starting.init,
-    presets.presets,
-    mocking.mock_backend,
-    doctoring.doctor,
-    completing.completion,
-)
-GROUPS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
-    (
-        "topology",
+COMPLETE = "__complete"
+"""What the scripts for shells call, with the words there are."""
+
+COMMANDS: Mapping[str, str] = {
+    "run": "running.run",
+    "resume": "running.resume",
+    "fork": "forking.fork",
+    "replay": "running.replay",
+    "simulate": "simulating.simulate",
+    "runs": "looking.runs",
+    "inspect": "looking.inspect",
+    "watch": "following.watch",
+    "stats": "looking.stats",
+    "emit": "saying.emit",
+    "init": "starting.init",
+    "presets": "presets.presets",
+    "mock-backend": "mocking.mock_backend",
+    "doctor": "doctoring.doctor",
+    "completion": "completing.completion",
+}
+"""Where in `coterie.cli` each command is: only the module of the one that is called is loaded."""
+
+GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "topology": (
         "Read a team's file; nothing is run.",
-        (topology.validate, topology.show, checking.check, formatting.fmt, comparing.diff, drawing.graph, editing.lsp),
+        {
+            "validate": "topology.validate",
+            "show": "topology.show",
+            "check": "checking.check",
+            "fmt": "formatting.fmt",
+            "diff": "comparing.diff",
+            "graph": "drawing.graph",
+            "lsp": "editing.lsp",
+        },
     ),
-    (
-        "worktree",
+    "worktree": (
         "The git work trees of runs: where they are, and bringing their work back.",
-        (worktrees.list_, worktrees.show, worktrees.diff, worktrees.merge, worktrees.clean),
+        {
+            "list": "worktrees.list_",
+            "show": "worktrees.show",
+            "diff": "worktrees.diff",
+            "merge": "worktrees.merge",
+            "clean": "worktrees.clean",
+        },
     ),
-    ("control", "Speak to a run from another terminal.", (control.respond, control.guide, control.interrupt)),
-    (
-        "memory",
+    "control": (
+        "Speak to a run from another terminal.",
+        {"respond": "control.respond", "guide": "control.guide", "interrupt": "control.interrupt"},
+    ),
+    "memory": (
         "What a loop remembers.",
-        (memory.add, memory.list_, memory.find, memory.remove, memory.compact, memory.prune, memory.promote),
+        {
+            "add": "memory.add",
+            "list": "memory.list_",
+            "find": "memory.find",
+            "remove": "memory.remove",
+            "compact": "memory.compact",
+            "prune": "memory.prune",
+            "promote": "memory.promote",
+        },
     ),
-    ("task", "What a loop has to do.", (tasks.add, tasks.complete, tasks.update, tasks.remove, tasks.list_)),
-    (
-        "state",
-        "What is told from the journals of runs.",
-        (rebuilding.rebuild,),
+    "task": (
+        "What a loop has to do.",
+        {
+            "add": "tasks.add",
+            "complete": "tasks.complete",
+            "update": "tasks.update",
+            "remove": "tasks.remove",
+            "list": "tasks.list_",
+        },
     ),
-    (
-        "config",
+    "state": ("What is told from the journals of runs.", {"rebuild": "rebuilding.rebuild"}),
+    "config": (
         "The settings of a loop, and where each came from.",
-        (configuring.show, configuring.set_, configuring.unset, configuring.path),
+        {
+            "show": "configuring.show",
+            "set": "configuring.set_",
+            "unset": "configuring.unset",
+            "path": "configuring.path",
+        },
     ),
-)
+}
+"""The commands that have a word in common, each group with what it is for."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command that *arguments* name and return the exit status; no exception leaves."""
     output.prepare()
     try:
-        if arguments and arguments[0] == completing.WORD:
+        if "".join(arguments[:1]) == COMPLETE:
+            from coterie.cli import completing
+
             return completing.answer(command(), arguments[1:])
-        command()(args=argv.prepare(arguments), prog_name="coterie")
+        command(arguments[:2])(args=argv.prepare(arguments), prog_name="coterie")
     except SystemExit as end:
         return _status(end)
     except KeyboardInterrupt:
@@ -109,13 +124,21 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def command() -> Any:
-    """The command line as typer's own command, for `main` and the reference page."""
-    app = _typer("Run teams of AI agents: check them, run them, kill them, carry on.", COMMANDS)
+def command(words: Sequence[str] = ()) -> Any:
+    """The command line as typer's own command; where *words* begin with one of its commands, only that."""
+    first, second = (*words, "", "")[:2]
+    app = _typer("Run teams of AI agents: check them, run them, kill them, carry on.", _called(COMMANDS, first, GROUPS))
     app.callback()(_root)
-    for name, about, commands in GROUPS:
-        app.add_typer(_typer(about, commands), name=name)
+    for name, (about, commands) in _called(GROUPS, first, COMMANDS).items():
+        app.add_typer(_typer(about, _called(commands, second)), name=name)
     return typer.main.get_command(app)
+
+
+def _called(known: Mapping[str, T], word: str, others: Mapping[str, Any] = {}) -> Mapping[str, T]:
+    """What of *known* is needed to answer *word*: that one; all, when neither it nor *others* have one so called."""
+    if word in known:
+        return {word: known[word]}
+    return {} if word in others else known
 
 
 def _root(
@@ -129,11 +152,18 @@ def _root(
         raise typer.Exit
 
 
-def _typer(about: str, commands: Sequence[Command]) -> typer.Typer:
+def _typer(about: str, commands: Mapping[str, str]) -> typer.Typer:
     app = typer.Typer(help=about, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
-    for one in commands:
-        app.command()(_exits(one))
+    for name, place in commands.items():
+        app.command(name)(_exits(load(place)))
     return app
+
+
+def load(place: str) -> Command:
+    """The command at *place*, `module.function` in `coterie.cli`."""
+    module, _, function = place.rpartition(".")
+    found: Command = getattr(importlib.import_module(f"coterie.cli.{module}"), function)
+    return found
 
 
 def _exits(one: Command) -> Callable[..., None]:

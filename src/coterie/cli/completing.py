@@ -16,8 +16,6 @@ from coterie.cli.output import say
 if TYPE_CHECKING:
     from coterie.journal.jsonl import JsonlStore
 
-WORD = "__complete"
-"""What the scripts call."""
 Given = Mapping[str, str]
 """The words that a command was given so far, by the name of their parameter."""
 

@@ -96,9 +96,6 @@ def path(project: Project = None, preset: Preset = "", as_json: AsJson = False) 
     return 0
 
 
-set_.__name__ = "set"
-
-
 def _override(preset: str, user: bool, repo: bool) -> Path:
     from coterie.errors import UsageError
     from coterie.settings.layers import override_file

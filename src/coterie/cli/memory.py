@@ -83,6 +83,3 @@ def prune(
 def promote(target: Target, run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
     """Have every run of the project remember what only this one does."""
     return change("memory", {"do": "promote", "target": target}, run, state_dir)
-
-
-list_.__name__ = "list"  # the name of the command; as a function it would hide the type

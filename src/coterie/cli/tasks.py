@@ -51,6 +51,3 @@ def list_(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
 
     say(Tasks.of(files_of("task", run, state_dir)).listing())
     return 0
-
-
-list_.__name__ = "list"  # the name of the command; as a function it would hide the type

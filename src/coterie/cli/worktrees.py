@@ -26,9 +26,6 @@ def list_(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     return 0
 
 
-list_.__name__ = "list"  # the name of the command; as a function it would hide the type
-
-
 def show(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """Show how it stands with a run's work tree, and what to do next."""
     from coterie.runs.trees.settling import told
