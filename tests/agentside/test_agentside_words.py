@@ -11,6 +11,7 @@ from coterie.agentside.words import Misused, message_of, plain
         (["emit", "tasks.ready"], {"kind": "emit", "event": "tasks.ready", "payload": ""}),
         (["emit", "go", "on", "then"], {"kind": "emit", "event": "go", "payload": "on then"}),
         (["emit", "a.parallel", "- x\n- y"], {"kind": "emit", "event": "a.parallel", "payload": "- x\n- y"}),
+        (["emit", "go", "--fast is broken"], {"kind": "emit", "event": "go", "payload": "--fast is broken"}),
         (["emit", "--id", "m1", "go"], {"kind": "emit", "event": "go", "payload": "", "id": "m1"}),
         (["emit", "go", "--", "--id"], {"kind": "emit", "event": "go", "payload": "--id"}),
         (
@@ -44,7 +45,7 @@ from coterie.agentside.words import Misused, message_of, plain
     ],
 )
 def test_a_command_line_becomes_a_message(words: list[str], message: dict[str, object]) -> None:
-    """Options stand anywhere; a payload may begin with a dash and a blank."""
+    """Options stand anywhere; a payload may begin with a dash when it has a blank."""
     assert message_of(words) == message
 
 

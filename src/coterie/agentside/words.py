@@ -91,10 +91,10 @@ def _parse(words: Sequence[str], known: Options) -> tuple[list[str], dict[str, A
         if word == "--":
             given.extend(rest)
             break
-        if not word.startswith("-") or word == "-" or word[1:2].isspace():
+        name, equals, value = word.partition("=")
+        if not word.startswith("-") or word == "-" or any(map(str.isspace, name)):  # a sentence is no option
             given.append(word)
             continue
-        name, equals, value = word.partition("=")
         kind = known.get(name)
         if kind is None or (kind == "flag" and equals):
             return None

@@ -41,7 +41,7 @@ def first() -> Play:
 
 
 def a_review() -> Play:
-    play = Play(loop_plan(review=review()))
+    play = Play(loop_plan(review=review(), place=LoopPlace(project="/loops/autocode")))
     play.does("tasks.ready")
     return play
 

@@ -90,10 +90,11 @@ def _iteration(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
 
 
 def _review(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
+    folder = f", in {plan.place.project}" if plan.place.project else ""
     yield plan.harness
     yield (
         f"This is a review of the loop, before iteration {brief.iteration} of {brief.most}. "
-        "You do none of its work and emit no event. You may make small edits to the files that steer it "
+        f"You do none of its work and emit no event. You may make small edits to the files that steer it{folder} "
         "(autoloops.toml, topology.toml, harness.md, metareview.md, roles/*.md) and tidy its working files; "
         "what you change holds from the next iteration on."
     )
