@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loop_play import Play, loop_plan, review, waves
 
-from coterie.planning.loop import LoopPlan
+from coterie.planning.loop import LoopPlace, LoopPlan
 from coterie.runs.looping.prompt import Notes, context, render
 
 GOLDEN = Path(__file__).parent / "golden"
