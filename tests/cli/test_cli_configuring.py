@@ -35,11 +35,21 @@ def test_show_says_what_came_of_all_layers(place: Place, home: Path) -> None:
 
 
 def test_show_as_json(place: Place) -> None:
-    """The same value."""
+    """The same values: what is called `…_ms` is milliseconds here, too."""
     found = json.loads(place.look("config", "show", "--json").out)
 
     assert found["settings"]["event_loop.max_iterations"] == {"value": 3, "layer": "default", "file": "", "line": 0}
+    assert found["settings"]["backend.timeout_ms"]["value"] == 300_000
     assert found["unknown"] == {}
+
+
+def test_show_writes_tables_as_what_they_are(place: Place) -> None:
+    """Defect K: they were all the same word. What nobody knows is shown by its whole name."""
+    (place.folder / "autoloops.toml").write_text("[mine.own]\nx = {y = 1}\n[[list]]\na = 2020-01-01\n")
+    said = place.look("config", "show").out
+
+    assert "mine.own.x.y = 1" in said
+    assert 'list = [{"a": "2020-01-01"}]' in said
 
 
 def test_show_tells_what_is_wrong(place: Place) -> None:

@@ -176,7 +176,7 @@ def test_time_that_runs_out_is_no_failure_of_the_run() -> None:
 
 @pytest.mark.parametrize("kind", ["exit", "timeout", "transient", "auth"])
 def test_completion_wins_over_a_failure(kind: str) -> None:
-    """Defect M: an accepted completion event wins over a later non-zero exit."""
+    """Defect: an accepted completion event wins over a later non-zero exit."""
     play = Play(loop_plan())
     play.emit("task.complete")
     play.fail(kind)
@@ -197,7 +197,7 @@ def test_what_was_accepted_routes_though_the_turn_failed(kind: str) -> None:
 
 
 def test_an_interrupted_turn_is_asked_again_unless_it_had_emitted() -> None:
-    """Defect N: an operator's interrupt ends the turn, not the run, and is no failure."""
+    """Defect M: an operator's interrupt ends the turn, not the run, and is no failure."""
     play = Play(loop_plan())
     play.fail("interrupted")
     assert play.running == ["iteration#1.2"]
@@ -231,7 +231,7 @@ def test_after_a_crash_accepted_completion_is_all_there_was_to_do() -> None:
 
 
 def test_a_crash_anywhere_leads_to_the_same_end() -> None:
-    """Defect O: whatever was durable, position, counters, cost and limits are restored from the journal."""
+    """Whatever was durable, position, counters, cost and limits are restored from the journal."""
     whole = Play(loop_plan(review=review(2), max_cost=9.0))
     play_round(whole)
     for upto in range(2, len(whole.log)):

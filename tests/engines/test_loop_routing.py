@@ -38,7 +38,7 @@ def test_a_silent_turn_leaves_the_loop_where_it_is() -> None:
 
 
 def test_what_is_not_allowed_is_rejected_with_what_would_be() -> None:
-    """Defect A: a completion event that the role may not emit neither completes now nor later."""
+    """Defect B: a completion event that the role may not emit neither completes now nor later."""
     play = Play(loop_plan())
     play.does("tasks.ready")
     verdict = play.emit("task.complete")
@@ -63,7 +63,7 @@ def test_the_next_turn_is_told_of_a_rejected_event_until_one_is_accepted() -> No
 
 
 def test_records_of_the_harness_never_route() -> None:
-    """Defect I: a review, a reload, guidance and a failure leave the position and what is allowed alone."""
+    """Defect A: a review, a reload, guidance and a failure leave the position and what is allowed alone."""
     play = Play(loop_plan(review=review()))
     play.does("tasks.ready")
     assert play.turn == "review#1"
@@ -133,7 +133,7 @@ def test_completion_stands_whatever_is_emitted_after_it() -> None:
 
 
 def test_completion_waits_for_what_is_required() -> None:
-    """Defect B: an early completion event is rejected when it is emitted, and not remembered."""
+    """Defect: an early completion event is rejected when it is emitted, and not remembered."""
     play = Play(loop_plan(required=("review.passed",)))
     verdict = play.emit("task.complete")
     assert isinstance(verdict, r.EventInvalid)
@@ -212,7 +212,7 @@ def test_allowed_events_stay_what_they_were_when_the_turn_started() -> None:
 
 
 def test_guidance_is_delivered_once() -> None:
-    """What is said during a turn is in the next question, and a record says which."""
+    """Defect O: what is said during a turn is in the next question, and a record says which."""
     play = Play(loop_plan())
     play.guide("mind the tests")
     assert play.engine.brief(play.turn).guidance == ()

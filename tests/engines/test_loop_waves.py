@@ -40,7 +40,7 @@ def test_a_wave_of_an_event_goes_on_as_that_event_does() -> None:
 
 
 def test_a_join_with_a_key_of_its_own_is_routed_by_it() -> None:
-    """Defect: the explicit handoff of a joined event used to be ignored."""
+    """Defect G: the explicit handoff of a joined event used to be ignored."""
     play = opened(handoff=(*HANDOFF, ("tasks.ready.parallel.joined", ("critic",))))
     play.answer(turn="wave-1.1#1")
     play.answer(turn="wave-1.2#1")

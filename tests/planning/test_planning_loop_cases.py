@@ -101,7 +101,7 @@ def test_the_kind_of_a_backend(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", followed("acp_provider"))
 def test_how_a_provider_is_started(case: dict[str, Any]) -> None:
-    """Its own command and arguments, unless others are given."""
+    """Defect J: its own command and arguments, unless others are given."""
     spec = settle({"kind": case["kind"] or "acp", "provider": case["provider"], "command": case["command"]})
 
     assert spec.provider == case["id"]

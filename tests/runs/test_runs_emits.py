@@ -122,7 +122,7 @@ def test_an_event_that_comes_twice_counts_once(tmp_path: Path) -> None:
 
 
 def test_fifty_speak_at_once(tmp_path: Path) -> None:
-    """Each gets its own verdict and its own task; nothing is written over."""
+    """Defect P: each gets its own verdict and its own task; nothing is written over."""
     heard: list[tuple[str, str]] = []
 
     def planner(say: Say) -> None:

@@ -124,26 +124,26 @@ def _text(file: str) -> str:
 def _lines(settings: "Settings", explain: bool) -> list[str]:
     from coterie.settings import keys
 
-    shown = {name: f"{name} = {_written(settings, name)}" for name in keys()}
-    shown |= {name: f"{name} = {value!r}" for name, value in settings.unknown.items()}
+    values = {name: _value(settings, name) for name in keys()} | dict(settings.unknown)
+    shown = {name: f"{name} = {_written(value)}" for name, value in values.items()}
     if not explain:
         return list(shown.values())
     width = min(60, max(map(len, shown.values())))
     return [f"{line:{width}}  # {settings.origins.get(name, 'unknown, no effect')}" for name, line in shown.items()]
 
 
-def _written(settings: "Settings", name: str) -> str:
-    """The value of a setting as a file would write it."""
-    import json
-
+def _value(settings: "Settings", name: str) -> Any:
+    """The value of a setting as a file would say it: times are milliseconds there."""
     from coterie.settings import keys
 
     value: Any = settings.value(name)
-    if value is None:
-        return "(unset)"
-    if keys()[name].type in ("ms", "duration"):
-        return f"{value * 1000:.0f}"
-    return json.dumps(value, ensure_ascii=False)
+    return round(value * 1000) if value is not None and keys()[name].type in ("ms", "duration") else value
+
+
+def _written(value: Any) -> str:
+    import json
+
+    return "(unset)" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _as_data(settings: "Settings") -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _as_data(settings: "Settings") -> dict[str, Any]:
     return {
         "settings": {
             name: {
-                "value": settings.value(name),
+                "value": _value(settings, name),
                 "layer": settings.origins[name].layer,
                 "file": settings.origins[name].file,
                 "line": settings.origins[name].line,

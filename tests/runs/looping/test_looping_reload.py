@@ -90,7 +90,7 @@ echo "said $AUTOLOOP_ITERATION"
 
 
 def test_a_run_goes_on_under_the_last_good_plan(tmp_path: Path) -> None:
-    """Defect: a file that could not be parsed used to end the run. Here it breaks, goes, and comes back."""
+    """Defect I: a file that could not be parsed used to end the run. Here it breaks, goes, and comes back."""
     (tmp_path / "loop").mkdir()
     topology = 'completion = "done"\n[[role]]\nid = "solo"\nemits = ["done"]\nprompt = "Go."\n'
     settings = (

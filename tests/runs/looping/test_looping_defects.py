@@ -1,0 +1,100 @@
+"""What broke real runs of an earlier system, each as a real run here: long prompts, quick programs, steered waves."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loop_projects import project
+
+from coterie.cli.reading import plan_for_a_run
+from coterie.journal import records as r
+from coterie.journal.jsonl import JsonlStore
+from coterie.planning.loop import LoopGiven
+from coterie.runs import launch
+from coterie.runs.launch import Outcome
+from coterie.runs.listing import history
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the loop is called."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+def run(loop: Path, *overrides: str) -> Outcome:
+    """Run the loop in the folder *loop*."""
+    plan, _ = plan_for_a_run(str(loop), LoopGiven(overrides=overrides))
+    return asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=Path(".autoloop")))
+
+
+def records(outcome: Outcome, kind: type) -> list[Any]:
+    """What the journals of a run and its child runs hold of *kind*."""
+    return [one for _, one in history(JsonlStore(Path(".autoloop")), outcome.run) if isinstance(one, kind)]
+
+
+READS = """
+given = sys.argv[2] if len(sys.argv) > 2 else sys.stdin.read()
+path = os.environ["AUTOLOOP_PROMPT_PATH"]
+whole = pathlib.Path(path).read_text()
+print(len(whole) > 300_000, given == whole, path in given and len(given) < 1000)
+subprocess.run([emit, "emit", "done"], check=True, stdout=subprocess.DEVNULL)
+"""
+
+
+@pytest.mark.parametrize(("mode", "shown"), [("arg", "True False True"), ("stdin", "True True False")])
+def test_a_prompt_of_300_kb(tmp_path: Path, mode: str, shown: str) -> None:
+    """Defect D: it stood in the one argument of a shell. An argument names the file; standard input holds all of it."""
+    loop = project(tmp_path / "loop", READS)
+    (loop / "harness.md").write_text("Work in small steps.\n" * 15_000)
+    outcome = run(loop, f"backend.prompt_mode={mode}")
+
+    assert outcome.status == "completed", outcome
+    assert outcome.result["text"].strip() == shown
+
+
+def test_a_program_that_ends_at_once_500_times(tmp_path: Path) -> None:
+    """Defect E: every twentieth of them was taken for a failure."""
+    (tmp_path / "loop").mkdir()
+    settings = 'backend.kind = "command"\nbackend.command = "true"\nreview.enabled = false\n'
+    (tmp_path / "loop" / "autoloops.toml").write_text(settings + "event_loop.max_iterations = 500\n")
+    outcome = run(tmp_path / "loop")
+
+    assert (outcome.reason, outcome.iterations) == ("max_iterations", 500)
+    assert len(records(outcome, r.TurnFinished)) == 500
+    assert not records(outcome, r.AttemptFailed)
+
+
+FANS_OUT = """
+run = os.environ["COTERIE_RUN"]
+if "/" in run:
+    said = [sys.executable, "-m", "coterie", "control", "guide", run.partition("/")[0], "Mind the tests"]
+    print(subprocess.run(said, stdout=subprocess.PIPE, text=True).stdout)
+elif turn == "iteration#1":
+    subprocess.run([emit, "emit", "explore.parallel", "- look"], check=True, stdout=subprocess.DEVNULL)
+else:
+    print("Mind the tests" in sys.stdin.read())
+    subprocess.run([emit, "emit", "done"], check=True, stdout=subprocess.DEVNULL)
+"""
+
+
+def test_what_the_command_line_sets_holds_for_emits_and_a_wave_is_steered(tmp_path: Path) -> None:
+    """Defects N and G: emits knew nothing of `--set`, and nobody was heard while a wave ran."""
+    outcome = run(project(tmp_path / "loop", FANS_OUT), "parallel.enabled=true")
+
+    assert outcome.status == "completed", outcome
+    [guided] = records(outcome, r.OperatorSaid)
+    [joined] = records(outcome, r.WaveJoined)
+    assert guided.text == "Mind the tests"
+    assert guided.at < joined.at
+    assert outcome.result["text"].strip() == "True"
+
+
+def test_without_that_setting_there_is_no_wave(tmp_path: Path) -> None:
+    """The emit is rejected when it is made, and the program hears it."""
+    outcome = run(project(tmp_path / "loop", FANS_OUT), "event_loop.max_failures=1")
+
+    assert (outcome.status, outcome.reason.partition(":")[0]) == ("failed", "iteration#1 failed (exit)")
+    assert [one.event for one in records(outcome, r.EventInvalid)] == ["explore.parallel"]
