@@ -227,7 +227,11 @@ def strong_parts(successors: Mapping[str, Sequence[str]]) -> Iterator[frozenset[
                 if path:
                     parent = path[-1][0]
                     low[parent] = min(low[parent], low[node])
-                if low[node] == number[node]:
+                if low[node] == number[node] and open_[-1] == node:
+                    open_.pop()
+                    del low[node]
+                    yield frozenset((node,))
+                elif low[node] == number[node]:
                     part = set[str]()
                     while node not in part:
                         part.add(open_.pop())

@@ -88,8 +88,11 @@ def unbounded(flow: Flow, phases: Phases | None = None) -> list[Unbounded]:
                 _take_away(cycle, passing)
             found += cycles
             left |= passing
-        bounded_now = {i for _, inside in parts for i in inside} - left.keys()
-        standing = {i: left.get(i, group) for i, group in standing.items() if i not in bounded_now}
+        for i in [i for _, inside in parts for i in inside]:
+            if i in left:
+                standing[i] = left[i]
+            else:
+                del standing[i]
     startless = _startless(flow) if found else set()
     found = [replace(cycle, startless=cycle.target in startless) for cycle in found]
     return sorted(found, key=lambda cycle: cycle.back)
@@ -106,13 +109,20 @@ def _cyclic_parts(arrows: _Arrows) -> list[tuple[frozenset[str], _Arrows]]:
     successors: dict[str, list[str]] = {}
     for group in arrows.values():
         successors.setdefault(group.source, []).extend(group.targets)
-    part_of = {name: part for part in strong_parts(successors) for name in part}
+    part_of = {name: part for part in strong_parts(successors) if _is_cyclic(part, successors) for name in part}
     inside: dict[frozenset[str], _Arrows] = {}
     for i, group in arrows.items():
-        part = part_of[group.source]
-        if not part.isdisjoint(group.targets):
+        part = part_of.get(group.source)
+        if part is not None and not part.isdisjoint(group.targets):
             inside.setdefault(part, {})[i] = group
     return list(inside.items())
+
+
+def _is_cyclic(part: frozenset[str], successors: Mapping[str, Sequence[str]]) -> bool:
+    if len(part) > 1:
+        return True
+    (node,) = part
+    return node in successors.get(node, ())
 
 
 def _lasts(
