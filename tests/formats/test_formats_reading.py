@@ -1,5 +1,7 @@
 """What `read` and `read_text` promise, whatever the notation."""
 
+import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -142,6 +144,28 @@ def test_a_file_that_cannot_be_opened_is_one_diagnostic(tmp_path: Path, name: st
 
     assert found.code == "unreadable-file"
     assert reason in found.message
+
+
+@pytest.mark.parametrize(("name", "kind"), [("pipe.at", "a pipe"), ("socket.at", "a socket"), ("null.at", "a device")])
+def test_what_is_no_file_is_not_even_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    """A pipe that nobody writes to would be waited for without end."""
+    monkeypatch.chdir(tmp_path)  # the path of a socket has to be short
+    os.mkfifo("pipe.at")
+    Path("null.at").symlink_to(os.devnull)
+
+    def opened(path: Path, *arguments: object) -> None:
+        raise AssertionError(f"{path} was opened")
+
+    monkeypatch.setattr(Path, "open", opened)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket.at")
+        (found,) = read(Path(name)).diagnostics
+
+    assert (found.code, found.is_error) == ("unreadable-file", True)
+    assert found.message == f"{name!r} cannot be read: it is {kind}, no file"
+    assert found.hint == "write the text into a file, and name that"
 
 
 def test_an_empty_file_holds_no_topology(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The files of one reading: each is read once, and together they are no larger than one may be."""
 
 import os.path
+import stat
 from pathlib import Path
 
 from coterie.diagnostics import did_you_mean
@@ -10,6 +11,15 @@ MAX_BYTES = 16 * 1024 * 1024
 
 SUFFIXES = (".at",)
 """The file names that are understood, by their ends."""
+
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe, no file",
+    stat.S_IFSOCK: "a socket, no file",
+    stat.S_IFCHR: "a device, no file",
+    stat.S_IFBLK: "a device, no file",
+}
+"""What is not opened: to look into it could take for ever, or do something."""
 
 
 class Unreadable(Exception):
@@ -65,6 +75,8 @@ def _read(path: Path, most: int) -> bytes:
         what = f"{path.suffix!r} is" if path.suffix else "a name without an ending says"
         raise Unreadable(f"{what} no notation coterie knows", close or "use .at")
     try:
+        if (kind := _KINDS.get(stat.S_IFMT(path.stat().st_mode))) is not None:
+            raise Unreadable(f"it is {kind}", "write the text into a file, and name that")
         with path.open("rb") as file:
             data = file.read(most + 1)
     except OSError as failure:
