@@ -54,6 +54,12 @@ def test_what_git_shall_not_see_is_named(tmp_path: Path) -> None:
         ("notes", None, "notes"),
         ("my notes 2", None, "my-notes-2"),
         ("2025", None, "team"),
+        ("ünï cödé", None, "uni-code"),
+        ("nai\u0308ve", None, "naive"),
+        ("ﬁne", None, "fine"),
+        ("команда", None, "team"),
+        ("команда x", None, "team"),
+        ("日本", None, "team"),
         ("deep/er", None, "er"),
         ("notes", "other_team", "other_team"),
     ],
@@ -86,4 +92,11 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 def test_a_name_that_no_file_could_write_is_refused(tmp_path: Path) -> None:
     """Before anything is made."""
     assert "cannot name a team" in Place(tmp_path).look("init", "--name", "my team", status=2).err
+    assert made(tmp_path) == set()
+
+
+def test_an_empty_folder_name_is_refused(tmp_path: Path) -> None:
+    """It is what a script says whose variable is not set: nothing is made where it happens to be."""
+    assert "FOLDER is empty" in Place(tmp_path).look("init", "", status=2).err
+    assert "FOLDER is empty" in Place(tmp_path).look("init", "", "--preset", "autofix", status=2).err
     assert made(tmp_path) == set()

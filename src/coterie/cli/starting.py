@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -31,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*")
 
 def init(
     folder: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(
             metavar="FOLDER", help="Where; made if it is not there. By default here, or as a preset is called."
         ),
@@ -49,15 +50,19 @@ def init(
     The team is three programs, so it needs no model, key or network. Nothing that is there is overwritten: then the
     files are named, and nothing is made.
     """
+    from coterie.errors import UsageError
+
+    if folder == "":
+        raise UsageError("FOLDER is empty: leave it out to make the project here, or name a folder")
     if preset is not None:
-        return _copy(preset, folder or Path(preset), name, as_json)
-    folder = folder or Path(".")
-    team = _name(name, folder)
-    _write(folder, {file: _template(template).replace("@NAME@", team) for file, template in FILES.items()})
+        return _copy(preset, Path(folder or preset), name, as_json)
+    where = Path(folder or ".")
+    team = _name(name, where)
+    _write(where, {file: _template(template).replace("@NAME@", team) for file, template in FILES.items()})
     if as_json:
-        say_json({"folder": str(folder), "name": team, "files": list(FILES)})
+        say_json({"folder": str(where), "name": team, "files": list(FILES)})
     else:
-        say(_next_steps(team, folder))
+        say(_next_steps(team, where))
     return 0
 
 
@@ -107,8 +112,13 @@ def _name(given: str | None, folder: Path) -> str:
 
     if given is not None and not _NAME.fullmatch(given):
         raise UsageError(f"{given!r} cannot name a team: a name is letters, digits, - and _, and begins with a letter")
-    made = re.sub(r"[^A-Za-z0-9_]+", "-", folder.resolve().name).strip("-")
-    return given or (made if _NAME.fullmatch(made) else "team")
+    if given is not None:
+        return given
+    letters = [each for each in unicodedata.normalize("NFKD", folder.resolve().name) if not unicodedata.combining(each)]
+    if any(each.isalnum() and not each.isascii() for each in letters):  # what is left of such a name says nothing
+        return "team"
+    made = re.sub(r"[^A-Za-z0-9_]+", "-", "".join(letters)).strip("-")
+    return made if _NAME.fullmatch(made) else "team"
 
 
 def _template(name: str) -> str:
