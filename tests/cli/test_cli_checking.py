@@ -113,6 +113,32 @@ def test_a_file_that_is_wrong_is_not_proved(capsys: pytest.CaptureFixture[str]) 
     assert (out, "unknown-agent" in err) == ("", True)
 
 
+def test_as_json_a_file_that_is_wrong_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """The one that validate prints, and nothing beside it."""
+    Path("wrong.at").write_text(TEAM.replace("reviewer -> publisher", "reviewer -> publishr"))
+    assert app.main(["topology", "validate", "wrong.at", "--json"]) == 1
+    validated = capsys.readouterr()
+
+    assert app.main(["topology", "check", "wrong.at", "--json"]) == 1
+    checked = capsys.readouterr()
+    assert (checked.out, checked.err) == (validated.out, "")
+    assert json.loads(checked.out)["valid"] is False
+
+
+def test_a_team_without_a_flow_cannot_be_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    """A valid file, but nothing can be proved where nothing is run: the status says what the words say."""
+    Path("still.at").write_text("topology still : [pipeline] { agent a { model: m } }")
+    assert app.main(["topology", "validate", "still.at"]) == 0
+    capsys.readouterr()
+
+    assert app.main(["topology", "check", "still.at"]) == 1
+    assert "still.at:1:1: error[no-flow]: 'still' has no flow: there is nothing to run" in capsys.readouterr().err
+    assert app.main(["topology", "check", "still.at", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["file"], document["valid"]) == ("still.at", False)
+    assert [(one["code"], one["severity"]) for one in document["diagnostics"]] == [("no-flow", "error")]
+
+
 @pytest.mark.parametrize(
     ("price", "says"),
     [

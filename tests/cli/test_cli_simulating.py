@@ -78,6 +78,10 @@ def test_a_file_that_is_wrong_is_not_simulated(place: Place) -> None:
     (place.folder / "wrong.at").write_text("topology wrong : [pipeline] { flow { a -> b } }")
 
     assert "error[" in place.look("simulate", "wrong.at", status=1).err
+    said = place.look("simulate", "wrong.at", "--json", status=1)
+    document = json.loads(said.out)
+    assert (document["file"], document["valid"], said.err) == ("wrong.at", False, "")
+    assert {one["code"] for one in document["diagnostics"]} == {"unknown-agent"}
     assert "there is no file" in place.look("simulate", "nowhere.at", status=2).err
 
 

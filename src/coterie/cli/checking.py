@@ -37,7 +37,8 @@ def check(
 
     Says whether every run ends, the most and the fewest turns it can take, what it can cost, and what can go otherwise
     than one may think; each with the shortest run that shows it, as a script for `run --rehearse`. Nobody is asked and
-    no command of the team is run. The status is 1 when something is wrong; warnings do not count.
+    no command of the team is run. The status is 1 when something is wrong, or there is nothing to run; warnings do not
+    count. Of a file that is wrong --json says what validate would: {"file", "valid", "diagnostics"}.
     """
     from coterie.cli import text
     from coterie.cli.inputs import pair
@@ -45,11 +46,12 @@ def check(
     from coterie.proofs import STATES
     from coterie.proofs import check as prove
 
-    found = examine(file, params=dict(map(pair, params or ())))
-    for diagnostic in found.diagnostics:
-        if diagnostic.is_error or found.plan is None:
-            complain(diagnostic.render(found.text).rstrip("\n"))
+    found = examine(file, params=dict(map(pair, params or ()))).for_a_run()
     if found.plan is None or not found.valid:
+        if as_json:
+            say_json(found.to_dict())
+        for diagnostic in found.diagnostics if not as_json else ():
+            complain(diagnostic.render(found.text).rstrip("\n"))
         return 1
     report = prove(found.plan, _prices(price or [], found.plan), states=states or STATES, topology=found.topology)
     written = _write(report, scripts) if scripts is not None else {}

@@ -37,6 +37,15 @@ class Examined:
         """What a run of it should know beforehand."""
         return tuple(one for one in self.diagnostics if one.severity is Severity.WARNING)
 
+    def for_a_run(self) -> "Examined":
+        """The same where it shall be run: what only keeps it from running is an error as well."""
+        if self.plan is not None:
+            return self
+        told = (
+            replace(one, severity=Severity.ERROR) if one.code in ONLY_FOR_A_RUN else one for one in self.diagnostics
+        )
+        return replace(self, diagnostics=tuple(told))
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: `file, valid, diagnostics`."""
         return {"file": self.file, "valid": self.valid, "diagnostics": [one.to_dict() for one in self.diagnostics]}
@@ -83,12 +92,13 @@ def plan_for_a_run(target: str, given: LoopGiven) -> tuple[Plan, Examined]:
     else:
         _refuse_for_files(target, given)
         found = examine(path, given.backend or None, dict(map(pair, given.overrides)))
-    wrong = [one for one in found.diagnostics if one.is_error or one.code in ONLY_FOR_A_RUN]
+    found = found.for_a_run()
+    wrong = [one for one in found.diagnostics if one.is_error]
     for one in wrong:
         if one.code == "no-arguments":
             raise UsageError(f"{one.message}; {one.hint}")
-    if found.plan is None or not found.valid:
-        raise TopologyError([replace(one, severity=Severity.ERROR) for one in wrong], found.text)
+    if found.plan is None or wrong:
+        raise TopologyError(wrong, found.text)
     return found.plan, found
 
 

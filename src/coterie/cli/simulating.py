@@ -34,14 +34,22 @@ def simulate(
     Each schedule runs the team with stand-ins that answer, fail and take time at random, kills its owner at random
     places, takes the run up again, and checks that nothing was lost, repeated or decided otherwise. Nobody is asked
     and no command of the team is run. Equal seeds give equal schedules, over however many processes. The status is 1
-    when a promise was broken: then the seed, its records and the command that repeats it are told.
+    when a promise was broken: then the seed, its records and the command that repeats it are told. Of a file that is
+    wrong --json says what `topology validate` would: {"file", "valid", "diagnostics"}; the status is 1, too.
     """
     from coterie.cli import text
     from coterie.cli.reading import plan_for_a_run
+    from coterie.errors import TopologyError
     from coterie.planning.loop import LoopGiven
     from coterie.testing.series import Series, processors, simulate_many
 
-    plan, _ = plan_for_a_run(target, LoopGiven(overrides=tuple(params or ())))
+    try:
+        plan, _ = plan_for_a_run(target, LoopGiven(overrides=tuple(params or ())))
+    except TopologyError as wrong:
+        if not as_json:
+            raise
+        say_json({"file": target, "valid": False, "diagnostics": [one.to_dict() for one in wrong.diagnostics]})
+        return 1
     jobs = jobs or processors()
     began = time.perf_counter()
     found, shows, interrupted = Series(), sys.stderr is not None and sys.stderr.isatty(), False
