@@ -44,7 +44,15 @@ class Refuse:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Reply = Say | Refuse
+@dataclass(frozen=True)
+class Send:
+    """An answer as it is, whatever the dialect: with status 200, unless *headers* say where else to go."""
+
+    content: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Reply = Say | Refuse | Send
 Choose = Callable[[dict[str, Any]], Reply]
 
 
@@ -197,6 +205,9 @@ def _handler(models: FakeModels) -> type[BaseHTTPRequestHandler]:
             match reply:
                 case Refuse():
                     self._whole(reply)
+                case Send():
+                    kind = {"content-type": "text/event-stream"}
+                    self._send(307 if "location" in reply.headers else 200, kind | dict(reply.headers), reply.content)
                 case Say():
                     try:
                         self._stream(dialect, reply, body)
@@ -207,8 +218,11 @@ def _handler(models: FakeModels) -> type[BaseHTTPRequestHandler]:
         def _whole(self, refuse: Refuse) -> None:
             error = {"type": refuse.kind, "message": refuse.message, "code": refuse.kind}
             content = json.dumps({"type": "error", "error": error}).encode()
-            self.send_response(refuse.status)
-            for name, value in {"content-type": "application/json", **refuse.headers}.items():
+            self._send(refuse.status, {"content-type": "application/json", **refuse.headers}, content)
+
+        def _send(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
                 self.send_header(name, value)
             self.send_header("content-length", str(len(content)))
             self.end_headers()

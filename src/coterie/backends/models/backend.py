@@ -18,6 +18,7 @@ import msgspec
 from coterie.backends.attempt import marker_of
 from coterie.backends.base import Failure, OnEvent, Request, Result, Session
 from coterie.backends.models.cassette import Cassette, Mode
+from coterie.backends.models.malformed import answering
 from coterie.backends.models.needs import NO_KEY, address_of, chosen_of, key_of, missing
 from coterie.backends.models.threads import start
 from coterie.backends.processes import end_orphans
@@ -122,7 +123,9 @@ class ModelBackend:
                 proxy = self._environment.get("HTTPS_PROXY") or self._environment.get("https_proxy") or None
                 transport = CassetteTransport(self._cassette, httpx2.AsyncHTTPTransport(proxy=proxy))
             timeout = httpx2.Timeout(_PATIENCE, connect=_CONNECTING)
-            self._http = httpx2.AsyncClient(timeout=timeout, transport=transport, follow_redirects=False)
+            self._http = httpx2.AsyncClient(
+                timeout=timeout, transport=transport, follow_redirects=False, event_hooks={"response": [answering]}
+            )
         return self._http
 
 
@@ -134,6 +137,7 @@ class _Attempt:
         self._backend, self._request, self._on_event = backend, request, on_event
         self._conversation: Conversation | None = None
         self._guidance: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
         self._cut: asyncio.Future[Failure] = loop.create_future()
         self.task: asyncio.Task[Result] = loop.create_task(self._run())
 
@@ -168,18 +172,15 @@ class _Attempt:
 
     async def _run(self) -> Result:
         loop = asyncio.get_running_loop()
-        began, limit = loop.time(), self._request.agent.timeout
-        timer = None
-        if limit is not None:
-            timer = loop.call_later(limit, self._cut_off, "timeout", f"it took longer than its time-out of {limit:g} s")
+        began = loop.time()
         talk = loop.create_task(self._talk())
         either: set[asyncio.Future[Any]] = {talk, self._cut}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             result = talk.result() if talk.done() else self._cut.result()
         finally:
-            if timer is not None:
-                timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
             await self._end(talk)
         usage = self._conversation.used if self._conversation is not None else result.usage
         return msgspec.structs.replace(result, usage=msgspec.structs.replace(usage, seconds=loop.time() - began))
@@ -191,6 +192,7 @@ class _Attempt:
             if isinstance(made, Failure):
                 return made
             self._conversation = made
+            self._limit_time()
             for text in self._guidance:
                 made.steer(text)
             result = await made.hold()
@@ -200,6 +202,13 @@ class _Attempt:
         if isinstance(result, Failure):
             return msgspec.structs.replace(result, reason=made.hide(result.reason))
         return result
+
+    def _limit_time(self) -> None:
+        """Let the time-out begin: now that the libraries are loaded, which may take seconds and is not the agent's."""
+        limit = self._request.agent.timeout
+        if limit is not None:
+            reason = f"it took longer than its time-out of {limit:g} s"
+            self._timer = asyncio.get_running_loop().call_later(limit, self._cut_off, "timeout", reason)
 
     async def _end(self, talk: "asyncio.Task[Result]") -> None:
         """Have *talk* end if it has not, and with it every process that a server of its tools left behind."""

@@ -29,6 +29,7 @@ from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Tex
 from coterie.backends.models.failures import failure_of
 from coterie.backends.models.functions import Unusable, tools_of
 from coterie.backends.models.key import TURN_KEY
+from coterie.backends.models.malformed import beginning, understood
 from coterie.backends.models.outputs import INSTRUCTION, TOOL, schema_of
 from coterie.backends.models.spending import usage_of
 from coterie.backends.secrets import Secrets, Veil
@@ -177,8 +178,10 @@ class Conversation:
             if Agent.is_model_request_node(node):
                 self._texts.append("")
                 voices = {channel: Veil(self._secrets) for channel in ("answer", "thinking")}
-                async with node.stream(run.ctx) as stream:
-                    async for event in stream:
+                async with AsyncExitStack() as stack:
+                    with beginning():
+                        stream = await stack.enter_async_context(node.stream(run.ctx))
+                    async for event in understood(stream):
                         self._heard(event, voices)
                 for channel, voice in voices.items():
                     self._tell(channel, voice.feed("", final=True))

@@ -7,7 +7,9 @@ from pydantic_ai import exceptions as ai
 
 from coterie.backends.base import Failure
 from coterie.backends.models.cassette import CassetteMiss
+from coterie.backends.models.malformed import Malformed
 
+_MALFORMED = "sent an answer that its protocol does not allow"
 _REASON = 600
 """How much of what a provider says is kept, in characters."""
 
@@ -20,6 +22,13 @@ def failure_of(error: Exception, provider: str) -> Failure:
     if (miss := _missed(error)) is not None:
         return Failure(kind="not_found", reason=str(miss))
     match error:
+        case Malformed():
+            return Failure(kind="transient", reason=f"{provider} {_MALFORMED}: {_short(str(error))}")
+        case ai.ModelAPIError() if isinstance(error.__cause__, ValueError):  # the answer is no JSON, or no text
+            kind, what = "transient", _MALFORMED
+        case ai.ModelAPIError() if (address := _elsewhere(error.__cause__)) is not None:
+            reason = f"{provider} redirects to {_short(address)!r}, which is not followed: say where it is, in base-url"
+            return Failure(kind="failed", reason=reason)
         case ai.ModelQuotaExceededError():
             kind, what = "quota", "says that the quota or the credit is used up"
         case ai.ModelRateLimitError():
@@ -68,6 +77,14 @@ def _said(error: ai.ModelAPIError) -> str:
         if isinstance(message, str) and message:
             return _short(status + message)
     return _short(f"{status}{body}" if status else error.message)
+
+
+def _elsewhere(error: BaseException | None) -> str | None:
+    """Where a server sends the request instead, if that is what *error* of a provider's client says."""
+    response = getattr(error, "response", None)
+    if response is None or not 300 <= response.status_code < 400:
+        return None
+    return str(response.headers.get("location", ""))
 
 
 def _missed(error: BaseException | None) -> CassetteMiss | None:

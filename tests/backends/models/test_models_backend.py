@@ -1,0 +1,59 @@
+"""Attempts as tasks: what counts towards a time-out, whatever the libraries take."""
+
+import asyncio
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from asking import asked, request
+from asking_models import plan
+
+from coterie.backends.base import Answer, Failure, Result
+from coterie.backends.models import ModelBackend, backend
+from coterie.clock import VirtualClock
+from coterie.journal.records import NO_USAGE
+
+
+class Talk:
+    """A conversation that takes *seconds* until it answers."""
+
+    used = NO_USAGE
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    async def hold(self) -> Result:
+        await asyncio.sleep(self._seconds)
+        return Answer(text="hi")
+
+    def hide(self, text: str) -> str:
+        return text
+
+
+async def loading(monkeypatch: pytest.MonkeyPatch, takes: float, talks: float) -> Result:
+    """The result of an attempt with a time-out of 5 s, when loading takes *takes* and the answer *talks* seconds."""
+    loaded: Future[Any] = Future()
+    module = SimpleNamespace(Conversation=lambda *_, **__: Talk(talks))
+    asyncio.get_running_loop().call_later(takes, loaded.set_result, module)
+    monkeypatch.setattr(backend, "_load", lambda needed: loaded)
+    monkeypatch.setattr(ModelBackend, "_client", lambda self: None)
+    models = ModelBackend(environment={"ANTHROPIC_API_KEY": "key"})
+    result, _ = await asked(models, request(plan(timeout=5.0)))
+    return result
+
+
+def test_loading_the_libraries_is_not_the_agents_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine it takes seconds, which no time-out of a team allows for."""
+    result = VirtualClock().run(loading(monkeypatch, takes=20.0, talks=4.9))
+
+    assert getattr(result, "text", "") == "hi"
+    assert result.usage.seconds == pytest.approx(24.9)
+
+
+def test_the_time_out_begins_when_they_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And then it is as long as it says."""
+    result = VirtualClock().run(loading(monkeypatch, takes=20.0, talks=60.0))
+
+    assert isinstance(result, Failure)
+    assert (result.kind, result.usage.seconds) == ("timeout", pytest.approx(25.0))
