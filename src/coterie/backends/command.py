@@ -6,7 +6,6 @@ ended with it. What it is told besides the question stands in `coterie.backends.
 """
 
 import asyncio
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from coterie.backends.outcome import Voice, cannot_start, failure_of
 from coterie.backends.processes import GRACE, end_group, started
 from coterie.backends.reported import VARIABLE, reported
 from coterie.backends.secrets import Secrets
+from coterie.backends.underway import Underway
 from coterie.journal.records import Usage
 
 ANSWER_LIMIT = 8_000_000
@@ -55,54 +55,28 @@ class CommandBackend:
         await asyncio.gather(*(attempt.interrupt() for attempt in self._attempts))
 
 
-class _Attempt:
-    """One attempt under way: a task of its own, so that whoever waits for it may go away."""
+class _Attempt(Underway):
+    """One attempt under way."""
 
     def __init__(self, request: Request, on_event: OnEvent, grace: float) -> None:
-        loop = asyncio.get_running_loop()
+        super().__init__(request.agent.timeout)
         self._request, self._agent, self._on_event, self._grace = request, request.agent, on_event, grace
         self._marker = marker_of(request)
-        self._cut: asyncio.Future[Failure] = loop.create_future()
-        self.task: asyncio.Task[Result] = loop.create_task(self._run())
-
-    async def result(self) -> Result:
-        """Wait for the result; cancelling ends the program, and only then raises."""
-        try:
-            return await asyncio.shield(self.task)
-        except asyncio.CancelledError:
-            self._cut_off("interrupted", "nobody waits for its result any more")
-            while not self.task.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait({self.task})
-            raise
-
-    async def interrupt(self) -> None:
-        """End the program with all it started; returns when it is gone."""
-        self._cut_off("interrupted", "it was interrupted")
-        await asyncio.wait({self.task})
 
     async def steer(self, text: str) -> bool:
         """False: a program has been given all it gets."""
         return False
 
-    def _cut_off(self, kind: str, reason: str) -> None:
-        if not self._cut.done():
-            self._cut.set_result(Failure(kind=kind, reason=reason))
-
     async def _run(self) -> Result:
         loop = asyncio.get_running_loop()
-        began, limit, used = loop.time(), self._agent.timeout, Usage()
-        reason = f"it took longer than its time-out of {limit:g} s" if limit is not None else ""
-        timer = loop.call_later(limit, self._cut_off, "timeout", reason) if limit is not None else None
+        began, used = loop.time(), Usage()
+        self._limit_time()
         try:
             with surroundings(self._request) as around:
                 result = await self._commands(around)
                 used = reported(Path(around.env[VARIABLE]), self._on_event)
         except OSError as error:  # a full disk, a folder that may not be written
             result = Failure(kind="failed", reason=f"the files of the attempt could not be kept: {error}")
-        finally:
-            if timer is not None:
-                timer.cancel()
         return msgspec.structs.replace(result, usage=used + Usage(seconds=loop.time() - began))
 
     async def _commands(self, around: Surroundings) -> Result:

@@ -8,7 +8,6 @@ import os
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from coterie.backends.models.needs import NO_KEY, address_of, chosen_of, key_of,
 from coterie.backends.models.threads import start
 from coterie.backends.processes import end_orphans
 from coterie.backends.secrets import Secrets
+from coterie.backends.underway import Underway
 from coterie.planning.plan import AgentPlan
 from coterie.planning.providers import Unclear
 
@@ -129,33 +129,14 @@ class ModelBackend:
         return self._http
 
 
-class _Attempt:
-    """One attempt under way: a task of its own, so that whoever waits for it may go away."""
+class _Attempt(Underway):
+    """One attempt under way."""
 
     def __init__(self, backend: ModelBackend, request: Request, on_event: OnEvent) -> None:
-        loop = asyncio.get_running_loop()
+        super().__init__(request.agent.timeout)
         self._backend, self._request, self._on_event = backend, request, on_event
         self._conversation: Conversation | None = None
         self._guidance: list[str] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._cut: asyncio.Future[Failure] = loop.create_future()
-        self.task: asyncio.Task[Result] = loop.create_task(self._run())
-
-    async def result(self) -> Result:
-        """Wait for the result; cancelling ends the request, and only then raises."""
-        try:
-            return await asyncio.shield(self.task)
-        except asyncio.CancelledError:
-            self._cut_off("interrupted", "nobody waits for its result any more")
-            while not self.task.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait({self.task})
-            raise
-
-    async def interrupt(self) -> None:
-        """End it with all that it started; returns when that is gone."""
-        self._cut_off("interrupted", "it was interrupted")
-        await asyncio.wait({self.task})
 
     async def steer(self, text: str) -> bool:
         """Have the model read *text* before it is asked again; False when its answer is complete."""
@@ -166,10 +147,6 @@ class _Attempt:
             return True
         return self._conversation.steer(text)
 
-    def _cut_off(self, kind: str, reason: str) -> None:
-        if not self._cut.done():
-            self._cut.set_result(Failure(kind=kind, reason=reason))
-
     async def _run(self) -> Result:
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -179,8 +156,6 @@ class _Attempt:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             result = talk.result() if talk.done() else self._cut.result()
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
             await self._end(talk)
         usage = self._conversation.used if self._conversation is not None else result.usage
         return msgspec.structs.replace(result, usage=msgspec.structs.replace(usage, seconds=loop.time() - began))
@@ -192,7 +167,7 @@ class _Attempt:
             if isinstance(made, Failure):
                 return made
             self._conversation = made
-            self._limit_time()
+            self._limit_time()  # loading the libraries may take seconds, which are not the agent's
             for text in self._guidance:
                 made.steer(text)
             result = await made.hold()
@@ -202,13 +177,6 @@ class _Attempt:
         if isinstance(result, Failure):
             return msgspec.structs.replace(result, reason=made.hide(result.reason))
         return result
-
-    def _limit_time(self) -> None:
-        """Let the time-out begin: now that the libraries are loaded, which may take seconds and is not the agent's."""
-        limit = self._request.agent.timeout
-        if limit is not None:
-            reason = f"it took longer than its time-out of {limit:g} s"
-            self._timer = asyncio.get_running_loop().call_later(limit, self._cut_off, "timeout", reason)
 
     async def _end(self, talk: "asyncio.Task[Result]") -> None:
         """Have *talk* end if it has not, and with it every process that a server of its tools left behind."""
