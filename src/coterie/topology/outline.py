@@ -5,15 +5,14 @@ A value for people and pages to draw; whoever thinks at a node is decided in `co
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
 
+from coterie.topology.checks.facts import kind_of
 from coterie.topology.conditions import as_text
 from coterie.topology.graph import FlowGraph
 from coterie.topology.handing import handings, starters
 from coterie.topology.loop import Loop
 from coterie.topology.loops import bounded
 from coterie.topology.model import (
-    Action,
     Agent,
     AgentGroup,
     AnyNode,
@@ -177,7 +176,7 @@ def _node(name: str, node: AnyNode | None, in_flow: bool) -> OutlinedNode:
         return OutlinedNode(name=name, kind="undeclared", in_flow=in_flow)
     return OutlinedNode(
         name=name,
-        kind=_kind(node),
+        kind="agent" if isinstance(node, Orchestrator) else kind_of(node),
         description=node.description,
         outputs=tuple(map(_output, node.outputs)),
         in_flow=in_flow,
@@ -214,22 +213,6 @@ def _place(gate: Gate) -> str:
     if not gate.after:
         return ""
     return f"on {gate.after} -> {gate.before}" if gate.before else f"behind {gate.after}"
-
-
-def _kind(node: AnyNode) -> str:
-    match node:
-        case Action():
-            return "action"
-        case Gate():
-            return "gate"
-        case Human():
-            return "human"
-        case AgentGroup():
-            return "group"
-        case Agent() | Orchestrator():
-            return "agent"
-        case _:
-            assert_never(node)
 
 
 def _output(output: Output) -> str:

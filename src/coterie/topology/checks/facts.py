@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import assert_never
 
 from msgspec import structs
 
@@ -150,6 +151,8 @@ def kind_of(node: AnyNode) -> str:
             return "human"
         case AgentGroup():
             return "group"
+        case _:
+            assert_never(node)
 
 
 def title(node: AnyNode) -> str:
