@@ -284,3 +284,15 @@ def test_an_interrupt_of_one_turn_leaves_those_of_a_wave_alone() -> None:
 
     assert play.running == ["wave-1.1#1.1", "wave-1.2#1.1"]
     assert play.all(r.TurnCancelled) == []
+
+
+def test_what_was_said_long_ago_is_not_held() -> None:
+    """A loop runs for weeks in one process: only what its questions still show stays, also when it is resumed."""
+    play = Play(loop_plan(max_iterations=50))
+    for n in range(40):
+        play.answer(f"{n}: " + "x" * 1000)
+    assert sum(len(turn.result.text) for turn in play.core.turns.values() if turn.result) == 0
+    play.crash()
+
+    assert sum(len(turn.result.text) for turn in play.core.turns.values() if turn.result) == 0
+    assert [one.name for one in play.engine.brief(play.turn).outputs] == [f"iteration {n}" for n in range(37, 41)]

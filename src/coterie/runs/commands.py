@@ -72,7 +72,7 @@ class Turn(Struct, kw_only=True, gc=False):
         slot: Whether it counts against `max_parallel`.
         asked: When its current attempt was meant to start; *since* is how long the run had been owned by then.
         launched: The processes its attempts had.
-        result: What it answered, once finished.
+        result: What it answered, once finished; in a loop without what it said.
         failure: The last attempt's failure, for the next attempt's prompt.
     """
 

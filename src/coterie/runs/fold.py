@@ -8,7 +8,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from coterie.engines.commands import Ask, Cancel, Command, Engine, Note, Reload, Stop
+from coterie.engines.loop import Loop
 from coterie.errors import ReplayMismatch
 from coterie.journal.owned import OwnedTime
 from coterie.journal.records import (
@@ -256,6 +259,8 @@ class Fold:
         turn.cancelled = isinstance(record, TurnCancelled)
         if isinstance(record, TurnFinished):
             turn.result = self.latest[turn.ask.instead_of or turn.ask.agent] = record
+            if isinstance(self.engine, Loop):  # it keeps what its prompts show, and may run for weeks
+                turn.result = msgspec.structs.replace(record, text="", outputs={})
             self._use(record.usage)
 
     def _use(self, usage: Usage) -> None:

@@ -1,0 +1,92 @@
+"""What an iteration of a loop costs above the bare spawn of the same command, and whether that stays so.
+
+A loop of 1,000 iterations whose agent is a program that prints 5 kB: the cost of the last hundred beside that of the
+first, memory and journal as it goes on, and the same command spawned and read as often by itself.
+
+    python benchmarks/loops.py --folder /path/on/the/disk
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from coterie.cli.reading import plan_for_a_run
+from coterie.journal import records as r
+from coterie.planning.loop import LoopGiven
+from coterie.runs import launch
+
+SETTINGS = """
+event_loop.max_iterations = {n}
+backend.kind = "command"
+backend.command = "sh"
+backend.args = ["-c", "head -c 3700 /dev/urandom | base64"]
+review.enabled = false
+"""
+COMMAND = ("sh", "-c", "head -c 3700 /dev/urandom | base64")
+PAGE = os.sysconf("SC_PAGESIZE")
+
+
+def spawned(n: int) -> float:
+    """Seconds for one spawn of the command, its output read."""
+    begin = time.perf_counter()
+    for _ in range(n):
+        subprocess.run(COMMAND, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    return (time.perf_counter() - begin) / n
+
+
+def resident() -> int:
+    """Bytes that this process holds in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+
+
+def run(n: int, folder: Path) -> None:
+    """Run the loop, and print what it took."""
+    (folder / "loop").mkdir()
+    (folder / "loop" / "autoloops.toml").write_text(SETTINGS.format(n=n))
+    os.chdir(folder)
+    plan, _ = plan_for_a_run(str(folder / "loop"), LoopGiven())
+    began: list[float] = []
+    held: list[int] = []
+
+    def observe(name: str, record: r.Record) -> None:
+        if isinstance(record, r.IterationStarted):
+            began.append(time.perf_counter())
+            held.append(resident())
+
+    bare = spawned(n // 10)
+    outcome = asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=folder / "state", observe=observe))
+    bare = min(bare, spawned(n // 10))
+    assert outcome.iterations == n, outcome
+    took = [after - before for before, after in pairwise(began)]
+    tenth = n // 10
+    first, last = statistics.median(took[:tenth]), statistics.median(took[-tenth:])
+    size = (folder / "state" / "runs" / outcome.run / "journal.jsonl").stat().st_size
+    print(f"bare spawn                     {bare * 1e3:8.2f} ms")
+    print(f"iteration, median              {statistics.median(took) * 1e3:8.2f} ms")
+    print(f"above the bare spawn           {(statistics.median(took) - bare) * 1e3:8.2f} ms")
+    print(f"last tenth beside the first    {last / first:8.2f}")
+    print(f"memory, a tenth in and at end  {held[tenth] / 1e6:8.1f} MB {held[-1] / 1e6:8.1f} MB")
+    print(f"journal, an iteration          {size / n / 1e3:8.2f} kB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, help="on the disk that is measured; a temporary one")
+    parser.add_argument("--iterations", type=int, default=1000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        home = os.getcwd()
+        try:
+            run(options.iterations, Path(folder))
+        finally:
+            os.chdir(home)
+
+
+if __name__ == "__main__":
+    main()
