@@ -128,6 +128,8 @@ class Live:
 
     def __init__(self, run: str, plan: Plan, core: Core, writer: Writer, parent: "tuple[Live, Start] | None") -> None:
         self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
+        self.in_loop: bool = isinstance(plan.coordination, LoopPlan) or (parent is not None and parent[0].in_loop)
+        """Whether it is a loop, or a part of one."""
         self.outbox: list[Effect | Cut | Told] = []
         self.here = Path(plan.folder) if plan.folder else None
         self.told = False

@@ -421,6 +421,8 @@ class Shell:
 
     def _seconds_left(self, live: Live) -> float | None:
         """How long a turn of *live* may take that starts now, as far as the loops say that it is part of."""
+        if not live.in_loop:
+            return None
         now, found = self._clock.now(), list[float]()
         above: Live | None = live
         while above is not None:
