@@ -121,8 +121,9 @@ class FlowGraph:
                 continue
             rank[node] = len(rank)
             for i in self._out[node]:
-                for target in dict.fromkeys(self.groups[i].targets):
-                    held[target] -= (i, target) not in loose
+                group = self.groups[i]
+                for target in group.targets if len(group.targets) == 1 else dict.fromkeys(group.targets):
+                    held[target] -= group.max is None or (i, target) not in loose
                     if not held[target] and target not in rank:
                         heappush(ready, place[target])
         return rank
