@@ -78,6 +78,18 @@ def test_records_of_the_harness_never_route() -> None:
     assert play.engine.view(play.turn).allowed == ("review.ready", "build.blocked")
 
 
+def test_the_recent_event_is_never_one_of_the_harness() -> None:
+    """Defect L: what a turn had used, or that its completion was held, was told as "the event" of the turn."""
+    play = Play(loop_plan(required=("review.passed",)))
+    play.emit("tasks.ready")
+    play.answer("planned", usage=r.Usage(input_tokens=10, cost=0.5))
+    assert isinstance(play.emit("task.complete"), r.EventInvalid)
+    play.answer("built", usage=r.Usage(input_tokens=10, cost=0.5))
+
+    assert [one.event for one in play.all(r.IterationStarted)] == ["loop.start", "tasks.ready", "tasks.ready"]
+    assert play.engine.brief(play.turn).view.recent == "tasks.ready"
+
+
 def test_a_review_that_fails_stops_nothing() -> None:
     play = Play(loop_plan(review=review(2)))
     play.does("tasks.ready", "review.ready")
