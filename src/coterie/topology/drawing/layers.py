@@ -8,6 +8,7 @@ in a lane right of all boxes. Knows no format: sizes come in, places go out.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import fsum  # every Python adds up alike with it, so a picture is the same on all
 
 from coterie.topology.drawing.graph import Arrow, Graph
 
@@ -177,7 +178,7 @@ def _order(layers: Sequence[list[_Spot]]) -> None:
 
 
 def _mean(spots: Sequence[_Spot]) -> float | None:
-    return sum(spot.order for spot in spots) / len(spots) if spots else None
+    return fsum(spot.order for spot in spots) / len(spots) if spots else None
 
 
 def _crossings(layers: Sequence[list[_Spot]]) -> int:
@@ -211,8 +212,8 @@ def _settle(layers: Sequence[list[_Spot]]) -> None:
 
 def _wish(spot: _Spot, *, down: bool, both: bool) -> float:
     near = [*spot.above, *spot.below] if both else spot.above if down else spot.below
-    total = sum(other.weight for other in near)
-    return sum(other.middle * other.weight for other in near) / total if near else spot.middle
+    total = fsum(other.weight for other in near)
+    return fsum(other.middle * other.weight for other in near) / total if near else spot.middle
 
 
 def _apart(row: Sequence[_Spot], wishes: Sequence[float]) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from math import fsum  # every Python adds up alike with it, so a picture is the same on all
 from unicodedata import east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
@@ -43,7 +44,7 @@ def svg(graph: Graph) -> str:
     """*graph* as a whole SVG file; teams within stand below, each in a frame of its own."""
     frames = list(_frames(graph, ""))
     width = max(frame.width for frame in frames) + 2 * _MARGIN
-    height = sum(frame.height for frame in frames) + _MARGIN * (len(frames) + 1)
+    height = fsum(frame.height for frame in frames) + _MARGIN * (len(frames) + 1)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" role="img" aria-labelledby="name about">',
@@ -194,7 +195,7 @@ def _cut(text: str) -> str:
 
 def _wide(text: str, letter: float) -> float:
     """How wide *text* is at most, by letters of *letter*; those of East Asia are twice as wide."""
-    return sum(letter * (2 if east_asian_width(c) in "WF" else 1) for c in text)
+    return fsum(letter * (2 if east_asian_width(c) in "WF" else 1) for c in text)
 
 
 def _text(text: str) -> str:
