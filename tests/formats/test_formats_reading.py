@@ -132,7 +132,7 @@ def test_a_file_that_is_no_text_is_one_diagnostic(
         ("", "Is a directory"),
         ("plain", "a name without an ending says no notation coterie knows"),
         ("x.toml", "'.toml' is no notation coterie knows"),
-        ("nul\0.at", "embedded null byte"),
+        ("nul\0.at", "its name holds a NUL character"),
         ("a" * 300 + ".at", "File name too long"),
     ],
 )

@@ -81,8 +81,8 @@ def _read(path: Path, most: int) -> bytes:
             data = file.read(most + 1)
     except OSError as failure:
         raise Unreadable(failure.strerror or str(failure)) from None
-    except ValueError as failure:  # a path with a NUL character
-        raise Unreadable(str(failure)) from None
+    except ValueError:
+        raise Unreadable("its name holds a NUL character, and no file's does") from None
     if len(data) > most:
         what = "it is" if most == MAX_BYTES else "it and what it belongs to are"
         raise Unreadable(f"{what} larger than {MAX_BYTES // 2**20} MB", "split the team into several topologies")
