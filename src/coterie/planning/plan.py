@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from coterie.planning.loop import LoopPlan
+from coterie.planning.pattern import PatternPlan
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import ArrowGroup
 
@@ -19,7 +20,7 @@ class Wanted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One output that an agent's reply should hold.
 
     Attributes:
-        type: `enum`, `text`, `number`, `integer`, `boolean` or `any`.
+        type: `enum`, `text`, `number`, `integer`, `boolean`, `list` (of texts) or `any`.
         values: The members of an enum; for an undeclared output the values that conditions compare it with.
         declared: A declared output must be there and fit; an undeclared one is only asked for.
     """
@@ -130,7 +131,7 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     version: int = 1
     agents: dict[str, AgentPlan] = {}
-    coordination: FlowPlan | LoopPlan | None = None
+    coordination: FlowPlan | LoopPlan | PatternPlan | None = None
     folder: str = ""
     notes: tuple[str, ...] = ()
 

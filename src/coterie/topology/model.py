@@ -14,6 +14,7 @@ from coterie.diagnostics import Span
 from coterie.topology.composition import Import, Included, Interface, Param
 from coterie.topology.conditions import Condition, Scalar
 from coterie.topology.loop import Loop
+from coterie.topology.patterns.model import Pattern
 
 if TYPE_CHECKING:  # each is loaded when a file has such a block: most have few
     from coterie.topology.blocks.conduct import Conduct, Defaults, Hook, Retry, Sampling
@@ -69,6 +70,8 @@ class Node:
     """`halt`, `skip`, `continue`, `fallback NAME`, or for a gate `bounce-back`."""
     outputs: tuple[Output, ...] = ()
     phase: float | None = None
+    topology: Topology | None = None
+    """The team that answers here, when it is written in place."""
     extension: Mapping[str, Any] = field(default_factory=dict)
     kept: Mapping[str, Any] = field(default_factory=dict)
     span: Span | None = field(default=None, compare=False)
@@ -245,7 +248,8 @@ class Topology:
     Attributes:
         patterns: The tags of the header, `[pipeline, fan-out]`.
         nodes: Everything a flow can lead to, in declaration order; names may repeat (a check says so).
-        flow: In what order the nodes run; *loop* which roles events lead to. A team has one of them, or neither.
+        flow: In what order the nodes run; *loop* which roles events lead to; *pattern* which slots they fill. A team has
+            one of them, or none.
         roles: Role name to its text.
         meta: `version`, `description` and whatever else the block says; `timeout` in seconds.
         extension: The top-level `extensions { coterie { … } }`, as plain values.
@@ -262,6 +266,7 @@ class Topology:
     nodes: tuple[AnyNode, ...] = ()
     flow: Flow | None = None
     loop: Loop | None = None
+    pattern: Pattern | None = None
     roles: Mapping[str, str] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     extension: Mapping[str, Any] = field(default_factory=dict)

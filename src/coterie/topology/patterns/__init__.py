@@ -1,0 +1,1 @@
+"""What a pattern is: its kind, its configuration, its slots, and what makes them fit together."""

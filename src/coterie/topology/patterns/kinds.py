@@ -1,0 +1,152 @@
+"""The seven kinds of patterns: what each is called, what it is given, and which slots and settings fit.
+
+A fault's words contain those of the reference, `Debate requires 'mediator' slot`, because programs look for them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from coterie.diagnostics import did_you_mean
+from coterie.topology.patterns import slots
+from coterie.topology.patterns.configs import (
+    ChainConfig,
+    CompoundConfig,
+    Config,
+    CrossCheckConfig,
+    DebateConfig,
+    DelegationConfig,
+    EnsembleConfig,
+    PipelineConfig,
+)
+from coterie.topology.patterns.faults import Fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of pattern.
+
+    Attributes:
+        name: As it is stored: `debate`, `chain`, `delegation`, `ensemble`, `pipeline`, `crosscheck`, `compound`.
+        title: As people read it.
+        aliases: What readers accept besides.
+        config: The class of its configuration.
+        keys: Where its task stands in what it is given, the usual one first; empty: it takes whatever comes.
+        rules: What is wrong with its slots, given a valid configuration.
+    """
+
+    name: str
+    title: str
+    config: type[Config]
+    keys: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    rules: Callable[[Any, Sequence[str]], Iterator[Fault]]
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            Kind(
+                name="debate",
+                title="Debate",
+                config=DebateConfig,
+                keys=("question", "topic"),
+                rules=slots.of_debate,
+            ),
+            Kind(
+                name="chain",
+                title="Chain of command",
+                config=ChainConfig,
+                keys=("task",),
+                aliases=("chain_of_command",),
+                rules=slots.of_chain,
+            ),
+            Kind(
+                name="delegation",
+                title="Delegation",
+                config=DelegationConfig,
+                keys=("task", "tasks"),
+                rules=slots.of_delegation,
+            ),
+            Kind(
+                name="ensemble",
+                title="Ensemble",
+                config=EnsembleConfig,
+                keys=("prompt",),
+                rules=slots.of_ensemble,
+            ),
+            Kind(name="pipeline", title="Pipeline", config=PipelineConfig, rules=slots.of_pipeline),
+            Kind(
+                name="crosscheck",
+                title="Cross-check",
+                config=CrossCheckConfig,
+                keys=("prompt",),
+                aliases=("cross_check",),
+                rules=slots.of_crosscheck,
+            ),
+            Kind(name="compound", title="Compound", config=CompoundConfig, rules=slots.of_compound),
+        )
+    }
+)
+"""By stored name, in the order that pages tell of them."""
+
+_BY_WORD = {word: kind for kind in KINDS.values() for word in (kind.name, *kind.aliases)}
+
+
+def kind_of(word: str) -> Kind | None:
+    """The kind that *word* names, `chain_of_command` as well as `chain`; None when there is none of that name."""
+    return _BY_WORD.get(word)
+
+
+def words() -> tuple[str, ...]:
+    """Every word that names a kind."""
+    return tuple(_BY_WORD)
+
+
+def read_config(config: type[Config], written: Mapping[str, Any]) -> tuple[Config | None, list[Fault]]:
+    """The configuration that *written* says, or everything that is wrong with it."""
+    found = list(_config_faults(config, written))
+    if found:
+        return None, found
+    return msgspec.convert(dict(written), config, strict=True), []
+
+
+def faults(kind: Kind, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
+    """What is wrong with a pattern of *kind*: its configuration as *written*, then its slots, by *names* in order."""
+    config, wrong = read_config(kind.config, written)
+    yield from wrong
+    if config is not None:
+        yield from kind.rules(config, tuple(names))
+        yield from slots.without_effect(kind.name, config, written, tuple(names))
+
+
+def _config_faults(config: type[Config], written: Mapping[str, Any]) -> Iterator[Fault]:
+    known = {field.name: field for field in msgspec.structs.fields(config)}
+    for name, value in written.items():
+        where = f"config.{name}"
+        field = known.get(name)
+        if field is None:
+            hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
+            yield Fault("unknown-config", f"there is no setting {name!r}", where, hint=hint)
+            continue
+        try:
+            msgspec.convert(_listed(value), field.type, strict=True)
+        except msgspec.ValidationError as error:
+            yield Fault("bad-config", _told(name, value, str(error)), where)
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _told(name: str, value: Any, why: str) -> str:
+    if name == "composition_type":
+        return f"Unknown composition type: {value}"
+    reason, _, path = why.partition(" - at `$")
+    place = name + path.rstrip("`") if path else name
+    shown = repr(value)
+    return f"{place} is {shown if len(shown) <= 60 else shown[:60] + '…'}: {reason[:1].lower()}{reason[1:]}"

@@ -1,0 +1,235 @@
+"""Which slots each kind of pattern has, and what is wrong with those it was given."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from coterie.diagnostics import Severity, did_you_mean
+from coterie.topology.patterns.configs import (
+    ChainConfig,
+    CompoundConfig,
+    Config,
+    CrossCheckConfig,
+    DebateConfig,
+    DelegationConfig,
+    EnsembleConfig,
+    PipelineConfig,
+)
+from coterie.topology.patterns.faults import Fault
+
+SIDES = ("proponent", "opponent")
+MEDIATOR, PRIMARY, CHECKER, AGGREGATOR, COORDINATOR = "mediator", "primary", "checker", "aggregator", "coordinator"
+
+
+def mediator_of(config: DebateConfig, names: Sequence[str]) -> str:
+    """The slot that mediates: `mediator`, else the one that the configuration names; empty without one."""
+    named = config.mediator_agent_name
+    return MEDIATOR if MEDIATOR in names else named if named is not None and named in names else ""
+
+
+def members(names: Sequence[str]) -> tuple[str, ...]:
+    """The members of an ensemble: the slots that begin with `ensemble`, else all but `aggregator`."""
+    named = tuple(name for name in names if name.startswith("ensemble"))
+    return named or tuple(name for name in names if name != AGGREGATOR)
+
+
+def checkers(config: CrossCheckConfig, names: Sequence[str]) -> tuple[str, ...]:
+    """Who checks, in order; a single slot named `checker` as often as it is asked."""
+    found = tuple(name for name in names if name.startswith(CHECKER))
+    return (CHECKER,) * config.num_checkers if found == (CHECKER,) else found
+
+
+def by_level(levels: Sequence[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The slots of each level: those named after it, `worker` or `worker_2`, the longest level's name first."""
+    longest = sorted(levels, key=len, reverse=True)
+    found: dict[str, list[str]] = {level: [] for level in levels}
+    for name in names:
+        for level in longest:
+            if name == level or name.startswith(f"{level}_"):
+                found[level].append(name)
+                break
+    return {level: tuple(slots) for level, slots in found.items()}
+
+
+def workers(names: Sequence[str]) -> tuple[str, ...]:
+    """Who may get a task in a delegation: everybody but the coordinator."""
+    return tuple(name for name in names if name != COORDINATOR)
+
+
+def stages(config: PipelineConfig, names: Sequence[str]) -> tuple[str, ...]:
+    """The stages of a pipeline, in order."""
+    return config.stages or tuple(names)
+
+
+def subs(config: CompoundConfig, names: Sequence[str]) -> tuple[str, ...]:
+    """The sub-topologies of a compound, in order."""
+    return config.sub_topologies or tuple(names)
+
+
+def of_debate(config: DebateConfig, names: Sequence[str]) -> Iterator[Fault]:
+    """A debate has two sides and a mediator."""
+    mediator = mediator_of(config, names)
+    for side in SIDES:
+        if side not in names:
+            yield _missing(f"Debate requires '{side}' slot", side, names)
+    if not mediator:
+        named = config.mediator_agent_name
+        if named is not None:
+            yield _no_such("config.mediator_agent_name", named, names)
+        yield _missing("Debate requires 'mediator' slot", MEDIATOR, names)
+    yield from _foreign("Debate", names, (*SIDES, MEDIATOR, *([mediator] if mediator else [])))
+    if config.min_rounds > config.max_rounds:
+        message = f"min_rounds is {config.min_rounds}, and max_rounds {config.max_rounds}"
+        yield Fault("bad-config", message, "config.min_rounds")
+
+
+def of_chain(config: ChainConfig, names: Sequence[str]) -> Iterator[Fault]:
+    """A chain has somebody at its top, and somebody who does the work."""
+    levels = config.authority_levels
+    if repeated := [level for level in dict.fromkeys(levels) if levels.count(level) > 1 or not level]:
+        message = f"authority_levels must be different names, and has {', '.join(map(repr, repeated))}"
+        yield Fault("bad-config", message, "config.authority_levels")
+        return
+    found = by_level(levels, names)
+    if not found[levels[0]]:
+        hint = f"name a slot {levels[0]!r}"
+        yield Fault("missing-slot", f"No agent assigned to top level: {levels[0]}", "slots", hint=hint)
+    if len(levels) > 1 and not any(found[level] for level in levels[1:]):
+        message = f"no level below {levels[0]!r} has an agent: nobody would do the work"
+        yield Fault("missing-slot", message, "slots", hint=f"name a slot {levels[-1]!r}")
+    else:
+        for level in levels[1:]:
+            if not found[level]:
+                message = f"no slot belongs to level {level!r}, which is skipped"
+                yield Fault("empty-level", message, "config.authority_levels", Severity.WARNING)
+    yield from _foreign("Chain of command", names, [name for level in found.values() for name in level])
+
+
+def of_delegation(config: DelegationConfig, names: Sequence[str]) -> Iterator[Fault]:
+    """A delegation has workers, and a coordinator when that one routes."""
+    if not workers(names):
+        yield Fault("missing-slot", "Delegation requires at least one agent beside the coordinator", "slots")
+    if config.routing_strategy == "coordinator" and COORDINATOR not in names:
+        yield _missing("Delegation requires 'coordinator' slot", COORDINATOR, names)
+    fallback = config.fallback_agent_name
+    if fallback is not None and fallback not in workers(names):
+        yield _no_such("config.fallback_agent_name", fallback, workers(names))
+
+
+def of_ensemble(config: EnsembleConfig, names: Sequence[str]) -> Iterator[Fault]:
+    """An ensemble has members of one kind, and may have an aggregator."""
+    found = members(names)
+    if not found:
+        yield Fault("missing-slot", "Ensemble requires at least one ensemble agent", "slots", hint="add `ensemble_0`")
+    yield from _foreign("Ensemble", names, (*found, AGGREGATOR))
+    yield from _strangers("config.accuracy", config.accuracy, found)
+    if config.stop_when_decided and config.aggregation_method not in ("vote", "weighted"):
+        message = f"stop_when_decided needs a vote, and aggregation_method is {config.aggregation_method!r}"
+        yield Fault("bad-config", message, "config.stop_when_decided", hint="use vote or weighted")
+
+
+def of_pipeline(config: PipelineConfig, names: Sequence[str]) -> Iterator[Fault]:
+    """Every stage of a pipeline has an agent."""
+    found = stages(config, names)
+    if not found:
+        yield Fault("missing-slot", "Pipeline requires at least one stage", "slots")
+    for stage in dict.fromkeys(found):
+        if stage not in names:
+            hint = did_you_mean(stage, names)
+            yield Fault("missing-slot", f"No agent for stage: {stage}", "config.stages", hint=hint)
+        if found.count(stage) > 1:
+            yield Fault("bad-config", f"stages names {stage!r} more than once", "config.stages")
+    for stage in config.checkpoint_after:
+        if stage not in found:
+            yield _no_such("config.checkpoint_after", stage, found)
+    yield from _spare("stage", names, found)
+
+
+def of_crosscheck(config: CrossCheckConfig, names: Sequence[str]) -> Iterator[Fault]:
+    """A cross-check has a primary and at least two checkers, or one that is asked several times."""
+    found = checkers(config, names)
+    if PRIMARY not in names:
+        yield _missing("Cross-check requires 'primary' agent", PRIMARY, names)
+    if len(found) < 2:
+        hint = "add checker_0 and checker_1, or one `checker`, which is asked num_checkers times"
+        yield Fault("missing-slot", "Cross-check requires at least 2 checkers", "slots", hint=hint)
+    elif config.quorum > len(found):
+        message = f"quorum is {config.quorum}, and there are {len(found)} checkers"
+        yield Fault("bad-config", message, "config.quorum")
+    mediates = config.consensus_method == "mediator"
+    if mediates and MEDIATOR not in names:
+        yield _missing("Cross-check by a mediator requires 'mediator' slot", MEDIATOR, names)
+    yield from _foreign("Cross-check", names, (PRIMARY, *found, *([MEDIATOR] if mediates else [])))
+    yield from _strangers("config.accuracy", config.accuracy, found)
+    if len(config.checker_specializations) > len(found) >= 2:
+        message = f"there are {len(config.checker_specializations)} specializations for {len(found)} checkers"
+        yield Fault("bad-config", message, "config.checker_specializations")
+
+
+def of_compound(config: CompoundConfig, names: Sequence[str]) -> Iterator[Fault]:
+    """Every sub-topology of a compound is there."""
+    found = subs(config, names)
+    if not found:
+        yield Fault("missing-slot", "Compound requires at least one sub-topology", "slots")
+    for sub in dict.fromkeys(found):
+        if sub not in names:
+            hint = did_you_mean(sub, names)
+            yield Fault("missing-slot", f"Sub-topology not found: {sub}", "config.sub_topologies", hint=hint)
+    for sub in config.mapping:
+        if sub not in found:
+            yield _no_such("config.mapping", sub, found)
+    yield from _spare("sub-topology", names, found)
+
+
+def without_effect(kind: str, config: Config, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
+    """Settings that are written and change nothing as things are."""
+    if isinstance(config, CrossCheckConfig):
+        if "num_checkers" in written and CHECKER not in names:
+            yield _idle("num_checkers", "it counts for a single slot named `checker`")
+        if "weights" in written and config.consensus_method != "weighted":
+            yield _idle("weights", "consensus_method is not weighted")
+    if isinstance(config, EnsembleConfig):
+        method = config.aggregation_method
+        if "weights" in written and method != "weighted":
+            yield _idle("weights", "aggregation_method is not weighted")
+        if "average" in written and method != "average":
+            yield _idle("average", "aggregation_method is not average")
+        if "diversity_weight" in written and (method != "synthesis" or AGGREGATOR not in names):
+            yield _idle("diversity_weight", "no aggregator sees the answers")
+    if isinstance(config, PipelineConfig) and "max_stage_retries" in written and not config.retry_failed_stages:
+        yield _idle("max_stage_retries", "retry_failed_stages is false")
+    if isinstance(config, CompoundConfig) and config.composition_type != "sequential" and config.mapping:
+        yield _idle("mapping", f"composition_type is {config.composition_type}")
+
+
+def _idle(name: str, why: str) -> Fault:
+    return Fault("idle-config", f"{name} changes nothing here: {why}", f"config.{name}", Severity.WARNING)
+
+
+def _missing(message: str, slot: str, names: Sequence[str]) -> Fault:
+    return Fault("missing-slot", message, "slots", hint=did_you_mean(slot, names))
+
+
+def _no_such(where: str, name: str, known: Sequence[str]) -> Fault:
+    hint = did_you_mean(name, known) or (f"there are {', '.join(dict.fromkeys(known))}" if known else "")
+    setting = where.rpartition(".")[2]
+    return Fault("unknown-slot", f"{setting} names {name!r}, and there is no such slot", where, hint=hint)
+
+
+def _strangers(where: str, named: Mapping[str, float], known: Sequence[str]) -> Iterator[Fault]:
+    for name in named:
+        if name not in known:
+            yield _no_such(where, name, known)
+
+
+def _foreign(title: str, names: Sequence[str], known: Sequence[str]) -> Iterator[Fault]:
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            yield Fault("unknown-slot", f"{title} has no slot {name!r}", f"slots.{name}", hint=hint)
+
+
+def _spare(what: str, names: Sequence[str], used: Sequence[str]) -> Iterator[Fault]:
+    for name in names:
+        if name not in used:
+            message = f"the slot {name!r} is no {what}, and is never asked"
+            yield Fault("spare-slot", message, f"slots.{name}", Severity.WARNING)
