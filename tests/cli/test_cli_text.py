@@ -16,7 +16,7 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.runs.launch import Outcome, ReplayReport
-from coterie.runs.shell import Waiting
+from coterie.runs.live import Waiting
 from coterie.views.timeline import sentence
 from coterie.views.tree import Node
 

@@ -335,7 +335,7 @@ def test_an_attempt_that_is_called_off_before_its_first_step_keeps_nothing_waiti
     def start(attempts: Attempts, live: Live, start: Start, agent: AgentPlan) -> None:
         real(attempts, live, start, agent)
         if start.ask.agent == "b":
-            attempts.halt(live, start.ask.turn)
+            live.halt(start.ask.turn)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Attempts, "start", start)

@@ -15,23 +15,20 @@ from coterie.journal.rules import root_of
 from coterie.planning.plan import AgentPlan
 from coterie.runs.commands import Start
 from coterie.runs.core import Said
+from coterie.runs.line import Line
 from coterie.runs.live import Live, Place
 from coterie.runs.looping import surroundings as looping
 from coterie.runs.prompts import context
 from coterie.runs.turns import Turns, ask
 
-Happen = Callable[[int, Callable[[], object]], None]
-"""Puts an event in line; of those that came together, the one with the lower number is handled first."""
-
 
 class Attempts:
-    """Starts attempts and ends them; what they say comes to *hear*, one by one, through *happen*.
+    """Starts attempts and ends them; what they say comes to *hear*, one by one, through *line*.
 
     None outlives `end`: it cancels what still runs and waits until it is gone.
 
     Args:
         cwd: The working directory of the agents.
-        ring: Called when an attempt is gone, however it ended.
 
     Attributes:
         working: Attempts that run now, humans not counted.
@@ -42,13 +39,10 @@ class Attempts:
         turns: Turns,
         place: Place,
         cwd: Path | None,
-        *,
-        happen: Happen,
+        line: Line,
         hear: Callable[[Live, Said], object],
-        ring: Callable[[], None],
     ) -> None:
-        self._turns, self._place, self._cwd = turns, place, cwd
-        self._happen, self._hear, self._ring = happen, hear, ring
+        self._turns, self._place, self._cwd, self._line, self._hear = turns, place, cwd, line, hear
         self._tasks: set[asyncio.Task[None]] = set()
         self._orders: dict[tuple[str, str], int] = {}
         self.working = 0
@@ -66,12 +60,6 @@ class Attempts:
     def order(self, live: Live, turn: str) -> int:
         """The place of *turn* of *live* among all that were started here, which its attempts share."""
         return self._orders.setdefault((live.run, turn), len(self._orders) + 1)
-
-    def halt(self, live: Live, turn: str) -> None:
-        """End the attempt of *turn*, if one runs; what it still says is too late."""
-        live.sessions.pop(turn, None)
-        if (task := live.attempts.pop(turn, None)) is not None:
-            task.cancel()
 
     def interrupt(self, live: Live, turn: str) -> None:
         """Have the attempt of *turn*, if one runs, end as interrupted."""
@@ -94,13 +82,13 @@ class Attempts:
     def _gone(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._happen(0, partial(_raise, error))  # a defect of ours ends the owner, aloud
+            self._line.put(0, partial(_raise, error))  # a defect of ours ends the owner, aloud
 
     def _stopped_working(self, task: asyncio.Task[None]) -> None:
         """Count it off here, not in its own code: a task that is cancelled before its first step never runs any."""
         self.working -= 1
         if not self.working:
-            self._ring()
+            self._line.ring()
         self._gone(task)
 
     async def _attempt(self, live: Live, start: Start, agent: AgentPlan, order: int) -> None:
@@ -133,7 +121,7 @@ class Attempts:
             if agent.kind != "human" and not (isinstance(result, Failure) and result.kind == "interrupted"):
                 saved = await self._place.saved(live.run, name, attempt)
         finally:  # whoever ends the attempt now still gets what it said
-            self._happen(order, partial(self._answered, live, start, result, saved))
+            self._line.put(order, partial(self._answered, live, start, result, saved))
 
     def _told(self, live: Live, turn: str) -> dict[str, str]:
         """What the process of a turn of a loop is told of it."""
@@ -160,10 +148,10 @@ class Attempts:
         match event:
             case Launched(pid=pid, group=group, started=started):
                 launched = AttemptLaunched(turn=name, attempt=attempt, pid=pid, group=group, started=started)
-                self._happen(0, lambda: self._hear(live, launched))
+                self._line.put(0, lambda: self._hear(live, launched))
             case Emitted(event=topic, payload=payload):
                 emit = Emit(turn=name, attempt=attempt, event=topic, payload=payload)
-                self._happen(0, lambda: self._hear(live, emit))
+                self._line.put(0, lambda: self._hear(live, emit))
             case _:
                 self._place.stream(live.run, name, attempt, event)
 

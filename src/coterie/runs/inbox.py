@@ -153,7 +153,7 @@ class Inbox:
 
     def __init__(self, folder: Path, shell: Shell, now: Callable[[], float]) -> None:
         self._folder, self._shell, self._now = folder, shell, now
-        shell.before_taking_over = self._take_what_came_before
+        shell.family.before_taking_over = self._take_what_came_before
         self._server: asyncio.Server | None = None
         self._socket = socket_path(folder)
         self._bell = folder / posting.BELL
@@ -279,7 +279,11 @@ def take(shell: Shell, message: Message, now: float, *, late: bool = False) -> t
             problem, said = _note(shell, live, turn, message, now)
         case "interrupt":
             word = OperatorSaid(message=message.id, what="interrupt", turn=turn)
-            problem = "" if shell.cut(live, word) else f"nothing runs that could be interrupted{turn and ' as ' + turn}"
+            problem = (
+                ""
+                if shell.family.cut(live, word)
+                else f"nothing runs that could be interrupted{turn and ' as ' + turn}"
+            )
         case "guide":
             problem = _guide(live, message, now)
         case _:
@@ -313,13 +317,13 @@ def _answer(shell: Shell, live: Live, turn: str, message: Message) -> str:
             else (f"say which turn the answer is for: {known}")
         )
     if turn in live.held:
-        return shell.decide(live, turn, message.text, message.id)
+        return shell.family.decide(live, turn, message.text, message.id)
     attempt = asking[turn].attempt
     reply = Reply(turn=turn, attempt=attempt, text=message.text, outputs=message.outputs, message=message.id)
     judged = live.core.engine.judge(reply)
     if isinstance(judged, AttemptFailed):
         return judged.reason
-    shell.hear(live, reply, "operator")
+    shell.family.hear(live, reply, "operator")
     return ""
 
 
@@ -346,7 +350,7 @@ def _emit(shell: Shell, live: Live, turn: str, message: Message, late: bool) -> 
         return stale
     if message.event or not message.outputs:
         emit = Emit(turn=turn, attempt=attempt, event=message.event, payload=message.payload, message=message.id)
-        record = shell.hear_late(live, emit) if late else shell.hear(live, emit)
+        record = shell.family.hear_late(live, emit) if late else shell.family.hear(live, emit)
         if record is not None and (refused := refusal(record)):
             return refused
     if message.outputs:
@@ -370,7 +374,7 @@ def _note(shell: Shell, live: Live, turn: str, message: Message, now: float) -> 
     """Record a change of memory or tasks; return why it cannot be made, if so, and what is said of it."""
     if stale := _stale(live, turn, message):
         return stale, ""
-    files = shell.place.files(live.run, loop_of(live), message.kind)
+    files = shell.family.place.files(live.run, loop_of(live), message.kind)
     if files is None:
         return "this run keeps nothing on disk", ""
     try:
@@ -389,7 +393,7 @@ def _keep(shell: Shell, live: Live, message: Message) -> None:
     A message whose owner died in between comes again, and what stands there is not written twice.
     """
     record = live.core.notes.get(message.id)
-    if record is not None and (files := shell.place.files(live.run, loop_of(live), message.kind)) is not None:
+    if record is not None and (files := shell.family.place.files(live.run, loop_of(live), message.kind)) is not None:
         files.add(notes.Change(said="", run=record.entries, project=record.project))
 
 
@@ -397,7 +401,7 @@ def _restore_notes(shell: Shell, live: Live) -> None:
     """Have all that *live* remembers, and has to do, stand in its own files."""
     for kind, record in (("memory", MemoryChanged), ("task", TaskChanged)):
         known = tuple(entry for one in live.core.notes.values() if isinstance(one, record) for entry in one.entries)
-        if known and (files := shell.place.files(live.run, loop_of(live), kind)) is not None:
+        if known and (files := shell.family.place.files(live.run, loop_of(live), kind)) is not None:
             files.add(notes.Change(said="", run=known))
 
 

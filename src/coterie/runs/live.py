@@ -149,6 +149,12 @@ class Live:
         """Whether all that was appended so far would survive a power cut."""
         return self.writer.is_durable(self.core.seq)
 
+    def halt(self, turn: str) -> None:
+        """End the attempt of *turn*, if one runs; what it still says is too late."""
+        self.sessions.pop(turn, None)
+        if (task := self.attempts.pop(turn, None)) is not None:
+            task.cancel()
+
     def humans(self) -> list[Turn]:
         """The turns that wait for a human's answer."""
         return [

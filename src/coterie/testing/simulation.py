@@ -311,7 +311,7 @@ class _World:
             for live in list(shell.runs.values()):
                 for turn in list(live.held):
                     word = self.dice.choice(["retry", "retry", "cancel"])
-                    shell.decide(live, turn, word, f"{self.epoch} {live.run}/{turn}")
+                    shell.family.decide(live, turn, word, f"{self.epoch} {live.run}/{turn}")
             shell.arrived()
 
         shell.post(decide)

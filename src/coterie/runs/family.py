@@ -1,0 +1,202 @@
+"""The runs that one owner drives together, a root and its child runs: opened, heard, and written on. No asyncio.
+
+Every record of theirs is written here or by what is called from here; what follows from it is left in the outbox of
+its run, for `coterie.runs.shell`.
+"""
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coterie.clock import Clock
+from coterie.engines.commands import Emit, Engine, Reply
+from coterie.engines.loop import Loop
+from coterie.errors import RunIsFinished
+from coterie.journal.base import Store
+from coterie.journal.records import OperatorSaid, PlanReloaded, Record, RunStarted
+from coterie.planning.plan import Limits, Plan, from_json, to_json
+from coterie.runs.commands import Start, Turn
+from coterie.runs.core import Core, Said
+from coterie.runs.fold import Fold
+from coterie.runs.ledger import Ledger
+from coterie.runs.live import Cut, Live, MakeEngine, Observe, Place, Told
+from coterie.runs.prompts import how_to_decide, render
+
+
+class Family:
+    """A root run and its child runs, under the limits of their owner.
+
+    Attributes:
+        runs: Those that are driven, by id, the root first.
+        ledger: What they have spent together.
+        place: Where their files lie.
+        reloaded: Whether the root is taken over under another plan than its journal holds.
+        closing: Nothing starts any more.
+        before_taking_over: Called with a run that is taken over: what had come for it before its owner died still
+            counts.
+        taken_over: Called with a run that was taken over, before it goes on.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        make_engine: MakeEngine,
+        clock: Clock,
+        limits: Limits,
+        place: Place,
+        cwd: Path | None,
+        observe: Observe | None,
+    ) -> None:
+        self._store, self._make_engine, self._clock = store, make_engine, clock
+        self._limits, self._cwd, self._observe = limits, cwd, observe
+        self.place = place
+        self.runs: dict[str, Live] = {}
+        self.ledger = Ledger(limits, self.runs)
+        self.reloaded = False
+        self.closing = False
+        self.before_taking_over: Callable[[Live], None] = lambda live: None
+        self.taken_over: Callable[[Live], None] = lambda live: None
+
+    # -- a run begins or is taken over --------------------------------------------------------------------------------
+
+    def open(self, run: str, plan: Plan, given: dict[str, Any] | None, parent: tuple[Live, Start] | None) -> Live:
+        """Claim *run* and begin or continue it; *given* is its input, None if it must be there already."""
+        engine, agents = self._make_engine(plan)
+        writer = self._store.claim(run)
+
+        def append(record: Record) -> None:
+            writer.append((record,))
+            if self._observe is not None:
+                live.unseen.append(record)
+
+        core = Core(run, engine, agents, append, self.render, _digest)
+        self.runs[run] = live = Live(run, plan, core, writer, parent)  # whatever comes now, its journal is given up
+        if writer.last:
+            self._take_over(live, plan)
+        else:
+            limits = self._limits if parent is None else msgspec.structs.replace(self._limits, add_iterations=0)
+            core.begin(self._clock.now(), self._first_record(live, engine, given or {}), limits)
+        self.pump(live)
+        return live
+
+    def _take_over(self, live: Live, plan: Plan) -> None:
+        core, now, is_root = live.core, self._clock.now(), live.parent is None
+        core.fold(self._store.read(live.run))
+        if core.plan and isinstance(core.engine, Loop):
+            live.plan = from_json(core.plan)
+        if core.finished is not None:
+            if is_root:
+                raise RunIsFinished(live.run, core.finished.outcome)
+            return
+        if live.writer.repaired is not None:
+            core.write(now, live.writer.repaired)
+        if self.reloaded and is_root:
+            text = to_json(plan).decode()
+            core.write(now, PlanReloaded(plan=text, plan_hash=plan.content_hash()), source="operator")
+        self.before_taking_over(live)
+        live.reap = [one for turn in core.turns.values() if turn.result is None for one in turn.launched]
+        live.outbox += core.own(now, self._limits)
+        self.taken_over(live)
+
+    def _first_record(self, live: Live, engine: Engine, given: dict[str, Any]) -> RunStarted:
+        child = live.parent is not None
+        of_a_loop = live.parent is not None and isinstance(live.parent[0].core.engine, Loop)  # its plan may change
+        return RunStarted(
+            run=live.run,
+            engine=engine.name,
+            engine_version=engine.version,
+            topology=live.plan.name,
+            plan_hash="" if child else live.plan.content_hash(),
+            plan="" if child and not of_a_loop else to_json(live.plan).decode(),
+            input=given,
+            parent=live.parent[0].run if live.parent else "",
+            cwd="" if child or self._cwd is None else str(self._cwd),
+            snapshots=not child and self.place.saves,
+        )
+
+    # -- what is said to a run ----------------------------------------------------------------------------------------
+
+    def hear(self, live: Live, said: Said, source: str = "agent") -> Record | None:
+        """Take what an attempt says; None if it came too late. Only while an event is handled (`Shell.post`)."""
+        record = live.core.accept(self._clock.now(), self._informed(live, said), source)
+        if record is None:
+            return None
+        if live.core.turns[said.turn].status != "running":
+            live.halt(said.turn)  # a human was answered from elsewhere; any other has ended by itself
+        self.pump(live)
+        return record
+
+    def hear_late(self, live: Live, emit: Emit) -> Record | None:
+        """Take what an attempt had emitted when its owner died, in that owner's time; nothing follows from it yet."""
+        return live.core.accept(live.core.at, self._informed(live, emit))
+
+    def _informed(self, live: Live, said: Said) -> Said:
+        """*said* with the open tasks, where a verdict may depend on them."""
+        engine = live.core.engine
+        if not isinstance(engine, Loop):
+            return said
+        if isinstance(said, Reply) or (isinstance(said, Emit) and said.event == engine.view(said.turn).completion):
+            return msgspec.structs.replace(said, open_tasks=self.place.open_tasks(live.run, engine.plan))
+        return said
+
+    def cut(self, live: Live, said: OperatorSaid) -> bool:
+        """Interrupt the attempt of one turn, or all attempts of *live* and below; False if there is none."""
+        names = [said.turn] if said.turn else list(live.attempts)
+        below = [child for name, child in live.children.items() if said.turn in ("", name)]
+        found = [name for name in names if name in live.sessions]
+        if not found and not below:
+            return False
+        live.core.write(self._clock.now(), said, source="operator")
+        live.outbox += [Cut(turn=name) for name in found]
+        for child in below:
+            self.cut(child, msgspec.structs.replace(said, turn=""))
+        return True
+
+    def decide(self, live: Live, turn: str, word: str, message: str) -> str:
+        """Take a human's word on a turn that a crash cut off; return why it cannot be used, if so."""
+        if word.strip() not in ("retry", "cancel"):
+            return f"{how_to_decide(turn)} (not {word!r})"
+        cause = live.held.pop(turn)
+        said = OperatorSaid(message=message, what=word.strip(), turn=turn)
+        live.core.write(self._clock.now(), said, source="operator")
+        if said.what == "retry":
+            live.core.due(cause)
+        else:
+            live.outbox += live.core.cancel(self._clock.now(), turn, "an operator called it off")
+        self.pump(live)
+        return ""
+
+    # -- what follows -------------------------------------------------------------------------------------------------
+
+    def pump(self, live: Live) -> None:
+        """Write what is decided in *live*, and put what it leads to into its outbox."""
+        core = live.core
+        live.outbox += core.pump(self._clock.now(), partial(self._room, core))
+        if core.finished is not None and not live.told:
+            live.told = True
+            live.outbox.append(Told())
+
+    def _room(self, core: Core, agent: str, again: bool) -> bool:
+        return not self.closing and self.ledger.admits(core, agent, again)
+
+    def show(self, live: Live) -> None:
+        """Show the observer what has become durable."""
+        if self._observe is not None:
+            while live.unseen and live.writer.is_durable(live.unseen[0].seq):
+                self._observe(live.run, live.unseen.popleft())
+
+    def render(self, core: Fold, turn: Turn) -> str:
+        """The whole question of *turn*'s current attempt."""
+        place, run = self.place, core.run
+        prompt = render(core, turn, place.read_file, partial(place.how_far, run), partial(place.notes, run))
+        if isinstance(core.engine, Loop):
+            place.keep_question(run, turn.ask.turn, turn.attempt, prompt)
+        return prompt
+
+
+def _digest(prompt: str) -> str:
+    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,48 @@
+"""When it is time: for retries, for what took too long, and how long a turn may take at all."""
+
+from functools import partial
+
+from coterie.clock import Clock
+from coterie.engines.loop import Loop
+from coterie.runs.line import Event, Line
+from coterie.runs.live import Live
+
+
+class Timers:
+    """Puts events in line at their time.
+
+    Attributes:
+        retries: How many retries wait for their time.
+    """
+
+    def __init__(self, clock: Clock, line: Line) -> None:
+        self._clock, self._line = clock, line
+        self.retries = 0
+
+    def at(self, live: Live, due: float, event: Event) -> None:
+        """Put *event* in line at *due*, which counts in the time of the journal of *live*: that never goes back."""
+        self._line.put_later(due - max(self._clock.now(), live.core.at), event)
+
+    def retry(self, live: Live, due: float, event: Event) -> None:
+        """Put the retry that *event* is in line at *due*, or when the loops it is part of have no time left."""
+        if (left := self.seconds_left(live)) is not None:
+            due = min(due, self._clock.now() + left)
+        self.retries += 1
+        self.at(live, due, partial(self._rung, event))
+
+    def _rung(self, event: Event) -> None:
+        self.retries -= 1
+        event()
+
+    def seconds_left(self, live: Live) -> float | None:
+        """How long a turn of *live* may take that starts now, as far as the loops say that it is part of."""
+        if not live.in_loop:
+            return None
+        now, found = self._clock.now(), list[float]()
+        above: Live | None = live
+        while above is not None:
+            engine = above.core.engine
+            if isinstance(engine, Loop) and (left := engine.seconds_left(now)) is not None:
+                found.append(left)
+            above = above.parent[0] if above.parent is not None else None
+        return min(found, default=None)
