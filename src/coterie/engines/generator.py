@@ -8,80 +8,165 @@
 
 So a collaboration reads like the collaboration. The generator must be deterministic: given the same input and replies
 it asks the same questions. It does no I/O, looks at no clock and draws no random numbers.
+
+Replies count in the order asked, not in the order in which they come: who was faster decides nothing.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Reply
+import msgspec
+
+from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reply
 from coterie.engines.replies import judge_reply
 from coterie.errors import CoterieError
 from coterie.ids import turn_id
 from coterie.journal.records import (
+    NO_USAGE,
+    AttemptFailed,
     EventInvalid,
+    MessageSent,
     Record,
     RunStarted,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
+    Usage,
 )
-from coterie.planning.plan import Wanted
+from coterie.planning.pattern import SlotPlan
+from coterie.planning.plan import AgentPlan, Wanted
 
 
 class AgentFailed(CoterieError):
-    """A turn that a generator waits for failed for good; raised at its `yield`, and may be caught there."""
+    """A turn that a generator waits for failed for good; raised at its `yield`, and may be caught there.
+
+    *turn* is empty when nobody was asked, because the budget of the agent was spent.
+    """
 
     def __init__(self, turn: str, kind: str, reason: str) -> None:
         self.turn, self.kind, self.reason = turn, kind, reason
-        super().__init__(f"{turn} failed ({kind}): {reason}")
+        super().__init__(f"{turn} failed ({kind}): {reason}" if turn else reason)
+
+
+class PatternFailed(CoterieError):
+    """A generator gives up; raised in it, it fails the run with its words."""
 
 
 class Question:
-    """Ask *agent* this *prompt*, wanting these outputs; yielding it gives a `TurnFinished` or raises `AgentFailed`."""
+    """Ask *agent* this *prompt*; yielding it gives a `TurnFinished` or raises `AgentFailed`.
 
-    __slots__ = ("agent", "prompt", "wanted")
+    Args:
+        wanted: The outputs that the reply must hold: the turn fails without.
+        fields: What JSON the prompt asks for; whether it came is for the generator to see.
+        history: What was said before the prompt: the role, `user` or `assistant`, and the text.
+        given: The whole input of a team that answers; by default its prompt.
+    """
 
-    def __init__(self, agent: str, prompt: str, wanted: Sequence[Wanted] = ()) -> None:
-        self.agent, self.prompt, self.wanted = agent, prompt, tuple(wanted)
+    __slots__ = ("agent", "fields", "given", "history", "prompt", "wanted")
+
+    def __init__(
+        self,
+        agent: str,
+        prompt: str,
+        wanted: Sequence[Wanted] = (),
+        *,
+        fields: Sequence[Wanted] = (),
+        history: Sequence[tuple[str, str]] = (),
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.agent, self.prompt, self.wanted, self.fields = agent, prompt, tuple(wanted), tuple(fields)
+        self.history, self.given = tuple(history), given
 
 
 Got = TurnFinished | AgentFailed | None
-"""What came of one of several questions; None: called off because *until* had enough."""
+"""What came of one of several questions; None: it was called off, or never asked, because *until* had enough."""
 
 
 class Together:
     """Ask several at once. Yielding it gives what came of each, in the order asked; failures are values there.
 
     Args:
-        until: Looks at what has come so far, in the order asked; True calls the rest off.
+        until: Looks at what has come so far without a gap, in the order asked (None for the rest); True calls the rest
+            off, whatever has come of it.
+        most: How many are asked at a time; None is without limit.
     """
 
-    __slots__ = ("questions", "until")
+    __slots__ = ("most", "questions", "until")
 
-    def __init__(self, *questions: Question, until: Callable[[Sequence[Got]], bool] | None = None) -> None:
-        self.questions, self.until = questions, until
+    def __init__(
+        self,
+        *questions: Question,
+        until: Callable[[Sequence[Got]], bool] | None = None,
+        most: int | None = None,
+    ) -> None:
+        self.questions, self.until, self.most = questions, until, most
 
 
-Conversation = Generator[Question | Together, Any, Any]
+class Tell:
+    """Write down that *sender* told *recipient* (None: everybody) something; yielding it gives None at once.
+
+    Args:
+        type: `request`, `response`, `feedback`, `escalation`, `broadcast` or `system`.
+        content: What was said, as plain JSON values.
+        round: The round of the collaboration, from 0.
+    """
+
+    __slots__ = ("record",)
+
+    def __init__(
+        self, sender: str, recipient: str | None, type: str, content: Mapping[str, Any], round: int = 0
+    ) -> None:
+        said = msgspec.to_builtins(dict(content))
+        self.record = MessageSent(sender=sender, recipient=recipient or "", type=type, content=said, round=round)
+
+
+Conversation = Generator[Question | Together | Tell, Any, Any]
+_Step = Callable[[Conversation], Question | Together | Tell]
+
+
+class _Place:
+    """One of the questions that are asked now, and what came of it."""
+
+    __slots__ = ("asked", "got", "question", "slot", "turn")
+
+    def __init__(self, question: Question, turn: str) -> None:
+        self.question, self.turn, self.slot = question, turn, question.agent
+        self.asked, self.got = False, None  # type: bool, Got
 
 
 class GeneratorEngine:
     """Runs what *start* returns, a generator of questions, for the run's input.
 
-    A returned value completes the run with it; an `AgentFailed` that the generator lets through fails the run.
+    A returned value completes the run with it; an `AgentFailed` or `PatternFailed` that the generator lets through
+    fails the run, and so does any other exception of its own.
+
+    Args:
+        agents: Who may be asked, for those that others stand in for (`fallback`).
+        budgets: What the turns of an agent may come to; beyond it nobody is asked and the question fails.
     """
 
     name: ClassVar[str] = "generator"
     version: ClassVar[int] = 1
 
-    def __init__(self, start: Callable[[dict[str, Any]], Conversation]) -> None:
-        self._begin = start
+    def __init__(
+        self,
+        start: Callable[[dict[str, Any]], Conversation],
+        agents: Mapping[str, AgentPlan] | None = None,
+        budgets: Mapping[str, SlotPlan] | None = None,
+    ) -> None:
+        self._begin, self._agents, self._budgets = start, agents or {}, budgets or {}
         self._conversation: Conversation | None = None
         self._starts: dict[str, int] = {}
         self._wanted: dict[str, tuple[Wanted, ...]] = {}
-        self._asked: Question | Together = Together()
-        self._turns: list[str] = []
-        self._got: dict[str, Got] = {}
+        self._asked: Question | Together | None = None
+        self._places: list[_Place] = []
+        self._at: dict[str, _Place] = {}
+        """The places whose turns run, by turn."""
+        self._settled = 0
+        """How many places have got something, without a gap from the first."""
+        self._spent: dict[str, Usage] = {}
+        self._slots: dict[str, str] = {}
+        """Whose turn each was: that of the agent somebody stood in for."""
 
     def judge(self, said: Reply | Emit) -> Record:
         """A reply counts when it holds the outputs that its question wants; events are not allowed."""
@@ -93,57 +178,164 @@ class GeneratorEngine:
     def step(self, record: Record) -> Sequence[Command]:
         """Send the generator what it waits for, once it is all there."""
         match record:
-            case RunStarted():
-                self._conversation = self._begin(record.input)
-                return self._move(lambda conversation: next(conversation))
             case TurnFinished(turn=turn):
+                self._spend(turn, record.usage)
                 return self._receive(turn, record)
+            case AttemptFailed(turn=turn):
+                self._spend(turn, record.usage)
+                return ()
             case TurnFailed(turn=turn):
-                return self._receive(turn, AgentFailed(turn, record.kind, record.reason))
+                return self._fail(turn, AgentFailed(turn, record.kind, record.reason))
             case TurnCancelled(turn=turn):
                 return self._receive(turn, AgentFailed(turn, "cancelled", record.reason or "called off"))
+            case RunStarted():
+                try:
+                    self._conversation = self._begin(record.input)
+                except Exception as error:
+                    return [self._raised(error)]
+                commands: list[Command] = []
+                self._move(lambda conversation: next(conversation), commands)
+                return commands
             case _:
-                return []
+                return ()
 
-    def _receive(self, turn: str, got: Got) -> Sequence[Command]:
-        if turn not in self._turns or turn in self._got:
-            return []
-        self._got[turn] = got
-        asked = self._asked
-        if isinstance(asked, Question):
-            if isinstance(got, AgentFailed):
-                return self._move(lambda conversation: conversation.throw(got))
-            return self._move(lambda conversation: conversation.send(got))
-        missing = [name for name in self._turns if name not in self._got]
-        replies = [self._got.get(name) for name in self._turns]
-        if not missing:
-            return self._move(lambda conversation: conversation.send(replies))
-        if asked.until is not None and asked.until(replies):
-            off: list[Command] = [Cancel(turn=name, reason="enough replies") for name in missing]
-            return [*off, *self._move(lambda conversation: conversation.send(replies))]
-        return []
+    @property
+    def spent(self) -> Usage:
+        """What the turns that ended have used."""
+        total = NO_USAGE
+        for usage in self._spent.values():
+            total += usage
+        return total
 
-    def _move(self, step: Callable[[Conversation], Question | Together]) -> Sequence[Command]:
-        assert self._conversation is not None
-        try:
-            self._asked = asked = step(self._conversation)
-        except StopIteration as end:
-            return self._over(Finish(outcome="completed", result=end.value))
-        except AgentFailed as failure:
-            return self._over(Finish(outcome="failed", reason=str(failure)))
-        questions = (asked,) if isinstance(asked, Question) else asked.questions
-        self._turns, self._got = [], {}
-        if not questions:
-            return self._move(lambda conversation: conversation.send([]))
+    def completed(self, value: Any) -> Finish:
+        """How the run ends when the generator returns *value*."""
+        return Finish(outcome="completed", result=value)
+
+    def _receive(self, turn: str, got: TurnFinished | AgentFailed) -> Sequence[Command]:
+        place = self._at.pop(turn, None)
+        if place is None:
+            return ()
+        place.got = got
         commands: list[Command] = []
-        for question in questions:
-            n = self._starts[question.agent] = self._starts.get(question.agent, 0) + 1
-            turn = turn_id(question.agent, n)
-            self._turns.append(turn)
-            self._wanted[turn] = question.wanted
-            commands.append(Ask(turn=turn, agent=question.agent, prompt=question.prompt))
+        self._advance(commands)
         return commands
 
-    def _over(self, finish: Finish) -> Sequence[Command]:
-        self._turns = []
-        return [finish]
+    def _fail(self, turn: str, failure: AgentFailed) -> Sequence[Command]:
+        """Ask whoever stands in for the agent of *turn*, if somebody does; else the question has failed."""
+        place = self._at.get(turn)
+        if place is None:
+            return ()
+        agent = self._agents.get(place.slot)
+        if turn != place.turn or agent is None or agent.on_fail != "fallback" or not agent.fallback:
+            return self._receive(turn, failure)
+        del self._at[turn]
+        name, _, n = turn.rpartition("#")
+        stands_in = f"{name}.{agent.fallback}#{n}"
+        return [self._ask(place, stands_in, agent.fallback)]
+
+    def _move(self, step: _Step | None, commands: list[Command]) -> None:
+        """Take the generator on from what it waits for, as far as it goes by itself."""
+        assert self._conversation is not None
+        self._places, self._at, self._settled, self._asked = [], {}, 0, None
+        while step is not None:
+            try:
+                asked = step(self._conversation)
+            except StopIteration as end:
+                commands.append(self.completed(end.value))
+                return
+            except (AgentFailed, PatternFailed) as failure:
+                commands.append(Finish(outcome="failed", reason=str(failure)))
+                return
+            except Exception as error:  # a user's own pattern may do what it likes: it fails its run, not the owner
+                commands.append(self._raised(error))
+                return
+            step = None
+            match asked:
+                case Question():
+                    self._asked, self._places = asked, [self._place(asked)]
+                case Together():
+                    self._asked, self._places = asked, [self._place(question) for question in asked.questions]
+                case Tell():
+                    commands.append(Note(record=asked.record))
+                    step = next
+                case _:
+                    error = TypeError(f"it yields a Question, Together or Tell, not {type(asked).__name__}")
+                    commands.append(self._raised(error))
+                    return
+        self._advance(commands)
+
+    def _advance(self, commands: list[Command]) -> None:
+        """Start what may start, and go on with the generator once all that it waits for is there."""
+        asked, places = self._asked, self._places
+        if isinstance(asked, Question):
+            if not places[0].asked and places[0].got is None:
+                commands.append(self._start(places[0]))
+            got = places[0].got
+            if isinstance(got, AgentFailed):
+                self._move(lambda conversation: conversation.throw(got), commands)
+            elif got is not None:
+                self._move(lambda conversation: conversation.send(got), commands)
+            return
+        assert isinstance(asked, Together)
+        while self._settled < len(places) and places[self._settled].got is not None:
+            self._settled += 1
+            if asked.until is not None and self._enough(asked.until, commands):
+                return
+        if self._settled == len(places):
+            self._move(lambda conversation: conversation.send([place.got for place in places]), commands)
+            return
+        for place in places:
+            if asked.most is not None and len(self._at) >= asked.most:
+                return
+            if not place.asked and place.got is None:
+                commands.append(self._start(place))
+
+    def _enough(self, until: Callable[[Sequence[Got]], bool], commands: list[Command]) -> bool:
+        """Whether what has come is enough; then the rest is called off, and the generator has gone on."""
+        came: list[Got] = [place.got if n < self._settled else None for n, place in enumerate(self._places)]
+        if not until(came):
+            return False
+        commands += [Cancel(turn=turn, reason="enough replies") for turn in self._at]
+        self._move(lambda conversation: conversation.send(came), commands)
+        return True
+
+    def _place(self, question: Question) -> _Place:
+        """Where the reply to *question* goes; its turn has its number whoever of several is asked first."""
+        agent = question.agent
+        n = self._starts[agent] = self._starts.get(agent, 0) + 1
+        place = _Place(question, turn_id(agent, n))
+        if (budget := self._budgets.get(agent)) is not None:
+            spent = self._spent.get(agent, NO_USAGE).cost
+            if budget.calls is not None and n > budget.calls:
+                place.got = AgentFailed("", "budget", f"{agent} may have {budget.calls} turns, and has had them")
+            elif budget.cost is not None and spent >= budget.cost:
+                place.got = AgentFailed("", "budget", f"{agent} may cost ${budget.cost:g}, and has cost ${spent:.4f}")
+        return place
+
+    def _start(self, place: _Place) -> Ask:
+        place.asked = True
+        return self._ask(place, place.turn, place.slot)
+
+    def _ask(self, place: _Place, turn: str, agent: str) -> Ask:
+        question = place.question
+        self._at[turn] = place
+        self._slots[turn] = place.slot
+        if question.wanted:
+            self._wanted[turn] = question.wanted
+        return Ask(
+            turn=turn,
+            agent=agent,
+            prompt=question.prompt,
+            history=question.history,
+            wanted=question.fields or question.wanted,
+            whole=dict(question.given) if question.given is not None else None,
+            instead_of=place.slot if agent != place.slot else "",
+        )
+
+    def _spend(self, turn: str, usage: Usage) -> None:
+        slot = self._slots.get(turn)
+        if slot is not None and usage is not NO_USAGE:
+            self._spent[slot] = self._spent.get(slot, NO_USAGE) + usage
+
+    def _raised(self, error: Exception) -> Finish:
+        return Finish(outcome="failed", reason=f"it raised {type(error).__name__}: {error}")

@@ -79,7 +79,7 @@ def fit(value: Any, want: Wanted) -> Any:
     """*value* as the type that *want* declares, or None when it is missing or does not fit.
 
     A member of an enum is compared like a condition compares and given back as declared; numbers, whole numbers and
-    booleans may also come as text.
+    booleans may also come as text. What is no text in a list of texts is one as JSON writes it.
     """
     if value is None:
         return None
@@ -96,6 +96,8 @@ def fit(value: Any, want: Wanted) -> Any:
             if isinstance(value, bool) or is_number(value):
                 return json.dumps(value)
             return value if isinstance(value, str) else None
+        case "list":
+            return [_item(item) for item in value] if isinstance(value, list | tuple) else None
         case _:
             return value
 
@@ -113,6 +115,8 @@ def expectation(want: Wanted) -> str:
             return "true or false"
         case "text":
             return "a text"
+        case "list":
+            return "a list of texts"
         case _:
             return "a value"
 
@@ -125,6 +129,10 @@ def _fault(want: Wanted, found: dict[str, Any]) -> str:
 def _shown(value: Scalar) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _item(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _number(value: Any, *, whole: bool) -> int | float | None:

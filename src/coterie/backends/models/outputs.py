@@ -31,6 +31,8 @@ def _property(want: Wanted) -> dict[str, Any]:
     made: dict[str, Any] = {"description": expectation(want)}
     if want.type in _TYPES:
         return made | {"type": _TYPES[want.type]}
+    if want.type == "list":
+        return made | {"type": "array", "items": {"type": "string"}}
     if want.type == "enum":
         types = {_JSON[type(value)] for value in want.values}
         return made | ({"type": types.pop()} if len(types) == 1 else {}) | {"enum": list(want.values)}

@@ -1,0 +1,1 @@
+"""The seven collaborations, each a plain generator, and the rules that they share."""

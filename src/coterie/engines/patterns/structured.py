@@ -1,0 +1,182 @@
+"""Ask for JSON and read what comes: found anywhere in a reply, its types checked, asked for once more when it is wrong.
+
+The fields of an answer are `Wanted`s. A declared one must be there and fit, or the answer is of no use. An undeclared
+one may be missing, and one that does not fit counts as missing: a verdict is not lost for the way it says its issues.
+`"true"` and `"false"` are booleans as texts, too; nothing else is one by being there. A turn never fails for its JSON:
+what that means is the pattern's business.
+"""
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from coterie.engines.generator import AgentFailed, Question, Together
+from coterie.engines.replies import expectation, find_outputs, fit
+from coterie.journal.records import TurnFinished
+from coterie.planning.plan import Wanted
+
+Fields = tuple[Wanted, ...]
+"""What an answer holds; at least one field is declared."""
+
+REPAIRS = 1
+"""How often somebody is asked again for an answer that is of no use."""
+
+_CONFIDENCE = Wanted(name="confidence", type="number", declared=False)
+_ANSWERS = ("answer", "final_answer")
+
+
+class Answered(Struct, frozen=True):
+    """What came of a question for JSON.
+
+    Attributes:
+        reply: The reply that *value* was found in; the first one, where none has it.
+        value: By name every declared field, and the undeclared ones that came and fit; None: there is no such answer.
+        fault: What is wrong with the last reply, when there is no value.
+        asked: How many turns it took.
+    """
+
+    reply: TurnFinished
+    value: dict[str, Any] | None
+    fault: str = ""
+    asked: int = 1
+
+
+def ask(question: Question, fields: Fields) -> Generator[Question | Together, Any, Answered]:
+    """Ask *question* for JSON with *fields*, and once more if what comes is of no use: `yield from ask(…)`.
+
+    Raises:
+        AgentFailed: If the question itself fails. When only the second one does, the first reply stands.
+    """
+    first = Answered(*_read((yield _wanting(question, fields)), fields))
+    if first.value is not None:
+        return first
+    try:
+        again = yield _again(question, first, fields)
+    except AgentFailed as failed:
+        again = failed
+    return _second(first, again, fields)
+
+
+def ask_all(
+    questions: Sequence[Question], fields: Fields, *, most: int | None = None
+) -> Generator[Question | Together, Any, list[Answered | AgentFailed]]:
+    """Ask all *questions* at once for JSON with *fields*, and those whose answer is of no use once more together.
+
+    What came is in the order asked; failures are values there.
+
+    Args:
+        most: How many are asked at a time; None is without limit.
+    """
+    came: list[Answered | AgentFailed] = [
+        got if isinstance(got, AgentFailed) else Answered(*_read(got, fields))
+        for got in (yield Together(*(_wanting(question, fields) for question in questions), most=most))
+    ]
+    useless = [(at, one) for at, one in enumerate(came) if isinstance(one, Answered) and one.value is None]
+    if useless:
+        second = yield Together(*(_again(questions[at], one, fields) for at, one in useless), most=most)
+        for (at, one), again in zip(useless, second, strict=True):
+            came[at] = _second(one, again, fields)
+    return came
+
+
+def parse(reply: TurnFinished, fields: Fields) -> dict[str, Any] | None:
+    """The answer with *fields* that *reply* holds; None when a declared one is missing or does not fit.
+
+    It is looked for in the outputs of the reply, in the last JSON object of its text that holds a field, fenced or
+    bare, and in lines such as `approved: true`. A reply that is nothing but a value (a JSON list, a member of an enum)
+    is that of the only declared field.
+    """
+    return _read(reply, fields)[1]
+
+
+def confidence(reply: TurnFinished) -> float | None:
+    """How sure a reply says it is, from 0 to 1: `confidence` in its JSON, else in the outputs `_confidence`."""
+    said = _found(reply, (_CONFIDENCE,)).get("confidence")
+    for value in (said, reply.outputs.get("_confidence")):
+        number = fit(value, _CONFIDENCE)
+        if number is not None and 0 <= number <= 1:
+            return float(number)
+    return None
+
+
+def answer(reply: TurnFinished) -> str:
+    """What a reply answers: the `answer` (or `final_answer`) of its JSON, and its whole text if it has none."""
+    if any(f'"{name}"' in reply.text for name in _ANSWERS) or any(name in reply.outputs for name in _ANSWERS):
+        for name in _ANSWERS:
+            wanted = Wanted(name=name, type="text")
+            said = fit(_found(reply, (wanted,)).get(name), wanted)
+            if said is not None and said.strip():
+                return str(said)
+    return reply.text
+
+
+def _read(reply: TurnFinished, fields: Fields) -> tuple[TurnFinished, dict[str, Any] | None, str]:
+    found, value, faults = _found(reply, fields), dict[str, Any](), list[str]()
+    for want in fields:
+        fitting = fit(found.get(want.name), want)
+        if fitting is not None:
+            value[want.name] = fitting
+        elif want.declared:
+            came = "is something else" if found.get(want.name) is not None else "is missing"
+            faults.append(f"`{want.name}` is to be {expectation(want)}, but {came}")
+    return (reply, None, "; ".join(faults)) if faults else (reply, value, "")
+
+
+def _found(reply: TurnFinished, fields: Fields) -> dict[str, Any]:
+    """What *reply* says of *fields*, as it says it; its outputs count first."""
+    given = {want.name: reply.outputs[want.name] for want in fields if want.name in reply.outputs}
+    if len(given) == len(fields):
+        return given
+    declared = [want for want in fields if want.declared]
+    if len(declared) == 1 and declared[0].name not in given:
+        whole = _whole(reply.text, declared[0])
+        if whole is not None:
+            return {declared[0].name: whole} | given
+    if not any(want.name in reply.text for want in fields):
+        return given
+    return find_outputs(reply.text, fields) | given
+
+
+def _whole(text: str, want: Wanted) -> Any:
+    """What *want* is when all of *text*, fenced or not, is its value; else None."""
+    text = text.strip()
+    if text.startswith("```") and text.endswith("```") and "\n" in text:
+        text = text[text.index("\n") : -3].strip()
+    if text.startswith("{"):
+        return None
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        value = text if want.type == "enum" else None
+    return fit(value, want)
+
+
+def _wanting(question: Question, fields: Fields) -> Question:
+    """*question*, telling whoever is asked what JSON is wanted; none of it is demanded of the turn."""
+    asked = tuple(structs.replace(want, declared=False) for want in fields)
+    return Question(question.agent, question.prompt, asked, history=question.history, given=question.given)
+
+
+def _again(question: Question, first: Answered, fields: Fields) -> Question:
+    """What is asked after an answer that is of no use."""
+    keys = ", ".join(
+        f'"{want.name}": {expectation(want)}' + ("" if want.declared else ", if you can say") for want in fields
+    )
+    demand = (
+        f"Your answer cannot be used: {first.fault}. Answer again, with one JSON object and nothing else; "
+        f"its keys are {keys}."
+    )
+    said = (("user", question.prompt), ("assistant", first.reply.text))
+    return _wanting(Question(question.agent, demand, history=(*question.history, *said), given=question.given), fields)
+
+
+def _second(first: Answered, again: TurnFinished | AgentFailed, fields: Fields) -> Answered:
+    """What came of a question that was asked twice."""
+    if isinstance(again, AgentFailed):
+        return structs.replace(first, fault=f"{first.fault}; asked again, {again}", asked=2)
+    reply, value, fault = _read(again, fields)
+    if value is None:
+        return structs.replace(first, fault=fault, asked=2)
+    return Answered(reply, value, asked=2)
