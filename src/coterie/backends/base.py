@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from coterie.journal.records import NO_USAGE, Usage
-from coterie.planning.plan import AgentPlan
+from coterie.planning.plan import AgentPlan, Wanted
 
 FAILURES = frozenset(
     {
@@ -46,6 +46,9 @@ class Request(Struct, frozen=True, kw_only=True):
         epoch: Which owner of the run asks.
         root: The folder of the root run, where its inbox lies; None when nothing is kept on disk.
         env: Further variables for an agent's process, which name no secrets: those of a loop.
+        history: What was said before, for who can be told it as a chat: the role, `user` or `assistant`, and the text.
+            *prompt* begins with it, as `told` writes it.
+        wanted: What JSON the prompt asks for, where an engine wrote it.
     """
 
     run: str
@@ -62,6 +65,19 @@ class Request(Struct, frozen=True, kw_only=True):
     epoch: int = 1
     root: Path | None = None
     env: dict[str, str] = {}
+    history: tuple[tuple[str, str], ...] = ()
+    wanted: tuple[Wanted, ...] = ()
+
+    @property
+    def latest(self) -> str:
+        """The question without what was said before it."""
+        before = told(self.history)
+        return self.prompt.removeprefix(before).lstrip("\n") if before else self.prompt
+
+
+def told(history: tuple[tuple[str, str], ...]) -> str:
+    """What was said before a question, as the beginning of its text."""
+    return "\n\n".join(text for _, text in history)
 
 
 class Launched(Struct, frozen=True, kw_only=True, tag="launched", tag_field="kind"):

@@ -1,6 +1,7 @@
 """Play the agents of a topology: a rehearsal without a model, on the event loop's own time, virtual or not."""
 
 import asyncio
+import json
 import re
 from functools import partial
 from typing import Any
@@ -98,6 +99,8 @@ def _value(wanted: Wanted, agent: str, n: int) -> Any:
             return n == 1
         case "number" | "integer":
             return n
+        case "list":
+            return [f"{agent} {n}"]
         case _:
             return f"{agent} {n}"
 
@@ -111,8 +114,16 @@ def _result(entry: Entry, request: Request) -> Result:
     agent, n = request.agent, int(request.turn.rpartition("#")[2])
     outputs = entry.outputs
     if outputs is None and entry.text is None:
+        if request.wanted:
+            return Answer(text=_smallest(request.wanted, agent.name, n), usage=usage)
         outputs = default_outputs(agent, n)
     return Answer(text=f"{agent.name} {n}" if entry.text is None else entry.text, outputs=outputs, usage=usage)
+
+
+def _smallest(wanted: tuple[Wanted, ...], agent: str, n: int) -> str:
+    """The least JSON that does for a prompt that asks for *wanted*."""
+    needed = [one for one in wanted if one.declared] or wanted
+    return json.dumps({one.name: _value(one, agent, n) for one in needed}, ensure_ascii=False)
 
 
 def _end(session: Pending, entry: Entry, result: Result, on_event: OnEvent) -> None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 from msgspec import Struct
 
 from coterie.journal.records import NO_USAGE, Record, Usage
+from coterie.planning.plan import Wanted
 
 
 class Ask(Struct, frozen=True, kw_only=True, gc=False):
@@ -21,7 +22,10 @@ class Ask(Struct, frozen=True, kw_only=True, gc=False):
         agent: Who is asked.
         inputs: The turns whose results the prompt shows, in the source order of the arrows.
         prompt: The whole question, for engines that write their own; None: it is rendered from *inputs*.
+        history: What was said before *prompt*: the role, `user` or `assistant`, and the text.
+        wanted: What JSON the prompt asks for, where its engine wrote it.
         given: Further named values of the input, when the agent is a topology.
+        whole: All of that input, in place of *prompt* and *given*.
         instead_of: The agent whose question this is, when *agent* is its fallback.
     """
 
@@ -29,7 +33,10 @@ class Ask(Struct, frozen=True, kw_only=True, gc=False):
     agent: str
     inputs: tuple[str, ...] = ()
     prompt: str | None = None
+    history: tuple[tuple[str, str], ...] = ()
+    wanted: tuple[Wanted, ...] = ()
     given: dict[str, Any] = {}
+    whole: dict[str, Any] | None = None
     instead_of: str = ""
 
 

@@ -116,7 +116,7 @@ class Tell:
     def __init__(
         self, sender: str, recipient: str | None, type: str, content: Mapping[str, Any], round: int = 0
     ) -> None:
-        said = msgspec.to_builtins(dict(content))
+        said = msgspec.json.decode(msgspec.json.encode(dict(content)))  # as it will be read back
         self.record = MessageSent(sender=sender, recipient=recipient or "", type=type, content=said, round=round)
 
 
@@ -165,6 +165,8 @@ class GeneratorEngine:
         self._settled = 0
         """How many places have got something, without a gap from the first."""
         self._spent: dict[str, Usage] = {}
+        self._turns = 0
+        """How many turns were started, but for those of teams, whose own count."""
         self._slots: dict[str, str] = {}
         """Whose turn each was: that of the agent somebody stood in for."""
 
@@ -194,15 +196,15 @@ class GeneratorEngine:
                 except Exception as error:
                     return [self._raised(error)]
                 commands: list[Command] = []
-                self._move(lambda conversation: next(conversation), commands)
+                self._move(next, commands)
                 return commands
             case _:
                 return ()
 
     @property
     def spent(self) -> Usage:
-        """What the turns that ended have used."""
-        total = NO_USAGE
+        """What the turns that ended have used, those of teams that were asked included."""
+        total = Usage(turns=self._turns)
         for usage in self._spent.values():
             total += usage
         return total
@@ -217,7 +219,7 @@ class GeneratorEngine:
             return ()
         place.got = got
         commands: list[Command] = []
-        self._advance(commands)
+        self._move(self._advance(commands), commands)
         return commands
 
     def _fail(self, turn: str, failure: AgentFailed) -> Sequence[Command]:
@@ -234,10 +236,10 @@ class GeneratorEngine:
         return [self._ask(place, stands_in, agent.fallback)]
 
     def _move(self, step: _Step | None, commands: list[Command]) -> None:
-        """Take the generator on from what it waits for, as far as it goes by itself."""
+        """Take the generator on, as far as it goes without a reply that is still to come."""
         assert self._conversation is not None
-        self._places, self._at, self._settled, self._asked = [], {}, 0, None
         while step is not None:
+            self._places, self._at, self._settled, self._asked = [], {}, 0, None
             try:
                 asked = step(self._conversation)
             except StopIteration as end:
@@ -249,55 +251,50 @@ class GeneratorEngine:
             except Exception as error:  # a user's own pattern may do what it likes: it fails its run, not the owner
                 commands.append(self._raised(error))
                 return
-            step = None
             match asked:
-                case Question():
-                    self._asked, self._places = asked, [self._place(asked)]
-                case Together():
-                    self._asked, self._places = asked, [self._place(question) for question in asked.questions]
                 case Tell():
                     commands.append(Note(record=asked.record))
                     step = next
+                    continue
+                case Question():
+                    self._places = [self._place(asked)]
+                case Together():
+                    self._places = [self._place(question) for question in asked.questions]
                 case _:
-                    error = TypeError(f"it yields a Question, Together or Tell, not {type(asked).__name__}")
-                    commands.append(self._raised(error))
+                    wrong = TypeError(f"it yields a Question, Together or Tell, not {type(asked).__name__}")
+                    commands.append(self._raised(wrong))
                     return
-        self._advance(commands)
+            self._asked = asked
+            step = self._advance(commands)
 
-    def _advance(self, commands: list[Command]) -> None:
-        """Start what may start, and go on with the generator once all that it waits for is there."""
+    def _advance(self, commands: list[Command]) -> _Step | None:
+        """Start what may start; once all that the generator waits for is there, give its next step."""
         asked, places = self._asked, self._places
         if isinstance(asked, Question):
-            if not places[0].asked and places[0].got is None:
-                commands.append(self._start(places[0]))
-            got = places[0].got
+            [place] = places
+            got = place.got
             if isinstance(got, AgentFailed):
-                self._move(lambda conversation: conversation.throw(got), commands)
-            elif got is not None:
-                self._move(lambda conversation: conversation.send(got), commands)
-            return
+                return lambda conversation: conversation.throw(got)
+            if got is not None:
+                return lambda conversation: conversation.send(got)
+            commands.append(self._start(place))
+            return None
         assert isinstance(asked, Together)
         while self._settled < len(places) and places[self._settled].got is not None:
             self._settled += 1
-            if asked.until is not None and self._enough(asked.until, commands):
-                return
+            if asked.until is not None:
+                came = [place.got if n < self._settled else None for n, place in enumerate(places)]
+                if asked.until(came):
+                    commands += [Cancel(turn=turn, reason="enough replies") for turn in self._at]
+                    return lambda conversation: conversation.send(came)
         if self._settled == len(places):
-            self._move(lambda conversation: conversation.send([place.got for place in places]), commands)
-            return
-        for place in places:
+            return lambda conversation: conversation.send([place.got for place in places])
+        for place in places[self._settled :]:
             if asked.most is not None and len(self._at) >= asked.most:
-                return
+                break
             if not place.asked and place.got is None:
                 commands.append(self._start(place))
-
-    def _enough(self, until: Callable[[Sequence[Got]], bool], commands: list[Command]) -> bool:
-        """Whether what has come is enough; then the rest is called off, and the generator has gone on."""
-        came: list[Got] = [place.got if n < self._settled else None for n, place in enumerate(self._places)]
-        if not until(came):
-            return False
-        commands += [Cancel(turn=turn, reason="enough replies") for turn in self._at]
-        self._move(lambda conversation: conversation.send(came), commands)
-        return True
+        return None
 
     def _place(self, question: Question) -> _Place:
         """Where the reply to *question* goes; its turn has its number whoever of several is asked first."""
@@ -317,7 +314,8 @@ class GeneratorEngine:
         return self._ask(place, place.turn, place.slot)
 
     def _ask(self, place: _Place, turn: str, agent: str) -> Ask:
-        question = place.question
+        question, plan = place.question, self._agents.get(agent)
+        self._turns += plan is None or plan.child is None
         self._at[turn] = place
         self._slots[turn] = place.slot
         if question.wanted:

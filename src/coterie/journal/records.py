@@ -250,6 +250,21 @@ class MessageRefused(Record, frozen=True, kw_only=True, tag="message.refused", g
     turn: str = ""
 
 
+class MessageSent(Record, frozen=True, kw_only=True, tag="message.sent", gc=False):
+    """One agent of a pattern told another, or everybody, something: a trace, which causes nothing.
+
+    Attributes:
+        recipient: Empty: everybody.
+        type: `request`, `response`, `feedback`, `escalation`, `broadcast` or `system`.
+    """
+
+    sender: str
+    recipient: str = ""
+    type: str = "response"
+    content: dict[str, Any] = {}
+    round: int = 0
+
+
 class OperatorSaid(Record, frozen=True, kw_only=True, tag="operator.said", gc=False):
     """An operator's word to the run: *what* is `interrupt`, `retry`, `cancel` or `guide`; an empty *turn* means all."""
 
@@ -465,6 +480,7 @@ AnyRecord = (
     | EventInvalid
     | EventNoted
     | MessageRefused
+    | MessageSent
     | OperatorSaid
     | GuidanceDelivered
     | OutputsGiven

@@ -109,6 +109,8 @@ class Attempts:
             epoch=live.core.epoch,
             root=self._place.folder(root_of(live.run)),
             env=self._told(live, name),
+            history=start.ask.history,
+            wanted=start.ask.wanted,
         )
         result = await ask(
             self._turns,

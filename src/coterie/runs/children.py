@@ -5,6 +5,7 @@ from typing import Any
 
 from coterie.clock import Clock
 from coterie.engines.commands import Failed, Reply
+from coterie.engines.generator import GeneratorEngine
 from coterie.engines.loop import Loop
 from coterie.errors import NoSuchRun
 from coterie.ids import child_run_id
@@ -32,11 +33,12 @@ class Children:
         """Start, or go on with, the child run that the turn of *agent* is; a loop cuts it off after its timeout."""
         name = start.ask.turn
         self._attempts.order(live, name)
-        given = {"prompt": start.prompt, **start.ask.given}
+        ask = start.ask
+        given = {"prompt": start.prompt, **ask.given} if ask.whole is None else ask.whole
         live.children[name] = self._family.open(
             child_run_id(live.run, name, start.attempt), child, given, (live, start)
         )
-        if agent.timeout is not None and isinstance(live.core.engine, Loop):
+        if agent.timeout is not None and isinstance(live.core.engine, Loop | GeneratorEngine):
             taken = live.core.time.seconds - live.core.turns[name].since
             due = self._clock.now() + agent.timeout - taken
             reason = f"it took longer than {agent.timeout:g} s"

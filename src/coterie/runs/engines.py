@@ -10,6 +10,7 @@ from coterie.errors import TopologyError
 from coterie.planning.branches import asked_by_loop
 from coterie.planning.loop import LoopPlan
 from coterie.planning.on_max import human_agent
+from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 
 
@@ -30,5 +31,9 @@ def make_engine(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
         case LoopPlan() as loop:
             agents = asked_by_loop(plan)
             return Loop(loop, agents), agents
+        case PatternPlan() as pattern:
+            from coterie.engines.patterns.engine import Pattern  # few runs have one
+
+            return Pattern(pattern, plan.agents), plan.agents
         case None:
             raise TopologyError([error("no-flow", f"topology {plan.name!r} has no flow: nothing says who is asked")])

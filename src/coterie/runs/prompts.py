@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from coterie.backends.base import told
 from coterie.engines.loop import Loop
 from coterie.journal.records import TurnFinished
 from coterie.planning.loop import LoopPlan
@@ -40,7 +41,7 @@ def render(
     ask = turn.ask
     parts: list[str] = []
     if ask.prompt is not None:
-        parts.append(ask.prompt)
+        parts += [part for part in (told(ask.history), ask.prompt) if part]
     elif isinstance(fold.engine, Loop):
         loop = fold.engine
         parts.append(looping.render(loop.plan, loop.brief(ask.turn), notes(loop.plan, ask.turn, turn.attempt)))

@@ -26,6 +26,7 @@ from coterie.journal.records import (
     TurnStarted,
 )
 from coterie.planning.loop import LoopPlan
+from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import Limits, Plan
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
@@ -109,6 +110,8 @@ def _document(store: MemoryStore, run: str, plan: Plan) -> dict[str, Any]:
     ran = {_author(fold, name) for name in turns} | {turn["agent"] for turn in turns.values()}
     if loop is not None:
         mentions = [role.id for role in loop.roles] if not loop.branch else []
+    elif isinstance(plan.coordination, PatternPlan):
+        mentions = [slot.name for slot in plan.coordination.slots]
     else:
         mentions = list(plan.flow.mentions) if plan.flow is not None else []
     return {"turns": list(turns.values()), "never_ran": [name for name in mentions if name not in ran]}

@@ -171,6 +171,11 @@ def _entries(record: r.MemoryChanged | r.TaskChanged) -> str:
     )
 
 
+def _content(record: r.MessageSent) -> str:
+    said = next((value for value in record.content.values() if isinstance(value, str)), "")
+    return quoted(said) if said else pairs(record.content)
+
+
 def _because(reason: str) -> str:
     return f": {reason}" if reason else ""
 
@@ -197,6 +202,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.MemoryChanged: lambda x: f"{x.turn or 'an operator'} changed the memory: {_entries(x)}",
     r.TaskChanged: lambda x: f"{x.turn or 'an operator'} changed the tasks: {_entries(x)}",
     r.MessageRefused: lambda x: f"a message{f' for {x.turn}' if x.turn else ''} was refused: {x.reason}",
+    r.MessageSent: lambda x: f"{x.sender} told {x.recipient or 'everybody'} ({x.type}): {_content(x)}",
     r.PlanReloaded: lambda x: "the run is carried on under another plan",
     r.OperatorSaid: _operator_said,
     r.LoopExhausted: _loop_exhausted,

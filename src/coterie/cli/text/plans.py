@@ -4,6 +4,7 @@ from typing import assert_never
 
 from coterie.cli.text.words import table
 from coterie.planning.loop import LoopPlan
+from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.views.words import arrow, duration, listed
 
@@ -14,6 +15,8 @@ def plan(shown: Plan) -> str:
     match shown.coordination:
         case FlowPlan() as flow:
             lines += ["", *(arrow((group.source, tuple(group.targets))) for group in flow.groups)]
+        case PatternPlan() as pattern:
+            lines += ["", f"pattern: {pattern.type}"]
         case LoopPlan() as loop:
             lines += ["", *_loop(loop)]
         case None:

@@ -155,8 +155,7 @@ def _whole(text: str, want: Wanted) -> Any:
 
 def _wanting(question: Question, fields: Fields) -> Question:
     """*question*, telling whoever is asked what JSON is wanted; none of it is demanded of the turn."""
-    asked = tuple(structs.replace(want, declared=False) for want in fields)
-    return Question(question.agent, question.prompt, asked, history=question.history, given=question.given)
+    return Question(question.agent, question.prompt, fields=fields, history=question.history, given=question.given)
 
 
 def _again(question: Question, first: Answered, fields: Fields) -> Question:

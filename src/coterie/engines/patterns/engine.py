@@ -1,0 +1,100 @@
+"""Plays the pattern of a plan: its generator as an engine, once its input is known to be enough."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from coterie.engines.commands import Emit, Finish, Reply
+from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed
+from coterie.engines.patterns.registry import Calls, Definition, Team, definition
+from coterie.engines.patterns.result import Result
+from coterie.engines.replies import judge_reply
+from coterie.journal.records import Record
+from coterie.planning.pattern import PatternPlan
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.topology.patterns.faults import Fault
+from coterie.topology.patterns.inputs import faults_of_input
+from coterie.topology.patterns.kinds import KINDS
+
+
+class Pattern(GeneratorEngine):
+    """The engine of a pattern.
+
+    Raises:
+        UsageError: If there is no pattern of the plan's type.
+    """
+
+    name: ClassVar[str] = "pattern"
+    version: ClassVar[int] = 1
+
+    def __init__(self, plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> None:
+        budgets = {slot.name: slot for slot in plan.slots if slot.calls is not None or slot.cost is not None}
+        super().__init__(self._play, agents, budgets)
+        self.plan, self.definition = plan, definition(plan.type)
+        self.team = team_of(plan, agents)
+
+    def judge(self, said: Reply | Emit) -> Record:
+        """Any reply counts; what JSON it lacks is the pattern's business."""
+        return judge_reply(said, ()) if isinstance(said, Reply) else super().judge(said)
+
+    def completed(self, value: Any) -> Finish:
+        """The result, as whoever asked this pattern sees it: its text, and its keys as outputs."""
+        if isinstance(value, Result):
+            value = msgspec.structs.replace(value, usage=self.spent)
+            text, output = value.text, value.to_dict()
+        elif isinstance(value, dict):
+            text, output = str(value.get("text", "")), value
+        else:
+            text = "" if value is None else str(value)
+            output = {"text": text}
+        if not text.strip():
+            return Finish(outcome="failed", reason=f"{self.definition.kind.title} gave an empty answer")
+        return Finish(outcome="completed", result={"text": text, "outputs": {self.definition.kind.name: output}})
+
+    def _play(self, given: dict[str, Any]) -> Conversation:
+        kind = self.definition.kind
+        capabilities = {slot: self.team.capabilities(slot) for slot in self.team.slots}
+        if faults := list(faults_of_input(kind, self.team.config, capabilities, given)):
+            raise PatternFailed("; ".join(fault.message for fault in faults))
+        return self.definition.play(self.team, given)
+
+
+def team_of(plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> Team:
+    """The slots of *plan* as its generator sees them."""
+    config = msgspec.convert(plan.config, definition(plan.type).kind.config)
+    keys, subs = dict[str, tuple[str, ...]](), dict[str, Team]()
+    for slot in plan.slots:
+        agent = agents.get(slot.name)
+        if agent is not None and agent.child is not None and isinstance(agent.child.coordination, PatternPlan):
+            child = agent.child.coordination
+            subs[slot.name] = team_of(child, agent.child.agents)
+            keys[slot.name] = _keys(child.type)
+    return Team(
+        [slot.name for slot in plan.slots],
+        config,
+        capabilities={slot.name: slot.capabilities for slot in plan.slots},
+        keys=keys,
+        subs=subs,
+    )
+
+
+def input_faults(plan: Plan, given: Mapping[str, Any]) -> Iterator[Fault]:
+    """What *given* lacks for the pattern of *plan*; nothing when something else coordinates it."""
+    if isinstance(plan.coordination, PatternPlan):
+        team = team_of(plan.coordination, plan.agents)
+        capabilities = {slot: team.capabilities(slot) for slot in team.slots}
+        yield from faults_of_input(definition(plan.coordination.type).kind, team.config, capabilities, given)
+
+
+def calls_of(plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> Calls | None:
+    """How many turns each slot of *plan* has; None when nobody says."""
+    count = definition(plan.type).calls
+    return count(team_of(plan, agents)) if count is not None else None
+
+
+def _keys(type: str) -> tuple[str, ...]:
+    return (KINDS[type] if type in KINDS else definition(type).kind).keys or ("prompt",)
+
+
+__all__ = ["Definition", "Pattern", "calls_of", "input_faults", "team_of"]
