@@ -72,7 +72,7 @@ def test_an_arrow_to_itself_is_a_loop_arrow() -> None:
     shape = graph("a -> a 2", "a -> b")
 
     assert shape.is_loop(0, "a")
-    assert set(shape.components) == {frozenset("a"), frozenset("b")}
+    assert shape.cyclic_parts == [frozenset("a")]
 
 
 def test_each_part_has_its_entries() -> None:
@@ -88,7 +88,7 @@ def test_an_unbounded_cycle_still_gets_ranks() -> None:
     shape = graph("a -> b", "b -> c", "c -> b", "c -> d")
 
     assert list(shape.rank) == ["a", "b", "c", "d"]
-    assert frozenset("bc") in shape.components
+    assert shape.cyclic_parts == [frozenset("bc")]
 
 
 def test_arrows_come_in_source_order() -> None:
@@ -180,22 +180,33 @@ def test_ranks_are_what_the_rule_says_word_for_word(shape: FlowGraph) -> None:
 
 
 @given(shapes())
-def test_components_are_the_nodes_that_reach_each_other(shape: FlowGraph) -> None:
-    """Every node lies in one component; two share one if each can be reached from the other."""
+def test_who_leads_to_whom_is_what_a_plain_search_finds(shape: FlowGraph) -> None:
+    """Two nodes share a cyclic part if each leads to the other; masks and search agree on all pairs."""
+    reached = {node: naive_reach(shape, node) for node in shape.nodes}
 
-    def reach(node: str) -> set[str]:
-        found: set[str] = set()
-        front = [node]
-        while front:
-            for i in shape.groups_of(front.pop()):
-                front += [t for t in shape.groups[i].targets if t not in found]
-                found.update(shape.groups[i].targets)
-        return found
+    expected = {frozenset([n, *(m for m in reached[n] if n in reached[m])]) for n in shape.nodes if n in reached[n]}
+    assert set(shape.cyclic_parts) == expected
+    assert len(shape.cyclic_parts) == len(expected)
+    for node in shape.nodes:
+        assert shape.beyond([node]) == {node, *reached[node]}
+        assert {other for other in shape.nodes if shape.leads_to(node, other)} == {node, *reached[node]}
 
-    reached = {node: reach(node) for node in shape.nodes}
-    expected = {frozenset([n, *(m for m in reached[n] if n in reached[m])]) for n in shape.nodes}
-    assert set(shape.components) == expected
-    assert len(shape.components) == len(expected)
+
+def naive_reach(shape: FlowGraph, node: str) -> set[str]:
+    """All that a path of at least one arrow leads to."""
+    found: set[str] = set()
+    front = [node]
+    while front:
+        for i in shape.groups_of(front.pop()):
+            front += [t for t in shape.groups[i].targets if t not in found]
+            found.update(shape.groups[i].targets)
+    return found
+
+
+@given(shapes())
+def test_nodes_loop_that_a_loop_arrow_leaves(shape: FlowGraph) -> None:
+    """One by one or all together, in mention order."""
+    assert shape.looping == [node for node in shape.nodes if any(map(shape.is_loop_group, shape.groups_of(node)))]
 
 
 def _chain(size: int) -> Sequence[str]:

@@ -4,10 +4,10 @@ Pure and static: it is built once from the arrows and looks at no condition and 
 while a flow runs is decided in `coterie.engines.flow`; what is wrong with a shape, in `coterie.topology.checks`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from heapq import heapify, heappop, heappush
-from itertools import islice
+from heapq import heappop, heappush
+from itertools import chain, islice
 
 from coterie.topology.model import ArrowGroup
 
@@ -21,68 +21,105 @@ class FlowGraph:
     An arrow with `max` that lies on no cycle is *forward*, like every arrow without `max`. On a cycle, an arrow with
     `max` to a node that does not rank above its source is a *loop arrow*; nobody waits for what comes along one.
 
+    Attributes:
+        nodes: In order of first mention.
+        place: Each node's place in that order.
+
     Args:
         mentions: The nodes, in order of first mention.
         groups: The arrow groups, in source order.
     """
 
-    def __init__(self, mentions: Sequence[str], groups: Sequence[ArrowGroup]) -> None:
+    # Inside, a node is its place: lists of numbers lie close together, where a big flow of names is all over memory.
+
+    def __init__(self, mentions: Iterable[str], groups: Sequence[ArrowGroup]) -> None:
         self.groups = tuple(groups)
-        self.nodes = tuple(dict.fromkeys((*mentions, *(name for g in groups for name in (g.source, *g.targets)))))
-        self._out: dict[str, list[int]] = {node: [] for node in self.nodes}
-        self._into: dict[str, list[Arrow]] = {node: [] for node in self.nodes}
-        for i, group in enumerate(self.groups):
-            self._out[group.source].append(i)
-            for target in dict.fromkeys(group.targets):
-                self._into[target].append((i, group.source))
+        self.place: dict[str, int] = dict.fromkeys(mentions, 0)
+        for group in self.groups:
+            self.place.setdefault(group.source, 0)
+            for name in group.targets:
+                self.place.setdefault(name, 0)
+        self.nodes = tuple(self.place)
+        for n, name in enumerate(self.nodes):
+            self.place[name] = n
+        self._source = [self.place[group.source] for group in self.groups]
+        self._targets = [_places(group.targets, self.place) for group in self.groups]
+        self._out: list[list[int]] = [[] for _ in self.nodes]  # the groups that leave each node
+        self._into: list[list[int]] = [[] for _ in self.nodes]  # and those that enter it
+        for i, source in enumerate(self._source):
+            self._out[source].append(i)
+            for target in self._targets[i]:
+                self._into[target].append(i)
         self._upstream: dict[str, int] = {}
         self._masks: dict[int, int] = {}
 
     def groups_of(self, node: str) -> list[int]:
         """The indices of the groups that leave *node*, in source order."""
-        return self._out[node]
+        return self._out[self.place[node]]
 
     def arrows_into(self, node: str) -> list[Arrow]:
         """The arrows into *node*, in source order."""
-        return self._into[node]
+        return [(i, self.groups[i].source) for i in self._into[self.place[node]]]
 
     def on_cycle(self, i: int, target: str) -> bool:
         """Whether the arrow of group *i* to *target* lies on a cycle."""
-        return self._component[self.groups[i].source] == self._component[target]
+        return self._component[self._source[i]] == self._component[self.place[target]]
 
     def is_loop(self, i: int, target: str) -> bool:
         """Whether the arrow of group *i* to *target* is a loop arrow."""
-        group = self.groups[i]
-        return group.max is not None and self.rank[target] <= self.rank[group.source] and self.on_cycle(i, target)
+        return self.place[target] in self._loose.get(i, ()) and self._leads_back(i, self.place[target])
 
     def is_loop_group(self, i: int) -> bool:
         """Whether group *i* holds a loop arrow."""
         return i in self._loop_groups
 
-    @cached_property
-    def _loop_groups(self) -> frozenset[int]:
-        limited = (i for i, group in enumerate(self.groups) if group.max is not None)
-        return frozenset(i for i in limited if any(self.is_loop(i, target) for target in self.groups[i].targets))
+    def leads_to(self, start: str, end: str) -> bool:
+        """Whether a path of arrows, loop arrows included, leads from *start* to *end*, or they are the same."""
+        reaching = self._reaching(self._component[self.place[end]])
+        return bool(reaching >> self.rank[start] & 1)
+
+    def beyond(self, nodes: Iterable[str]) -> set[str]:
+        """All that a path of arrows leads to from any of *nodes*, these included."""
+        front = [self.place[name] for name in nodes]
+        found = set(front)
+        while front:
+            for i in self._out[front.pop()]:
+                for target in self._targets[i]:
+                    if target not in found:
+                        found.add(target)
+                        front.append(target)
+        return {self.nodes[n] for n in found}
 
     @cached_property
-    def components(self) -> list[frozenset[str]]:
-        """The strongly connected parts, those that others lead to first; a node on no cycle is a part of its own."""
-        return list(strong_parts(self._successors))
+    def looping(self) -> list[str]:
+        """The nodes that a loop arrow leaves, in mention order."""
+        return [self.nodes[n] for n in sorted({self._source[i] for i in self._loop_groups})]
+
+    @cached_property
+    def cyclic_parts(self) -> list[frozenset[str]]:
+        """The strongly connected parts that hold a cycle."""
+        return [
+            frozenset([self.nodes[n] for n in part])
+            for part in self._components
+            if len(part) > 1 or any(part[0] in self._targets[i] for i in self._out[part[0]])
+        ]
 
     @cached_property
     def parts(self) -> list[list[str]]:
         """The parts that no arrow connects, whatever its direction: each, and each within itself, in mention order."""
-        part: dict[str, int] = {}
-        for number, node in enumerate(self.nodes):
-            front = [] if node in part else [node]
-            while front:
-                name = front.pop()
-                if name not in part:
-                    part[name] = number
-                    front += [*self._successors[name], *(source for _, source in self._into[name])]
+        known = list(range(len(self.nodes)))  # for each node an earlier one of its part; the first knows itself
+        for source, targets in zip(self._source, self._targets, strict=True):
+            for target in targets:
+                one, other = source, target
+                while known[one] != one:
+                    known[one] = one = known[known[one]]
+                while known[other] != other:
+                    known[other] = other = known[known[other]]
+                known[max(one, other)] = min(one, other)
         gathered: dict[int, list[str]] = {}
-        for node in self.nodes:
-            gathered.setdefault(part[node], []).append(node)
+        for n, name in enumerate(self.nodes):
+            known[n] = known[known[n]]
+            gathered.setdefault(known[n], []).append(name)
         return list(gathered.values())
 
     @cached_property
@@ -92,12 +129,12 @@ class FlowGraph:
         In a part where every node has one it is the first-mentioned node that only `max` arrows enter; a part without
         such a node has no entry, and a cycle that nothing bounds.
         """
-        found = {node for node in self.nodes if not self._into[node]}
+        found = {name for name, into in zip(self.nodes, self._into, strict=True) if not into}
         for part in self.parts:
             if found.isdisjoint(part):
-                bounded = (node for node in part if all(self.groups[i].max for i, _ in self._into[node]))
+                bounded = (node for node in part if all(self.groups[i].max for i in self._into[self.place[node]]))
                 found.update(islice(bounded, 1))
-        return [node for node in self.nodes if node in found]
+        return sorted(found, key=self.place.__getitem__)
 
     @cached_property
     def rank(self) -> dict[str, int]:
@@ -106,27 +143,30 @@ class FlowGraph:
         A node that only `max` arrows on cycles enter is ready once one of their sources is ranked. When nothing is
         ready, the first-mentioned such node is; failing that, which takes an unbounded cycle, the first node left.
         """
-        place = {node: number for number, node in enumerate(self.nodes)}
-        loose = self._loose
-        held = {node: len(arrows) for node, arrows in self._into.items()}
-        for _, target in loose:
+        return {self.nodes[n]: rank for rank, n in enumerate(self._ranked())}
+
+    def _ranked(self) -> list[int]:
+        """The nodes by their rank."""
+        held = [len(into) for into in self._into]
+        for target in chain.from_iterable(self._loose.values()):
             held[target] -= 1
-        ready = [place[node] for node in self.nodes if not self._into[node]]
-        heapify(ready)
-        stuck = iter([*(node for node in self.nodes if not held[node]), *self.nodes])
-        rank: dict[str, int] = {}
-        while len(rank) < len(self.nodes):
-            node = self.nodes[heappop(ready)] if ready else next(node for node in stuck if node not in rank)
-            if node in rank:
+        ready = [n for n, into in enumerate(self._into) if not into]  # in order, so it is a heap
+        stuck = iter([*(n for n, count in enumerate(held) if not count), *range(len(held))])
+        is_ranked = [False] * len(held)
+        ranked: list[int] = []
+        while len(ranked) < len(held):
+            node = heappop(ready) if ready else next(n for n in stuck if not is_ranked[n])
+            if is_ranked[node]:
                 continue
-            rank[node] = len(rank)
+            is_ranked[node] = True
+            ranked.append(node)
             for i in self._out[node]:
-                group = self.groups[i]
-                for target in group.targets if len(group.targets) == 1 else dict.fromkeys(group.targets):
-                    held[target] -= group.max is None or (i, target) not in loose
-                    if not held[target] and target not in rank:
-                        heappush(ready, place[target])
-        return rank
+                loose = self._loose.get(i, ())
+                for target in self._targets[i]:
+                    held[target] -= target not in loose
+                    if not held[target] and not is_ranked[target]:
+                        heappush(ready, target)
+        return ranked
 
     def upstream(self, node: str) -> int:
         """A bit mask, by rank, of the nodes whose work could still mark *node* by a forward arrow.
@@ -136,14 +176,15 @@ class FlowGraph:
         """
         mask = self._upstream.get(node)
         if mask is None:
-            mask = self._upstream[node] = self._find_upstream(node)
+            mask = self._upstream[node] = self._find_upstream(self.place[node])
         return mask
 
-    def _find_upstream(self, node: str) -> int:
+    def _find_upstream(self, node: int) -> int:
         home = self._component[node]
-        front = [source for i, source in self._into[node] if source != node and not self.is_loop(i, node)]
+        forward = [i for i in self._into[node] if not (node in self._loose.get(i, ()) and self._leads_back(i, node))]
+        front = [source for i in forward if (source := self._source[i]) != node]
         mask = 0
-        if len(self.components[home]) == 1:
+        if len(self._components[home]) == 1:
             # No way to a source leads through the node: it would lie on a cycle with it.
             for source in front:
                 reaching = self._reaching(self._component[source])
@@ -151,14 +192,14 @@ class FlowGraph:
             return mask
         seen = {node}
         while front:
-            name = front.pop()
-            component = self._component[name]
+            n = front.pop()
+            component = self._component[n]
             if component != home:
                 mask |= self._reaching(component)
-            elif name not in seen:
-                seen.add(name)
-                mask |= 1 << self.rank[name]
-                front += [source for _, source in self._into[name]]
+            elif n not in seen:
+                seen.add(n)
+                mask |= 1 << self.rank[self.nodes[n]]
+                front += [self._source[i] for i in self._into[n]]
         return mask
 
     def _reaching(self, component: int) -> int:
@@ -168,74 +209,95 @@ class FlowGraph:
             mask = self._masks[component] = self._ancestors[component] | self._members(component)
         return mask
 
-    @cached_property
-    def _loose(self) -> frozenset[tuple[int, str]]:
-        """The arrows that do not make their source rank first: those with `max` on a cycle, each with its target."""
-        limited = ((i, name) for i, group in enumerate(self.groups) if group.max is not None for name in group.targets)
-        return frozenset(arrow for arrow in limited if self.on_cycle(*arrow))
+    def _leads_back(self, i: int, target: int) -> bool:
+        """Whether *target* does not rank above the source of group *i*."""
+        return self.rank[self.nodes[target]] <= self.rank[self.groups[i].source]
 
     @cached_property
-    def _successors(self) -> dict[str, list[str]]:
-        return {node: [t for i in self._out[node] for t in self.groups[i].targets] for node in self.nodes}
+    def _loop_groups(self) -> frozenset[int]:
+        return frozenset(i for i, loose in self._loose.items() if any(self._leads_back(i, target) for target in loose))
 
     @cached_property
-    def _component(self) -> dict[str, int]:
-        return {node: number for number, component in enumerate(self.components) for node in component}
+    def _loose(self) -> dict[int, frozenset[int]]:
+        """The arrows that do not make their source rank first, those with `max` on a cycle: targets by group."""
+        found: dict[int, frozenset[int]] = {}
+        for i, group in enumerate(self.groups):
+            if group.max is not None:
+                home = self._component[self._source[i]]
+                if targets := frozenset([target for target in self._targets[i] if self._component[target] == home]):
+                    found[i] = targets
+        return found
+
+    @cached_property
+    def _components(self) -> list[list[int]]:
+        """The strongly connected parts, those that others lead to first; a node on no cycle is a part of its own."""
+        return strong_parts([[target for i in out for target in self._targets[i]] for out in self._out])
+
+    @cached_property
+    def _component(self) -> list[int]:
+        """The number of each node's component."""
+        found = [0] * len(self.nodes)
+        for number, component in enumerate(self._components):
+            for n in component:
+                found[n] = number
+        return found
 
     def _members(self, component: int) -> int:
         mask = 0
-        for node in self.components[component]:
-            mask |= 1 << self.rank[node]
+        for n in self._components[component]:
+            mask |= 1 << self.rank[self.nodes[n]]
         return mask
 
     @cached_property
     def _ancestors(self) -> list[int]:
         """For each component the mask of what leads to it, without its own members."""
-        masks = [0] * len(self.components)
-        for number in reversed(range(len(self.components))):
-            sources = {self._component[s] for node in self.components[number] for _, s in self._into[node]}
+        masks = [0] * len(self._components)
+        for number in reversed(range(len(self._components))):
+            sources = {self._component[self._source[i]] for n in self._components[number] for i in self._into[n]}
             for source in sources - {number}:
                 masks[number] |= masks[source] | self._members(source)
         return masks
 
 
-def strong_parts(successors: Mapping[str, Sequence[str]]) -> Iterator[frozenset[str]]:
-    """The strongly connected parts, those that others lead to first; a node on no cycle is a part of its own.
+def _places(names: tuple[str, ...], place: Mapping[str, int]) -> tuple[int, ...]:
+    """The places of *names*, each once."""
+    return (place[names[0]],) if len(names) == 1 else tuple([place[name] for name in dict.fromkeys(names)])
+
+
+def strong_parts(successors: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The strongly connected parts of a graph of numbers, those that others lead to first.
 
     Tarjan's algorithm, with its own stack: chains of any length are fine.
     """
-    number: dict[str, int] = {}
-    low: dict[str, int] = {}
-    open_: list[str] = []  # visited, not yet given out; `low` loses what is given out
-    for root in successors:
-        if root in number:
-            continue
-        path = [(root, iter(successors[root]))]
-        number[root] = low[root] = len(number)
-        open_.append(root)
-        while path:
-            node, rest = path[-1]
-            for target in rest:
-                if target not in number:
-                    number[target] = low[target] = len(number)
-                    open_.append(target)
-                    path.append((target, iter(successors.get(target, ()))))
-                    break
-                if target in low:
-                    low[node] = min(low[node], number[target])
-            else:
-                path.pop()
-                if path:
-                    parent = path[-1][0]
-                    low[parent] = min(low[parent], low[node])
-                if low[node] == number[node] and open_[-1] == node:
-                    open_.pop()
-                    del low[node]
-                    yield frozenset((node,))
-                elif low[node] == number[node]:
-                    part = set[str]()
-                    while node not in part:
-                        part.add(open_.pop())
-                    for name in part:
-                        del low[name]
-                    yield frozenset(part)
+    count = len(successors)
+    parts: list[list[int]] = []
+    number = [0] * (count + 1)  # in the order of the visit, from 1
+    low = [0] * (count + 1)  # the lowest number that it leads back to; above all others once it is given out
+    open_: list[int] = []  # visited, not yet given out
+    path, ways = [count], [iter(range(count))]  # it begins at a node of its own, which leads to all others
+    begun = 0
+    while True:
+        node = path[-1]
+        for target in ways[-1]:
+            if not number[target]:
+                begun += 1
+                number[target] = low[target] = begun
+                open_.append(target)
+                path.append(target)
+                ways.append(iter(successors[target]))
+                break
+            if low[target] < low[node]:
+                low[node] = low[target]
+        else:
+            if node == count:
+                return parts
+            path.pop()
+            ways.pop()
+            if low[node] < number[node]:
+                low[path[-1]] = min(low[path[-1]], low[node])
+                continue
+            part: list[int] = []
+            while node not in part[-1:]:
+                part.append(open_.pop())
+                low[part[-1]] = count + 1
+            parts.append(part)

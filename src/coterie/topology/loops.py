@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from coterie.topology.graph import FlowGraph, strong_parts
+from coterie.topology.graph import FlowGraph
 from coterie.topology.model import ArrowGroup, Flow
 
 IMPLIED_MAX = 10
@@ -71,19 +71,27 @@ def with_implied(flow: Flow, cycles: Sequence[Unbounded]) -> Flow:
     return replace(flow, groups=groups)
 
 
-def unbounded(flow: Flow, phases: Phases | None = None) -> list[Unbounded]:
-    """Every cycle of *flow* that no written `max` bounds, each once."""
+def unbounded(flow: Flow, phases: Phases | None = None, graph: FlowGraph | None = None) -> list[Unbounded]:
+    """Every cycle of *flow* that no written `max` bounds, each once.
+
+    Args:
+        phases: The phase of each node that has one.
+        graph: The shape of *flow*, where it is known.
+    """
     phases = phases or {}
+    graph = graph or FlowGraph(flow.mentions, flow.groups)
+    if not graph.cyclic_parts:
+        return []
     found: list[Unbounded] = []
-    place = {name: number for number, name in enumerate(flow.mentions)}
     left: _Arrows = dict(enumerate(flow.groups))
     standing = dict(left)  # all that nothing bounds so far, what leads from part to part included
-    while parts := _cyclic_parts(left):
+    parts = _inside(graph.cyclic_parts, left)
+    while parts:
         left = {}  # what leads from one part to another lies on no cycle
         for part, inside in parts:
             starts = partial(_started_from, part, flow, tuple(found), standing)
             passing = {i: group for i, group in inside.items() if not _lasts(group, part, phases, standing, starts)}
-            cycles = list(_cycles(part, inside, place)) if len(passing) == len(inside) else []
+            cycles = list(_cycles(part, inside, graph.place)) if len(passing) == len(inside) else []
             for cycle in cycles:
                 _take_away(cycle, passing)
             found += cycles
@@ -93,36 +101,27 @@ def unbounded(flow: Flow, phases: Phases | None = None) -> list[Unbounded]:
                 standing[i] = left[i]
             else:
                 del standing[i]
-    startless = _startless(flow) if found else set()
+        parts = _inside(FlowGraph((), tuple(left.values())).cyclic_parts, left)
+    startless = _startless(graph) if found else set()
     found = [replace(cycle, startless=cycle.target in startless) for cycle in found]
     return sorted(found, key=lambda cycle: cycle.back)
 
 
-def _startless(flow: Flow) -> set[str]:
+def _startless(graph: FlowGraph) -> set[str]:
     """The nodes of those parts of the flow that, as it is written, nobody starts."""
-    graph = FlowGraph(flow.mentions, flow.groups)
-    return {name for part in graph.parts if set(graph.entries).isdisjoint(part) for name in part}
+    entries = set(graph.entries)
+    return {name for part in graph.parts if entries.isdisjoint(part) for name in part}
 
 
-def _cyclic_parts(arrows: _Arrows) -> list[tuple[frozenset[str], _Arrows]]:
-    """The strongly connected parts that hold a cycle, each with the groups that run inside it."""
-    successors: dict[str, list[str]] = {}
-    for group in arrows.values():
-        successors.setdefault(group.source, []).extend(group.targets)
-    part_of = {name: part for part in strong_parts(successors) if _is_cyclic(part, successors) for name in part}
-    inside: dict[frozenset[str], _Arrows] = {}
+def _inside(parts: Sequence[frozenset[str]], arrows: _Arrows) -> list[tuple[frozenset[str], _Arrows]]:
+    """Each of *parts* that arrows run inside of, with the groups that do."""
+    part_of = {name: part for part in parts for name in part}
+    found: dict[frozenset[str], _Arrows] = {}
     for i, group in arrows.items():
         part = part_of.get(group.source)
         if part is not None and not part.isdisjoint(group.targets):
-            inside.setdefault(part, {})[i] = group
-    return list(inside.items())
-
-
-def _is_cyclic(part: frozenset[str], successors: Mapping[str, Sequence[str]]) -> bool:
-    if len(part) > 1:
-        return True
-    (node,) = part
-    return node in successors.get(node, ())
+            found.setdefault(part, {})[i] = group
+    return list(found.items())
 
 
 def _lasts(

@@ -23,6 +23,8 @@ def somebody_thinks(facts: Facts) -> Iterator[Diagnostic]:
 def outputs_declared_once(facts: Facts) -> Iterator[Diagnostic]:
     """An output has one declaration, and an enum has members."""
     for node in facts.topology.nodes:
+        if not node.outputs:
+            continue
         seen = set[str]()
         for output in node.outputs:
             if output.name in seen:

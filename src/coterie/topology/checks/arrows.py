@@ -57,14 +57,12 @@ def scope_needs_max(facts: Facts) -> Iterator[Diagnostic]:
 
 def conditions_read_outputs(facts: Facts) -> Iterator[Diagnostic]:
     """A condition reads an output that its agent declares, if it declares any, and asks what it can answer."""
-    for group in facts.flow.groups:
-        condition = group.when
-        if condition is None or condition.agent not in facts.declared:
+    for group, condition in facts.conditional:
+        node = facts.declared.get(condition.agent)
+        if node is None:
             continue
-        outputs = facts.outputs(condition.agent)
         output = facts.output(condition.agent, condition.field)
-        if output is None and outputs:
-            node = facts.declared[condition.agent]
+        if output is None and (outputs := facts.outputs(condition.agent)):
             names = [each.name for each in outputs]
             message = f"{title(node)} declares no output {condition.field!r}"
             hint = did_you_mean(condition.field, names) or f"it declares {listing(names)}"
@@ -75,6 +73,8 @@ def conditions_read_outputs(facts: Facts) -> Iterator[Diagnostic]:
 
 def _answerable(group: ArrowGroup, condition: Condition, output: Output | None) -> Iterator[Diagnostic]:
     ordered = condition.op not in (Operator.EQ, Operator.NE)
+    if not ordered and (output is None or _can_be(output, condition.value)):
+        return
     value_span = group.spans.get("when.value") or _place(group)
     name = f"{condition.agent}.{condition.field}"
     if ordered and not is_number(condition.value):
@@ -84,7 +84,7 @@ def _answerable(group: ArrowGroup, condition: Condition, output: Output | None) 
         kind = listing(output.values, "or") if output.type == "enum" else f"a {output.type}"
         message = f"'{condition.op.value}' compares numbers, and {name} is {kind}"
         yield error("not-a-number", message, _place(group), "compare it with == or !=")
-    elif not ordered and output is not None and not _can_be(output, condition.value):
+    elif not ordered and output is not None:
         words = [as_text(value) for value in values_of(output) or ()]
         hint = did_you_mean(as_text(condition.value), words) or f"it is {listing(words, 'or')}"
         yield error("unknown-value", f"{as_text(condition.value)!r} is no value of {name}", value_span, hint)
@@ -101,9 +101,8 @@ def _can_be_number(output: Output) -> bool:
 
 def conditions_look_upstream(facts: Facts) -> Iterator[Diagnostic]:
     """A condition reads what the arrow's source gives back, or what came before it."""
-    for group in facts.flow.groups:
-        condition = group.when
-        if condition is None or condition.agent == group.source or condition.agent not in facts.declared:
+    for group, condition in facts.conditional:
+        if condition.agent == group.source or condition.agent not in facts.declared:
             continue
         if not facts.leads_to(condition.agent, group.source):
             message = f"{condition.agent!r} does not come before {group.source!r}: '{condition}' may never hold"
@@ -115,23 +114,22 @@ def outputs_are_covered(facts: Facts) -> Iterator[Diagnostic]:
 
     A node all of whose arrows go back is the end of its path whenever none of them fires, and is not reported.
     """
-    for node in facts.flow.mentions:
+    place = facts.graph.place
+    for node in sorted({group.source for group, _ in facts.conditional}, key=place.__getitem__):
         indices = facts.graph.groups_of(node)
         conditions = [when for i in indices if (when := facts.flow.groups[i].when) is not None]
         reads = {(condition.agent, condition.field) for condition in conditions}
         if len(conditions) < len(indices) or len(reads) != 1 or all(map(facts.graph.is_loop_group, indices)):
             continue
-        agent, field = reads.pop()
-        output = facts.output(agent, field)
+        output = facts.output(*reads.pop())
         values = values_of(output) if output is not None else None
         open_ = [value for value in values or () if not any(condition.holds(value) for condition in conditions)]
         # A value that no output can have is reported for itself; the one it was meant for is not open as well.
-        mistaken = any(not any(map(condition.holds, values or ())) for condition in conditions)
-        if open_ and not mistaken:
+        if open_ and all(any(map(condition.holds, values or ())) for condition in conditions):
             words = listing(map(as_text, open_), "or")
-            message = f"no arrow from {node!r} covers {agent}.{field} == {words}"
-            span = _place(facts.flow.groups[indices[0]])
-            yield warning("uncovered-output", message, span, "the path ends there; draw an arrow for it")
+            first = facts.flow.groups[indices[0]]
+            message = f"no arrow from {node!r} covers {conditions[0].agent}.{conditions[0].field} == {words}"
+            yield warning("uncovered-output", message, _place(first), "the path ends there; draw an arrow for it")
 
 
 def _place(group: ArrowGroup) -> Span | None:

@@ -10,6 +10,8 @@ def arrows_are_drawn_once(facts: Facts) -> Iterator[Diagnostic]:
     """An arrow that stands there twice, with the same condition, leads where it led before."""
     seen = set[tuple[str, str, str]]()
     for group in facts.flow.groups:
+        if len(group.targets) == len(facts.graph.groups_of(group.source)) == 1:
+            continue
         when = str(group.when) if group.when is not None else ""
         for target in group.targets:
             arrow = (group.source, target, when)

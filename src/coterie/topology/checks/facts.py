@@ -8,10 +8,22 @@ from typing import assert_never
 from msgspec import structs
 
 from coterie.diagnostics import Fix, Span, did_you_mean
-from coterie.topology.conditions import Scalar
+from coterie.topology.conditions import Condition, Scalar
 from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import Unbounded, unbounded, with_implied
-from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, Flow, Gate, Human, Orchestrator, Output, Topology
+from coterie.topology.model import (
+    Action,
+    Agent,
+    AgentGroup,
+    AnyNode,
+    ArrowGroup,
+    Flow,
+    Gate,
+    Human,
+    Orchestrator,
+    Output,
+    Topology,
+)
 
 UNREADABLE = "?"
 """What a reader gives for a word that it could not read, and reported; no rule looks at it."""
@@ -34,6 +46,7 @@ class Facts:
         self.topology = topology
         self.declared: dict[str, AnyNode] = {node.name: node for node in reversed(topology.nodes)}
         self._written = topology.flow or Flow()
+        self._shape = FlowGraph(self._written.mentions, self._written.groups)  # mostly that of `flow` as well
         self._near: dict[str, str] = {}
 
     @cached_property
@@ -44,6 +57,9 @@ class Facts:
     @cached_property
     def undeclared(self) -> dict[str, Span | None]:
         """The names in the flow, its conditions included, that nothing declares, and where they stand first."""
+        asked = [group.when.agent for group in self._written.groups if group.when is not None]
+        if self.declared.keys() >= {*self._shape.nodes, *asked}:
+            return {}
         found: dict[str, Span | None] = {}
         for group in self._written.groups:
             for name in (group.source, *group.targets):
@@ -74,7 +90,9 @@ class Facts:
     @cached_property
     def unbounded(self) -> list[Unbounded]:
         """The cycles that no written `max` bounds."""
-        return unbounded(self.written, {name: node.phase for name, node in self.declared.items()})
+        shape = self._shape if self.written is self._written else None
+        phases = {name: node.phase for name, node in self.declared.items()}
+        return unbounded(self.written, phases, shape)
 
     @cached_property
     def flow(self) -> Flow:
@@ -84,7 +102,12 @@ class Facts:
     @cached_property
     def graph(self) -> FlowGraph:
         """The shape of `flow`."""
-        return FlowGraph(self.flow.mentions, self.flow.groups)
+        return self._shape if self.flow is self._written else FlowGraph(self.flow.mentions, self.flow.groups)
+
+    @cached_property
+    def conditional(self) -> list[tuple[ArrowGroup, Condition]]:
+        """The groups of `flow` that have a condition, with it."""
+        return [(group, group.when) for group in self.flow.groups if group.when is not None]
 
     @cached_property
     def mentioned(self) -> dict[str, Span | None]:
@@ -96,18 +119,6 @@ class Facts:
                 found.setdefault(name, group.spans.get(name) or group.span)
         return found
 
-    @cached_property
-    def _ancestors(self) -> tuple[dict[str, int], list[int]]:
-        """The number of each node's strongly connected part, and the bit mask of the parts that lead to each part."""
-        parts = self.graph.components  # those that others lead to stand first
-        number = {name: i for i, part in enumerate(parts) for name in part}
-        masks = [1 << i for i in range(len(parts))]
-        for i in reversed(range(len(parts))):
-            for name in parts[i]:
-                for _, source in self.graph.arrows_into(name):
-                    masks[i] |= masks[number[source]]
-        return number, masks
-
     def near(self, name: str) -> str:
         """`did you mean …?` for a name that nothing declares. Looking takes time, so only the first ones are served."""
         if name not in self._near:
@@ -116,8 +127,7 @@ class Facts:
 
     def leads_to(self, start: str, end: str) -> bool:
         """Whether a path of arrows, loop arrows included, leads from *start* to *end*, or they are the same."""
-        number, masks = self._ancestors
-        return start in number and end in number and bool(masks[number[end]] >> number[start] & 1)
+        return start in self.graph.place and end in self.graph.place and self.graph.leads_to(start, end)
 
     def output(self, agent: str, name: str) -> Output | None:
         """The declaration of the output *name* of *agent*, if there is one."""

@@ -52,7 +52,7 @@ def _bound(group: ArrowGroup) -> Fix | None:
 def exhaustion_is_clear(facts: Facts) -> Iterator[Diagnostic]:
     """When a loop is spent the flow goes on by the first forward arrow; with several, the order decides."""
     groups = facts.flow.groups
-    for node in facts.flow.mentions:
+    for node in facts.graph.looping:
         loops, forward = _split(facts, node)
         spent = [i for i in loops if groups[i].on_max == "forward"]
         always = any(groups[i].when is None and groups[i].max is None for i in forward)
@@ -67,9 +67,9 @@ def exhaustion_is_clear(facts: Facts) -> Iterator[Diagnostic]:
 def loops_stand_alone(facts: Facts) -> Iterator[Diagnostic]:
     """A forward arrow without a condition beside a loop fires every round, and its target runs once, afterwards."""
     groups = facts.flow.groups
-    for node in facts.flow.mentions:
+    for node in facts.graph.looping:
         loops, forward = _split(facts, node)
-        for i in forward if loops else ():
+        for i in forward:
             if groups[i].when is None:
                 message = f"{groups[i]} has no condition beside the loop {groups[loops[0]]}"
                 hint = f"{' and '.join(groups[i].targets)} will run once, after the loop"

@@ -39,11 +39,13 @@ def declared_fallbacks(facts: Facts) -> Iterator[Diagnostic]:
     """Who falls back on somebody falls back on somebody who is declared, and is not itself."""
     for node in facts.topology.nodes:
         name = fallback_of(node)
+        if not name:
+            continue
         span = node.spans.get("fallback") or node.spans.get("on-fail") or node.spans.get("on-timeout") or node.span
         if name == node.name:
             hint = "name another, or write retry: 1"
             yield error("fallback-to-itself", f"{title(node)} falls back on itself", span, hint)
-        elif name and name not in facts.declared:
+        elif name not in facts.declared:
             yield _unknown(facts, f"{title(node)} falls back on {name!r}, which is not declared", name, span)
 
 

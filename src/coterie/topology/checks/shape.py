@@ -21,14 +21,10 @@ def everything_is_reached(facts: Facts) -> Iterator[Diagnostic]:
     """From where a part starts, arrows lead to all of it."""
     if facts.undeclared:
         return
-    graph, reached = facts.graph, set[str]()
-    front = list(graph.entries)
-    while front:
-        name = front.pop()
-        if name not in reached:
-            reached.add(name)
-            front += [target for i in graph.groups_of(name) for target in graph.groups[i].targets]
-    for part in graph.parts:
+    reached = facts.graph.beyond(facts.graph.entries)
+    if len(reached) == len(facts.graph.nodes):
+        return
+    for part in facts.graph.parts:
         # A part without an entry has a cycle that nothing bounds: that is reported.
         if lost := [name for name in part if name not in reached] if not reached.isdisjoint(part) else []:
             message = f"nothing leads to {listing(lost)} from where the flow starts"
