@@ -11,6 +11,7 @@
     - Fenced             another owner took the run
   - GitFailed            git could not do what a run's files need
   - ReplayMismatch       today's engine decides otherwise than the journal says
+  - ExtraMissing         a library of an optional extra is not installed
   - UsageError           a command was called in a way that cannot work
 """
 
@@ -132,6 +133,14 @@ def _go_on_before(run: str, seq: int) -> str:
     if nested:
         return f"; `coterie inspect {root}` shows where to fork it before that child run began"
     return f"; `coterie fork {run} --at {seq - 1}` goes on from the last record on which both agree" if seq > 1 else ""
+
+
+class ExtraMissing(CoterieError, ImportError):
+    """A library that only an optional extra brings is not installed; *wanted* is what needs it."""
+
+    def __init__(self, extra: str, library: str, wanted: str) -> None:
+        self.extra, self.library, self.wanted = extra, library, wanted
+        super().__init__(f"{wanted} needs {library!r}, which is not installed: pip install 'coterie[{extra}]'")
 
 
 class UsageError(CoterieError):

@@ -1,0 +1,1 @@
+"""Patterns for programs: the reference's API and its data model."""

@@ -1,0 +1,176 @@
+"""What is set of agents and of patterns, as classes that the reference has: validated, and without unknown keys.
+
+What a pattern's settings mean is told in `coterie.topology.patterns.configs`; these classes have the same fields,
+defaults and ranges, which a test holds. `.model_dump()` of each is JSON.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import ValidationError
+from sqlmodel import Field, SQLModel
+
+from coterie.patterns.rows.enums import AggregationMethod, ConsensusMethod, TopologyType
+from coterie.patterns.rows.kinds import Object
+from coterie.topology.patterns.kinds import KINDS, read_config
+
+Probability = Annotated[float, Field(gt=0, lt=1)]
+Weights = Literal["log_odds", "linear", "uniform"]
+
+
+class Config(SQLModel):
+    """What every configuration is: without fields that nobody knows."""
+
+    model_config = {"extra": "forbid"}
+
+
+class AgentCapability(Config):
+    """Something that an agent can do besides answering, `tool_use` or `memory`, and how it is set."""
+
+    name: str = Field(min_length=1)
+    version: str = "1.0.0"
+    config: Object = Field(default_factory=dict)
+    enabled: bool = True
+
+
+class AgentConfig(Config):
+    """How an agent is asked: its model, its patience, its capabilities."""
+
+    model: str = "claude-sonnet-4-20250514"
+    temperature: float = Field(default=0.7, ge=0, le=2)
+    max_tokens: int = Field(default=4096, gt=0)
+    system_prompt: str | None = None
+    output_format: str | None = None
+    max_retries: int = Field(default=3, ge=0)
+    timeout_seconds: int = Field(default=300, gt=0)
+    max_tool_calls: int = Field(default=10, ge=0)
+    capabilities: list[AgentCapability] = Field(default_factory=list)
+
+
+class DebateConfig(Config):
+    """How long two sides argue, and who decides."""
+
+    max_rounds: int = Field(default=3, ge=1, le=10)
+    consensus_method: ConsensusMethod = ConsensusMethod.MEDIATOR_DECISION
+    convergence_threshold: float = Field(default=0.8, ge=0, le=1)
+    allow_early_termination: bool = True
+    mediator_agent_name: str | None = None
+
+    min_rounds: int = Field(default=1, ge=1, le=10)
+    swap_verdict: bool = False
+
+
+class ChainOfCommandConfig(Config):
+    """Who commands whom, and when work comes back up."""
+
+    authority_levels: list[str] = Field(default_factory=lambda: ["commander", "lieutenant", "worker"], min_length=1)
+    escalation_threshold: float = Field(default=0.5, ge=0, le=1)
+    max_delegation_depth: int = Field(default=3, ge=1)
+
+    max_subtasks: int = Field(default=10, ge=1)
+    max_concurrency: int | None = Field(default=None, ge=1)
+
+
+class DelegationConfig(Config):
+    """Who gets a task."""
+
+    routing_strategy: Literal["capability_match", "coordinator", "round_robin"] = "capability_match"
+    load_balance: bool = True
+    fallback_agent_name: str | None = None
+
+    max_concurrency: int | None = Field(default=None, ge=1)
+
+
+class EnsembleConfig(Config):
+    """How the answers of several become one."""
+
+    aggregation_method: AggregationMethod = AggregationMethod.SYNTHESIS
+    diversity_weight: float = Field(default=0.3, ge=0, le=1)
+    failure_threshold: float = Field(default=0.5, ge=0, le=1)
+
+    samples: int = Field(default=1, ge=1, le=100)
+    layers: int = Field(default=1, ge=1, le=10)
+    stop_when_decided: bool = False
+    weights: Weights = "log_odds"
+    accuracy: dict[str, Probability] = Field(default_factory=dict)
+    average: Literal["mean", "median", "trimmed"] = "mean"
+    max_concurrency: int | None = Field(default=None, ge=1)
+
+
+class PipelineConfig(Config):
+    """In what order stages work, and how often one is tried."""
+
+    stages: list[str] = Field(default_factory=list)
+    checkpoint_after: list[str] = Field(default_factory=list)
+    retry_failed_stages: bool = True
+    max_stage_retries: int = Field(default=2, ge=0)
+
+
+class CrossCheckConfig(Config):
+    """Who judges an answer, and what their verdicts come to."""
+
+    num_checkers: int = Field(default=3, ge=2, le=10)
+    consensus_method: ConsensusMethod = ConsensusMethod.MAJORITY_VOTE
+    require_unanimous_for_approval: bool = False
+    checker_specializations: list[str] = Field(default_factory=list)
+
+    quorum: int = Field(default=2, ge=1)
+    weights: Weights = "log_odds"
+    accuracy: dict[str, Probability] = Field(default_factory=dict)
+    max_revisions: int = Field(default=0, ge=0, le=10)
+    stop_when_decided: bool = False
+    max_concurrency: int | None = Field(default=None, ge=1)
+
+
+class CompoundConfig(Config):
+    """In what order teams work on one input."""
+
+    sub_topologies: list[str] = Field(default_factory=list)
+    composition_type: Literal["sequential", "parallel", "conditional"] = "sequential"
+
+    failure_policy: Literal["all", "any"] = "all"
+    mapping: dict[str, dict[str, str]] = Field(default_factory=dict)
+    max_concurrency: int | None = Field(default=None, ge=1)
+
+
+CONFIGS: Mapping[TopologyType, type[Config]] = MappingProxyType(
+    {
+        TopologyType.DEBATE: DebateConfig,
+        TopologyType.CHAIN_OF_COMMAND: ChainOfCommandConfig,
+        TopologyType.DELEGATION: DelegationConfig,
+        TopologyType.CROSS_CHECK: CrossCheckConfig,
+        TopologyType.ENSEMBLE: EnsembleConfig,
+        TopologyType.PIPELINE: PipelineConfig,
+        TopologyType.COMPOUND: CompoundConfig,
+    }
+)
+"""The class of the configuration of each type of topology."""
+
+_own: dict[TopologyType, dict[type[SQLModel], None]] = {}
+
+
+def accept(topology_type: TopologyType, config_class: type[SQLModel]) -> None:
+    """Let topologies of *topology_type* hold what *config_class*, a user's own, takes, besides what the usual one does.
+
+    `BaseTopology` calls it for every subclass that says both.
+    """
+    if config_class is not CONFIGS[topology_type]:
+        _own.setdefault(topology_type, {})[config_class] = None
+
+
+def typed_config(topology_type: TopologyType, config: Mapping[str, Any]) -> SQLModel:
+    """*config* as the class of its type's configuration; as a user's own that was accepted, when only that takes it.
+
+    Raises:
+        ValueError: If none takes it; says what is wrong for the usual one.
+    """
+    wrong = [fault.message for fault in read_config(KINDS[topology_type.value].config, config)[1]]
+    if not wrong:
+        return CONFIGS[topology_type](**config)
+    for own in _own.get(topology_type, ()):
+        try:
+            return own(**config)
+        except ValidationError:
+            continue
+    raise ValueError("; ".join(wrong))

@@ -1,0 +1,141 @@
+"""What goes in and out where rows are created, changed and shown, over HTTP for one."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import field_validator, model_validator
+from sqlmodel import Field, SQLModel
+
+from coterie.patterns.rows.configs import AgentConfig, typed_config
+from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, MessageType, TopologyType
+from coterie.patterns.rows.kinds import Description, Name, Object
+
+
+class _Given(SQLModel):
+    model_config = {"extra": "forbid"}
+
+
+class AgentTypeCreate(_Given):
+    """A new agent type."""
+
+    name: Name
+    description: Description
+    role: AgentRole
+    config: Object = Field(default_factory=dict)
+
+    @field_validator("config")
+    @classmethod
+    def _fits(cls, config: dict[str, Any]) -> dict[str, Any]:
+        AgentConfig(**config)
+        return config
+
+
+class AgentTypeUpdate(_Given):
+    """What is to be different of an agent type; what is None stays."""
+
+    description: Description | None = None
+    role: AgentRole | None = None
+    version: str | None = None
+    config: Object | None = None
+
+    @field_validator("config")
+    @classmethod
+    def _fits(cls, config: dict[str, Any] | None) -> dict[str, Any] | None:
+        AgentConfig(**(config or {}))
+        return config
+
+
+class AgentTypeRead(SQLModel):
+    """An agent type as it is shown."""
+
+    id: int
+    name: str
+    description: str
+    role: AgentRole
+    version: str
+    config: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+
+class TopologyCreate(_Given):
+    """A new topology, and the names of the agent types that belong to it."""
+
+    name: Name
+    description: Description
+    topology_type: TopologyType
+    config: Object = Field(default_factory=dict)
+    agent_names: list[Name] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "TopologyCreate":
+        typed_config(self.topology_type, self.config)
+        return self
+
+
+class TopologyUpdate(_Given):
+    """What is to be different of a topology; what is None stays. Its type says whether *config* fits."""
+
+    description: Description | None = None
+    config: Object | None = None
+    version: str | None = None
+
+
+class TopologyRead(SQLModel):
+    """A topology as it is shown."""
+
+    id: int
+    name: str
+    description: str
+    topology_type: TopologyType
+    version: str
+    config: dict[str, Any]
+    created_at: datetime
+
+
+class ExecutionCreate(_Given):
+    """What a topology is to be asked, by its name."""
+
+    topology_name: str
+    input_data: Object
+    metadata_: Object | None = None
+
+
+class ExecutionRead(SQLModel):
+    """An execution as it is shown."""
+
+    id: UUID
+    topology_id: int
+    status: ExecutionStatus
+    input_data: dict[str, Any]
+    output_data: dict[str, Any] | None
+    started_at: datetime
+    completed_at: datetime | None
+    duration_ms: int | None
+    error: str | None
+
+
+class MessageCreate(_Given):
+    """What one instance is to tell another, or all."""
+
+    execution_id: UUID
+    sender_id: UUID
+    recipient_id: UUID | None = None
+    message_type: MessageType
+    content: Object
+    round_number: int = 0
+
+
+class MessageRead(SQLModel):
+    """A message as it is shown."""
+
+    id: UUID
+    execution_id: UUID
+    sender_id: UUID
+    recipient_id: UUID | None
+    message_type: MessageType
+    content: dict[str, Any]
+    round_number: int
+    sequence_number: int
+    created_at: datetime
