@@ -12,6 +12,9 @@
   - GitFailed            git could not do what a run's files need
   - ReplayMismatch       today's engine decides otherwise than the journal says
   - ExtraMissing         a library of an optional extra is not installed
+  - PatternRefused       a pattern cannot be what a program asks it to be; a ValueError too
+  - CollaborationFailed  a pattern could not do with the failures it had; a RuntimeError too
+  - CallFailed           asking a model failed; a RuntimeError too
   - UsageError           a command was called in a way that cannot work
 """
 
@@ -141,6 +144,27 @@ class ExtraMissing(CoterieError, ImportError):
     def __init__(self, extra: str, library: str, wanted: str) -> None:
         self.extra, self.library, self.wanted = extra, library, wanted
         super().__init__(f"{wanted} needs {library!r}, which is not installed: pip install 'coterie[{extra}]'")
+
+
+class PatternRefused(CoterieError, ValueError):
+    """A pattern, its slots, its settings or what it is given is wrong: told before anybody is asked."""
+
+
+class CollaborationFailed(CoterieError, RuntimeError):
+    """A pattern could not do with the failures it had."""
+
+
+class CallFailed(CoterieError, RuntimeError):
+    """Asking a model failed; what asks it raises this to say how.
+
+    Args:
+        kind: One of `coterie.backends.base.FAILURES`: `rate_limited` and `transient` are tried again after a while.
+        wait: Seconds that whoever was asked wants to be left alone.
+    """
+
+    def __init__(self, reason: str, kind: str = "failed", wait: float = 0.0) -> None:
+        self.kind, self.reason, self.wait = kind, reason, wait
+        super().__init__(reason)
 
 
 class UsageError(CoterieError):

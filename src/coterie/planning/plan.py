@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from coterie.planning.loop import LoopPlan
 from coterie.planning.pattern import PatternPlan
+from coterie.planning.program import ProgramPlan
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import ArrowGroup
 
@@ -131,7 +132,7 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     version: int = 1
     agents: dict[str, AgentPlan] = {}
-    coordination: FlowPlan | LoopPlan | PatternPlan | None = None
+    coordination: FlowPlan | LoopPlan | PatternPlan | ProgramPlan | None = None
     folder: str = ""
     notes: tuple[str, ...] = ()
 

@@ -12,6 +12,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.on_max import human_agent
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.planning.program import ProgramPlan
 
 
 def make_engine(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
@@ -35,5 +36,9 @@ def make_engine(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
             from coterie.engines.patterns.engine import Pattern  # few runs have one
 
             return Pattern(pattern, plan.agents), plan.agents
+        case ProgramPlan():
+            from coterie.engines.program import Program
+
+            return Program(), plan.agents
         case None:
             raise TopologyError([error("no-flow", f"topology {plan.name!r} has no flow: nothing says who is asked")])

@@ -6,6 +6,7 @@ from coterie.cli.text.words import table
 from coterie.planning.loop import LoopPlan
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.planning.program import ProgramPlan
 from coterie.views.words import arrow, duration, listed
 
 
@@ -17,6 +18,8 @@ def plan(shown: Plan) -> str:
             lines += ["", *(arrow((group.source, tuple(group.targets))) for group in flow.groups)]
         case PatternPlan() as pattern:
             lines += ["", f"pattern: {pattern.type}"]
+        case ProgramPlan() as program:
+            lines += ["", f"program: {program.program} ({program.type})"]
         case LoopPlan() as loop:
             lines += ["", *_loop(loop)]
         case None:

@@ -1,0 +1,28 @@
+"""The ids that rows have: they follow from the run, so that writing a run's rows anew writes the same rows.
+
+Whoever knows the run knows them: its program while it runs, and a projection long after.
+"""
+
+from uuid import UUID, uuid5
+
+_SPACE = UUID("8f1c2a52-6f0b-5d51-9d5a-3a1e0f7c4b26")
+
+
+def execution_id(run: str) -> UUID:
+    """The id of the execution that *run* is, a root run or a child run."""
+    return uuid5(_SPACE, run)
+
+
+def instance_id(run: str, slot: str) -> UUID:
+    """The id of whoever fills *slot* in *run*."""
+    return uuid5(execution_id(run), f"instance:{slot}")
+
+
+def message_id(run: str, n: int) -> UUID:
+    """The id of the *n*-th message of *run*, from 1: its sequence number. One told to several is as many messages."""
+    return uuid5(execution_id(run), f"message:{n}")
+
+
+def result_id(run: str, turn: str) -> UUID:
+    """The id of the result of *turn* in *run*; of a result that was recorded by hand, of its `result.recorded`'s id."""
+    return uuid5(execution_id(run), f"result:{turn}")
