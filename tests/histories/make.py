@@ -171,6 +171,25 @@ def noted() -> list[r.Record]:
     ]
 
 
+def pattern() -> list[r.Record]:
+    """A debate that told what was said, and one side of which somebody else stood in for."""
+    argued = {"argument": LONG}
+    return [
+        r.RunStarted(run="pattern", engine="pattern", topology="tests", input={"question": "Tests?"}),
+        r.RunOwned(epoch=1),
+        r.TurnStarted(cause=(1, 0), turn="proponent#1", agent="proponent"),
+        r.TurnFinished(source="agent", turn="proponent#1", attempt=1, text=LONG),
+        r.MessageSent(cause=(4, 0), sender="proponent", recipient="opponent", type="broadcast", content=argued),
+        r.MessageSent(cause=(4, 1), sender="proponent", type="system", content={"round": 1}, round=1),
+        r.TurnStarted(cause=(4, 2), turn="opponent#1", agent="opponent"),
+        r.AttemptFailed(turn="opponent#1", attempt=1, kind="exit", reason="it ended with status 2"),
+        r.TurnFailed(cause=(8, 0), turn="opponent#1", kind="exit", reason="it ended with status 2"),
+        r.TurnStarted(cause=(9, 0), turn="opponent.spare#1", agent="spare"),
+        r.TurnFinished(source="agent", turn="opponent.spare#1", attempt=1, text="No tests", usage=r.Usage(cost=0.1)),
+        r.RunFinished(cause=(11, 0), outcome="completed", result={"text": "Tests", "outputs": {"debate": argued}}),
+    ]
+
+
 def files() -> list[r.Record]:
     """A loop in a git work tree: what its files were at the end of turns, and what came back of a wave's."""
     branches = ("wave-1.1#1", "wave-1.2#1")
@@ -209,6 +228,7 @@ HISTORIES = {
     "loop": loop,
     "reloaded": reloaded,
     "forked": forked,
+    "pattern": pattern,
 }
 
 

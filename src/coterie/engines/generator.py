@@ -194,7 +194,7 @@ class GeneratorEngine:
                 try:
                     self._conversation = self._begin(record.input)
                 except Exception as error:
-                    return [self._raised(error)]
+                    return [_failed(error)]
                 commands: list[Command] = []
                 self._move(next, commands)
                 return commands
@@ -245,11 +245,8 @@ class GeneratorEngine:
             except StopIteration as end:
                 commands.append(self.completed(end.value))
                 return
-            except (AgentFailed, PatternFailed) as failure:
-                commands.append(Finish(outcome="failed", reason=str(failure)))
-                return
             except Exception as error:  # a user's own pattern may do what it likes: it fails its run, not the owner
-                commands.append(self._raised(error))
+                commands.append(_failed(error))
                 return
             match asked:
                 case Tell():
@@ -262,7 +259,7 @@ class GeneratorEngine:
                     self._places = [self._place(question) for question in asked.questions]
                 case _:
                     wrong = TypeError(f"it yields a Question, Together or Tell, not {type(asked).__name__}")
-                    commands.append(self._raised(wrong))
+                    commands.append(_failed(wrong))
                     return
             self._asked = asked
             step = self._advance(commands)
@@ -335,5 +332,8 @@ class GeneratorEngine:
         if slot is not None and usage is not NO_USAGE:
             self._spent[slot] = self._spent.get(slot, NO_USAGE) + usage
 
-    def _raised(self, error: Exception) -> Finish:
-        return Finish(outcome="failed", reason=f"it raised {type(error).__name__}: {error}")
+
+def _failed(error: Exception) -> Finish:
+    """How the run ends when the generator raises *error*."""
+    meant = isinstance(error, AgentFailed | PatternFailed)
+    return Finish(outcome="failed", reason=str(error) if meant else f"it raised {type(error).__name__}: {error}")

@@ -39,6 +39,22 @@ def test_an_answer_is_heard_as_it_comes(api: str) -> None:
     assert "a question" in text_of(models.requests[0])
 
 
+def test_what_was_said_before_is_told_as_a_chat(api: str) -> None:
+    """Its own words come as the assistant's, the others' as the user's, and the question last."""
+    said = (("user", "For tests."), ("assistant", "They cost time."), ("user", "They save more."))
+    prompt = "For tests.\n\nThey cost time.\n\nThey save more.\n\nAnswer."
+    with FakeModels(Say("fine")) as models:
+        assert answered(models, plan(api), prompt=prompt, history=said).text == "fine"
+
+    told = [(one["role"], text_of({"messages": [one]})) for one in models.requests[0]["messages"]]
+    assert [role for role, _ in told] == ["user", "assistant", "user"]  # neighbours of one role are one message
+    assert [word in told[n][1] for n, word in enumerate(("For tests.", "They cost time.", "They save more."))] == [
+        True
+    ] * 3
+    assert told[2][1].count("Answer.") == 1
+    assert "For tests." not in told[2][1]
+
+
 def test_declared_outputs_are_given_by_a_tool(api: str) -> None:
     """Its schema is made of what is declared; the text that comes with it stays the answer's text."""
     wanted = (

@@ -14,6 +14,9 @@ from pydantic_ai import Agent, StructuredDict, ToolOutput, UsageLimits
 from pydantic_ai.messages import (
     FunctionToolCallEvent,
     FunctionToolResultEvent,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
     PartDeltaEvent,
     PartStartEvent,
     TextPart,
@@ -21,6 +24,7 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ThinkingPartDelta,
     ToolReturnPart,
+    UserPromptPart,
 )
 from pydantic_ai.run import AgentRun
 from pydantic_ai.toolsets import AbstractToolset
@@ -99,7 +103,10 @@ class Conversation:
             async with AsyncExitStack() as stack:
                 helper = await self._helper(stack)
                 limits = UsageLimits(request_limit=self._options.get("max_turns", ROUNDS))
-                run = await stack.enter_async_context(helper.iter(self._request.prompt, usage_limits=limits))
+                request = self._request
+                before = [_spoken(role, text) for role, text in request.history]
+                asked = helper.iter(request.latest, message_history=before or None, usage_limits=limits)
+                run = await stack.enter_async_context(asked)
                 self._run = run
                 for text in self._guidance:
                     run.enqueue(text)
@@ -258,3 +265,10 @@ def _first(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__
+
+
+def _spoken(role: str, text: str) -> ModelMessage:
+    """What was said before the question, as the model is told it."""
+    if role == "assistant":
+        return ModelResponse(parts=[TextPart(text)])
+    return ModelRequest(parts=[UserPromptPart(text)])

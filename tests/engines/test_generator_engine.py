@@ -1,0 +1,246 @@
+"""A generator as an engine: what it is sent, what it may count on, and how it can end."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given as cases
+from hypothesis import strategies as st
+
+from coterie.engines.commands import Ask, Cancel, Command, Finish, Note
+from coterie.engines.generator import (
+    AgentFailed,
+    Conversation,
+    GeneratorEngine,
+    Got,
+    PatternFailed,
+    Question,
+    Tell,
+    Together,
+)
+from coterie.journal.records import AttemptFailed, MessageSent, Record, RunStarted, TurnFailed, TurnFinished, Usage
+from coterie.planning.pattern import SlotPlan
+from coterie.planning.plan import AgentPlan
+
+Answer = Callable[[Ask], Record]
+
+
+class Driver:
+    """Plays an engine: whoever is asked answers at once, or when it is told to."""
+
+    def __init__(self, engine: GeneratorEngine, answer: Answer | None = None) -> None:
+        self.engine, self.answer = engine, answer or said
+        self.asked: list[Ask] = []
+        self.open: dict[str, Ask] = {}
+        self.told: list[MessageSent] = []
+        self.cancelled: list[str] = []
+        self.finish: Finish | None = None
+
+    def begin(self, **given: Any) -> "Driver":
+        self._take(self.engine.step(RunStarted(run="r", engine="generator", input=given)))
+        return self
+
+    def hear(self, turn: str, record: Record | None = None) -> None:
+        ask = self.open.pop(turn)
+        self._take(self.engine.step(record or self.answer(ask)))
+
+    def to_end(self, choose: Callable[[Sequence[str]], str] = lambda turns: turns[0]) -> Finish:
+        while self.finish is None:
+            self.hear(choose(list(self.open)))
+        return self.finish
+
+    def _take(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            match command:
+                case Ask():
+                    self.asked.append(command)
+                    self.open[command.turn] = command
+                case Cancel(turn=turn):
+                    self.cancelled.append(turn)
+                    del self.open[turn]
+                case Note(record=MessageSent() as record):
+                    self.told.append(record)
+                case Finish():
+                    self.finish = command
+
+
+def said(ask: Ask) -> TurnFinished:
+    return TurnFinished(turn=ask.turn, attempt=1, text=f"{ask.agent} on {ask.prompt}")
+
+
+def failed(ask: Ask) -> TurnFailed:
+    return TurnFailed(turn=ask.turn, kind="exit", reason="it broke")
+
+
+def texts(got: Sequence[Got]) -> list[str]:
+    return ["-" if one is None else str(one) if isinstance(one, AgentFailed) else one.text for one in got]
+
+
+def engine(play: Callable[[], Conversation], **args: Any) -> GeneratorEngine:
+    return GeneratorEngine(lambda given: play(), **args)
+
+
+def test_a_question_carries_all_that_whoever_is_asked_needs() -> None:
+    def play() -> Conversation:
+        yield Question("a", "now", history=[("user", "before")], given={"deep": 1})
+
+    [ask] = Driver(engine(play)).begin().asked
+    assert (ask.turn, ask.agent, ask.prompt, ask.history, ask.whole) == (
+        "a#1", "a", "now", (("user", "before"),), {"deep": 1},
+    )  # fmt: skip
+
+
+def test_what_is_told_is_written_down_before_the_next_question_and_as_json_reads_it_back() -> None:
+    def play() -> Conversation:
+        yield Tell("a", None, "broadcast", {"pair": (1, 2)}, round=3)
+        yield Tell("a", "b", "response", {})
+        return (yield Question("b", "q")).text
+
+    driver = Driver(engine(play)).begin()
+    assert driver.told == [
+        MessageSent(sender="a", recipient="", type="broadcast", content={"pair": [1, 2]}, round=3),
+        MessageSent(sender="a", recipient="b"),
+    ]
+    assert driver.to_end().result == "b on q"
+
+
+def test_no_more_than_so_many_are_asked_at_once() -> None:
+    def play() -> Conversation:
+        got = yield Together(*(Question("a", str(n)) for n in range(5)), most=2)
+        return texts(got)
+
+    driver = Driver(engine(play)).begin()
+    most = 0
+    while driver.finish is None:
+        most = max(most, len(driver.open))
+        driver.hear(list(driver.open)[-1])
+    assert most == 2
+    assert driver.finish.result == [f"a on {n}" for n in range(5)]
+    assert [ask.turn for ask in driver.asked] == [f"a#{n}" for n in range(1, 6)]
+
+
+@cases(st.randoms(use_true_random=False), st.integers(1, 8), st.none() | st.integers(1, 4), st.integers(1, 9))
+def test_who_is_faster_decides_nothing(chance: random.Random, n: int, most: int | None, enough: int) -> None:
+    """Replies count in the order asked, also where enough of them end it: what stands behind is lost."""
+
+    def play() -> Conversation:
+        first = yield Together(
+            *(Question(f"a{k % 3}", str(k)) for k in range(n)),
+            most=most,
+            until=lambda got: sum(isinstance(one, TurnFinished) for one in got) >= enough,
+        )
+        last = yield Question("a0", "last")
+        return [*texts(first), last.text]
+
+    def answer(ask: Ask) -> Record:
+        return failed(ask) if ask.prompt in ("1", "4") else said(ask)
+
+    in_order = Driver(engine(play), answer).begin().to_end()
+    shuffled = Driver(engine(play), answer).begin()
+    assert shuffled.to_end(chance.choice) == in_order
+    assert shuffled.asked[-1].turn == Driver(engine(play), answer).begin().asked[0].turn.replace(
+        "#1", f"#{-(-n // 3) + 1}"
+    )
+
+
+def test_what_is_called_off_is_cancelled_and_a_late_reply_changes_nothing() -> None:
+    def play() -> Conversation:
+        got = yield Together(*(Question("a", str(n)) for n in range(3)), until=lambda got: got[0] is not None)
+        return texts(got)
+
+    driver = Driver(engine(play)).begin()
+    late = driver.open["a#2"]
+    driver.hear("a#3")
+    driver.hear("a#1")
+    assert driver.cancelled == ["a#2"]
+    assert driver.finish is not None
+    assert driver.finish.result == ["a on 0", "-", "-"]
+    assert list(driver.engine.step(said(late))) == []
+
+
+def test_somebody_stands_in_and_the_place_keeps_its_name() -> None:
+    def play() -> Conversation:
+        return (yield Question("a", "q")).text
+
+    agents = {"a": AgentPlan(name="a", on_fail="fallback", fallback="b"), "b": AgentPlan(name="b")}
+    driver = Driver(engine(play, agents=agents), lambda ask: failed(ask) if ask.agent == "a" else said(ask)).begin()
+    assert driver.to_end().result == "b on q"
+    assert [(ask.turn, ask.agent, ask.instead_of) for ask in driver.asked] == [("a#1", "a", ""), ("a.b#1", "b", "a")]
+
+    driver = Driver(engine(play, agents=agents), failed).begin()
+    assert driver.to_end() == Finish(outcome="failed", reason="a.b#1 failed (exit): it broke")
+
+
+def test_a_failure_is_raised_at_a_question_and_is_a_value_among_several() -> None:
+    def play() -> Conversation:
+        try:
+            yield Question("a", "q")
+        except AgentFailed as failure:
+            caught = failure.kind
+        got = yield Together(Question("a", "q"), Question("a", "q"))
+        return [caught, *texts(got)]
+
+    driver = Driver(engine(play), failed).begin()
+    assert driver.to_end().result == ["exit", "a#2 failed (exit): it broke", "a#3 failed (exit): it broke"]
+
+
+def test_a_spent_budget_asks_nobody() -> None:
+    def play() -> Conversation:
+        for _ in range(2000):
+            try:
+                yield Question("a", "q")
+            except AgentFailed as failure:
+                reason = str(failure)
+        got = yield Together(Question("b", "1"), Question("b", "2"))
+        return [reason, *texts(got)]
+
+    budgets = {"a": SlotPlan(name="a", calls=3), "b": SlotPlan(name="b", calls=1)}
+    driver = Driver(engine(play, budgets=budgets)).begin()
+    result = driver.to_end().result
+    assert result == ["a may have 3 turns, and has had them", "b on 1", "b may have 1 turns, and has had them"]
+    assert [ask.turn for ask in driver.asked] == ["a#1", "a#2", "a#3", "b#1"]
+
+
+def test_what_failed_attempts_cost_counts_too() -> None:
+    def play() -> Conversation:
+        texts = []
+        for _ in range(3):
+            try:
+                texts.append((yield Question("a", "q")).text)
+            except AgentFailed as failure:
+                texts.append(str(failure))
+        return texts
+
+    driver = Driver(engine(play, budgets={"a": SlotPlan(name="a", cost=0.5)})).begin()
+    cost = Usage(cost=0.3)
+    driver.engine.step(AttemptFailed(turn="a#1", attempt=1, kind="exit", reason="no", usage=cost))
+    driver.hear("a#1", TurnFinished(turn="a#1", attempt=2, text="fine", usage=cost))
+    assert driver.finish is not None
+    assert driver.finish.result == ["fine", *["a may cost $0.5, and has cost $0.6000"] * 2]
+    assert driver.engine.spent == Usage(cost=0.6, turns=1)
+
+
+@pytest.mark.parametrize(
+    ("play", "reason"),
+    [
+        (lambda: _raising(PatternFailed("Too many failures: 2/3")), "Too many failures: 2/3"),
+        (lambda: _raising(KeyError("x")), "it raised KeyError: 'x'"),
+        (lambda: _raising(None), "it raised TypeError: it yields a Question, Together or Tell, not NoneType"),
+    ],
+)
+def test_a_generator_that_gives_up_fails_its_run_with_its_words(play: Callable[[], Conversation], reason: str) -> None:
+    assert Driver(engine(play)).begin().finish == Finish(outcome="failed", reason=reason)
+
+
+def test_no_questions_at_all_are_answered_at_once() -> None:
+    def play() -> Conversation:
+        return (yield Together())
+
+    assert Driver(engine(play)).begin().finish == Finish(outcome="completed", result=[])
+
+
+def _raising(error: Exception | None) -> Conversation:
+    if error is not None:
+        raise error
+    yield None  # type: ignore[misc]
