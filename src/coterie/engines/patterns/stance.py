@@ -1,0 +1,76 @@
+"""How far a turn of a debate agrees with the other side, from 0 to 1.
+
+What the turn says of itself counts: an `agreement` from 0 to 1, or a `stance`. Without either its words are read, and
+they are read with care: `I will not concede`, `you would be right if`, a question and a quotation agree with nothing,
+and whoever says `I agree, but` agrees by half.
+"""
+
+import re
+
+from coterie.engines.replies import find_outputs, fit
+from coterie.journal.records import TurnFinished
+from coterie.planning.plan import Wanted
+
+HALF = 0.5
+"""How far somebody agrees who grants a point."""
+
+_AGREEMENT = Wanted(name="agreement", type="number", declared=False)
+_STANCES = {"agree": 1.0, "partly": HALF, "disagree": 0.0}
+_STANCE = Wanted(name="stance", type="enum", values=tuple(_STANCES), declared=False)
+
+_WHOLLY = re.compile(
+    r"\b(?:i|we) (?P<gap>(?:[\w']+ ){0,3}?)(?:agree|concede)\b(?! (?:to disagree|that|on|about|in part|the point))"
+    r"|\byou(?: are|'re) (?:\w+ )?right\b|\bi was wrong\b|\bi stand corrected\b|\b(?:i am|i'm) (?:\w+ )?convinced\b"
+    r"|\bno (?:further )?objections?\b"
+)
+_PARTLY = re.compile(
+    r"\b(?:i|we) (?P<gap>(?:[\w']+ ){0,3}?)(?:agree|concede|grant|accept)\b(?! to disagree)"
+    r"|\b(?:valid|good|fair|strong) points?\b|\bpoint taken\b"
+)
+_BY_HALF = re.compile(r"\b(?:partly|partially|somewhat|in part|to some extent)\b")
+_NOT = re.compile(
+    r"\b(?:not|never|cannot|nor|neither|hardly|nobody|nothing|without|refuse|unable|far from"
+    r"|no|if|unless|would|could|might|should|until)\b|n't\b"
+)
+_TURN = re.compile(r"\b(?:but|however|although|though|yet|still|nevertheless|nonetheless|disagree|except)\b")
+_WHILE = re.compile(r"\b(?:while|whilst|although|though)\b")
+_QUOTED = re.compile(r'"[^"\n]*"|“[^“”\n]*”|«[^«»\n]*»')
+_ASIDE = re.compile(r"\b(?:no|yes|well),")
+_CLAUSE = re.compile(r"[^.!?;:\n]++[.!?;:\n]?")
+_REACH = 4  # words before a phrase that may take it back
+
+
+def agreement(reply: TurnFinished) -> float:
+    """How far *reply* agrees with the other side: what it says of itself, else what its words say."""
+    said = find_outputs(reply.text, (_AGREEMENT, _STANCE)) | reply.outputs
+    number = fit(said.get("agreement"), _AGREEMENT)
+    if number is not None and 0 <= number <= 1:
+        return float(number)
+    stance = said.get("stance")
+    known = fit(stance.strip().lower() if isinstance(stance, str) else None, _STANCE)
+    return in_words(reply.text) if known is None else _STANCES[known]
+
+
+def in_words(text: str) -> float:
+    """How far a text in English agrees: 1, `HALF` or 0. Linear in the text."""
+    degree = 0.0
+    for clause in _CLAUSE.findall(_ASIDE.sub(" ", _QUOTED.sub(" ", text.replace("’", "'").lower()))):
+        if degree and _TURN.search(clause):
+            degree = HALF
+        if not clause.endswith("?"):
+            degree = max(degree, _of_clause(" ".join(clause.replace(",", " ").split())))
+    return degree
+
+
+def _of_clause(words: str) -> float:
+    turns = max((turn.start() for turn in _TURN.finditer(words)), default=-1)
+    by_half, degree = _BY_HALF.search(words) is not None, 0.0
+    for phrase, worth in ((_WHOLLY, 1.0), (_PARTLY, HALF)):
+        for found in phrase.finditer(words):
+            before = " ".join(
+                [*words[max(0, found.start() - 80) : found.start()].split()[-_REACH:], found["gap"] or ""]
+            )
+            if not _NOT.search(before):
+                halved = by_half or turns >= found.end() or _WHILE.search(before)
+                degree = max(degree, HALF if halved else worth)
+    return degree
