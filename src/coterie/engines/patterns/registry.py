@@ -89,7 +89,7 @@ class Play(Protocol):
 class Count(Protocol):
     """How many turns a pattern has, from its configuration and, where that does not say, the *numbers* of a run."""
 
-    def __call__(self, team: Team, /, **numbers: Any) -> Calls:
+    def __call__(self, team: Team, **numbers: Any) -> Calls:
         """The turns of each slot."""
 
 
