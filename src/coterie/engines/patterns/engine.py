@@ -1,18 +1,18 @@
 """Plays the pattern of a plan: its generator as an engine, once its input is known to be enough."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
 
-from coterie.engines.commands import Emit, Finish, Reply
+from coterie.engines.commands import Command, Emit, Finish, Reply
 from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed
 from coterie.engines.patterns.registry import Calls, Definition, Team, definition
 from coterie.engines.patterns.result import Result
 from coterie.engines.replies import judge_reply
-from coterie.journal.records import Record
+from coterie.journal.records import AttemptFailed, Record
 from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.planning.plan import AgentPlan, Plan, Wanted
 from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.inputs import faults_of_input
 from coterie.topology.patterns.kinds import KINDS
@@ -35,8 +35,18 @@ class Pattern(GeneratorEngine):
         self.team = team_of(plan, agents)
 
     def judge(self, said: Reply | Emit) -> Record:
-        """Any reply counts; what JSON it lacks is the pattern's business."""
-        return judge_reply(said, ()) if isinstance(said, Reply) else super().judge(said)
+        """A reply counts when it holds what its agent declares; what other JSON it lacks is the pattern's business."""
+        if not isinstance(said, Reply):
+            return super().judge(said)
+        wanted = self._wanted.get(said.turn, ())
+        names = {one.name for one in wanted}
+        return judge_reply(said, (*wanted, *(one for one in self._declared(said.turn) if one.name not in names)))
+
+    def step(self, record: Record) -> Sequence[Command]:
+        """As every generator's; the pattern may know how often an attempt failed."""
+        if isinstance(record, AttemptFailed) and (slot := self._slots.get(record.turn)) is not None:
+            self.team.failed[slot] = self.team.failed.get(slot, 0) + 1
+        return super().step(record)
 
     def completed(self, value: Any) -> Finish:
         """The result, as whoever asked this pattern sees it: its text, and its keys as outputs."""
@@ -51,6 +61,14 @@ class Pattern(GeneratorEngine):
         if not text.strip():
             return Finish(outcome="failed", reason=f"{self.definition.kind.title} gave an empty answer")
         return Finish(outcome="completed", result={"text": text, "outputs": {self.definition.kind.name: output}})
+
+    def _declared(self, turn: str) -> tuple[Wanted, ...]:
+        """The outputs that whoever was asked in *turn* declares."""
+        place = self._at.get(turn)
+        agent = self._agents.get(place.slot) if place is not None else None
+        if place is not None and agent is not None and turn != place.turn:
+            agent = self._agents.get(agent.fallback)
+        return agent.outputs if agent is not None else ()
 
     def _play(self, given: dict[str, Any]) -> Conversation:
         kind = self.definition.kind

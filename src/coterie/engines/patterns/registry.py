@@ -41,9 +41,12 @@ class Team:
         capabilities: What each can do.
         keys: Where the task stands in the input of the team that fills a slot; slots of agents are left out.
         subs: The teams that answer at slots, as their own patterns see them, where they are patterns.
+
+    Attributes:
+        failed: How many attempts at a slot have failed so far; the engine counts.
     """
 
-    __slots__ = ("_capabilities", "_keys", "config", "slots", "subs")
+    __slots__ = ("_capabilities", "_keys", "config", "failed", "slots", "subs")
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class Team:
     ) -> None:
         self.slots, self.config = tuple(slots), config
         self._capabilities, self._keys, self.subs = capabilities or {}, keys or {}, dict(subs or {})
+        self.failed: dict[str, int] = {}
 
     def capabilities(self, slot: str) -> tuple[str, ...]:
         """What whoever fills *slot* can do."""

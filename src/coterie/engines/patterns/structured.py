@@ -43,14 +43,17 @@ class Answered(Struct, frozen=True):
     asked: int = 1
 
 
-def ask(question: Question, fields: Fields) -> Generator[Question | Together, Any, Answered]:
+def ask(question: Question, fields: Fields, *, prose: bool = False) -> Generator[Question | Together, Any, Answered]:
     """Ask *question* for JSON with *fields*, and once more if what comes is of no use: `yield from ask(…)`.
+
+    Args:
+        prose: A reply without any JSON is an answer, too: nobody is asked again for it.
 
     Raises:
         AgentFailed: If the question itself fails. When only the second one does, the first reply stands.
     """
     first = Answered(*_read((yield _wanting(question, fields)), fields))
-    if first.value is not None:
+    if not _useless(first, prose):
         return first
     try:
         again = yield _again(question, first, fields)
@@ -60,7 +63,7 @@ def ask(question: Question, fields: Fields) -> Generator[Question | Together, An
 
 
 def ask_all(
-    questions: Sequence[Question], fields: Fields, *, most: int | None = None
+    questions: Sequence[Question], fields: Fields, *, most: int | None = None, prose: bool = False
 ) -> Generator[Question | Together, Any, list[Answered | AgentFailed]]:
     """Ask all *questions* at once for JSON with *fields*, and those whose answer is of no use once more together.
 
@@ -68,12 +71,13 @@ def ask_all(
 
     Args:
         most: How many are asked at a time; None is without limit.
+        prose: As in `ask`.
     """
     came: list[Answered | AgentFailed] = [
         got if isinstance(got, AgentFailed) else Answered(*_read(got, fields))
         for got in (yield Together(*(_wanting(question, fields) for question in questions), most=most))
     ]
-    useless = [(at, one) for at, one in enumerate(came) if isinstance(one, Answered) and one.value is None]
+    useless = [(at, one) for at, one in enumerate(came) if isinstance(one, Answered) and _useless(one, prose)]
     if useless:
         second = yield Together(*(_again(questions[at], one, fields) for at, one in useless), most=most)
         for (at, one), again in zip(useless, second, strict=True):
@@ -151,6 +155,11 @@ def _whole(text: str, want: Wanted) -> Any:
     except (msgspec.DecodeError, RecursionError):
         value = text if want.type == "enum" else None
     return fit(value, want)
+
+
+def _useless(came: Answered, prose: bool) -> bool:
+    """Whether to ask again; where *prose* will do, only whoever tried to give JSON is."""
+    return came.value is None and not (prose and "{" not in came.reply.text and "[" not in came.reply.text)
 
 
 def _wanting(question: Question, fields: Fields) -> Question:

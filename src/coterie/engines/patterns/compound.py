@@ -1,0 +1,183 @@
+"""Teams put together: one after the other, side by side, or the one that the input names.
+
+What a team gives is a dict, its outputs; the next is given that dict. Where the next looks for its task in a key that
+the dict does not have, that key is the text that the one before gave, so nobody is asked an empty question.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from msgspec import Struct
+
+from coterie.engines.generator import AgentFailed, Conversation, Question, Together
+from coterie.engines.patterns.registry import Calls, Team, pattern
+from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure
+from coterie.journal.records import TurnFinished
+from coterie.topology.patterns.configs import CompoundConfig
+from coterie.topology.patterns.inputs import task_of
+from coterie.topology.patterns.kinds import KINDS
+from coterie.topology.patterns.slots import subs
+
+TEXT = "text"
+"""What a mapping calls the text that the one before gave."""
+
+
+class SubResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one of the teams ended: *status* is `completed`, or `failed` for the reason *error*."""
+
+    name: str
+    status: str
+    output: dict[str, Any] | None
+    error: str = ""
+
+
+class SequentialResult(Result, frozen=True, kw_only=True):
+    """What teams that worked one after the other came to; *final_output* is the dict of the last."""
+
+    composition: str = "sequential"
+    sub_results: tuple[SubResult, ...]
+    final_output: dict[str, Any]
+
+
+class ParallelResult(Result, frozen=True, kw_only=True):
+    """What teams that worked side by side came to, in their order."""
+
+    composition: str = "parallel"
+    sub_results: tuple[SubResult, ...]
+
+
+class ConditionalResult(Result, frozen=True, kw_only=True):
+    """What the team came to that the input chose."""
+
+    composition: str = "conditional"
+    selected_route: str
+    status: str
+    given_back: dict[str, Any]
+
+    def output(self) -> dict[str, Any]:
+        """What the team gave back, under the key of the reference."""
+        return {"output": self.given_back}
+
+
+def calls(team: Team, **numbers: Any) -> Calls:
+    """Every team is asked once; of a conditional only one is, the first unless *route* names another."""
+    config: CompoundConfig = team.config
+    most = dict.fromkeys(subs(config, team.slots), 1)
+    if config.composition_type != "conditional":
+        return Calls(most, most)
+    return Calls({numbers.get("route") or next(iter(most)): 1}, most)
+
+
+@pattern(KINDS["compound"], calls=calls)
+def compound(team: Team, given: dict[str, Any]) -> Conversation:
+    """Ask the teams as the composition says."""
+    config: CompoundConfig = team.config
+    match config.composition_type:
+        case "sequential":
+            return (yield from _in_sequence(team, given))
+        case "parallel":
+            return (yield from _side_by_side(team, given))
+        case "conditional":
+            return (yield from _chosen(team, given))
+        case _:
+            assert_never(config.composition_type)
+
+
+def _in_sequence(team: Team, given: dict[str, Any]) -> Conversation:
+    done: list[SubResult] = []
+    before, text = given, task_of((), given)
+    for n, name in enumerate(subs(team.config, team.slots)):
+        shown = _mapped(team, name, before, text)
+        if n and not any(key in shown for key in team.keys(name)):
+            shown[team.keys(name)[0]] = text
+        try:
+            reply: TurnFinished = yield _question(team, name, shown)
+        except AgentFailed as failed:
+            raise PatternFailed(_failed(name, failed)) from failed
+        done.append(_done(name, reply))
+        before, text = _passed_on(reply), _text(reply)
+    return SequentialResult(text=text, sub_results=tuple(done), final_output=before)
+
+
+def _side_by_side(team: Team, given: dict[str, Any]) -> Conversation:
+    config: CompoundConfig = team.config
+    names = subs(config, team.slots)
+    needs_all = config.failure_policy == "all"
+    replies = yield Together(
+        *(_question(team, name, given) for name in names),
+        until=(lambda got: any(isinstance(one, AgentFailed) for one in got)) if needs_all else None,
+        most=config.max_concurrency,
+    )
+    done: list[SubResult] = []
+    failures: list[SlotFailure] = []
+    texts: list[str] = []
+    for name, got in zip(names, replies, strict=True):
+        match got:
+            case TurnFinished():
+                done.append(_done(name, got))
+                texts.append(_text(got) if len(names) == 1 else f"[{name}]: {_text(got)}")
+            case AgentFailed():
+                done.append(SubResult(name=name, status="failed", output=None, error=got.reason))
+                failures.append(failure(name, got))
+    if failures and (needs_all or not texts):
+        raise PatternFailed("; ".join(f"Sub-topology '{one.slot}' failed: {one.reason}" for one in failures))
+    return ParallelResult(text="\n\n".join(texts), sub_results=tuple(done), failures=tuple(failures))
+
+
+def _chosen(team: Team, given: dict[str, Any]) -> Conversation:
+    name = given.get("route_to") or subs(team.config, team.slots)[0]
+    try:
+        reply: TurnFinished = yield _question(team, name, given)
+    except AgentFailed as failed:
+        raise PatternFailed(_failed(name, failed)) from failed
+    done = _done(name, reply)
+    return ConditionalResult(text=_text(reply), selected_route=name, status=done.status, given_back=done.output or {})
+
+
+def _question(team: Team, name: str, shown: dict[str, Any]) -> Question:
+    """Ask the team *name* for all that is *shown*; a single agent for the task in it, or else the whole as JSON."""
+    task = task_of(team.keys(name), shown)
+    return Question(name, task or json.dumps(shown, indent=2, ensure_ascii=False), given=shown)
+
+
+def _mapped(team: Team, name: str, before: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """What *name* is given: the dict *before* it, and the keys that are mapped for it.
+
+    Raises:
+        PatternFailed: If a mapping names a key that is not there.
+    """
+    config: CompoundConfig = team.config
+    shown = dict(before)
+    for key, source in config.mapping.get(name, {}).items():
+        if source == TEXT:
+            shown[key] = text
+        elif source in before:
+            shown[key] = before[source]
+        else:
+            has = ", ".join(before) or "nothing"
+            raise PatternFailed(f"mapping.{name}.{key} wants {source!r}, and what came before has {has}")
+    return shown
+
+
+def _passed_on(reply: TurnFinished) -> dict[str, Any]:
+    """What the next is given of *reply*: its outputs, without what only tells of the run."""
+    outputs = dict(reply.outputs)
+    for name in ("text", "usage"):
+        outputs.pop(name, None)
+    for name in ("failures", "warnings"):
+        if not outputs.get(name):
+            outputs.pop(name, None)
+    return outputs
+
+
+def _done(name: str, reply: TurnFinished) -> SubResult:
+    return SubResult(name=name, status="completed", output=reply.outputs or {"content": reply.text})
+
+
+def _text(reply: TurnFinished) -> str:
+    return reply.text or json.dumps(_passed_on(reply), ensure_ascii=False)
+
+
+def _failed(name: str, failed: AgentFailed) -> str:
+    return f"Sub-topology '{name}' failed: {failed.reason}"

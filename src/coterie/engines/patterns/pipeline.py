@@ -1,0 +1,107 @@
+"""Stages, one after the other: each works on what the one before gave.
+
+How often a stage is tried is part of its agent's plan, so this only sees what came in the end.
+"""
+
+import json
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.engines.generator import AgentFailed, Conversation, Question, Tell
+from coterie.engines.patterns.registry import Calls, Team, pattern
+from coterie.engines.patterns.result import PatternFailed, Result
+from coterie.journal.records import TurnFinished
+from coterie.topology.patterns.configs import PipelineConfig
+from coterie.topology.patterns.kinds import KINDS
+from coterie.topology.patterns.slots import stages
+
+
+class StageResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a stage was given and what it gave; *retried*: not at its first attempt."""
+
+    stage: str
+    input: dict[str, Any]
+    output: dict[str, Any]
+    duration_ms: int
+    retried: bool = False
+
+
+class PipelineResult(Result, frozen=True, kw_only=True):
+    """What a pipeline came to.
+
+    Attributes:
+        checkpoints: Input and output of the stages that the configuration names.
+        final_output: What a further stage would be given.
+    """
+
+    stages: tuple[str, ...]
+    stage_results: tuple[StageResult, ...]
+    checkpoints: dict[str, dict[str, Any]]
+    final_output: dict[str, Any]
+
+
+def calls(team: Team, **numbers: Any) -> Calls:
+    """Every stage has one turn."""
+    turns = dict.fromkeys(stages(team.config, team.slots), 1)
+    return Calls(turns, turns)
+
+
+@pattern(KINDS["pipeline"], calls=calls)
+def pipeline(team: Team, given: dict[str, Any]) -> Conversation:
+    """Ask each stage to work on what the one before gave; a stage that fails ends it."""
+    config: PipelineConfig = team.config
+    order = stages(config, team.slots)
+    shown, text = given, ""
+    done: list[StageResult] = []
+    for n, stage in enumerate(order):
+        try:
+            reply: TurnFinished = yield Question(stage, _prompt(stage, shown))
+        except AgentFailed as failed:
+            raise PatternFailed(f"Pipeline failed at stage '{stage}': {failed.reason}") from failed
+        content = reply.text if reply.text.strip() else _told(reply)
+        if not content:
+            raise PatternFailed(f"Pipeline failed at stage '{stage}': it gave an empty answer")
+        yield Tell(stage, None, "response", {"stage": stage, "status": "complete"}, n)
+        done.append(
+            StageResult(
+                stage=stage,
+                input=shown,
+                output=_output(reply),
+                duration_ms=round(reply.usage.seconds * 1000),
+                retried=team.failed.get(stage, 0) > 0,
+            )
+        )
+        shown = {"previous_stages": list(order[: n + 1]), "original_input": given, "current": content}
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    return PipelineResult(
+        text=text,
+        stages=order,
+        stage_results=tuple(done),
+        checkpoints={
+            one.stage: {"input": one.input, "output": one.output}
+            for one in done
+            if one.stage in config.checkpoint_after
+        },
+        final_output=shown,
+    )
+
+
+def _prompt(stage: str, shown: dict[str, Any]) -> str:
+    return (
+        f"You work at the stage '{stage}' of a pipeline. This reaches you, as JSON:\n\n"
+        f"{json.dumps(shown, indent=2, ensure_ascii=False)}\n\n"
+        "Do your stage's part. What you answer is all that the next stage sees of your work."
+    )
+
+
+def _told(reply: TurnFinished) -> dict[str, Any]:
+    """The outputs that *reply* gives, without those that are about it."""
+    return {name: value for name, value in reply.outputs.items() if not name.startswith("_")}
+
+
+def _output(reply: TurnFinished) -> dict[str, Any]:
+    """What the stage gave, and what that took."""
+    outputs = {"outputs": reply.outputs} if reply.outputs else {}
+    usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
+    return {"content": reply.text, **outputs, "usage": usage}
