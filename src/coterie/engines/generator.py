@@ -127,11 +127,11 @@ _Step = Callable[[Conversation], Question | Together | Tell]
 class _Place:
     """One of the questions that are asked now, and what came of it."""
 
-    __slots__ = ("asked", "got", "question", "slot", "turn")
+    __slots__ = ("got", "question", "slot", "turn")
 
     def __init__(self, question: Question, turn: str) -> None:
         self.question, self.turn, self.slot = question, turn, question.agent
-        self.asked, self.got = False, None  # type: bool, Got
+        self.got: Got = None
 
 
 class GeneratorEngine:
@@ -164,6 +164,8 @@ class GeneratorEngine:
         """The places whose turns run, by turn."""
         self._settled = 0
         """How many places have got something, without a gap from the first."""
+        self._next = 0
+        """The first place of several that nobody was asked for yet."""
         self._spent: dict[str, Usage] = {}
         self._turns = 0
         """How many turns were started, but for those of teams, whose own count."""
@@ -239,7 +241,7 @@ class GeneratorEngine:
         """Take the generator on, as far as it goes without a reply that is still to come."""
         assert self._conversation is not None
         while step is not None:
-            self._places, self._at, self._settled, self._asked = [], {}, 0, None
+            self._places, self._at, self._settled, self._next, self._asked = [], {}, 0, 0, None
             try:
                 asked = step(self._conversation)
             except StopIteration as end:
@@ -274,7 +276,7 @@ class GeneratorEngine:
                 return lambda conversation: conversation.throw(got)
             if got is not None:
                 return lambda conversation: conversation.send(got)
-            commands.append(self._start(place))
+            commands.append(self._ask(place, place.turn, place.slot))
             return None
         assert isinstance(asked, Together)
         while self._settled < len(places) and places[self._settled].got is not None:
@@ -286,11 +288,11 @@ class GeneratorEngine:
                     return lambda conversation: conversation.send(came)
         if self._settled == len(places):
             return lambda conversation: conversation.send([place.got for place in places])
-        for place in places[self._settled :]:
-            if asked.most is not None and len(self._at) >= asked.most:
-                break
-            if not place.asked and place.got is None:
-                commands.append(self._start(place))
+        while self._next < len(places) and (asked.most is None or len(self._at) < asked.most):
+            place = places[self._next]
+            self._next += 1
+            if place.got is None:
+                commands.append(self._ask(place, place.turn, place.slot))
         return None
 
     def _place(self, question: Question) -> _Place:
@@ -305,10 +307,6 @@ class GeneratorEngine:
             elif budget.cost is not None and spent >= budget.cost:
                 place.got = AgentFailed("", "budget", f"{agent} may cost ${budget.cost:g}, and has cost ${spent:.4f}")
         return place
-
-    def _start(self, place: _Place) -> Ask:
-        place.asked = True
-        return self._ask(place, place.turn, place.slot)
 
     def _ask(self, place: _Place, turn: str, agent: str) -> Ask:
         question, plan = place.question, self._agents.get(agent)
