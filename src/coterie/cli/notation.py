@@ -13,7 +13,7 @@ from coterie.formats.at.language.spec import Inner, Many, Own
 from coterie.planning.codes import CODES, Code
 
 DATA = Path(__file__).parents[3] / "tests" / "data"
-EXAMPLES = (DATA / "at" / "rules", DATA / "loops" / "rules")
+EXAMPLES = (DATA / "at" / "rules", DATA / "loops" / "rules", DATA / "patterns" / "rules")
 """For each code a file, or a folder, that is told of it, and what is said."""
 
 LANGUAGE_HEAD = """\
@@ -35,7 +35,8 @@ RULES_HEAD = """\
 Every finding has a code that stays. An **error** keeps a file from running; a **warning** says that it runs, perhaps
 not as meant; a **note** need not be changed. `coterie topology validate FILE` prints them all at once, with `--json` as
 data, and an [editor](editors.md) underlines them. Below each code: what it means, the rule where there is one, and how
-it may look. What says *loop* is about the folder of a loop; some of the others can be said of one, too.
+it may look. What says *loop* is about the folder of a loop, what says *pattern* about a pattern file; some of the
+others can be said of those, too.
 """
 
 
@@ -105,7 +106,8 @@ def _effect(executed: bool) -> str:
 
 def _code(code: Code) -> Iterator[str]:
     yield f"## {code.code}\n"
-    yield f"**{code.severity.value}**{', *loop*' if code.loop else ''}: {code.meaning}\n"
+    about = ", *loop*" if code.loop else ", *pattern*" if code.pattern else ""
+    yield f"**{code.severity.value}**{about}: {code.meaning}\n"
     if code.about:
         yield f"The rule: {code.about}\n"
     if found := _example(code.code):

@@ -9,7 +9,10 @@ from coterie.diagnostics import did_you_mean
 MAX_BYTES = 16 * 1024 * 1024
 """Larger files are not read, nor more than that of files that belong together."""
 
-SUFFIXES = (".at",)
+YAML = (".yaml", ".yml")
+"""How the names of pattern files end."""
+
+SUFFIXES = (".at", *YAML)
 """The file names that are understood, by their ends."""
 
 
@@ -73,7 +76,7 @@ def _read(path: Path, most: int) -> bytes:
     if path.suffix not in SUFFIXES and os.path.isfile(path):
         close = did_you_mean(path.suffix, SUFFIXES)
         what = f"{path.suffix!r} is" if path.suffix else "a name without an ending says"
-        raise Unreadable(f"{what} no notation coterie knows", close or "use .at")
+        raise Unreadable(f"{what} no notation coterie knows", close or "use .at, or .yaml for a pattern")
     try:
         if (kind := _KINDS.get(stat.S_IFMT(path.stat().st_mode))) is not None:
             raise Unreadable(f"it is {kind}", "write the text into a file, and name that")

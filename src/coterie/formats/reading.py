@@ -9,7 +9,7 @@ from pathlib import Path
 from coterie.diagnostics import Diagnostic, error
 from coterie.formats.at import Reading, compose, parse, read_at
 from coterie.formats.at.tree import File
-from coterie.formats.files import MAX_BYTES, SUFFIXES, Library, Unreadable
+from coterie.formats.files import MAX_BYTES, SUFFIXES, YAML, Library, Unreadable
 from coterie.formats.folders import loop_folder
 from coterie.formats.imports import Chain, Importer
 from coterie.topology.checks import check
@@ -76,10 +76,11 @@ def read(path: Path, params: Mapping[str, Scalar] | None = None) -> Source:
 def read_text(
     text: str, file: str = "", folder: Path | None = None, params: Mapping[str, Scalar] | None = None
 ) -> Source:
-    """Read and check a text in the `.at` notation; the files that it includes and imports are read from disk.
+    """Read and check a text; the files that it includes and imports are read from disk.
 
     Args:
-        file: The path it stands for, shown in diagnostics.
+        file: The path it stands for, shown in diagnostics; its end says in which notation the text is written, and
+            without one that is `.at`.
         folder: Where the paths that it names begin; without it every prompt is the text it is, and no other file is
             read.
         params: Values for the parameters that it declares.
@@ -103,6 +104,28 @@ def _read_loop(folder: Path, text: str | None = None) -> Source:
         diagnostics += [replace(each, file=found.file, text=found.text) for each in check(found.topology)]
     diagnostics.sort(key=lambda each: (each.file != found.file, each.file, each.span.offset if each.span else -1))
     return Source(found.text, found.file, found.topology, tuple(diagnostics))
+
+
+def _read_pattern(text: str, file: str, folder: Path | None, given: Mapping[str, Scalar]) -> Source:
+    from coterie.formats.yaml import read_yaml  # only where one is read
+
+    reading = read_yaml(text, file, folder)
+    found = list(reading.diagnostics)
+    for name in given:
+        message = f"a value is given for {name!r}, and a pattern file has no parameters"
+        found.append(error("unknown-param", message, hint="leave it out"))
+    if reading.topology is not None:
+        found += _checked_tree(reading.topology)
+    found.sort(key=lambda each: (each.span.offset if each.span else -1, each.code))
+    return Source(text, file, reading.topology, tuple(replace(each, file=file) for each in found))
+
+
+def _checked_tree(topology: Topology) -> Iterator[Diagnostic]:
+    """What the checks find in *topology*, and in the teams that are written in place in it."""
+    yield from check(topology)
+    for node in topology.nodes:
+        if node.topology is not None:
+            yield from _checked_tree(node.topology)
 
 
 @contextmanager
@@ -129,6 +152,8 @@ class _Reader:
         self, text: str, file: str, folder: Path | None, given: Mapping[str, Scalar], chain: Chain | None = None
     ) -> Source:
         """The text, with what led to it, itself included, in *chain*."""
+        if file.endswith(YAML):
+            return _read_pattern(text, file, folder, given)
         if chain is None:
             chain = (Path(file).resolve(),) if file and folder is not None else ()
         parsed = parse(text)

@@ -1,11 +1,11 @@
-"""Every code that `validate` can give: those of reading, of the checks, of planning, and of loops."""
+"""Every code there is: those of reading, of the checks, of planning, of loops, and of what patterns are given."""
 
 from coterie.diagnostics import Severity
 from coterie.formats.codes import CODES as READING
 from coterie.topology.checks.codes import CODES as CHECKING
 from coterie.topology.checks.codes import Code
 
-__all__ = ["CHECKING", "CODES", "LOOPS", "PLANNING", "READING", "Code"]
+__all__ = ["CHECKING", "CODES", "INPUTS", "LOOPS", "PLANNING", "READING", "Code"]
 
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
@@ -60,5 +60,13 @@ LOOPS = (
 )
 """Those of reading and planning the folder of a loop, in the order of the alphabet."""
 
-CODES = tuple(sorted((*READING, *CHECKING, *PLANNING, *LOOPS), key=lambda code: code.code))
+INPUTS = (
+    Code("bad-input", _E, "What a pattern is given has the wrong form.", in_files=False, pattern=True),
+    Code("bad-route", _E, "A compound is to take a way that it does not have.", in_files=False, pattern=True),
+    Code("missing-input", _E, "A pattern is given no task.", in_files=False, pattern=True),
+    Code("no-match", _E, "No slot of a delegation can do what is asked.", in_files=False, pattern=True),
+)
+"""Those of what a pattern is given, in the order of the alphabet."""
+
+CODES = tuple(sorted((*READING, *CHECKING, *PLANNING, *LOOPS, *INPUTS), key=lambda code: code.code))
 """All of them, in the order of the alphabet."""

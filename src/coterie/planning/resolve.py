@@ -43,7 +43,7 @@ def plan(
         return _plan_loop(topology, backend)
     if folder is None and topology.file:
         folder = Path(topology.file).parent
-    chain = (Path(topology.file).resolve(),) if topology.file else ()
+    chain = (Path(topology.file).resolve() if topology.file else Path(topology.name),)
     job = _Job(backend=backend, read=read or _read)
     found: list[Diagnostic] = []
     if backend is not None and backend not in BACKENDS:
@@ -107,6 +107,11 @@ class _Job:
             for each in found:
                 report(each)
             return made
+        if topology.pattern is not None:
+            from coterie.planning.patterns import plan_pattern  # only where there is one
+
+            setting = _setting(topology, None, folder, self.backend, report)
+            return plan_pattern(topology.pattern, setting, lambda node, setting: self._node(node, setting, chain))
         if topology.flow is None:
             report(error("no-flow", f"{topology.name!r} has no flow: there is nothing to run", topology.span))
         coordination = _coordination(topology, topology.flow or Flow())
@@ -129,15 +134,41 @@ class _Job:
         report: Report,
     ) -> dict[str, AgentPlan]:
         setting = _setting(topology, coordination, folder, self.backend, report)
-        agents: dict[str, AgentPlan] = {}
-        for node in topology.nodes:
-            planned = plan_node(node, setting)
-            if planned is None:
-                continue
-            agent, file = planned
-            child = self._child(node, file, folder, chain, report) if file else None
-            agents[node.name] = with_child(agent, child) if child is not None else agent
-        return agents
+        planned = {node.name: self._node(node, setting, chain) for node in topology.nodes}
+        return {name: agent for name, agent in planned.items() if agent is not None}
+
+    def _node(self, node: AnyNode, setting: Setting, chain: tuple[Path, ...]) -> AgentPlan | None:
+        """The plan of *node*, with that of the team which answers there; None for a group."""
+        if node.topology is not None:
+            node = replace(node, extension={**node.extension, "topology": node.topology.name})
+        planned = plan_node(node, setting)
+        if planned is None:
+            return None
+        agent, file = planned
+        child = None
+        if node.topology is not None:
+            child = self._written(node, node.topology, setting, chain)
+        elif file:
+            child = self._child(node, file, setting.folder, chain, setting.report)
+        return with_child(agent, child) if child is not None else agent
+
+    def _written(self, node: AnyNode, team: Topology, setting: Setting, chain: tuple[Path, ...]) -> Plan | None:
+        """The plan of *team*, which is written in place at *node*; None after reporting what is wrong."""
+        report, name = setting.report, team.file or team.name
+        if len(chain) > MAX_DEPTH:
+            steps = " -> ".join(each.name for each in (*chain, Path(node.name)))
+            message = f"topologies lie more than {MAX_DEPTH} deep in each other: {steps}"
+            report(error("nested-too-deep", message, node.span))
+        elif self.topologies >= MAX_TOPOLOGIES:
+            report(error("too-many-topologies", f"one plan holds at most {MAX_TOPOLOGIES} topologies", node.span))
+        elif wrong := unusable(team, name, node.span):
+            report(wrong)
+        else:
+            folder = Path(team.file).parent.resolve() if team.file else setting.folder
+            here = team.file == setting.topology.file
+            told = report if here else lambda found: report(_of_child(found, name, node.span))
+            return self.plan(team, folder, (*chain, Path(node.name)), told)
+        return None
 
     def _child(
         self, node: AnyNode, file: str, folder: Path | None, chain: tuple[Path, ...], report: Report
@@ -231,7 +262,7 @@ def _phases(topology: Topology) -> Mapping[str, float | None]:
 
 
 def _setting(
-    topology: Topology, coordination: FlowPlan, folder: Path | None, backend: str | None, report: Report
+    topology: Topology, coordination: FlowPlan | None, folder: Path | None, backend: str | None, report: Report
 ) -> Setting:
     spans: dict[str, Span | None] = {key: topology.spans.get(f"extension.{key}") for key in topology.extension}
     spans[""] = topology.spans.get("extensions")
@@ -242,7 +273,7 @@ def _setting(
         default=read_extension(topology.extension, DEFAULT_KEYS, "the topology", spans, report),
         backend=backend,
         report=report,
-        asked=asked_of(coordination.groups),
+        asked=asked_of(coordination.groups if coordination is not None else ()),
         phases=gates.phases(flow, [n for n in topology.nodes if isinstance(n, Gate)], _phases(topology)),
     )
 

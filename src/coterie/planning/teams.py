@@ -5,9 +5,11 @@ from pathlib import PurePath
 from typing import Any
 
 from coterie.planning.loop import LoopPlan
+from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.topology.loop import Handoff, Loop, Role
 from coterie.topology.model import Action, Agent, AnyNode, Flow, Gate, Human, Output, Topology
+from coterie.topology.patterns.model import Pattern, Slot
 
 
 def children(plan: Plan | None) -> dict[str, Plan]:
@@ -17,9 +19,15 @@ def children(plan: Plan | None) -> dict[str, Plan]:
 
 
 def as_topology(plan: Plan) -> Topology:
-    """What of *plan* there is to be seen: its nodes, their outputs, and the flow with its gates; or its roles."""
+    """What of *plan* there is to be seen: its nodes, their outputs, the flow with its gates, or its roles or slots."""
     if isinstance(plan.coordination, LoopPlan):
         return Topology(name=plan.name, loop=_loop(plan.coordination))
+    if isinstance(plan.coordination, PatternPlan):
+        return Topology(
+            name=plan.name,
+            nodes=tuple(_node(agent) for agent in plan.agents.values()),
+            pattern=_pattern(plan.coordination),
+        )
     flow = plan.flow
     return Topology(
         name=plan.name,
@@ -76,3 +84,11 @@ def _loop(plan: LoopPlan) -> Loop:
         roles=tuple(Role(id=role.id, emits=role.emits, prompt=role.prompt) for role in plan.roles),
         handoff=tuple(Handoff(event=event, targets=targets) for event, targets in plan.handoff),
     )
+
+
+def _pattern(plan: PatternPlan) -> Pattern:
+    slots = (
+        Slot(name=slot.name, node=slot.name, capabilities=slot.capabilities, calls=slot.calls, cost=slot.cost)
+        for slot in plan.slots
+    )
+    return Pattern(type=plan.type, config=plan.config, slots=tuple(slots))

@@ -8,6 +8,7 @@ from coterie.backends.base import Backend, Request
 from coterie.diagnostics import error
 from coterie.errors import TopologyError
 from coterie.planning.loop import LoopPlan
+from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.turns import LocalTurns
 
@@ -82,10 +83,10 @@ def _refuse_absent(thinkers: list[tuple[str, str]]) -> None:
 def _asked(plan: Plan, path: str) -> Iterator[tuple[str, AgentPlan]]:
     """The agents that a run may ask: those of the flow, and their fallbacks; in a child topology as `node/agent`.
 
-    A loop may ask all it has.
+    A loop and a pattern may ask all they have.
     """
-    is_loop = isinstance(plan.coordination, LoopPlan)
-    names = dict.fromkeys(plan.agents if is_loop else plan.flow.mentions if plan.flow else ())
+    asks_all = isinstance(plan.coordination, LoopPlan | PatternPlan)
+    names = dict.fromkeys(plan.agents if asks_all else plan.flow.mentions if plan.flow else ())
     for name in list(names):
         while (agent := plan.agents.get(name)) is not None and agent.fallback and agent.fallback not in names:
             names[name := agent.fallback] = None

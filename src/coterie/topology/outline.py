@@ -104,7 +104,7 @@ def outline(
     kept: Sequence[str] = (),
     teams: Mapping[str, Outline] | None = None,
 ) -> Outline:
-    """*topology* at a glance; of a loop the roles, then whoever is asked beside them.
+    """*topology* at a glance; of a loop the roles, then whoever is asked beside them; of a pattern the slots.
 
     Args:
         thinks: Who thinks at each node; else the file's own model does.
@@ -114,6 +114,10 @@ def outline(
     thinks, teams = thinks or {}, teams or {}
     if topology.loop is not None:
         return Outline(name=topology.name, nodes=tuple(_roles(topology.loop, thinks)), kept=tuple(kept))
+    if topology.pattern is not None:
+        from coterie.topology.patterns.seen import as_flow  # loaded where there is one
+
+        topology = as_flow(topology)
     declared = {node.name: node for node in reversed(topology.nodes)}
     phases = {name: node.phase for name, node in declared.items()}
     flow = bounded(topology.flow, phases) if topology.flow is not None else Flow()

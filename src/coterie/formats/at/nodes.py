@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from coterie.diagnostics import warning
 from coterie.formats.at.blocks import make, read_block, read_fields
 from coterie.formats.at.fields import Fields, Report, key_of
 from coterie.formats.at.language import nodes as language
@@ -13,6 +12,7 @@ from coterie.formats.at.language.spec import Block as Spec
 from coterie.formats.at.lexer import NAME, Token
 from coterie.formats.at.tree import Block, Words, span_of
 from coterie.formats.at.values import scalar
+from coterie.formats.prompts import read_prompt
 from coterie.topology.blocks.base import said
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, Gate, Human, Orchestrator, Output
@@ -125,21 +125,10 @@ def _prompt(fields: Fields, folder: Path | None) -> tuple[str, bool]:
     if raw is not None:
         return raw, False
     text = fields.text("prompt")
-    if folder is None or not text.endswith((".md", ".txt")) or any(letter.isspace() for letter in text):
-        return text, False
-    if _is_file(folder, text):
-        return text, True
-    message = f"the prompt of {fields.owner} names no file: {text!r}"
-    report_hint = "paths begin at the folder of this file; as it stands, the path itself is the prompt"
-    fields.report(warning("no-prompt-file", message, fields.spans.get("prompt"), report_hint))
-    return text, False
-
-
-def _is_file(folder: Path, path: str) -> bool:
-    try:
-        return (folder / path).is_file()
-    except (OSError, ValueError):  # too long, or not a path at all
-        return False
+    is_path, found = read_prompt(text, folder, fields.owner, fields.spans.get("prompt"))
+    if found is not None:
+        fields.report(found)
+    return text, is_path
 
 
 def _outputs(fields: Fields) -> tuple[Output, ...]:

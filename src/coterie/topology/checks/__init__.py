@@ -18,6 +18,7 @@ from coterie.topology.checks import (
     loops,
     names,
     operation,
+    patterns,
     reach,
     roles,
     shape,
@@ -91,6 +92,13 @@ RULES: tuple[Rule, ...] = (
     roles.roles_emit,
     roles.emitted_events_count,
     roles.handled_events_come,
+    patterns.type_is_known,
+    patterns.pattern_fits,
+    patterns.slots_are_filled,
+    patterns.slots_are_told_apart,
+    patterns.budgets_leave_room,
+    patterns.one_thing_coordinates,
+    patterns.agents_are_used,
 )
 
 

@@ -11,12 +11,14 @@ SAYS_WHO_THINKS = ("backend", "command", "topology")
 
 
 def somebody_thinks(facts: Facts) -> Iterator[Diagnostic]:
-    """An agent has a model, or its own extension says who thinks."""
+    """An agent has a model, or its own extension says who thinks, or a team is written in its place."""
     for node in facts.topology.nodes:
-        if not isinstance(node, Agent | Orchestrator) or node.model:
+        if not isinstance(node, Agent | Orchestrator) or node.model or node.topology is not None:
             continue
         if not any(key in node.extension for key in SAYS_WHO_THINKS):
             hint = 'write model: NAME, or extensions { coterie { command: ["program"] } }'
+            if facts.topology.pattern is not None:
+                hint = 'write model: NAME, command: ["program"], type: human, or pattern: {type: …}'
             yield error("no-model", f"{title(node)} has no model", node.span, hint)
 
 

@@ -19,6 +19,7 @@ from coterie.topology.checks import (
     loops,
     names,
     operation,
+    patterns,
     reach,
     roles,
     shape,
@@ -35,6 +36,7 @@ class Code:
         rule: Finds it; None where it is found in reading or planning.
         in_files: A file can show it; else only a topology made in Python, one read from no file, or a command line.
         loop: It is about the folder of a loop.
+        pattern: It is about a pattern file.
     """
 
     code: str
@@ -43,6 +45,7 @@ class Code:
     rule: Callable[[Facts], Iterator[Diagnostic]] | None = None
     in_files: bool = True
     loop: bool = False
+    pattern: bool = False
 
     @property
     def about(self) -> str:
@@ -50,13 +53,16 @@ class Code:
         return " ".join((self.rule.__doc__ or "").split()) if self.rule is not None else ""
 
 
-_E, _W = Severity.ERROR, Severity.WARNING
+_E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 # fmt: off
 CODES = (
     Code("ambiguous-exhaustion", _W, "A spent loop has several ways forward, and their order decides.",
          loops.exhaustion_is_clear),
     Code("artifact-cycle", _W, "Artifacts are made from each other.", knowledge.artifacts_begin_somewhere),
+    Code("bad-budget", _E, "A budget allows no turn.", patterns.budgets_leave_room, pattern=True),
+    Code("bad-config", _E, "A setting of a pattern has a value that it cannot have.", patterns.pattern_fits,
+         pattern=True),
     Code("bad-encryption", _W, "A variable is marked as encrypted, and its value is in no form that is known.",
          reach.variables_are_sealed),
     Code("bad-job", _W, "A scheduled job says twice, or not at all, when it is done or who does it.",
@@ -74,6 +80,8 @@ CODES = (
     Code("duplicate-role", _E, "Two roles of a loop have one id.", roles.roles_are_told_apart, loop=True),
     Code("empty-enum", _E, "An output of fixed values has none.", agents.outputs_declared_once, in_files=False),
     Code("empty-gate", _W, "A gate runs nothing, so it lets everything through.", agents.gates_do_something),
+    Code("empty-level", _W, "Nobody belongs to a level of a chain of command, so it is skipped.",
+         patterns.pattern_fits, pattern=True),
     Code("empty-prompt", _W, "A prompt is written and has no text.", conduct.prompts_say_something),
     Code("fallback-to-itself", _E, "A node falls back on itself.", names.declared_fallbacks),
     Code("fan-out-not-declared", _E, "Work goes to several at once, and the header does not list `fan-out`.",
@@ -81,6 +89,8 @@ CODES = (
     Code("gate-without-place", _E, "A gate does not say where it stands.", gates.gates_stand_on_arrows),
     Code("handoff-to-nobody", _W, "An event of a loop leads to a role that is not declared.",
          roles.handoffs_lead_to_roles, loop=True),
+    Code("idle-config", _W, "A setting of a pattern changes nothing as the others are.", patterns.pattern_fits,
+         pattern=True),
     Code("implied-max", _W, "Nothing bounds a conditional way back, so it counts as `max 10`.",
          loops.cycles_are_bounded),
     Code("incomplete-auth", _W, "A provider's way of knowing who asks lacks what it needs.", reach.providers_are_clear),
@@ -91,12 +101,15 @@ CODES = (
          loop=True),
     Code("key-in-file", _E, "A key stands in the file, where a reference to an environment variable belongs.",
          reach.keys_stay_outside),
+    Code("missing-slot", _E, "A pattern lacks a slot that its type asks for.", patterns.pattern_fits, pattern=True),
     Code("no-model", _E, "An agent has no model, and nothing else says who thinks.", agents.somebody_thinks),
     Code("no-such-arrow", _E, "A gate stands on an arrow that the flow does not have.", gates.gates_stand_on_arrows),
     Code("not-a-number", _E, "A comparison of numbers has a side that can be none.", arrows.conditions_read_outputs),
     Code("not-an-entry", _E, "The interface enters where the flow does not start.",
          composition.interface_is_declared),
     Code("not-in-flow", _E, "The interface names a node that is not in the flow.", composition.interface_is_declared),
+    Code("own-pattern", _N, "A pattern is a function of your own: it is looked at when it runs.",
+         patterns.type_is_known, pattern=True),
     Code("race-of-one", _W, "A list of one races.", attributes.races_have_runners),
     Code("read-before-written", _W, "An agent reads what is only written after it, or elsewhere.",
          attributes.files_are_written_first),
@@ -111,8 +124,11 @@ CODES = (
     Code("silent-role", _W, "A role may emit nothing.", roles.roles_emit, loop=True),
     Code("skip-ends-path", _W, "When an agent is skipped, every arrow asks for the outputs that it did not give.",
          conduct.skips_leave_a_path),
+    Code("spare-slot", _W, "A slot of a pattern is never asked.", patterns.pattern_fits, pattern=True),
     Code("tools-listed-twice", _E, "An agent lists both the tools that it may use and those that it may not.",
          conduct.tools_are_listed_one_way),
+    Code("two-coordinations", _E, "A team has both a pattern and a flow.", patterns.one_thing_coordinates,
+         in_files=False),
     Code("two-default-providers", _E, "Two providers are to come first.", reach.providers_are_clear),
     Code("unbounded-cycle", _E, "A cycle could go on for ever.", loops.cycles_are_bounded),
     Code("unconditional-beside-loop", _W, "An arrow without a condition stands beside a loop: it runs once, after it.",
@@ -125,6 +141,7 @@ CODES = (
     Code("unknown-agent", _E, "A name stands for a node that nothing declares.", names.declared_in_flow),
     Code("unknown-artifact", _W, "A name stands for an artifact that is not declared.",
          knowledge.artifacts_are_declared),
+    Code("unknown-config", _E, "A pattern has no such setting.", patterns.pattern_fits, pattern=True),
     Code("unknown-output", _E, "A condition reads an output that its agent does not declare.",
          arrows.conditions_read_outputs),
     Code("unknown-pattern", _W, "A pattern of the header is nearly one that is known.",
@@ -138,8 +155,10 @@ CODES = (
     Code("unknown-secret-store", _W, "A secret lies in a store that is not known.", reach.variables_are_sealed),
     Code("unknown-server", _E, "An agent wants a server that is not declared.", reach.servers_are_declared),
     Code("unknown-skill", _W, "A name stands for a skill that is not declared.", knowledge.skills_are_declared),
+    Code("unknown-slot", _E, "A pattern has no such slot.", patterns.pattern_fits, pattern=True),
     Code("unknown-store", _W, "A name stands for a store that is not declared.", knowledge.stores_are_declared),
     Code("unknown-tool", _W, "A skill brings a tool that is not declared.", knowledge.skills_are_declared),
+    Code("unknown-type", _E, "There is no such type of pattern.", patterns.type_is_known, pattern=True),
     Code("unknown-value", _E, "A condition compares an output with a value that it cannot have.",
          arrows.conditions_read_outputs),
     Code("unprovided-model", _W, "No provider lists a model that an agent names.", conduct.models_are_provided),

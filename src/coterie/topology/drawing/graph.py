@@ -76,12 +76,16 @@ class Graph:
 def draw(
     topology: Topology, thinks: Mapping[str, str] | None = None, nested: Mapping[str, Graph] | None = None
 ) -> Graph:
-    """*topology* as it is to be drawn: loops bounded, and gates on the arrows they stand on.
+    """*topology* as it is to be drawn: loops bounded, gates on the arrows they stand on, and a pattern's slots.
 
     Args:
         thinks: Who thinks at each node; else the file's own model does.
         nested: The team that answers at a node, by its name.
     """
+    if topology.pattern is not None:
+        from coterie.topology.patterns.seen import as_flow  # loaded where there is one
+
+        topology = as_flow(topology)
     team = outline(topology, thinks)
     if topology.loop is not None:
         return _of_loop(team)

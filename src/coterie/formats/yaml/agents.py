@@ -1,0 +1,200 @@
+"""One agent of a pattern file: who thinks, under which rules, with what."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coterie.diagnostics import Span, did_you_mean, error
+from coterie.formats.prompts import read_prompt
+from coterie.formats.yaml.document import Report, Table, plain
+from coterie.formats.yaml.fields import Fields, merged
+from coterie.topology.checks.facts import UNREADABLE, listing
+from coterie.topology.model import Agent, Topology
+
+BACKENDS = ("human", "model", "command", "scripted")
+"""What `type` may say."""
+
+_TEAMS = {"flow": (".at",), "loop": (), "pattern": (".yaml", ".yml")}
+"""The entries that name a team, and how the names of their files end."""
+_WAYS = ("model", "command", *_TEAMS, "type")
+_SETTINGS = (
+    "temperature",
+    "max_tokens",
+    "max_turns",
+    "seed",
+    "stop",
+    "thinking",
+    "thinking_budget",
+    "top_k",
+    "top_p",
+)
+"""What a model is told beside its prompt."""
+_EXTENSION = {
+    "command": "command",
+    "cwd": "cwd",
+    "env": "env",
+    "prompt_via": "prompt-via",
+    "on_interrupt": "on-interrupt",
+    "provider": "provider",
+    "base_url": "base-url",
+    "api_key": "api-key",
+    "price_in": "price-in",
+    "price_out": "price-out",
+}
+"""Entries that mean what a key of the coterie extension does; planning reads their values."""
+ENTRIES = (
+    *_WAYS,
+    "prompt",
+    "description",
+    "tools",
+    "max_retries",
+    "timeout_seconds",
+    "fallback",
+    "capabilities",
+    "budget",
+    *(entry for entry in _EXTENSION if entry not in _WAYS),
+    *_SETTINGS,
+)
+"""Everything an agent may say."""
+
+Team = Callable[[Table, str], Topology | None]
+"""Reads a pattern that is written in place, for the node of that name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filler:
+    """An agent, and what it brings to the slot that it fills."""
+
+    node: Agent
+    capabilities: tuple[str, ...] = ()
+    calls: int | None = None
+    cost: float | None = None
+
+
+def laid_over(base: Table, over: Table) -> Table:
+    """What an agent says with other words of a slot over its own; a new way of thinking takes the place of its own."""
+    ways = [entry for entry in over.entries if entry in _WAYS]
+    if not ways:
+        return merged(base, over, ())
+    return merged(base, over, _WAYS if ways == ["model"] else (*_WAYS, *_EXTENSION, *_SETTINGS))
+
+
+def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, team: Team, report: Report) -> Filler:
+    """The agent *name*, whose name stands at *span*, as *table* says.
+
+    Args:
+        folder: Where the paths that it names begin.
+    """
+    owner = f"agent {name!r}"
+    fields = Fields(table, owner, ENTRIES, report)
+    extension, spans = _extension(fields)
+    topology = _thinks(fields, name, extension, team, report)
+    prompt = fields.text("prompt")
+    is_path, found = read_prompt(prompt, folder, owner, fields.span("prompt"))
+    if found is not None:
+        report(found)
+    tools, functions = _tools(fields, report)
+    if functions:
+        extension["tools"] = functions
+    fallback = fields.text("fallback")
+    budget = Fields(fields.table("budget", "write {calls: 5, cost: 0.5}"), "'budget'", ("calls", "cost"), report)
+    node = Agent(
+        name=name,
+        description=fields.text("description"),
+        model=fields.text("model"),
+        prompt=prompt,
+        prompt_is_path=is_path,
+        tools=tools,
+        timeout=fields.number("timeout_seconds"),
+        retry=fields.count("max_retries"),
+        on_fail=f"fallback {fallback}" if fallback else None,
+        topology=topology,
+        extension=extension,
+        span=span,
+        spans=spans,
+    )
+    return Filler(
+        node=node,
+        capabilities=fields.texts("capabilities") or (),
+        calls=budget.count("calls"),
+        cost=budget.number("cost"),
+    )
+
+
+def _extension(fields: Fields) -> tuple[dict[str, Any], dict[str, Span]]:
+    """What belongs into the coterie extension, and where all entries stand by the names that rules look for."""
+    extension: dict[str, Any] = {}
+    spans: dict[str, Span] = {}
+    for entry in ENTRIES:
+        if (span := fields.span(entry)) is not None:
+            spans[entry] = span
+            if entry in _EXTENSION:
+                spans[f"extension.{_EXTENSION[entry]}"] = span
+    for entry, key in _EXTENSION.items():
+        if (value := fields.value(entry)) is not None:
+            extension[key] = plain(value)
+    options = {}
+    for entry in _SETTINGS:
+        if (value := fields.value(entry)) is not None:
+            options[entry] = plain(value)
+            spans.setdefault("extension.options", spans[entry])
+    if options:
+        extension["options"] = options
+    for entry in _TEAMS:
+        if entry in spans:
+            spans["extension.topology"] = spans[entry]
+    if "type" in spans:
+        spans["extension.backend"] = spans["type"]
+    if "tools" in spans:
+        spans["extension.tools"] = spans["tools"]
+    if "fallback" in spans:
+        spans["on-fail"] = spans["fallback"]
+    if "timeout_seconds" in spans:
+        spans["timeout"] = spans["timeout_seconds"]
+    return extension, spans
+
+
+def _thinks(fields: Fields, name: str, extension: dict[str, Any], team: Team, report: Report) -> Topology | None:
+    """Say in *extension* who thinks, or give the team that is written in place."""
+    backend = fields.text("type")
+    if backend and backend not in BACKENDS:
+        hint = did_you_mean(backend, BACKENDS) or f"it is one of {', '.join(BACKENDS)}"
+        report(error("unknown-backend", f"'type' of {fields.owner} is {backend!r}", fields.span("type"), hint))
+        extension["backend"] = UNREADABLE
+        return None
+    ways = [way for way in _WAYS if way in fields and way != "type"]
+    if backend and backend not in ways:
+        ways.append(f"type: {backend}")
+    if backend in ("model", "command") and backend not in fields:
+        hint = "write model: NAME" if backend == "model" else 'write command: ["program", "argument"]'
+        report(error("bad-value", f"{fields.owner} is to be a {backend}, and names none", fields.span("type"), hint))
+    elif len(ways) > 1:
+        message = f"{fields.owner} says {len(ways)} times who thinks: {listing(ways)}"
+        report(error("two-thinkers", message, fields.span(ways[0]), "keep one of them"))
+        return None
+    if backend:
+        extension["backend"] = backend
+    for way, ends in _TEAMS.items():
+        value = fields.value(way)
+        if isinstance(value, Table) and way == "pattern":
+            return team(value, name)
+        path = fields.text(way)
+        if path and ends and not path.endswith(ends):
+            assert value is not None
+            fields.wrong(way, value, f"the path of a file that ends in {' or '.join(ends)}")
+        elif path:
+            is_folder = way == "loop" and not path.endswith("topology.toml")
+            extension["topology"] = f"{path.rstrip('/')}/topology.toml" if is_folder else path
+    return None
+
+
+def _tools(fields: Fields, report: Report) -> tuple[tuple[str, ...] | None, dict[str, str]]:
+    """The tools by name, and the Python functions among them, `module:function`, by theirs."""
+    hint = "write [NAME, module:function]"
+    listed = fields.texts("tools", hint)
+    if listed is None:
+        return None, {}
+    functions = {path.rpartition(":")[2]: path for path in listed if ":" in path}
+    names = tuple(path.rpartition(":")[2] if ":" in path else path for path in listed)
+    return names, functions

@@ -1,0 +1,120 @@
+"""The entries of one table, each read as the type that it is to have."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from coterie.diagnostics import Span, did_you_mean, error
+from coterie.formats.yaml.document import Leaf, Report, Sequence, Table, Value, plain
+
+
+class Fields:
+    """Reads a table; what does not fit is reported and counts as left out.
+
+    Args:
+        owner: Who says it, in words: `agent 'writer'`.
+        known: The entries that there are; every other one is reported.
+    """
+
+    def __init__(self, table: Table, owner: str, known: Iterable[str], report: Report) -> None:
+        self.owner, self._entries, self._keys, self._report = owner, table.entries, table.keys, report
+        known = tuple(known)
+        for key, span in table.keys.items():
+            if key not in known:
+                hint = did_you_mean(key, known) or (f"it may say {', '.join(known)}" if len(known) < 10 else "")
+                report(error("unknown-entry", f"{owner} has no entry {key!r}", span, hint))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def value(self, name: str) -> Value | None:
+        """What stands at *name*, whatever it is."""
+        return self._entries.get(name)
+
+    def span(self, name: str) -> Span | None:
+        """Where the entry *name* stands: its key, and its value where that is on the same line."""
+        key, value = self._keys.get(name), self._entries.get(name)
+        return entry_span(key, value) if key is not None and value is not None else None
+
+    def text(self, name: str) -> str:
+        """The text *name*; empty when it is left out."""
+        value = self._entries.get(name)
+        if value is None:
+            return ""
+        if isinstance(value, Leaf) and isinstance(value.value, str) and value.value.strip():
+            return value.value
+        hint = "write it in quotes" if isinstance(value, Leaf) and value.value is not None else ""
+        self.wrong(name, value, "a text", hint)
+        return ""
+
+    def texts(self, name: str, hint: str = "") -> tuple[str, ...] | None:
+        """The list of texts *name*; None when it is left out."""
+        value = self._entries.get(name)
+        if value is None:
+            return None
+        if isinstance(value, Sequence) and all(isinstance(each, str) for each in plain(value)):
+            return tuple(plain(value))
+        self.wrong(name, value, "a list of texts", hint)
+        return None
+
+    def count(self, name: str) -> int | None:
+        """The whole number *name*, from 0."""
+        value = self._entries.get(name)
+        if value is None:
+            return None
+        found = plain(value)
+        if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
+            return found
+        self.wrong(name, value, "a whole number from 0")
+        return None
+
+    def number(self, name: str, above: float = 0) -> float | None:
+        """The number *name*, which is more than *above*."""
+        value = self._entries.get(name)
+        if value is None:
+            return None
+        found = plain(value)
+        if isinstance(found, int | float) and not isinstance(found, bool) and above < found < float("inf"):
+            return float(found)
+        self.wrong(name, value, f"a number above {above:g}")
+        return None
+
+    def table(self, name: str, hint: str = "") -> Table:
+        """The table *name*; empty when it is left out."""
+        value = self._entries.get(name)
+        if isinstance(value, Table):
+            return value
+        if value is not None and not (isinstance(value, Leaf) and value.value is None):
+            self.wrong(name, value, "a table", hint)
+        return Table()
+
+    def wrong(self, name: str, value: Value, wanted: str, hint: str = "") -> None:
+        """Report that *value* is not *wanted*."""
+        message = f"{name!r} of {self.owner} is {wanted}, not {shown(value)}"
+        self._report(error("bad-value", message, value.span, hint))
+
+
+def entry_span(key: Span, value: Value) -> Span:
+    """Where an entry stands: from its key to the end of its value, or of its key where the value is on other lines."""
+    if isinstance(value, Leaf) and value.span.line == key.line and value.span.length:
+        return Span(key.line, key.column, value.span.column + value.span.length - key.column, key.offset)
+    return key
+
+
+def shown(value: Value) -> str:
+    """What *value* is, in a few words."""
+    if isinstance(value, Leaf):
+        text = "nothing" if value.value is None else _plain_word(value.value)
+        return text if len(text) <= 40 else f"{text[:37]}..."
+    return "a list" if isinstance(value, Sequence) else "a table"
+
+
+def _plain_word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def merged(base: Table, over: Table, dropped: Iterable[str]) -> Table:
+    """*base* with the entries of *over* in their places; of *base* those are left out that are to be *dropped*."""
+    gone = set(dropped)
+    entries: Mapping[str, Value] = {k: v for k, v in base.entries.items() if k not in gone}
+    keys: Mapping[str, Span] = {k: v for k, v in base.keys.items() if k not in gone}
+    return Table({**entries, **over.entries}, {**keys, **over.keys}, over.span)

@@ -1,0 +1,222 @@
+"""A pattern file: the text, the pattern in it, and the agents that fill its slots.
+
+pattern:
+  type: debate
+  slots:
+    proponent: optimist                      # an agent of this file
+    opponent: {model: sonnet, prompt: "…"}   # or one written in place
+    mediator: {pattern: {type: ensemble, …}} # or a whole team
+agents:
+  optimist: {model: haiku, prompt: "…"}
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from coterie.diagnostics import Diagnostic, Span, did_you_mean, error
+from coterie.formats.files import YAML
+from coterie.formats.yaml.agents import Filler, laid_over, read_agent
+from coterie.formats.yaml.document import Leaf, Report, Table, Value, load, plain, spans
+from coterie.formats.yaml.fields import Fields, entry_span, shown
+from coterie.topology.checks.facts import listing
+from coterie.topology.composition import MAX_DEPTH
+from coterie.topology.model import Agent, Topology
+from coterie.topology.patterns.kinds import words
+from coterie.topology.patterns.model import Pattern, Slot
+
+_PATTERN = ("type", "name", "description", "config", "slots")
+_HINT = "its top level has `pattern:`, and may have `agents:`"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a text says, and what is wrong with it."""
+
+    topology: Topology | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def read_yaml(text: str, file: str, folder: Path | None) -> Reading:
+    """Read *text*, which stands in *file*. What it says is read as far as it goes, and every fault is told.
+
+    Args:
+        folder: Where the paths that it names begin; without it every prompt is the text it is.
+    """
+    found: list[Diagnostic] = []
+    root = load(text, found.append)
+    topology = _team(root, file, folder, found.append) if root is not None else None
+    return Reading(topology, tuple(found))
+
+
+def _team(root: Value, file: str, folder: Path | None, report: Report) -> Topology | None:
+    if not isinstance(root, Table):
+        report(error("no-pattern", "there is no team in this file: it is no table", root.span, _HINT))
+        return None
+    if "pattern" not in root.entries:
+        known = listing(list(root.entries)) or "nothing"
+        message = f"there is no team in this file: it says {known}, and no 'pattern'"
+        report(error("no-pattern", message, next(iter(root.keys.values()), None), _HINT))
+        return None
+    fields = Fields(root, "the file", ("pattern", "agents"), report)
+    reader = _Reader(file, folder, fields.table("agents", "write NAME: {model: …, prompt: …}"), report)
+    return reader.team(fields.table("pattern"), stem(file), root.keys["pattern"])
+
+
+def stem(file: str) -> str:
+    """What a pattern is called that *file* holds and that says no name."""
+    name = PurePath(file).name
+    for suffix in YAML:
+        name = name.removesuffix(suffix)
+    return name.removesuffix(".pattern") or "pattern"
+
+
+class _Reader:
+    """Reads one file."""
+
+    def __init__(self, file: str, folder: Path | None, agents: Table, report: Report) -> None:
+        self._file, self._folder, self._report = file, folder, report
+        self._tables = {name: value for name, value in agents.entries.items() if isinstance(value, Table)}
+        self._keys = agents.keys
+        self._shared: dict[str, Filler] = {}
+        self._open: list[str] = []  # the agents that are being read
+        self._depth = 0
+        for name, value in agents.entries.items():
+            if name not in self._tables:
+                message = f"agent {name!r} is a table, not {shown(value)}"
+                report(error("bad-value", message, value.span, "write {model: …, prompt: …}"))
+
+    def team(self, table: Table, name: str, key: Span) -> Topology:
+        """The team of the file: what *table*, which stands behind *key*, describes, and every agent there is."""
+        agents = [filler.node for name in self._tables if (filler := self._named(name, self._keys[name])) is not None]
+        return self._pattern(table, name, key, agents)
+
+    def _pattern(self, table: Table, name: str, key: Span, agents: Iterable[Agent] = ()) -> Topology:
+        """The team that *table* describes, called *name* unless it says otherwise; *agents* belong to it besides."""
+        fields = Fields(table, "'pattern'", _PATTERN, self._report)
+        kind, config = fields.text("type"), fields.table("config", "write {max_rounds: 2}")
+        if "type" not in fields:
+            hint = f"write type: debate, or another of {', '.join(words())}"
+            self._report(error("unknown-type", "the pattern does not say of which type it is", key, hint))
+        found = list(self._slots(fields.table("slots", "write {proponent: AGENT}")))
+        found += self._mediator(kind, config, [slot.name for slot, _ in found])
+        slots = tuple(slot for slot, _ in found)
+        nodes = {agent.name: agent for agent in agents}
+        for _, filler in found:
+            if filler is not None:
+                nodes.setdefault(filler.node.name, filler.node)
+        self._add_fallbacks(nodes)
+        description, place = fields.text("description"), fields.span("name") or key
+        spans = {name: span for name in ("type", "config", "slots") if (span := fields.span(name)) is not None}
+        spans |= _of_config(config) | {f"slots.{slot.name}": slot.span for slot in slots if slot.span is not None}
+        return Topology(
+            name=fields.text("name") or name,
+            nodes=tuple(nodes.values()),
+            pattern=Pattern(type=kind, config=plain(config), slots=slots, span=key, spans=spans),
+            meta={"description": description} if description else {},
+            file=self._file,
+            span=place,
+            spans={"name": place},
+        )
+
+    def _slots(self, table: Table) -> Iterator[tuple[Slot, Filler | None]]:
+        """The slots, and who fills each; None where nobody of that name is declared."""
+        for name, value in table.entries.items():
+            key = table.keys[name]
+            if isinstance(value, Leaf) and isinstance(value.value, str):
+                filler = self._named(value.value, value.span)
+                yield _slot(name, value.value, filler, value.span), filler
+            elif not isinstance(value, Table):
+                message = f"slot {name!r} is the name of an agent or a table, not {shown(value)}"
+                self._report(error("bad-value", message, value.span, "write AGENT, or {model: …, prompt: …}"))
+            elif "agent" in value.entries:
+                yield from self._changed(name, value, key)
+            elif name in self._tables:
+                message = f"slot {name!r} is written in place, and an agent has that name"
+                hint = f"write {name}: {name}, or call the agent otherwise"
+                self._report(error("duplicate-name", message, key, hint))
+            else:
+                filler = self._agent(name, value, key)
+                yield _slot(name, name, filler, key), filler
+
+    def _changed(self, slot: str, table: Table, key: Span) -> Iterator[tuple[Slot, Filler]]:
+        """The agent that `agent:` names, with the other words that *slot* has for it."""
+        base = table.entries["agent"]
+        who = base.value if isinstance(base, Leaf) and isinstance(base.value, str) else ""
+        if who not in self._tables:
+            message = f"slot {slot!r} names {shown(base)}, and no agent is declared as that"
+            hint = did_you_mean(who, self._tables) or "declare it under agents:"
+            self._report(error("unknown-agent", message, base.span, hint))
+            return
+        own = Table(
+            {name: value for name, value in table.entries.items() if name != "agent"},
+            {name: span for name, span in table.keys.items() if name != "agent"},
+            table.span,
+        )
+        name = slot if slot not in self._tables else f"{slot}@{who}"
+        filler = self._agent(name, laid_over(self._tables[who], own), key)
+        yield _slot(slot, name, filler, key), filler
+
+    def _mediator(self, kind: str, config: Table, slots: Sequence[str]) -> Iterator[tuple[Slot, Filler]]:
+        """The slot of the agent that `mediator_agent_name` names, where no slot is that already."""
+        named = config.entries.get("mediator_agent_name")
+        if kind != "debate" or not isinstance(named, Leaf) or "mediator" in slots or named.value in slots:
+            return
+        if isinstance(named.value, str) and (filler := self._named(named.value, named.span)) is not None:
+            yield _slot(named.value, named.value, filler, named.span), filler
+
+    def _add_fallbacks(self, nodes: dict[str, Agent]) -> None:
+        """Add to *nodes* the agents of the file that they fall back on."""
+        front = list(nodes.values())
+        while front:
+            name = (front.pop().on_fail or "").removeprefix("fallback ")
+            if name not in nodes and name in self._shared:
+                nodes[name] = self._shared[name].node
+                front.append(nodes[name])
+
+    def _named(self, name: str, span: Span) -> Filler | None:
+        """The agent *name*, which is asked for at *span*; None when there is none, or it is a part of itself."""
+        if name in self._open:
+            steps = " -> ".join((*self._open[self._open.index(name) :], name))
+            self._report(error("topology-cycle", f"a topology cannot be a part of itself: {steps}", span))
+        elif name in self._tables and name not in self._shared:
+            self._open.append(name)
+            self._shared[name] = self._agent(name, self._tables[name], self._keys[name])
+            self._open.pop()
+        return self._shared.get(name)
+
+    def _agent(self, name: str, table: Table, span: Span) -> Filler:
+        return read_agent(name, table, span, self._folder, self._nested, self._report)
+
+    def _nested(self, table: Table, name: str) -> Topology | None:
+        """The pattern in *table*, which answers at the node *name*."""
+        if self._depth >= MAX_DEPTH:
+            message = f"topologies lie more than {MAX_DEPTH} deep in each other"
+            self._report(error("nested-too-deep", message, table.span, "put a part of them into a file of its own"))
+            return None
+        self._depth += 1
+        team = self._pattern(table, name, table.span)
+        self._depth -= 1
+        return team
+
+
+def _slot(name: str, node: str, filler: Filler | None, span: Span) -> Slot:
+    if filler is None:
+        return Slot(name=name, node=node, span=span)
+    return Slot(
+        name=name,
+        node=node,
+        capabilities=filler.capabilities,
+        calls=filler.calls,
+        cost=filler.cost,
+        span=span,
+    )
+
+
+def _of_config(config: Table) -> dict[str, Span]:
+    """Where everything in *config* stands, `config.max_rounds`."""
+    found: dict[str, Span] = {}
+    for name, value in config.entries.items():
+        found |= dict(spans(value, f"config.{name}"))
+        found[f"config.{name}"] = entry_span(config.keys[name], value)
+    return found

@@ -1,0 +1,119 @@
+"""Make a plan of a pattern: every field of its configuration, an agent for each slot, and those that stand in."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from coterie.diagnostics import error
+from coterie.planning.agents import Setting
+from coterie.planning.notes import sentences
+from coterie.planning.pattern import PatternPlan, SlotPlan
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.planning.providers import Unclear, choose_provider
+from coterie.topology.checks.facts import title
+from coterie.topology.checks.names import fallback_of
+from coterie.topology.model import Agent, AnyNode
+from coterie.topology.patterns.configs import PipelineConfig
+from coterie.topology.patterns.kinds import kind_of, read_config
+from coterie.topology.patterns.model import Pattern
+
+MAX_RETRIES = 3
+"""Further attempts of an agent that does not say how many."""
+TIMEOUT = 300.0
+"""Seconds that an attempt of an agent may take that does not say how long."""
+
+PlanNode = Callable[[AnyNode, Setting], AgentPlan | None]
+"""Plans one node, with the team that answers there; None after reporting why it cannot."""
+
+
+def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Plan:
+    """The plan of the topology of *setting*, which *pattern* coordinates and which keeps all rules.
+
+    Its agents go by the names of their slots; who only stands in for others keeps the name it has.
+    """
+    topology = setting.topology
+    kind = kind_of(pattern.type)
+    config = read_config(kind.config, pattern.config)[0] if kind is not None else None
+    declared = {node.name: node for node in reversed(topology.nodes)}
+    names = _names(pattern, declared, setting)
+    agents: dict[str, AgentPlan] = {}
+    for name, node_name in names.items():
+        node = declared[node_name]
+        planned = plan_node(node, replace(setting, backend=_backend(node, setting)))
+        if planned is not None:
+            agents[name] = _ruled(structs.replace(planned, name=name, fallback=_key(planned.fallback, names)), node)
+    if isinstance(config, PipelineConfig):
+        agents = {name: _staged(agent, declared[names[name]], config) for name, agent in agents.items()}
+    return Plan(
+        name=topology.name,
+        agents=agents,
+        coordination=PatternPlan(
+            type=kind.name if kind is not None else pattern.type,
+            config=msgspec.to_builtins(config) if config is not None else dict(pattern.config),
+            slots=tuple(
+                SlotPlan(name=slot.name, capabilities=slot.capabilities, calls=slot.calls, cost=slot.cost)
+                for slot in pattern.slots
+            ),
+        ),
+        folder=str(setting.folder) if setting.folder is not None else "",
+        notes=sentences(topology),
+    )
+
+
+def _names(pattern: Pattern, declared: Mapping[str, AnyNode], setting: Setting) -> dict[str, str]:
+    """The node behind each name of the plan: those of the slots, then those of whoever stands in."""
+    names = {slot.name: slot.node for slot in pattern.slots}
+    front = list(names.values())
+    for node_name in front:
+        stands_in = fallback_of(declared[node_name])
+        if not stands_in or stands_in in names.values():
+            continue
+        if stands_in in names:
+            node = declared[node_name]
+            message = f"{title(node)} falls back on {stands_in!r}, which is an agent here and a slot of another one"
+            setting.report(error("duplicate-name", message, node.spans.get("on-fail") or node.span, "rename the agent"))
+            continue
+        names[stands_in] = stands_in
+        front.append(stands_in)
+    return names
+
+
+def _key(node: str, names: Mapping[str, str]) -> str:
+    """The name that the plan has for *node*."""
+    return node if not node or names.get(node) == node else next((key for key in names if names[key] == node), node)
+
+
+def _backend(node: AnyNode, setting: Setting) -> str | None:
+    """Who thinks where *node* does not say it: as the run or the topology was told, else its model, if it is known.
+
+    A model that nobody is known to serve is left open, so that the file can be rehearsed without it.
+    """
+    usual = setting.backend or setting.default.backend or ("command" if setting.default.command else "")
+    if usual or not isinstance(node, Agent) or not node.model:
+        return setting.backend
+    options: dict[str, Any] = {"providers": {one.name: {} for one in setting.topology.providers}}
+    for key in ("provider", "base-url"):
+        if value := node.extension.get(key):
+            options[key.replace("-", "_")] = value
+    return setting.backend if isinstance(choose_provider(node.model, options), Unclear) else "model"
+
+
+def _ruled(agent: AgentPlan, node: AnyNode) -> AgentPlan:
+    """*agent* with the usual retries and time, where its node does not say them; teams and people have neither."""
+    if agent.kind != "agent":
+        return agent
+    return structs.replace(
+        agent,
+        retry=MAX_RETRIES if node.retry is None else node.retry,
+        timeout=TIMEOUT if agent.timeout is None else agent.timeout,
+    )
+
+
+def _staged(agent: AgentPlan, node: AnyNode, config: PipelineConfig) -> AgentPlan:
+    """*agent* as a stage, whose attempts the pipeline counts; without that only those that its node allows."""
+    if agent.kind == "human":
+        return agent
+    return structs.replace(agent, retry=config.max_stage_retries if config.retry_failed_stages else node.retry or 0)

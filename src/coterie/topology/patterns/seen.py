@@ -1,0 +1,117 @@
+"""A pattern as arrows: who hands on to whom, for whoever shows or draws it.
+
+Nothing runs by these arrows. They say of a debate that its sides answer each other and a mediator hears both.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from coterie.topology.model import AnyNode, ArrowGroup, Flow, Topology
+from coterie.topology.patterns import slots as of
+from coterie.topology.patterns.kinds import kind_of, read_config
+from coterie.topology.patterns.model import Pattern
+
+
+def as_flow(topology: Topology) -> Topology:
+    """*topology*, which is a pattern, as a flow: a node for each slot, by its name, and arrows for what it hands on."""
+    pattern = topology.pattern
+    assert pattern is not None
+    names = tuple(dict.fromkeys(slot.name for slot in pattern.slots))
+    kind = kind_of(pattern.type)
+    return replace(
+        topology,
+        patterns=(kind.name if kind is not None else pattern.type,),
+        nodes=tuple(_nodes(topology, pattern)),
+        flow=Flow(groups=tuple(arrows(pattern)), mentions=names),
+        pattern=None,
+    )
+
+
+def arrows(pattern: Pattern) -> Iterator[ArrowGroup]:
+    """What is handed on from slot to slot; nothing where the type is not known, or the configuration is wrong."""
+    kind = kind_of(pattern.type)
+    config = read_config(kind.config, pattern.config)[0] if kind is not None else None
+    names = [slot.name for slot in pattern.slots]
+    if kind is None or config is None:
+        return
+    for group in _OF[kind.name](config, names):
+        targets = tuple(name for name in dict.fromkeys(group.targets) if name in names)
+        if group.source in names and targets:
+            yield replace(group, targets=targets)
+
+
+def _nodes(topology: Topology, pattern: Pattern) -> Iterator[AnyNode]:
+    """The nodes by the names of their slots, then those that only stand in for others."""
+    declared = {node.name: node for node in reversed(topology.nodes)}
+    for slot in pattern.slots:
+        if slot.node in declared:
+            yield replace(declared[slot.node], name=slot.name)
+    taken = {slot.node for slot in pattern.slots} | {slot.name for slot in pattern.slots}
+    yield from (node for node in topology.nodes if node.name not in taken)
+
+
+def _arrow(source: str, targets: Sequence[str], most: int | None = None, what: str = "") -> ArrowGroup:
+    return ArrowGroup(source=source, targets=tuple(targets), max=most, kept={what: True} if what else {})
+
+
+def _debate(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
+    one, other = of.SIDES
+    yield _arrow(one, (other,))
+    if config.max_rounds > 1:
+        yield _arrow(other, (one,), config.max_rounds - 1)
+    yield _arrow(other, (of.mediator_of(config, names),))
+
+
+def _chain(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
+    levels = [slots for slots in of.by_level(config.authority_levels, names).values() if slots]
+    for above, below in pairwise(levels):
+        for name in above:
+            yield _arrow(name, below, what="delegates")
+    for name in levels[-1] if len(levels) > 1 else ():
+        yield _arrow(name, levels[0][:1], 1, "results")
+
+
+def _delegation(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
+    if config.routing_strategy == "coordinator":
+        yield _arrow(of.COORDINATOR, of.workers(names), what="one of them")
+
+
+def _ensemble(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
+    if config.aggregation_method == "synthesis":
+        for name in of.members(names):
+            yield _arrow(name, (of.AGGREGATOR,))
+
+
+def _pipeline(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
+    stages = of.stages(config, names)
+    for one, following in pairwise(stages):
+        yield _arrow(one, (following,))
+
+
+def _crosscheck(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
+    checkers = tuple(dict.fromkeys(of.checkers(config, names)))
+    yield _arrow(of.PRIMARY, checkers)
+    for name in checkers:
+        yield _arrow(name, (of.MEDIATOR,))
+        if config.max_revisions:
+            yield _arrow(name, (of.PRIMARY,), config.max_revisions, "rejected")
+
+
+def _compound(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
+    if config.composition_type == "sequential":
+        subs = of.subs(config, names)
+        for one, following in pairwise(subs):
+            yield _arrow(one, (following,))
+
+
+_OF = {
+    "debate": _debate,
+    "chain": _chain,
+    "delegation": _delegation,
+    "ensemble": _ensemble,
+    "pipeline": _pipeline,
+    "crosscheck": _crosscheck,
+    "compound": _compound,
+}
