@@ -18,6 +18,8 @@ from coterie.runs.fold import Fold
 
 Said = Reply | Failed | Emit | records.AttemptLaunched | records.TreeSaved
 """What an attempt may say."""
+Room = Callable[[str, bool], bool]
+"""`room(agent, again)`: whether a turn of *agent* may start now, for the first time or again."""
 
 
 class Core(Fold):
@@ -39,11 +41,12 @@ class Core(Fold):
         digest: Callable[[str], str],
     ) -> None:
         super().__init__(run, engine, agents)
-        self._append, self._render, self._digest = append, render, digest
+        self.render, self._append, self._digest = render, append, digest
 
     def write(self, now: float, record: Record, cause: Cause | None = None, source: str = "harness") -> Record:
         """Give *record* its place in the journal, append it and fold it in."""
-        record = msgspec.structs.replace(record, seq=self.seq + 1, at=max(now, self.at), cause=cause, source=source)
+        at = now if now > self.at else self.at
+        record = msgspec.structs.replace(record, seq=self.seq + 1, at=at, cause=cause, source=source)
         self._append(record)
         self.apply(record)
         return record
@@ -79,12 +82,10 @@ class Core(Fold):
             case records.AttemptLaunched() | records.TreeSaved():
                 return self.write(now, said)
 
-    def pump(self, now: float, room: Callable[[str, bool], bool]) -> list[Effect]:
+    def pump(self, now: float, room: Room) -> list[Effect]:
         """Carry out what is decided: write each intent, and return the effects to perform once these are durable.
 
-        Args:
-            room: `room(agent, again)`: whether a turn of *agent* may start now, for the first time or again. The
-                starts that find none stay in line.
+        The starts that find no *room* stay in line.
         """
         effects: list[Effect] = []
         while self.finished is None:
@@ -93,26 +94,23 @@ class Core(Fold):
                 if (command := self.todo.get(cause)) is not None:
                     self._carry_out(now, cause, command, effects)
                 continue
-            if self.stopping is not None or not self._next_start(room):
+            if self.stopping is not None or not self.queued or not self._has_room(self.todo[self._asks[0]], room):
                 break
             effects.append(self._start(now, self._asks.popleft()))
-        for cause in self._fresh:
-            match self.todo.get(cause):
-                case Again() as again:
-                    effects.append(Wait(cause=cause, again=again))
-                case Reload():
-                    effects.append(ReadPlan(cause=cause))
-        self._fresh.clear()
+        if self._fresh:
+            for cause in self._fresh:
+                match self.todo.get(cause):
+                    case Again() as again:
+                        effects.append(Wait(cause=cause, again=again))
+                    case Reload():
+                        effects.append(ReadPlan(cause=cause))
+            self._fresh.clear()
         return effects
 
-    def _next_start(self, room: Callable[[str, bool], bool]) -> bool:
-        match self.todo[self._asks[0]] if self.queued else None:
-            case Ask(agent=agent):
-                return room(agent, False)
-            case Again(turn=turn):
-                return room(self.turns[turn].ask.agent, True)
-            case _:
-                return False
+    def _has_room(self, start: Command | Again, room: Room) -> bool:
+        if isinstance(start, Ask):
+            return room(start.agent, False)
+        return isinstance(start, Again) and room(self.turns[start.turn].ask.agent, True)
 
     def _carry_out(self, now: float, cause: Cause, command: Command | Again, effects: list[Effect]) -> None:
         match command:
@@ -133,7 +131,7 @@ class Core(Fold):
             assert isinstance(command, Again)
             turn = msgspec.structs.replace(self.turns[command.turn], attempt=command.attempt)
         ask = turn.ask
-        prompt = self._render(self, turn)
+        prompt = self.render(self, turn)
         intent = records.TurnStarted(
             turn=ask.turn, agent=ask.agent, attempt=turn.attempt, inputs=ask.inputs, prompt=self._digest(prompt)
         )
@@ -184,7 +182,7 @@ class Core(Fold):
             if turn.status != "running":
                 continue
             if self._goes_on(turn.ask.agent):
-                effects.append(Start(ask=turn.ask, attempt=turn.attempt, prompt=self._render(self, turn), resumed=True))
+                effects.append(Start(ask=turn.ask, attempt=turn.attempt, prompt=self.render(self, turn), resumed=True))
             else:
                 self.write(now, records.AttemptInterrupted(turn=name, attempt=turn.attempt, reason="crash"))
         return effects

@@ -73,7 +73,7 @@ class Family:
             if self._observe is not None:
                 live.unseen.append(record)
 
-        core = Core(run, engine, agents, append, self.render, _digest)
+        core = Core(run, engine, agents, append, self._renderer(run), _digest)
         self.runs[run] = live = Live(run, plan, core, writer, parent)  # whatever comes now, its journal is given up
         if writer.last:
             self._take_over(live, plan)
@@ -180,8 +180,18 @@ class Family:
             live.told = True
             live.outbox.append(Told())
 
+    def pump_queued(self) -> None:
+        """Pump the runs in which a start stands in line: there may be room for it now."""
+        for live in list(self.runs.values()):
+            if live.core.queued:
+                self.pump(live)
+
     def _room(self, core: Core, agent: str, again: bool) -> bool:
         return not self.closing and self.ledger.admits(core, agent, again)
+
+    def waiting(self) -> list[Live]:
+        """The runs from which something is to leave, or that are not durable yet."""
+        return [live for live in self.runs.values() if live.outbox or not live.is_durable]
 
     def show(self, live: Live) -> None:
         """Show the observer what has become durable."""
@@ -189,13 +199,18 @@ class Family:
             while live.unseen and live.writer.is_durable(live.unseen[0].seq):
                 self._observe(live.run, live.unseen.popleft())
 
-    def render(self, core: Fold, turn: Turn) -> str:
-        """The whole question of *turn*'s current attempt."""
-        place, run = self.place, core.run
-        prompt = render(core, turn, place.read_file, partial(place.how_far, run), partial(place.notes, run))
-        if isinstance(core.engine, Loop):
-            place.keep_question(run, turn.ask.turn, turn.attempt, prompt)
-        return prompt
+    def _renderer(self, run: str) -> Callable[[Fold, Turn], str]:
+        """Gives the whole question of a turn's current attempt in *run*; a loop's is kept."""
+        place = self.place
+        how_far, notes = partial(place.how_far, run), partial(place.notes, run)
+
+        def whole(core: Fold, turn: Turn) -> str:
+            prompt = render(core, turn, place.read_file, how_far, notes)
+            if isinstance(core.engine, Loop):
+                place.keep_question(run, turn.ask.turn, turn.attempt, prompt)
+            return prompt
+
+        return whole
 
 
 def _digest(prompt: str) -> str:

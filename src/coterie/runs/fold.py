@@ -107,7 +107,9 @@ class Fold:
     def hears(self, turn: str, attempt: int) -> bool:
         """Whether what *attempt* of *turn* says still counts."""
         known = self.turns.get(turn)
-        return known is not None and known.status == "running" and known.attempt == attempt and self.is_live
+        if known is None or known.status != "running" or known.attempt != attempt:
+            return False
+        return self.finished is None and not self.stopped
 
     def kind(self, agent: str) -> str:
         """What *agent* is: `agent`, `action`, `gate`, `human` or `topology`."""
@@ -138,6 +140,8 @@ class Fold:
         match record:
             case TurnStarted():
                 self._begin(record, command)
+            case TurnFinished() | TurnFailed() | TurnCancelled():
+                self._end_turn(record)
             case AttemptLaunched():
                 self._running(record, record.turn).launched.append(record)
             case OutputsGiven():
@@ -148,8 +152,6 @@ class Fold:
                 follows.append(self._after_failure(record))
             case AttemptInterrupted():
                 follows.append(self._after_interruption(record))
-            case TurnFinished() | TurnFailed() | TurnCancelled():
-                self._end_turn(record)
             case RunStarted():
                 self.started = record
             case ConfigChanged(plan=plan):

@@ -55,13 +55,16 @@ class Line:
             await self._bell
         self._rang = False
 
-    def handle(self) -> None:
-        """Handle what stands in line now; what comes meanwhile waits for the next time."""
+    def handle(self) -> bool:
+        """Handle what stands in line now; what comes meanwhile waits for the next time. Whether there was anything."""
+        if not self._events:
+            return False
         events, self._events = self._events, []
         if len(events) > 1:
             events.sort(key=itemgetter(0))
         for _, event in events:
             event()
+        return True
 
     def clear(self) -> None:
         """Forget what stands in line."""

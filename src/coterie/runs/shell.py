@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from coterie.clock import Clock
-from coterie.engines.commands import Ask, Failed
+from coterie.engines.commands import Failed
 from coterie.engines.loop import Loop
 from coterie.errors import CoterieError
 from coterie.ids import child_run_id
@@ -158,7 +158,7 @@ class Shell:
 
     def _question(self, live: Live, turn: Turn) -> str:
         name = turn.ask.turn
-        return how_to_decide(name) if name in live.held else self.family.render(live.core, turn)
+        return how_to_decide(name) if name in live.held else live.core.render(live.core, turn)
 
     # -- from the beginning to the end --------------------------------------------------------------------------------
 
@@ -192,20 +192,19 @@ class Shell:
 
     def _drain(self) -> None:
         """Handle all that has happened. Attempts that ended together count in the order their turns were started."""
-        while self._line:
-            self._line.handle()
-            for live in list(self.runs.values()):
-                if live.core.queued:
-                    self.family.pump(live)
+        while self._line.handle():
+            self.family.pump_queued()
 
     async def _leave(self) -> None:
         """Let what follows leave: once all that was appended before is durable, which one sync serves for all."""
-        while waiting := [live for live in self.runs.values() if live.outbox or not live.is_durable]:
+        while waiting := self.family.waiting():
+            slow: list[Live] = []
             for live in waiting:
                 if live.reap is not None:
                     launched, live.reap = live.reap, None
                     await self._turns.reap(live.run, launched)
-            slow = [live for live in waiting if not live.is_durable and not live.writer.sync()]
+                if not live.is_durable and not live.writer.sync():
+                    slow.append(live)
             if slow:
                 await asyncio.gather(*(live.writer.durable(live.core.seq) for live in slow))
             for live in waiting:
@@ -263,10 +262,10 @@ class Shell:
 
     async def _perform(self, live: Live, effect: Effect | Cut | Told) -> None:
         match effect:
-            case Start(ask=Ask(agent=agent)) if agent == BRANCH and isinstance(live.core.engine, Loop):
-                await self._start_branch(live, effect)
-            case Start():
+            case Start() if effect.ask.agent != BRANCH:
                 self._start(live, effect)
+            case Start():
+                await self._start_branch(live, effect)
             case Halt(turn=turn):
                 live.halt(turn)
                 self._children.halt(live, turn)
@@ -284,9 +283,10 @@ class Shell:
 
     async def _start_branch(self, live: Live, start: Start) -> None:
         """Start a branch of a wave, once it has where to work."""
-        child = live.core.agents[start.ask.agent].child
+        agent = live.core.agents.get(start.ask.agent)
+        child = agent.child if agent is not None else None
         try:
-            if child is not None:
+            if child is not None and isinstance(live.core.engine, Loop):
                 await self._place.begin_branch(child_run_id(live.run, start.ask.turn, start.attempt), child)
         except CoterieError as error:
             failed = Failed(turn=start.ask.turn, attempt=start.attempt, kind="failed", reason=str(error))
