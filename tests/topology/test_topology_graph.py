@@ -209,6 +209,23 @@ def test_nodes_loop_that_a_loop_arrow_leaves(shape: FlowGraph) -> None:
     assert shape.looping == [node for node in shape.nodes if any(map(shape.is_loop_group, shape.groups_of(node)))]
 
 
+@given(shapes())
+def test_a_group_leads_up_when_all_its_targets_rank_above_its_source(shape: FlowGraph) -> None:
+    """So what leads up closes no cycle."""
+    up = [i for i in range(len(shape.groups)) if shape.leads_up(i)]
+
+    for i, group in enumerate(shape.groups):
+        assert (i in up) == all(shape.rank[target] > shape.rank[group.source] for target in group.targets)
+    assert FlowGraph([], [shape.groups[i] for i in up]).cyclic_parts == []
+
+
+def test_arrows_to_the_same_node_are_doubled() -> None:
+    """Of one list or of several; the same target from several nodes is a join."""
+    shape = graph("a -> b c", "b -> d", "c -> d d", "d -> e", "d -> f e 2")
+
+    assert shape.doubled == ["c", "d"]
+
+
 def _chain(size: int) -> Sequence[str]:
     return [f"n{i} -> n{i + 1}" for i in range(size)]
 

@@ -67,6 +67,8 @@ class Condition:
 
 def equal(left: Any, right: Any) -> bool:
     """Whether two JSON values are the same for a condition: numbers as numbers, all else as trimmed text."""
+    if isinstance(left, str) and isinstance(right, str):
+        return left.strip() == right.strip()
     if _numbers(left, right):
         return bool(left == right)
     return as_text(left) == as_text(right)

@@ -44,12 +44,9 @@ class FlowGraph:
             self.place[name] = n
         self._source = [self.place[group.source] for group in self.groups]
         self._targets = [_places(group.targets, self.place) for group in self.groups]
-        self._out: list[list[int]] = [[] for _ in self.nodes]  # the groups that leave each node
-        self._into: list[list[int]] = [[] for _ in self.nodes]  # and those that enter it
+        self._out: list[list[int]] = [[] for _ in self.nodes]
         for i, source in enumerate(self._source):
             self._out[source].append(i)
-            for target in self._targets[i]:
-                self._into[target].append(i)
         self._upstream: dict[str, int] = {}
         self._masks: dict[int, int] = {}
 
@@ -65,6 +62,11 @@ class FlowGraph:
         """Whether the arrow of group *i* to *target* lies on a cycle."""
         return self._component[self._source[i]] == self._component[self.place[target]]
 
+    def leads_up(self, i: int) -> bool:
+        """Whether all targets of group *i* rank above its source. A cycle has a group that does not."""
+        rank = self._ranks[self._source[i]]
+        return all(self._ranks[target] > rank for target in self._targets[i])
+
     def is_loop(self, i: int, target: str) -> bool:
         """Whether the arrow of group *i* to *target* is a loop arrow."""
         return self.place[target] in self._loose.get(i, ()) and self._leads_back(i, self.place[target])
@@ -76,7 +78,7 @@ class FlowGraph:
     def leads_to(self, start: str, end: str) -> bool:
         """Whether a path of arrows, loop arrows included, leads from *start* to *end*, or they are the same."""
         reaching = self._reaching(self._component[self.place[end]])
-        return bool(reaching >> self.rank[start] & 1)
+        return bool(reaching >> self._ranks[self.place[start]] & 1)
 
     def beyond(self, nodes: Iterable[str]) -> set[str]:
         """All that a path of arrows leads to from any of *nodes*, these included."""
@@ -94,6 +96,16 @@ class FlowGraph:
     def looping(self) -> list[str]:
         """The nodes that a loop arrow leaves, in mention order."""
         return [self.nodes[n] for n in sorted({self._source[i] for i in self._loop_groups})]
+
+    @cached_property
+    def doubled(self) -> list[str]:
+        """The nodes from which several arrows lead to the same one, in mention order."""
+        found = []
+        for name, out in zip(self.nodes, self._out, strict=True):
+            targets = [target for i in out for target in self.groups[i].targets]
+            if len(targets) > 1 and len(set(targets)) < len(targets):
+                found.append(name)
+        return found
 
     @cached_property
     def cyclic_parts(self) -> list[frozenset[str]]:
@@ -129,7 +141,8 @@ class FlowGraph:
         In a part where every node has one it is the first-mentioned node that only `max` arrows enter; a part without
         such a node has no entry, and a cycle that nothing bounds.
         """
-        found = {name for name, into in zip(self.nodes, self._into, strict=True) if not into}
+        entered = set(chain.from_iterable(self._targets))
+        found = {name for n, name in enumerate(self.nodes) if n not in entered}
         for part in self.parts:
             if found.isdisjoint(part):
                 bounded = (node for node in part if all(self.groups[i].max for i in self._into[self.place[node]]))
@@ -143,14 +156,25 @@ class FlowGraph:
         A node that only `max` arrows on cycles enter is ready once one of their sources is ranked. When nothing is
         ready, the first-mentioned such node is; failing that, which takes an unbounded cycle, the first node left.
         """
-        return {self.nodes[n]: rank for rank, n in enumerate(self._ranked())}
+        return {self.nodes[n]: rank for rank, n in enumerate(self._ranked)}
 
+    @cached_property
+    def _ranks(self) -> list[int]:
+        """The rank of each node."""
+        found = [0] * len(self.nodes)
+        for rank, n in enumerate(self._ranked):
+            found[n] = rank
+        return found
+
+    @cached_property
     def _ranked(self) -> list[int]:
         """The nodes by their rank."""
-        held = [len(into) for into in self._into]
+        held = [0] * len(self.nodes)
+        for target in chain.from_iterable(self._targets):
+            held[target] += 1
+        ready = [n for n, count in enumerate(held) if not count]  # in order, so it is a heap
         for target in chain.from_iterable(self._loose.values()):
             held[target] -= 1
-        ready = [n for n, into in enumerate(self._into) if not into]  # in order, so it is a heap
         stuck = iter([*(n for n, count in enumerate(held) if not count), *range(len(held))])
         is_ranked = [False] * len(held)
         ranked: list[int] = []
@@ -198,7 +222,7 @@ class FlowGraph:
                 mask |= self._reaching(component)
             elif n not in seen:
                 seen.add(n)
-                mask |= 1 << self.rank[self.nodes[n]]
+                mask |= 1 << self._ranks[n]
                 front += [self._source[i] for i in self._into[n]]
         return mask
 
@@ -211,7 +235,16 @@ class FlowGraph:
 
     def _leads_back(self, i: int, target: int) -> bool:
         """Whether *target* does not rank above the source of group *i*."""
-        return self.rank[self.nodes[target]] <= self.rank[self.groups[i].source]
+        return self._ranks[target] <= self._ranks[self._source[i]]
+
+    @cached_property
+    def _into(self) -> list[list[int]]:
+        """The groups that enter each node."""
+        found: list[list[int]] = [[] for _ in self.nodes]
+        for i, targets in enumerate(self._targets):
+            for target in targets:
+                found[target].append(i)
+        return found
 
     @cached_property
     def _loop_groups(self) -> frozenset[int]:
@@ -245,7 +278,7 @@ class FlowGraph:
     def _members(self, component: int) -> int:
         mask = 0
         for n in self._components[component]:
-            mask |= 1 << self.rank[self.nodes[n]]
+            mask |= 1 << self._ranks[n]
         return mask
 
     @cached_property

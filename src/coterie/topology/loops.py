@@ -80,8 +80,8 @@ def unbounded(flow: Flow, phases: Phases | None = None, graph: FlowGraph | None 
     """
     phases = phases or {}
     graph = graph or FlowGraph(flow.mentions, flow.groups)
-    if not graph.cyclic_parts:
-        return []
+    if all(map(graph.leads_up, [i for i, group in enumerate(flow.groups) if group.max is None or group.per != "run"])):
+        return []  # on every cycle there is a group that does not lead up, so one that counts per run
     found: list[Unbounded] = []
     left: _Arrows = dict(enumerate(flow.groups))
     standing = dict(left)  # all that nothing bounds so far, what leads from part to part included

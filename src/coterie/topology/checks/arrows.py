@@ -48,9 +48,11 @@ def scope_needs_max(facts: Facts) -> Iterator[Diagnostic]:
     """`per` says what `max` counts in, and `on-max` what happens then; without `max` they say nothing."""
     unbounded = {cycle.conditional for cycle in facts.unbounded}  # reported as such
     for i, group in enumerate(facts.flow.groups):
+        if group.max is not None:
+            continue
         idle = [name for name, value in (("per", group.per != "run"), ("on-max", group.on_max != "forward")) if value]
         known = group.per in ("run", "phase") or group.per in facts.declared
-        if group.max is None and idle and known and i not in unbounded:
+        if idle and known and i not in unbounded:
             span = group.spans.get(idle[0]) or group.span
             yield warning("scope-without-max", f"{idle[0]!r} has no effect: {group} has no 'max'", span)
 

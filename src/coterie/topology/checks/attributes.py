@@ -8,9 +8,10 @@ from coterie.topology.checks.facts import Facts
 
 def arrows_are_drawn_once(facts: Facts) -> Iterator[Diagnostic]:
     """An arrow that stands there twice, with the same condition, leads where it led before."""
+    doubled = set(facts.graph.doubled)
     seen = set[tuple[str, str, str]]()
-    for group in facts.flow.groups:
-        if len(group.targets) == len(facts.graph.groups_of(group.source)) == 1:
+    for group in facts.flow.groups if doubled else ():
+        if group.source not in doubled:
             continue
         when = str(group.when) if group.when is not None else ""
         for target in group.targets:
@@ -43,10 +44,14 @@ def files_are_written_first(facts: Facts) -> Iterator[Diagnostic]:
     """What an agent reads, and agents of this flow write, is written by one that comes before it."""
     writers: dict[str, list[str]] = {}
     for node in facts.agents:
-        for path in node.writes if node.name in facts.mentioned else ():
+        if not node.writes or node.name not in facts.mentioned:
+            continue
+        for path in node.writes:
             writers.setdefault(path, []).append(node.name)
     for node in facts.agents if writers else ():
-        for path in node.reads if node.name in facts.mentioned else ():
+        if not node.reads or node.name not in facts.mentioned:
+            continue
+        for path in node.reads:
             by = writers.get(path, [])
             if by and node.name not in by and not any(facts.leads_to(name, node.name) for name in by):
                 message = f"{node.name!r} reads {path!r}, which {by[0]!r} writes later, or elsewhere"

@@ -110,14 +110,15 @@ class Facts:
         return [(group, group.when) for group in self.flow.groups if group.when is not None]
 
     @cached_property
-    def mentioned(self) -> dict[str, Span | None]:
-        """The declared names in the flow, and where they stand first."""
-        found: dict[str, Span | None] = {}
-        for group in self.flow.groups:
-            found.setdefault(group.source, group.spans.get("source") or group.span)
-            for name in group.targets:
-                found.setdefault(name, group.spans.get(name) or group.span)
-        return found
+    def mentioned(self) -> set[str]:
+        """The declared names in the flow."""
+        groups = self.flow.groups
+        return {group.source for group in groups}.union(*[group.targets for group in groups])
+
+    def first_mention(self, name: str) -> Span | None:
+        """Where *name*, which is in the flow, stands there first."""
+        group = next(group for group in self.flow.groups if name == group.source or name in group.targets)
+        return group.spans.get("source" if name == group.source else name) or group.span
 
     def near(self, name: str) -> str:
         """`did you mean …?` for a name that nothing declares. Looking takes time, so only the first ones are served."""

@@ -10,6 +10,8 @@ from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, Gate, Hum
 
 def declared_once(facts: Facts) -> Iterator[Diagnostic]:
     """A name stands for one thing."""
+    if len(facts.declared) == len(facts.topology.nodes):
+        return
     for node in facts.topology.nodes:
         first = facts.declared[node.name]
         if first is not node:
@@ -76,14 +78,17 @@ def used(facts: Facts) -> Iterator[Diagnostic]:
     """
     if facts.topology.flow is None or facts.undeclared:
         return
+    unused = [node for name, node in facts.declared.items() if name not in facts.mentioned]
+    if not unused:
+        return
     elsewhere = {fallback_of(node) for node in facts.topology.nodes}
     for node in facts.topology.nodes:
         if isinstance(node, AgentGroup):
             elsewhere.update(node.members)
         elif isinstance(node, Orchestrator):
             elsewhere.update(node.handles)
-    for name, node in facts.declared.items():
-        if name in facts.mentioned or name in elsewhere:
+    for node in unused:
+        if node.name in elsewhere:
             continue
         if isinstance(node, Action | Human) or (isinstance(node, Agent) and not node.manual):
             is_own = isinstance(node, Agent) and node.imported is None

@@ -14,7 +14,7 @@ def flow_is_one_piece(facts: Facts) -> Iterator[Diagnostic]:
     message = f"no arrow connects {listing(first)} with {listing(others[0])}"
     if len(others) > 1:
         message = f"the flow falls into {len(others) + 1} parts: {message}"
-    yield warning("unconnected-parts", message, facts.mentioned[others[0][0]], "each part starts for itself")
+    yield warning("unconnected-parts", message, facts.first_mention(others[0][0]), "each part starts for itself")
 
 
 def everything_is_reached(facts: Facts) -> Iterator[Diagnostic]:
@@ -29,4 +29,4 @@ def everything_is_reached(facts: Facts) -> Iterator[Diagnostic]:
         if lost := [name for name in part if name not in reached] if not reached.isdisjoint(part) else []:
             message = f"nothing leads to {listing(lost)} from where the flow starts"
             hint = "an agent without an incoming arrow starts the flow"
-            yield warning("unreachable-node", message, facts.mentioned[lost[0]], hint)
+            yield warning("unreachable-node", message, facts.first_mention(lost[0]), hint)
