@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from coterie.engines.generator import AgentFailed, Conversation, Question, Together
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure
+from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, said
 from coterie.journal.records import TurnFinished
 from coterie.topology.patterns.configs import CompoundConfig
 from coterie.topology.patterns.inputs import task_of
@@ -96,8 +96,8 @@ def _in_sequence(team: Team, given: dict[str, Any]) -> Conversation:
         except AgentFailed as failed:
             raise PatternFailed(_failed(name, failed)) from failed
         done.append(_done(name, reply))
-        before, text = _passed_on(reply), _text(reply)
-    return SequentialResult(text=text, sub_results=tuple(done), final_output=before)
+        before, text = _passed_on(reply), said(reply)
+    return SequentialResult(text=text, sub_results=tuple(done), final_output=done[-1].output or {})
 
 
 def _side_by_side(team: Team, given: dict[str, Any]) -> Conversation:
@@ -116,7 +116,7 @@ def _side_by_side(team: Team, given: dict[str, Any]) -> Conversation:
         match got:
             case TurnFinished():
                 done.append(_done(name, got))
-                texts.append(_text(got) if len(names) == 1 else f"[{name}]: {_text(got)}")
+                texts.append(said(got) if len(names) == 1 else f"[{name}]: {said(got)}")
             case AgentFailed():
                 done.append(SubResult(name=name, status="failed", output=None, error=got.reason))
                 failures.append(failure(name, got))
@@ -132,7 +132,7 @@ def _chosen(team: Team, given: dict[str, Any]) -> Conversation:
     except AgentFailed as failed:
         raise PatternFailed(_failed(name, failed)) from failed
     done = _done(name, reply)
-    return ConditionalResult(text=_text(reply), selected_route=name, status=done.status, given_back=done.output or {})
+    return ConditionalResult(text=said(reply), selected_route=name, status=done.status, given_back=done.output or {})
 
 
 def _question(team: Team, name: str, shown: dict[str, Any]) -> Question:
@@ -172,11 +172,8 @@ def _passed_on(reply: TurnFinished) -> dict[str, Any]:
 
 
 def _done(name: str, reply: TurnFinished) -> SubResult:
-    return SubResult(name=name, status="completed", output=reply.outputs or {"content": reply.text})
-
-
-def _text(reply: TurnFinished) -> str:
-    return reply.text or json.dumps(_passed_on(reply), ensure_ascii=False)
+    output = reply.outputs if "text" in reply.outputs else {"content": reply.text, **reply.outputs}
+    return SubResult(name=name, status="completed", output=output)
 
 
 def _failed(name: str, failed: AgentFailed) -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from coterie.engines.generator import AgentFailed, Conversation, Question, Tell
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result
+from coterie.engines.patterns.result import PatternFailed, Result, said
 from coterie.journal.records import TurnFinished
 from coterie.topology.patterns.configs import PipelineConfig
 from coterie.topology.patterns.kinds import KINDS
@@ -59,8 +59,8 @@ def pipeline(team: Team, given: dict[str, Any]) -> Conversation:
             reply: TurnFinished = yield Question(stage, _prompt(stage, shown))
         except AgentFailed as failed:
             raise PatternFailed(f"Pipeline failed at stage '{stage}': {failed.reason}") from failed
-        content = reply.text if reply.text.strip() else _told(reply)
-        if not content:
+        text = said(reply)
+        if not text:
             raise PatternFailed(f"Pipeline failed at stage '{stage}': it gave an empty answer")
         yield Tell(stage, None, "response", {"stage": stage, "status": "complete"}, n)
         done.append(
@@ -72,8 +72,7 @@ def pipeline(team: Team, given: dict[str, Any]) -> Conversation:
                 retried=team.failed.get(stage, 0) > 0,
             )
         )
-        shown = {"previous_stages": list(order[: n + 1]), "original_input": given, "current": content}
-        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+        shown = {"previous_stages": list(order[: n + 1]), "original_input": given, "current": text}
     return PipelineResult(
         text=text,
         stages=order,
@@ -93,11 +92,6 @@ def _prompt(stage: str, shown: dict[str, Any]) -> str:
         f"{json.dumps(shown, indent=2, ensure_ascii=False)}\n\n"
         "Do your stage's part. What you answer is all that the next stage sees of your work."
     )
-
-
-def _told(reply: TurnFinished) -> dict[str, Any]:
-    """The outputs that *reply* gives, without those that are about it."""
-    return {name: value for name, value in reply.outputs.items() if not name.startswith("_")}
 
 
 def _output(reply: TurnFinished) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Struct
 
 from coterie.engines.generator import AgentFailed, PatternFailed
-from coterie.journal.records import NO_USAGE, Usage
+from coterie.journal.records import NO_USAGE, TurnFinished, Usage
 
-__all__ = ["PatternFailed", "Result", "SlotFailure", "failure"]
+__all__ = ["PatternFailed", "Result", "SlotFailure", "failure", "said"]
 
 
 class SlotFailure(Struct, frozen=True, omit_defaults=True):
@@ -49,3 +49,11 @@ class Result(Struct, frozen=True, kw_only=True):
 def failure(slot: str, failed: AgentFailed) -> SlotFailure:
     """How *failed* is told of in a result."""
     return SlotFailure(slot, failed.kind, failed.reason)
+
+
+def said(reply: TurnFinished) -> str:
+    """What *reply* says: its text, or where it has none its outputs as JSON; empty if it says nothing at all."""
+    if reply.text.strip():
+        return reply.text
+    outputs = {name: value for name, value in reply.outputs.items() if not name.startswith("_")}
+    return msgspec.json.encode(outputs).decode() if outputs else ""

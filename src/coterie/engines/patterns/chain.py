@@ -1,0 +1,417 @@
+"""A chain of command: the top plans, every level below divides the work, the last does it, the top puts it together.
+
+The subtasks of one level are worked on at once, each by whoever of the level has the fewest. One that comes back with
+too little confidence, blocked or not at all goes up to whoever gave it, once: that one answers itself or gives it to
+another. What is still not done then, the top is told when it puts the results together.
+"""
+
+import json
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.engines.generator import AgentFailed, Conversation, Question, Tell, Together
+from coterie.engines.patterns import structured
+from coterie.engines.patterns.registry import Calls, Team, pattern
+from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, said
+from coterie.engines.patterns.structured import Answered
+from coterie.journal.records import TurnFinished
+from coterie.planning.plan import Wanted
+from coterie.topology.patterns.configs import ChainConfig
+from coterie.topology.patterns.inputs import task_of
+from coterie.topology.patterns.kinds import KINDS
+from coterie.topology.patterns.slots import by_level
+
+_SPLIT = (Wanted(name="subtasks", type="list"),)
+_PLAN = (
+    Wanted(name="approach", type="text", declared=False),
+    *_SPLIT,
+    Wanted(name="success_criteria", type="list", declared=False),
+)
+_REASSIGN = (Wanted(name="reassign_to", type="text", declared=False),)
+_BLOCKED = (Wanted(name="blocked", type="boolean", declared=False),)
+_SAYS_BLOCKED = re.compile(r"[\s*_#`]*blocked\b[*_`]*\s*(?:[:.,;–—-]|$)", re.IGNORECASE)
+
+_Work = Generator[Question | Together | Tell, Any, None]
+
+
+class Strategy(Struct, frozen=True, kw_only=True):
+    """What the top makes of a task."""
+
+    approach: str
+    subtasks: tuple[str, ...]
+    success_criteria: tuple[str, ...] = ()
+
+
+class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One subtask, and what became of it.
+
+    Attributes:
+        id: `2.1` is the first part of part `2`.
+        parent: The part that it is a part of; empty below the top.
+        slot: Who did it, or tried last.
+        result: What came of it; empty if it was divided further, or failed.
+        answered_by: Its superior, when that one answered.
+        escalated: Why it went up, if it did.
+        failed: Why it was not done, if it was not.
+    """
+
+    id: str
+    parent: str = ""
+    level: str
+    slot: str
+    task: str
+    result: str = ""
+    confidence: float | None = None
+    answered_by: str = ""
+    escalated: str = ""
+    failed: str = ""
+
+
+class ChainResult(Result, frozen=True, kw_only=True):
+    """What a chain of command came to.
+
+    Attributes:
+        level_results: The results as a tree: `slot:task` to the results below it, or to task, result and confidence.
+        parts: The same as a list, every part behind the one that it is a part of.
+    """
+
+    task: str
+    strategy: Strategy
+    level_results: dict[str, Any]
+    final_result: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Job:
+    """A subtask under way: *superior* gave it to *slot*.
+
+    Attributes:
+        trouble: What is wrong with what came last, if something is.
+        failed: Why nothing has come of it so far, and *kind* which failure that is.
+    """
+
+    id: str
+    task: str
+    superior: str
+    slot: str = ""
+    level: str = ""
+    parent: str = ""
+    result: str = ""
+    confidence: float | None = None
+    done_by: str = ""
+    answered_by: str = ""
+    escalated: str = ""
+    trouble: str = ""
+    failed: str = ""
+    kind: str = ""
+    jobs: list["_Job"] = field(default_factory=list)
+
+    @property
+    def has_something(self) -> bool:
+        """Whether something came of it, however unsure."""
+        return bool(self.result or self.jobs)
+
+    def leaf(self) -> dict[str, Any]:
+        """The result of a subtask that was not divided."""
+        error = {"error": self.failed} if self.failed else {}
+        return {"task": self.task, "result": self.result, "confidence": self.confidence, **error}
+
+
+def calls(team: Team, **numbers: Any) -> Calls:
+    """The top plans and puts together; below it every subtask has a turn, and at most four when it goes up.
+
+    Args:
+        subtasks: How many there are at each level below the top; by default one for each slot there, and at most as
+            many as the configuration lets plans have.
+    """
+    config: ChainConfig = team.config
+    top, ranks = _ranks(config, team.slots)
+    given: Sequence[int] | None = numbers.get("subtasks")
+    usual = given if given is not None else [min(len(slots), config.max_subtasks) for _, slots in ranks]
+    most = given if given is not None else [config.max_subtasks**n for n in range(1, len(ranks) + 1)]
+    counted = Calls({top: 2}, {top: 2 + structured.REPAIRS + most[0]})
+    for depth, (_, slots) in enumerate(ranks):
+        below = most[depth + 1] if depth + 1 < len(ranks) else 0
+        asked = 1 + structured.REPAIRS if below else 1
+        for n, slot in enumerate(slots):
+            own, first = len(range(n, usual[depth], len(slots))), len(range(n, most[depth], len(slots)))
+            counted.usual[slot] = counted.usual.get(slot, 0) + own
+            counted.most[slot] = counted.most.get(slot, 0) + asked * (first + most[depth]) + below
+    return counted
+
+
+@pattern(KINDS["chain"], calls=calls)
+def chain(team: Team, given: dict[str, Any]) -> Conversation:
+    """Plan, hand down level by level, and put together what comes back."""
+    config: ChainConfig = team.config
+    task = task_of(KINDS["chain"].keys, given)
+    top, ranks = _ranks(config, team.slots)
+    command = _Command(team, config)
+    strategy = yield from command.plan(top, task)
+    jobs = layer = command.jobs(strategy.subtasks, top)
+    for depth, (level, slots) in enumerate(ranks, 1):
+        last = depth == len(ranks)
+        yield from command.assign(layer, level, slots, depth)
+        yield from command.carry_out(layer, slots, depth, last=last)
+        layer = [below for job in layer for below in job.jobs]
+        if not layer:
+            break
+    if not any(job.result for job in _leaves(jobs)):
+        reasons = "; ".join(f"{job.slot}: {job.failed}" for job in _leaves(jobs))
+        raise PatternFailed(f"no part of the task was done: {reasons}")
+    results = _tree(jobs)
+    failures = (*command.cut, *_failures(jobs))
+    final: TurnFinished = yield Question(top, _synthesis_prompt(task, strategy, results, failures))
+    return ChainResult(
+        text=final.text,
+        task=task,
+        strategy=strategy,
+        level_results=results,
+        final_result=final.text,
+        parts=tuple(_parts(jobs)),
+        failures=failures,
+        warnings=(*_warnings(config, team.slots), *command.warnings),
+    )
+
+
+class _Command:
+    """Gives out the work of one run, and knows who has how much of it."""
+
+    def __init__(self, team: Team, config: ChainConfig) -> None:
+        self._team, self._config = team, config
+        self._load = dict.fromkeys(team.slots, 0)
+        self.cut: list[SlotFailure] = []
+        self.warnings: list[str] = []
+
+    def plan(self, top: str, task: str) -> Generator[Question | Together | Tell, Any, Strategy]:
+        """What the top makes of *task*; one that answers in prose has an approach, and leaves the task whole."""
+        answer = yield from structured.ask(Question(top, _plan_prompt(task)), _PLAN, prose=True)
+        value = self._value(top, answer)
+        return Strategy(
+            approach=value.get("approach", "" if value else answer.reply.text),
+            subtasks=self._counted(value.get("subtasks", ()), top, task),
+            success_criteria=tuple(value.get("success_criteria", ())),
+        )
+
+    def jobs(self, subtasks: Sequence[str], superior: str, parent: str = "") -> list[_Job]:
+        """The jobs that *superior* hands down."""
+        prefix = f"{parent}." if parent else ""
+        return [
+            _Job(id=f"{prefix}{n}", task=task, superior=superior, parent=parent) for n, task in enumerate(subtasks, 1)
+        ]
+
+    def assign(self, jobs: Sequence[_Job], level: str, slots: Sequence[str], depth: int) -> _Work:
+        """Give each job to whoever of *slots* has the fewest."""
+        for job in jobs:
+            job.level = level
+            yield from self._give(job, min(slots, key=self._load.__getitem__), depth)
+
+    def carry_out(self, jobs: Sequence[_Job], slots: Sequence[str], depth: int, *, last: bool) -> _Work:
+        """Have the jobs of one level done at once, or divided; what goes wrong goes up once."""
+        yield from self._ask(jobs, last=last)
+        stuck = [job for job in jobs if job.trouble and job.superior != job.slot]
+        for job in stuck:
+            job.escalated = job.trouble
+            yield Tell(job.slot, job.superior, "escalation", {"task": job.task, "reason": job.trouble}, depth)
+        questions = [Question(job.superior, _escalation_prompt(job, slots)) for job in stuck]
+        replies = yield Together(*questions, most=self._config.max_concurrency)
+        again: dict[str, _Job] = {}
+        for job, reply in zip(stuck, replies, strict=True):
+            if isinstance(reply, AgentFailed):
+                continue
+            named = (structured.parse(reply, _REASSIGN) or {}).get("reassign_to")
+            if named is not None:
+                again[job.id] = job
+                yield from self._give(job, self._other(named.strip(), job.slot, slots), depth)
+            elif said(reply):
+                job.result, job.confidence = said(reply), structured.confidence(reply)
+                job.answered_by, job.failed, job.jobs = job.superior, "", []
+        yield from self._ask(list(again.values()), last=last)
+
+    def _other(self, named: str, had: str, slots: Sequence[str]) -> str:
+        """Who tries again: whoever is *named*, else another than the one that *had* it, if there is one."""
+        if named in slots:
+            return named
+        return min([slot for slot in slots if slot != had] or slots, key=self._load.__getitem__)
+
+    def _give(self, job: _Job, slot: str, depth: int) -> _Work:
+        job.slot = slot
+        self._load[slot] += 1
+        yield Tell(job.superior, slot, "request", {"task": job.task, "type": "delegation"}, depth)
+
+    def _ask(self, jobs: Sequence[_Job], *, last: bool) -> _Work:
+        """Ask those who have *jobs* to do them, or to divide them; what had come of one stays if nothing comes now."""
+        most = self._config.max_concurrency
+        if last:
+            replies = yield Together(*(self._to_do(job) for job in jobs), most=most)
+            for job, reply in zip(jobs, replies, strict=True):
+                if (came := self._usable(job, reply)) is not None:
+                    job.result, job.confidence, job.done_by = said(came), structured.confidence(came), job.slot
+            return
+        questions = [Question(job.slot, _split_prompt(job.task)) for job in jobs]
+        answers = yield from structured.ask_all(questions, _SPLIT, most=most, prose=True)
+        for job, answer in zip(jobs, answers, strict=True):
+            if self._usable(job, answer.reply if isinstance(answer, Answered) else answer) is not None:
+                value = self._value(job.slot, answer)
+                subtasks = self._counted(value.get("subtasks", ()), job.slot, job.task)
+                job.jobs, job.done_by = self.jobs(subtasks, job.slot, job.id), job.slot
+
+    def _to_do(self, job: _Job) -> Question:
+        return Question(job.slot, _work_prompt(job.task), given={self._team.keys(job.slot)[0]: job.task})
+
+    def _usable(self, job: _Job, reply: TurnFinished | AgentFailed) -> TurnFinished | None:
+        """*reply*, if something can be done with it; *job* then knows what is wrong with it."""
+        match reply:
+            case AgentFailed():
+                kind, job.trouble = reply.kind, reply.reason
+            case TurnFinished() if _is_blocked(reply):
+                kind, job.trouble = "blocked", said(reply)
+            case TurnFinished() if not said(reply):
+                kind, job.trouble = "failed", "an empty answer"
+            case _:
+                sure, least = structured.confidence(reply), self._config.escalation_threshold
+                unsure = sure is not None and sure < least
+                job.failed, job.trouble = "", f"confidence {sure:g} is below {least:g}" if unsure else ""
+                return reply
+        if not job.has_something:
+            job.failed, job.kind = job.trouble, kind
+        return None
+
+    def _value(self, slot: str, answer: Answered | AgentFailed) -> Mapping[str, Any]:
+        """The plan in *answer*; empty without one, which is told of unless it is prose."""
+        if not isinstance(answer, Answered) or answer.value is None:
+            if isinstance(answer, Answered) and answer.asked > 1:
+                self.warnings.append(f"{slot} gave no plan that can be read, so its task stayed whole: {answer.fault}")
+            return {}
+        return answer.value
+
+    def _counted(self, subtasks: Sequence[str], slot: str, task: str) -> tuple[str, ...]:
+        """The subtasks of a plan that count; without any, the task itself is the one."""
+        found = [one for one in subtasks if one.strip()] or [task]
+        most = self._config.max_subtasks
+        if len(found) > most:
+            lost = ", ".join(found[most:])
+            self.cut.append(SlotFailure(slot, "cut", f"{len(found)} subtasks, of which {most} count; not done: {lost}"))
+        return tuple(found[:most])
+
+
+def _ranks(config: ChainConfig, names: Sequence[str]) -> tuple[str, list[tuple[str, tuple[str, ...]]]]:
+    """The top, and the levels below it that have somebody, as deep as may be delegated; a lone level is its own."""
+    found = by_level(config.authority_levels, names)
+    (first, tops), *lower = found.items()
+    if not lower:
+        return tops[0], [(first, tops)]
+    return tops[0], [(level, slots) for level, slots in lower if slots][: config.max_delegation_depth]
+
+
+def _warnings(config: ChainConfig, names: Sequence[str]) -> Iterator[str]:
+    found = by_level(config.authority_levels, names)
+    for level, slots in found.items():
+        if not slots:
+            yield f"no slot belongs to level {level!r}, which was skipped"
+    filled = [level for level, slots in list(found.items())[1:] if slots]
+    for level in filled[config.max_delegation_depth :]:
+        yield f"level {level!r} had no work: max_delegation_depth is {config.max_delegation_depth}"
+
+
+def _is_blocked(reply: TurnFinished) -> bool:
+    """Whether *reply* says that its agent cannot go on: `blocked` in its JSON, or as its first word."""
+    told = (structured.parse(reply, _BLOCKED) or {}).get("blocked")
+    return told if told is not None else _SAYS_BLOCKED.match(reply.text) is not None
+
+
+def _leaves(jobs: Sequence[_Job]) -> Iterator[_Job]:
+    for job in jobs:
+        yield from _leaves(job.jobs) if job.jobs else (job,)
+
+
+def _failures(jobs: Sequence[_Job]) -> Iterator[SlotFailure]:
+    for job in _leaves(jobs):
+        if job.failed:
+            yield SlotFailure(job.slot, job.kind, f"{job.task}: {job.failed}")
+
+
+def _tree(jobs: Sequence[_Job]) -> dict[str, Any]:
+    """The results under the keys of the reference; one that is taken gets a number."""
+    found: dict[str, Any] = {}
+    for job in jobs:
+        name = key = f"{job.done_by or job.slot}:{job.task[:50]}"
+        n = 1
+        while key in found:
+            n += 1
+            key = f"{name} ({n})"
+        found[key] = _tree(job.jobs) if job.jobs else job.leaf()
+    return found
+
+
+def _parts(jobs: Sequence[_Job]) -> Iterator[Part]:
+    for job in jobs:
+        yield Part(
+            id=job.id,
+            parent=job.parent,
+            level=job.level,
+            slot=job.done_by or job.slot,
+            task=job.task,
+            result=job.result,
+            confidence=job.confidence,
+            answered_by=job.answered_by,
+            escalated=job.escalated,
+            failed=job.failed,
+        )
+        yield from _parts(job.jobs)
+
+
+def _plan_prompt(task: str) -> str:
+    return (
+        f"You command a team. This is its task:\n\n{task}\n\n"
+        "Say how you go about it, which subtasks the team is to do, independent of each other, and how you will know "
+        "that it is done. Answer with JSON:\n"
+        '{"approach": "…", "subtasks": ["…", "…"], "success_criteria": ["…"]}'
+    )
+
+
+def _split_prompt(task: str) -> str:
+    return (
+        f"You were given this task to coordinate:\n\n{task}\n\n"
+        "Divide it into pieces of work for your people, independent of each other. Answer with JSON:\n"
+        '{"subtasks": ["…", "…"]}\n'
+        "If it cannot be done, begin your answer with `BLOCKED:` and say why."
+    )
+
+
+def _work_prompt(task: str) -> str:
+    return (
+        f"This task is yours:\n\n{task}\n\n"
+        "Do it, and give the result with all that matters about it. If you can tell how sure you are, end with a line "
+        "`confidence: X`, X from 0 to 1. If you cannot do it, begin your answer with `BLOCKED:` and say why."
+    )
+
+
+def _escalation_prompt(job: _Job, slots: Sequence[str]) -> str:
+    came = f"\n\nThis is what came:\n\n{job.result}" if job.result else ""
+    return (
+        f"You gave this task to {job.slot}:\n\n{job.task}\n\nIt came back: {job.escalated}.{came}\n\n"
+        "Either do it yourself and answer with the result, or have somebody try again and answer with nothing but "
+        f'JSON: {{"reassign_to": "one of {", ".join(slots)}"}}.'
+    )
+
+
+def _synthesis_prompt(
+    task: str, strategy: Strategy, results: Mapping[str, Any], failures: Sequence[SlotFailure]
+) -> str:
+    parts = [f"This was the task:\n\n{task}"]
+    if strategy.approach:
+        parts.append(f"You went about it like this:\n\n{strategy.approach}")
+    if strategy.success_criteria:
+        parts.append("It is done when:\n\n" + "\n".join(f"- {one}" for one in strategy.success_criteria))
+    parts.append(f"Your team's results, as JSON:\n\n{json.dumps(results, indent=2, ensure_ascii=False)}")
+    if failures:
+        lost = "\n".join(f"- {one.slot}: {one.reason}" for one in failures)
+        parts.append(f"These parts were not done; say so where it matters:\n\n{lost}")
+    parts.append("Put them together into the final result.")
+    return "\n\n".join(parts)

@@ -1,0 +1,204 @@
+"""Tasks, each given to one of several: whoever can do it, whom a coordinator names, or the next in turn.
+
+Nothing is dropped: a task that goes to nobody, or that fails, stands in the result with the reason.
+"""
+
+from collections.abc import Generator
+from typing import Any, assert_never
+
+from msgspec import Struct
+
+from coterie.engines.generator import AgentFailed, Conversation, Question, Tell, Together
+from coterie.engines.patterns import structured
+from coterie.engines.patterns.registry import Calls, Team, pattern
+from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, said
+from coterie.engines.patterns.structured import Answered
+from coterie.planning.plan import Wanted
+from coterie.topology.patterns.configs import DelegationConfig
+from coterie.topology.patterns.inputs import tasks_of
+from coterie.topology.patterns.kinds import KINDS
+from coterie.topology.patterns.slots import COORDINATOR, workers
+
+
+class Done(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A task that somebody had.
+
+    Attributes:
+        reason: Why it was given to *slot*.
+        error: Why there is no output, if there is none.
+    """
+
+    task: str
+    slot: str
+    output: str
+    reason: str
+    error: str = ""
+
+
+class Unrouted(Struct, frozen=True, kw_only=True):
+    """A task that went to nobody."""
+
+    task: str
+    reason: str
+
+
+class DelegationResult(Result, frozen=True, kw_only=True):
+    """What the tasks came to: *tasks* and *unrouted* are in the order in which they were given."""
+
+    tasks: tuple[Done, ...]
+    unrouted: tuple[Unrouted, ...]
+    final_output: str
+
+
+class _Order(Struct, frozen=True):
+    """Who is to do a task, and why; without a *slot*, why nobody is."""
+
+    task: str
+    slot: str
+    reason: str
+
+
+_Routing = Generator[Question | Together | Tell, Any, list[_Order]]
+
+
+def calls(team: Team, **numbers: Any) -> Calls:
+    """One turn for each of the *tasks*, a number, at most at one slot; a coordinator has one more for each, or two."""
+    config: DelegationConfig = team.config
+    tasks, hands = numbers.get("tasks", 1), workers(team.slots)
+    spread = config.routing_strategy == "round_robin" or config.load_balance
+    usual = {slot: len(range(n, tasks, len(hands))) if spread else tasks * (n == 0) for n, slot in enumerate(hands)}
+    most = dict.fromkeys(hands, tasks)
+    if config.routing_strategy == "coordinator":
+        usual[COORDINATOR], most[COORDINATOR] = tasks, tasks * (1 + structured.REPAIRS)
+    return Calls(usual, most)
+
+
+@pattern(KINDS["delegation"], calls=calls)
+def delegation(team: Team, given: dict[str, Any]) -> Conversation:
+    """Find somebody for each task, then have all of them work at once."""
+    config: DelegationConfig = team.config
+    tasks, required = tasks_of(given), tuple(given.get("required_capabilities", ()))
+    warnings: tuple[str, ...] = ()
+    match config.routing_strategy:
+        case "capability_match":
+            orders = _by_capability(team, tasks, required)
+        case "coordinator":
+            orders = yield from _by_coordinator(team, tasks, required)
+        case "round_robin":
+            orders = _in_turn(team, tasks)
+            if required:
+                warnings = ("required_capabilities say nothing about who is next in turn: nobody looked at them",)
+        case _:
+            assert_never(config.routing_strategy)
+    routed = [order for order in orders if order.slot]
+    unrouted = tuple(Unrouted(task=order.task, reason=order.reason) for order in orders if not order.slot)
+    if COORDINATOR in team.slots:
+        for order in routed:
+            yield Tell(COORDINATOR, order.slot, "request", {"task": order.task, "type": "delegation"})
+    replies = yield Together(*(_question(team, order) for order in routed), most=config.max_concurrency)
+    done: list[Done] = []
+    failures: list[SlotFailure] = []
+    for order, got in zip(routed, replies, strict=True):
+        output = "" if isinstance(got, AgentFailed) else said(got)
+        if output:
+            recipient = COORDINATOR if COORDINATOR in team.slots else None
+            yield Tell(order.slot, recipient, "response", {"task": order.task, "status": "complete"})
+            done.append(Done(task=order.task, slot=order.slot, output=output, reason=order.reason))
+        else:
+            lost = failure(order.slot, got) if isinstance(got, AgentFailed) else _empty(order.slot)
+            failures.append(lost)
+            done.append(Done(task=order.task, slot=order.slot, output="", reason=order.reason, error=lost.reason))
+    text = _final(done, unrouted)
+    return DelegationResult(
+        text=text,
+        tasks=tuple(done),
+        unrouted=unrouted,
+        final_output=text,
+        failures=tuple(failures),
+        warnings=warnings,
+    )
+
+
+def _by_capability(team: Team, tasks: tuple[str, ...], required: tuple[str, ...]) -> list[_Order]:
+    """Whoever can do all that is required: of several the one with the fewest tasks, or always the first."""
+    config: DelegationConfig = team.config
+    able = [slot for slot in workers(team.slots) if set(required) <= set(team.capabilities(slot))]
+    wanted = ", ".join(required)
+    if not able:
+        return [_stray(config, task, f"nobody has the capabilities {wanted}") for task in tasks]
+    reason = f"it has {wanted}" if required else "nothing in particular is required"
+    load = dict.fromkeys(able, 0)
+    orders = []
+    for task in tasks:
+        slot = min(load, key=load.__getitem__) if config.load_balance else able[0]
+        load[slot] += 1
+        orders.append(_Order(task, slot, reason))
+    return orders
+
+
+def _in_turn(team: Team, tasks: tuple[str, ...]) -> list[_Order]:
+    hands = workers(team.slots)
+    return [_Order(task, hands[n % len(hands)], "it is next in turn") for n, task in enumerate(tasks)]
+
+
+def _by_coordinator(team: Team, tasks: tuple[str, ...], required: tuple[str, ...]) -> _Routing:
+    """Whom the coordinator names, task by task; what it cannot place goes to the fallback."""
+    config: DelegationConfig = team.config
+    hands = workers(team.slots)
+    fields = (Wanted(name="route_to", type="text", values=hands),)
+    questions = [Question(COORDINATOR, _routing_prompt(team, task, required)) for task in tasks]
+    answers = yield from structured.ask_all(questions, fields, most=config.max_concurrency)
+    orders = []
+    for task, answer in zip(tasks, answers, strict=True):
+        match answer:
+            case Answered(value={"route_to": str(slot)}) if slot.strip() in hands:
+                orders.append(_Order(task, slot.strip(), "the coordinator chose it"))
+            case Answered(value={"route_to": str(slot)}):
+                orders.append(_stray(config, task, f"the coordinator chose {slot!r}, which is no slot"))
+            case Answered():
+                orders.append(_stray(config, task, f"the coordinator did not say who: {answer.fault}"))
+            case AgentFailed():
+                orders.append(_stray(config, task, f"the coordinator failed: {answer.reason}"))
+    return orders
+
+
+def _stray(config: DelegationConfig, task: str, why: str) -> _Order:
+    """The order for a task that found nobody."""
+    fallback = config.fallback_agent_name
+    return _Order(task, fallback, f"it is the fallback: {why}") if fallback else _Order(task, "", why)
+
+
+def _empty(slot: str) -> SlotFailure:
+    return SlotFailure(slot, "failed", "an empty answer")
+
+
+def _question(team: Team, order: _Order) -> Question:
+    key = team.keys(order.slot)[0]
+    return Question(order.slot, f"This task is yours:\n\n{order.task}\n\nDo it.", given={key: order.task})
+
+
+def _routing_prompt(team: Team, task: str, required: tuple[str, ...]) -> str:
+    hands = "\n".join(f"- {slot}: {', '.join(team.capabilities(slot)) or 'anything'}" for slot in workers(team.slots))
+    needs = f"\n\nIt requires: {', '.join(required)}" if required else ""
+    return (
+        f"You give out work. This is the task:\n\n{task}{needs}\n\n"
+        f"These are there, and what each can do:\n\n{hands}\n\n"
+        'Who is to do it? Answer with JSON: {"route_to": "one of these names"}.'
+    )
+
+
+def _final(done: list[Done], unrouted: tuple[Unrouted, ...]) -> str:
+    """What was done, and below it what was not; a single output stands by itself.
+
+    Raises:
+        PatternFailed: If nothing was done.
+    """
+    lost = [(one.task, one.error) for one in done if one.error] + [(one.task, one.reason) for one in unrouted]
+    missing = "\n".join(f"- {task}: {reason}" for task, reason in lost)
+    outputs = [one for one in done if not one.error]
+    if not outputs:
+        raise PatternFailed(f"Delegation: no task was done:\n{missing}")
+    if len(outputs) == 1 and not lost:
+        return outputs[0].output
+    said = "\n\n".join(f"[{one.slot}]: {one.output}" for one in outputs)
+    return f"{said}\n\nNot done:\n{missing}" if lost else said
