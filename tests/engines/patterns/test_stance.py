@@ -1,7 +1,7 @@
 import pytest
+from conversations import reply
 from hypothesis import given
 from hypothesis import strategies as st
-from conversations import reply
 
 from coterie.engines.patterns.stance import HALF, agreement, in_words
 

@@ -1,0 +1,235 @@
+"""One answers, others check it independently, and their verdicts decide whether it stands.
+
+No checker sees what another found. One that fails, or gives no verdict even when it is asked again, abstains. A
+rejected answer may go back to the primary, with all that was found wrong, and is then checked afresh.
+"""
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from coterie.engines.generator import AgentFailed, Conversation, Question, Tell, Together
+from coterie.engines.patterns.consensus import Decision, Verdict, decide, needed
+from coterie.engines.patterns.registry import Calls, Team, pattern
+from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure
+from coterie.engines.patterns.structured import REPAIRS, Answered, ask, ask_all, confidence
+from coterie.journal.records import TurnFinished
+from coterie.planning.plan import Wanted
+from coterie.topology.patterns.configs import CrossCheckConfig
+from coterie.topology.patterns.inputs import task_of
+from coterie.topology.patterns.kinds import KINDS
+from coterie.topology.patterns.slots import MEDIATOR, PRIMARY, checkers
+
+_FIELDS = (
+    Wanted(name="approved", type="boolean"),
+    Wanted(name="confidence", type="number", declared=False),
+    Wanted(name="issues", type="list", declared=False),
+    Wanted(name="feedback", type="text", declared=False),
+)
+_JSON = (
+    'Answer with JSON: {"approved": true or false, "confidence": from 0 to 1, "issues": ["what is wrong", …], '
+    '"feedback": "…"}.'
+)
+
+_Asking = Question | Together | Tell
+
+
+class Approval(Struct, frozen=True):
+    """A verdict for the answer."""
+
+    checker: str
+    confidence: float | None
+    feedback: str
+
+
+class Rejection(Struct, frozen=True):
+    """A verdict against it."""
+
+    checker: str
+    issues: tuple[str, ...]
+    feedback: str
+    confidence: float | None
+
+
+class CrossCheckResult(Result, frozen=True, kw_only=True):
+    """What a cross-check came to; verdicts are those on the latest answer.
+
+    Attributes:
+        primary_output: The latest answer of the primary, approved or not.
+        checkers: How many check; *asked*: how many were asked before it was decided.
+        approvals, rejections: How many verdicts there are of each.
+        revisions: How often the primary revised its answer.
+    """
+
+    prompt: str
+    primary_output: str
+    checkers: int
+    asked: int
+    approvals: int
+    rejections: int
+    approval_details: tuple[Approval, ...]
+    rejection_details: tuple[Rejection, ...]
+    consensus: Decision
+    final_approved: bool
+    revisions: int = 0
+
+
+def calls(team: Team, **numbers: Any) -> Calls:
+    """Primary, checkers and mediator answer once; at most, each verdict is asked for twice, after every revision."""
+    config: CrossCheckConfig = team.config
+    found = checkers(config, team.slots)
+    judges = {slot: found.count(slot) for slot in found}
+    if config.consensus_method == "mediator":
+        judges[MEDIATOR] = 1
+    checks, twice = 1 + config.max_revisions, 1 + REPAIRS
+    return Calls(
+        usual={PRIMARY: 1, **judges},
+        most={PRIMARY: checks, **{slot: turns * checks * twice for slot, turns in judges.items()}},
+    )
+
+
+@pattern(KINDS["crosscheck"], calls=calls)
+def crosscheck(team: Team, given: dict[str, Any]) -> Conversation:
+    """Answer, have it checked, and revise what is rejected as often as may be."""
+    config: CrossCheckConfig = team.config
+    review = Review(task_of(KINDS["crosscheck"].keys, given), config, checkers(config, team.slots))
+    yield from review.check((yield Question(PRIMARY, review.task)))
+    while review.rejected and review.revisions < config.max_revisions:
+        try:
+            revised = yield review.revision()
+        except AgentFailed as failed:
+            review.failures.append(failure(PRIMARY, failed))
+            break
+        review.revisions += 1
+        yield from review.check(revised)
+    return review.result()
+
+
+class Review:
+    """The latest answer of the primary, and what came of checking it."""
+
+    def __init__(self, task: str, config: CrossCheckConfig, voices: tuple[str, ...]) -> None:
+        self.task, self.config, self.voices = task, config, voices
+        self._rules: dict[str, Any] = {
+            "method": config.consensus_method,
+            "quorum": config.quorum,
+            "unanimous": config.require_unanimous_for_approval,
+            "weights": config.weights,
+            "accuracy": config.accuracy,
+        }
+        self.output, self.revisions = "", 0
+        self.verdicts: list[Verdict] = []
+        self.mediated: Verdict | None = None
+        self.failures: list[SlotFailure] = []
+
+    @property
+    def decision(self) -> Decision:
+        """What the verdicts come to."""
+        return decide(self.verdicts, mediator=self.mediated, **self._rules)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether somebody found something wrong; too few verdicts alone are no rejection."""
+        judged = [*self.verdicts, self.mediated]
+        return not self.decision.approved and any(one is not None and one.approved is False for one in judged)
+
+    def check(self, answer: TurnFinished) -> Generator[_Asking, Any, None]:
+        """Have *answer* checked: by all, or by as many as it takes to know."""
+        self.output, self.verdicts = answer.text, []
+        if not self.output.strip():
+            raise PatternFailed(f"{PRIMARY} said nothing: there is nothing to check")
+        while left := self.voices[len(self.verdicts) :]:
+            many = needed(self.verdicts, left, **self._rules) if self.config.stop_when_decided else len(left)
+            if not many:
+                break
+            yield from self._hear(left[:many])
+        if all(verdict.approved is None for verdict in self.verdicts):
+            reasons = "; ".join(dict.fromkeys(f"{one.slot}: {one.reason}" for one in self.failures))
+            raise PatternFailed(f"No checker gave a verdict ({reasons})")
+        if self.config.consensus_method == "mediator":
+            yield from self._mediate()
+
+    def revision(self) -> Question:
+        """Asks the primary to do better, in the chat in which it gave its answer."""
+        said = [f"- {issue}" for issue in self.decision.issues]
+        said += [f"- {one.feedback}" for one in self.verdicts if one.approved is False and one.feedback.strip()]
+        found = "\n".join(dict.fromkeys(said)) or "- nobody said what"
+        demand = f"Your answer was checked and not approved. This was found wrong:\n\n{found}\n\nAnswer again, whole."
+        return Question(PRIMARY, demand, history=(("user", self.task), ("assistant", self.output)))
+
+    def result(self) -> CrossCheckResult:
+        """What it all came to."""
+        decision = self.decision
+        approving = [one for one in self.verdicts if one.approved is True]
+        rejecting = [one for one in self.verdicts if one.approved is False]
+        return CrossCheckResult(
+            text=self.output,
+            prompt=self.task,
+            primary_output=self.output,
+            checkers=len(self.voices),
+            asked=len(self.verdicts),
+            approvals=len(approving),
+            rejections=len(rejecting),
+            approval_details=tuple(Approval(one.slot, one.confidence, one.feedback) for one in approving),
+            rejection_details=tuple(Rejection(one.slot, one.issues, one.feedback, one.confidence) for one in rejecting),
+            consensus=decision,
+            final_approved=decision.approved,
+            revisions=self.revisions,
+            failures=tuple(self.failures),
+            warnings=() if decision.approved else (f"the answer is not approved: {decision.reason}",),
+        )
+
+    def _hear(self, slots: Sequence[str]) -> Generator[_Asking, Any, None]:
+        """Ask the next checkers; whoever gives no verdict abstains."""
+        first = len(self.verdicts)
+        asked = [Question(slot, self._prompt(first + n)) for n, slot in enumerate(slots)]
+        came = yield from ask_all(asked, _FIELDS, most=self.config.max_concurrency)
+        for slot, got in zip(slots, came, strict=True):
+            self.verdicts.append(self._judged(slot, got) or Verdict(slot, None))
+            yield from self._tell(self.verdicts[-1], PRIMARY)
+
+    def _mediate(self) -> Generator[_Asking, Any, None]:
+        """Ask the mediator, who sees the answer and all verdicts; without its own, those decide."""
+        said = "\n\n".join(f"[{one.slot}]: {_told(one)}" for one in self.verdicts)
+        prompt = f"{self._shown()}\n\nIt was checked:\n\n{said}\n\nDecide whether it is to be approved. {_JSON}"
+        try:
+            got: Answered | AgentFailed = yield from ask(Question(MEDIATOR, prompt), _FIELDS)
+        except AgentFailed as failed:
+            got = failed
+        self.mediated = self._judged(MEDIATOR, got)
+        if self.mediated is not None:
+            yield from self._tell(self.mediated, PRIMARY)
+
+    def _judged(self, slot: str, got: Answered | AgentFailed) -> Verdict | None:
+        """The verdict that *slot* gives; None, and a failure, when it gives none."""
+        match got:
+            case AgentFailed():
+                self.failures.append(failure(slot, got))
+            case Answered(value=None):
+                self.failures.append(SlotFailure(slot, "invalid_output", got.fault))
+            case Answered(value=dict() as said):
+                issues, feedback = tuple(said.get("issues", ())), said.get("feedback", "")
+                return Verdict(slot, said["approved"], confidence(got.reply), issues, feedback)
+        return None
+
+    def _tell(self, verdict: Verdict, whom: str) -> Generator[_Asking, Any, None]:
+        if verdict.approved is not None:
+            content = structs.asdict(verdict)
+            yield Tell(content.pop("slot"), whom, "response", content, self.revisions)
+
+    def _prompt(self, n: int) -> str:
+        special = self.config.checker_specializations[n : n + 1]
+        look = f"You look at one thing above all: {special[0]}. " if special else ""
+        return f"{self._shown()}\n\nCheck this answer by yourself. {look}{_JSON}"
+
+    def _shown(self) -> str:
+        return f"This was asked:\n\n{self.task}\n\nThis was answered:\n\n{self.output}"
+
+
+def _told(verdict: Verdict) -> str:
+    if verdict.approved is None:
+        return "no verdict"
+    sure = "" if verdict.confidence is None else f", with confidence {verdict.confidence:g}"
+    said = [f"{'approved' if verdict.approved else 'rejected'}{sure}", *verdict.issues, verdict.feedback]
+    return "; ".join(part for part in said if part)
