@@ -5,16 +5,13 @@ too little confidence, blocked or not at all goes up to whoever gave it, once: t
 another. What is still not done then, the top is told when it puts the results together.
 """
 
-import json
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import Struct
-
 from coterie.engines.generator import AgentFailed, Conversation, Question, Tell, Together
-from coterie.engines.patterns import structured
+from coterie.engines.patterns import chain_prompts, structured
+from coterie.engines.patterns.chain_jobs import CUT, Job, Part, Strategy, failures, leaves, parts, tree
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, said
 from coterie.engines.patterns.structured import Answered
@@ -38,39 +35,6 @@ _SAYS_BLOCKED = re.compile(r"[\s*_#`]*blocked\b[*_`]*\s*(?:[:.,;–—-]|$)", re
 _Work = Generator[Question | Together | Tell, Any, None]
 
 
-class Strategy(Struct, frozen=True, kw_only=True):
-    """What the top makes of a task."""
-
-    approach: str
-    subtasks: tuple[str, ...]
-    success_criteria: tuple[str, ...] = ()
-
-
-class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One subtask, and what became of it.
-
-    Attributes:
-        id: `2.1` is the first part of part `2`.
-        parent: The part that it is a part of; empty below the top.
-        slot: Who did it, or tried last.
-        result: What came of it; empty if it was divided further, or failed.
-        answered_by: Its superior, when that one answered.
-        escalated: Why it went up, if it did.
-        failed: Why it was not done, if it was not.
-    """
-
-    id: str
-    parent: str = ""
-    level: str
-    slot: str
-    task: str
-    result: str = ""
-    confidence: float | None = None
-    answered_by: str = ""
-    escalated: str = ""
-    failed: str = ""
-
-
 class ChainResult(Result, frozen=True, kw_only=True):
     """What a chain of command came to.
 
@@ -86,42 +50,6 @@ class ChainResult(Result, frozen=True, kw_only=True):
     parts: tuple[Part, ...]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Job:
-    """A subtask under way: *superior* gave it to *slot*.
-
-    Attributes:
-        trouble: What is wrong with what came last, if something is.
-        failed: Why nothing has come of it so far, and *kind* which failure that is.
-    """
-
-    id: str
-    task: str
-    superior: str
-    slot: str = ""
-    level: str = ""
-    parent: str = ""
-    result: str = ""
-    confidence: float | None = None
-    done_by: str = ""
-    answered_by: str = ""
-    escalated: str = ""
-    trouble: str = ""
-    failed: str = ""
-    kind: str = ""
-    jobs: list["_Job"] = field(default_factory=list)
-
-    @property
-    def has_something(self) -> bool:
-        """Whether something came of it, however unsure."""
-        return bool(self.result or self.jobs)
-
-    def leaf(self) -> dict[str, Any]:
-        """The result of a subtask that was not divided."""
-        error = {"error": self.failed} if self.failed else {}
-        return {"task": self.task, "result": self.result, "confidence": self.confidence, **error}
-
-
 def calls(team: Team, **numbers: Any) -> Calls:
     """The top plans and puts together; below it every subtask has a turn, and at most four when it goes up.
 
@@ -132,8 +60,11 @@ def calls(team: Team, **numbers: Any) -> Calls:
     config: ChainConfig = team.config
     top, ranks = _ranks(config, team.slots)
     given: Sequence[int] | None = numbers.get("subtasks")
-    usual = given if given is not None else [min(len(slots), config.max_subtasks) for _, slots in ranks]
-    most = given if given is not None else [config.max_subtasks**n for n in range(1, len(ranks) + 1)]
+    if given is not None:
+        usual = most = [*given, *([0] * len(ranks))]
+    else:
+        usual = [min(len(slots), config.max_subtasks) for _, slots in ranks]
+        most = [config.max_subtasks**n for n in range(1, len(ranks) + 1)]
     counted = Calls({top: 2}, {top: 2 + structured.REPAIRS + most[0]})
     for depth, (_, slots) in enumerate(ranks):
         below = most[depth + 1] if depth + 1 < len(ranks) else 0
@@ -161,20 +92,21 @@ def chain(team: Team, given: dict[str, Any]) -> Conversation:
         layer = [below for job in layer for below in job.jobs]
         if not layer:
             break
-    if not any(job.result for job in _leaves(jobs)):
-        reasons = "; ".join(f"{job.slot}: {job.failed}" for job in _leaves(jobs))
+    if not any(job.result for job in leaves(jobs)):
+        reasons = "; ".join(f"{job.slot}: {job.failed}" for job in leaves(jobs))
         raise PatternFailed(f"no part of the task was done: {reasons}")
-    results = _tree(jobs)
-    failures = (*command.cut, *_failures(jobs))
-    final: TurnFinished = yield Question(top, _synthesis_prompt(task, strategy, results, failures))
+    results = tree(jobs)
+    cut = (SlotFailure(top, CUT, command.cut),) if command.cut else ()
+    lost = (*cut, *failures(jobs))
+    final: TurnFinished = yield Question(top, chain_prompts.synthesis(task, strategy, results, lost))
     return ChainResult(
         text=final.text,
         task=task,
         strategy=strategy,
         level_results=results,
         final_result=final.text,
-        parts=tuple(_parts(jobs)),
-        failures=failures,
+        parts=tuple(parts(jobs)),
+        failures=lost,
         warnings=(*_warnings(config, team.slots), *command.warnings),
     )
 
@@ -185,42 +117,43 @@ class _Command:
     def __init__(self, team: Team, config: ChainConfig) -> None:
         self._team, self._config = team, config
         self._load = dict.fromkeys(team.slots, 0)
-        self.cut: list[SlotFailure] = []
+        self.cut = ""
         self.warnings: list[str] = []
 
     def plan(self, top: str, task: str) -> Generator[Question | Together | Tell, Any, Strategy]:
         """What the top makes of *task*; one that answers in prose has an approach, and leaves the task whole."""
-        answer = yield from structured.ask(Question(top, _plan_prompt(task)), _PLAN, prose=True)
+        answer = yield from structured.ask(Question(top, chain_prompts.plan(task)), _PLAN, prose=True)
         value = self._value(top, answer)
+        subtasks, self.cut = self._counted(value, task)
         return Strategy(
             approach=value.get("approach", "" if value else answer.reply.text),
-            subtasks=self._counted(value.get("subtasks", ()), top, task),
+            subtasks=subtasks,
             success_criteria=tuple(value.get("success_criteria", ())),
         )
 
-    def jobs(self, subtasks: Sequence[str], superior: str, parent: str = "") -> list[_Job]:
+    def jobs(self, subtasks: Sequence[str], superior: str, parent: str = "") -> list[Job]:
         """The jobs that *superior* hands down."""
         prefix = f"{parent}." if parent else ""
         return [
-            _Job(id=f"{prefix}{n}", task=task, superior=superior, parent=parent) for n, task in enumerate(subtasks, 1)
+            Job(id=f"{prefix}{n}", task=task, superior=superior, parent=parent) for n, task in enumerate(subtasks, 1)
         ]
 
-    def assign(self, jobs: Sequence[_Job], level: str, slots: Sequence[str], depth: int) -> _Work:
+    def assign(self, jobs: Sequence[Job], level: str, slots: Sequence[str], depth: int) -> _Work:
         """Give each job to whoever of *slots* has the fewest."""
         for job in jobs:
             job.level = level
             yield from self._give(job, min(slots, key=self._load.__getitem__), depth)
 
-    def carry_out(self, jobs: Sequence[_Job], slots: Sequence[str], depth: int, *, last: bool) -> _Work:
+    def carry_out(self, jobs: Sequence[Job], slots: Sequence[str], depth: int, *, last: bool) -> _Work:
         """Have the jobs of one level done at once, or divided; what goes wrong goes up once."""
         yield from self._ask(jobs, last=last)
         stuck = [job for job in jobs if job.trouble and job.superior != job.slot]
         for job in stuck:
             job.escalated = job.trouble
             yield Tell(job.slot, job.superior, "escalation", {"task": job.task, "reason": job.trouble}, depth)
-        questions = [Question(job.superior, _escalation_prompt(job, slots)) for job in stuck]
+        questions = [Question(job.superior, chain_prompts.escalation(job, slots)) for job in stuck]
         replies = yield Together(*questions, most=self._config.max_concurrency)
-        again: dict[str, _Job] = {}
+        again: dict[str, Job] = {}
         for job, reply in zip(stuck, replies, strict=True):
             if isinstance(reply, AgentFailed):
                 continue
@@ -239,12 +172,12 @@ class _Command:
             return named
         return min([slot for slot in slots if slot != had] or slots, key=self._load.__getitem__)
 
-    def _give(self, job: _Job, slot: str, depth: int) -> _Work:
+    def _give(self, job: Job, slot: str, depth: int) -> _Work:
         job.slot = slot
         self._load[slot] += 1
         yield Tell(job.superior, slot, "request", {"task": job.task, "type": "delegation"}, depth)
 
-    def _ask(self, jobs: Sequence[_Job], *, last: bool) -> _Work:
+    def _ask(self, jobs: Sequence[Job], *, last: bool) -> _Work:
         """Ask those who have *jobs* to do them, or to divide them; what had come of one stays if nothing comes now."""
         most = self._config.max_concurrency
         if last:
@@ -253,18 +186,19 @@ class _Command:
                 if (came := self._usable(job, reply)) is not None:
                     job.result, job.confidence, job.done_by = said(came), structured.confidence(came), job.slot
             return
-        questions = [Question(job.slot, _split_prompt(job.task)) for job in jobs]
+        questions = [Question(job.slot, chain_prompts.split(job.task)) for job in jobs]
         answers = yield from structured.ask_all(questions, _SPLIT, most=most, prose=True)
         for job, answer in zip(jobs, answers, strict=True):
-            if self._usable(job, answer.reply if isinstance(answer, Answered) else answer) is not None:
-                value = self._value(job.slot, answer)
-                subtasks = self._counted(value.get("subtasks", ()), job.slot, job.task)
+            if isinstance(answer, AgentFailed):
+                self._usable(job, answer)
+            elif self._usable(job, answer.reply) is not None:
+                subtasks, job.cut = self._counted(self._value(job.slot, answer), job.task)
                 job.jobs, job.done_by = self.jobs(subtasks, job.slot, job.id), job.slot
 
-    def _to_do(self, job: _Job) -> Question:
-        return Question(job.slot, _work_prompt(job.task), given={self._team.keys(job.slot)[0]: job.task})
+    def _to_do(self, job: Job) -> Question:
+        return Question(job.slot, chain_prompts.work(job.task), given={self._team.keys(job.slot)[0]: job.task})
 
-    def _usable(self, job: _Job, reply: TurnFinished | AgentFailed) -> TurnFinished | None:
+    def _usable(self, job: Job, reply: TurnFinished | AgentFailed) -> TurnFinished | None:
         """*reply*, if something can be done with it; *job* then knows what is wrong with it."""
         match reply:
             case AgentFailed():
@@ -282,22 +216,18 @@ class _Command:
             job.failed, job.kind = job.trouble, kind
         return None
 
-    def _value(self, slot: str, answer: Answered | AgentFailed) -> Mapping[str, Any]:
+    def _value(self, slot: str, answer: Answered) -> Mapping[str, Any]:
         """The plan in *answer*; empty without one, which is told of unless it is prose."""
-        if not isinstance(answer, Answered) or answer.value is None:
-            if isinstance(answer, Answered) and answer.asked > 1:
-                self.warnings.append(f"{slot} gave no plan that can be read, so its task stayed whole: {answer.fault}")
-            return {}
-        return answer.value
+        if answer.value is None and answer.asked > 1:
+            self.warnings.append(f"{slot} gave no plan that can be read, so its task stayed whole: {answer.fault}")
+        return answer.value or {}
 
-    def _counted(self, subtasks: Sequence[str], slot: str, task: str) -> tuple[str, ...]:
-        """The subtasks of a plan that count; without any, the task itself is the one."""
-        found = [one for one in subtasks if one.strip()] or [task]
+    def _counted(self, value: Mapping[str, Any], task: str) -> tuple[tuple[str, ...], str]:
+        """The subtasks of a plan that count, and what is said of the rest; without any, the task itself is the one."""
+        found = [one for one in value.get("subtasks", ()) if one.strip()] or [task]
         most = self._config.max_subtasks
-        if len(found) > most:
-            lost = ", ".join(found[most:])
-            self.cut.append(SlotFailure(slot, "cut", f"{len(found)} subtasks, of which {most} count; not done: {lost}"))
-        return tuple(found[:most])
+        lost = ", ".join(found[most:])
+        return tuple(found[:most]), f"{len(found)} subtasks, of which {most} count; not done: {lost}" if lost else ""
 
 
 def _ranks(config: ChainConfig, names: Sequence[str]) -> tuple[str, list[tuple[str, tuple[str, ...]]]]:
@@ -323,95 +253,3 @@ def _is_blocked(reply: TurnFinished) -> bool:
     """Whether *reply* says that its agent cannot go on: `blocked` in its JSON, or as its first word."""
     told = (structured.parse(reply, _BLOCKED) or {}).get("blocked")
     return told if told is not None else _SAYS_BLOCKED.match(reply.text) is not None
-
-
-def _leaves(jobs: Sequence[_Job]) -> Iterator[_Job]:
-    for job in jobs:
-        yield from _leaves(job.jobs) if job.jobs else (job,)
-
-
-def _failures(jobs: Sequence[_Job]) -> Iterator[SlotFailure]:
-    for job in _leaves(jobs):
-        if job.failed:
-            yield SlotFailure(job.slot, job.kind, f"{job.task}: {job.failed}")
-
-
-def _tree(jobs: Sequence[_Job]) -> dict[str, Any]:
-    """The results under the keys of the reference; one that is taken gets a number."""
-    found: dict[str, Any] = {}
-    for job in jobs:
-        name = key = f"{job.done_by or job.slot}:{job.task[:50]}"
-        n = 1
-        while key in found:
-            n += 1
-            key = f"{name} ({n})"
-        found[key] = _tree(job.jobs) if job.jobs else job.leaf()
-    return found
-
-
-def _parts(jobs: Sequence[_Job]) -> Iterator[Part]:
-    for job in jobs:
-        yield Part(
-            id=job.id,
-            parent=job.parent,
-            level=job.level,
-            slot=job.done_by or job.slot,
-            task=job.task,
-            result=job.result,
-            confidence=job.confidence,
-            answered_by=job.answered_by,
-            escalated=job.escalated,
-            failed=job.failed,
-        )
-        yield from _parts(job.jobs)
-
-
-def _plan_prompt(task: str) -> str:
-    return (
-        f"You command a team. This is its task:\n\n{task}\n\n"
-        "Say how you go about it, which subtasks the team is to do, independent of each other, and how you will know "
-        "that it is done. Answer with JSON:\n"
-        '{"approach": "…", "subtasks": ["…", "…"], "success_criteria": ["…"]}'
-    )
-
-
-def _split_prompt(task: str) -> str:
-    return (
-        f"You were given this task to coordinate:\n\n{task}\n\n"
-        "Divide it into pieces of work for your people, independent of each other. Answer with JSON:\n"
-        '{"subtasks": ["…", "…"]}\n'
-        "If it cannot be done, begin your answer with `BLOCKED:` and say why."
-    )
-
-
-def _work_prompt(task: str) -> str:
-    return (
-        f"This task is yours:\n\n{task}\n\n"
-        "Do it, and give the result with all that matters about it. If you can tell how sure you are, end with a line "
-        "`confidence: X`, X from 0 to 1. If you cannot do it, begin your answer with `BLOCKED:` and say why."
-    )
-
-
-def _escalation_prompt(job: _Job, slots: Sequence[str]) -> str:
-    came = f"\n\nThis is what came:\n\n{job.result}" if job.result else ""
-    return (
-        f"You gave this task to {job.slot}:\n\n{job.task}\n\nIt came back: {job.escalated}.{came}\n\n"
-        "Either do it yourself and answer with the result, or have somebody try again and answer with nothing but "
-        f'JSON: {{"reassign_to": "one of {", ".join(slots)}"}}.'
-    )
-
-
-def _synthesis_prompt(
-    task: str, strategy: Strategy, results: Mapping[str, Any], failures: Sequence[SlotFailure]
-) -> str:
-    parts = [f"This was the task:\n\n{task}"]
-    if strategy.approach:
-        parts.append(f"You went about it like this:\n\n{strategy.approach}")
-    if strategy.success_criteria:
-        parts.append("It is done when:\n\n" + "\n".join(f"- {one}" for one in strategy.success_criteria))
-    parts.append(f"Your team's results, as JSON:\n\n{json.dumps(results, indent=2, ensure_ascii=False)}")
-    if failures:
-        lost = "\n".join(f"- {one.slot}: {one.reason}" for one in failures)
-        parts.append(f"These parts were not done; say so where it matters:\n\n{lost}")
-    parts.append("Put them together into the final result.")
-    return "\n\n".join(parts)
