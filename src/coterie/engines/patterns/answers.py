@@ -12,7 +12,7 @@ from decimal import Context, Decimal
 _LEAD_IN = re.compile(r"\banswer(?:[*_`\s]*+[:=]|\s++is\b\s*+:?)", re.IGNORECASE)
 _BOXED = "\\boxed{"
 _PRESENTING = re.compile(r"(?:(?:i (?:think|believe|say) )?(?:it is|it's|that is|that's) )?(?:(?:the|an?) (?=\w{2}))?")
-_CHOICE = re.compile(r"\((\w+)\)|(\w)\)|\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}")
+_CHOICE = re.compile(r"\(([-+]?[\w.]+)\)|(\w)\)|\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}")
 _NUMBER = re.compile(r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:e[-+]?\d{1,2})?", re.ASCII)
 _NUMBER_INSIDE = re.compile(r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?(?![\d.,]*\d)", re.ASCII)
 _WORD_CALLED = re.compile(r"(?:[^\W\d_]{2}|[.,;:!?…\s])!\Z")

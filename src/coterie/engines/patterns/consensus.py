@@ -109,9 +109,10 @@ def needed(
     is then what it is with all verdicts. Of a mediator, who hears them all, nothing is known before.
     """
     rules = _Rules(method=method, quorum=quorum, unanimous=unanimous, weights=weights, accuracy=accuracy or {})
-    against_itself = method == "weighted" and unanimous and any(rules.accuracy.get(slot, 1.0) < 0.5 for slot in left)
-    if method == "mediator" or against_itself:
+    if method == "mediator":
         return len(left)
+    if method == "weighted" and unanimous and any(rules.accuracy.get(slot, 1.0) < 0.5 for slot in left):
+        return 1  # what such a slot says counts for the contrary, and a rejection rejects: only all of it tells
     ways = [_extreme(left, rules, approved=approved) for approved in (True, False, None)]
 
     def known(way: Sequence[Verdict], k: int) -> bool:
