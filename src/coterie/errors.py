@@ -11,6 +11,7 @@
     - Fenced             another owner took the run
   - GitFailed            git could not do what a run's files need
   - ReplayMismatch       today's engine decides otherwise than the journal says
+  - RowsFailed           the rows of runs could not be written to their database
   - ExtraMissing         a library of an optional extra is not installed
   - PatternRefused       a pattern cannot be what a program asks it to be; a ValueError too
   - CollaborationFailed  a pattern could not do with the failures it had; a RuntimeError too
@@ -136,6 +137,15 @@ def _go_on_before(run: str, seq: int) -> str:
     if nested:
         return f"; `coterie inspect {root}` shows where to fork it before that child run began"
     return f"; `coterie fork {run} --at {seq - 1}` goes on from the last record on which both agree" if seq > 1 else ""
+
+
+class RowsFailed(CoterieError):
+    """The rows of runs could not be written to their database; the runs themselves lack nothing."""
+
+    def __init__(self, place: str, reason: str, hint: str = "") -> None:
+        self.place, self.reason = place, reason
+        hint = hint or "`await coterie.patterns.project(RUN, …)` writes those of a run again, from its journal"
+        super().__init__(f"rows could not be written to {place}: {reason}; {hint}")
 
 
 class ExtraMissing(CoterieError, ImportError):

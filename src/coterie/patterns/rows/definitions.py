@@ -1,0 +1,131 @@
+"""What an execution is one of: the topology and the agents that its plan names, as the tables keep them.
+
+A program's plan holds what its user defined. Of a pattern that was read from a file they are made up here: an agent is
+called after its team and its slot, since agents of several teams have one name.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from coterie.patterns.rows.enums import AgentRole, TopologyType
+from coterie.planning.pattern import PatternPlan, SlotPlan
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.planning.program import AgentDefinition, ProgramPlan
+from coterie.topology.patterns.kinds import KINDS
+
+Values = dict[str, Any]
+"""The columns of a row, by name."""
+
+_LONGEST_NAME, _LONGEST_DESCRIPTION = 64, 1024
+_FOREIGN = re.compile(r"[^a-z0-9_-]+")
+_ROLES = {
+    "mediator": AgentRole.SYNTHESIZER,
+    "aggregator": AgentRole.SYNTHESIZER,
+    "coordinator": AgentRole.COORDINATOR,
+    "commander": AgentRole.COORDINATOR,
+    "checker": AgentRole.REVIEWER,
+    "proponent": AgentRole.CRITIC,
+    "opponent": AgentRole.CRITIC,
+    "ensemble": AgentRole.SPECIALIST,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """The rows that an execution's rows refer to.
+
+    Attributes:
+        topology: The columns of its topology.
+        agents: Those of the agent types, by slot; a team that answers in a slot of a compound has none.
+        members: Whether the topology says who fills its slots; of a program only its user does.
+        correlation: What whoever started it calls it; None: nothing.
+    """
+
+    topology: Values
+    agents: Mapping[str, Values]
+    members: bool = False
+    correlation: str | None = None
+
+    @property
+    def type(self) -> str:
+        """The stored name of the topology's type."""
+        return str(self.topology["topology_type"])
+
+
+def definition(plan: Plan) -> Definition | None:
+    """What the executions of *plan* are; None where nothing does that the tables have a word for: a flow, a loop,
+    a pattern of a user's own."""
+    match plan.coordination:
+        case PatternPlan() as pattern if pattern.type in KINDS:
+            return _of_pattern(plan, pattern)
+        case ProgramPlan() as program:
+            return _of_program(program)
+        case _:
+            return None
+
+
+def _of_program(plan: ProgramPlan) -> Definition:
+    topology = _topology(plan.name, plan.description, plan.type, plan.config, plan.version)
+    agents = {slot: _defined(agent) for slot, agent in plan.slots.items()}
+    return Definition(topology=topology, agents=agents, correlation=plan.correlation or None)
+
+
+def _defined(agent: AgentDefinition) -> Values:
+    role = agent.role or AgentRole.EXECUTOR.value
+    return _agent(agent.name, agent.description or agent.name, role, agent.config, agent.version)
+
+
+def _of_pattern(plan: Plan, pattern: PatternPlan) -> Definition:
+    title = f"{KINDS[pattern.type].title}: {', '.join(slot.name for slot in pattern.slots)}"
+    agents = {}
+    for slot in pattern.slots:
+        agent = plan.agents.get(slot.name) or AgentPlan(name=slot.name)
+        if agent.child is None or pattern.type != TopologyType.COMPOUND.value:
+            agents[slot.name] = _filled(plan.name, slot, agent)
+    return Definition(topology=_topology(plan.name, title, pattern.type, pattern.config), agents=agents, members=True)
+
+
+def _filled(team: str, slot: SlotPlan, agent: AgentPlan) -> Values:
+    config: Values = {"max_retries": agent.retry}
+    if agent.model:
+        config["model"] = agent.model
+    if agent.prompt:
+        config["system_prompt"] = agent.prompt
+    if agent.timeout is not None:
+        config["timeout_seconds"] = max(1, math.ceil(agent.timeout))
+    if slot.capabilities:
+        config["capabilities"] = [{"name": name} for name in slot.capabilities]
+    role = _ROLES.get(re.split(r"[_\d]", slot.name)[0], AgentRole.EXECUTOR).value
+    return _agent(f"{team}-{slot.name}", agent.description or f"{slot.name} of {team}", role, config)
+
+
+def _agent(name: str, description: str, role: str, config: Values, version: str = "1.0.0") -> Values:
+    return {
+        "name": row_name(name),
+        "description": description[:_LONGEST_DESCRIPTION],
+        "role": AgentRole(role),
+        "version": version,
+        "config": config,
+    }
+
+
+def _topology(name: str, description: str, type: str, config: Values, version: str = "1.0.0") -> Values:
+    return {
+        "name": row_name(name),
+        "description": (description or name)[:_LONGEST_DESCRIPTION],
+        "topology_type": TopologyType(type),
+        "version": version,
+        "config": config,
+    }
+
+
+def row_name(text: str) -> str:
+    """*text* as a name that the tables take; one that is too long ends in a hash of the whole."""
+    name = _FOREIGN.sub("-", text.lower()).strip("-") or "team"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME - 9]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

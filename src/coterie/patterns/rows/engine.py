@@ -1,0 +1,71 @@
+"""Connections of our own to the database that keeps rows: SQLite, one file, or PostgreSQL."""
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, event, make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from coterie.errors import RowsFailed, UsageError
+
+BUSY = 30.0
+"""Seconds that a writer waits while another one writes to the same SQLite file."""
+
+_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
+_NO_TABLE = ("no such table", "UndefinedTable")
+
+
+def url_of(place: str | Path | URL) -> URL:
+    """*place* as a URL with an asynchronous driver: `sqlite:///rows.db`, `postgresql://…`, or the path of a file.
+
+    Raises:
+        UsageError: If it is another kind of database.
+    """
+    if isinstance(place, Path):
+        return URL.create("sqlite+aiosqlite", database=str(place))
+    url = make_url(place)
+    if url.drivername in _DRIVERS:
+        return url.set(drivername=_DRIVERS[url.drivername])
+    if url.drivername not in _DRIVERS.values():
+        raise UsageError(f"rows are kept in sqlite:///… or postgresql://…, not in {url.drivername!r}")
+    return url
+
+
+def is_in_memory(url: URL) -> bool:
+    """Whether *url* is a database that nobody else can open."""
+    return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
+
+
+def open_engine(place: str | Path | URL) -> AsyncEngine:
+    """An engine of our own for *place*.
+
+    On SQLite every transaction is one that writes, so that it waits for others as it begins and never has to give up
+    half-way; readers are not held up, nor do they hold up.
+    """
+    url = url_of(place)
+    engine = create_async_engine(url)
+    if url.get_backend_name() == "sqlite":
+        event.listen(engine.sync_engine, "connect", _prepare)
+        event.listen(engine.sync_engine, "begin", _begin)
+    return engine
+
+
+def failed(engine: AsyncEngine, error: Exception) -> RowsFailed:
+    """What *error*, a driver's, means to whoever wants rows."""
+    why = str(getattr(error, "orig", None) or error) or type(error).__name__
+    hint = "`await coterie.patterns.upgrade(…)` makes the tables" if any(words in why for words in _NO_TABLE) else ""
+    return RowsFailed(engine.url.render_as_string(hide_password=True), why, hint)
+
+
+def _prepare(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # the driver would begin transactions by itself, and later
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {int(BUSY * 1000)}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = NORMAL")  # what a power cut takes from the end can be told again
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+def _begin(connection: Any) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,329 @@
+"""A run's records as rows: executions, the instances of their agents, messages and results. Pure; writes nothing.
+
+Ids follow from the run (`coterie.patterns.identity`) and times are the records', so the same journal gives the same
+rows, whenever it is told and however often.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from coterie.engines.patterns.structured import confidence
+from coterie.errors import NoSuchRun
+from coterie.ids import child_run_id
+from coterie.journal import records as r
+from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
+from coterie.patterns.rows.definitions import Definition, Values, definition
+from coterie.patterns.rows.enums import ExecutionStatus, MessageType
+from coterie.patterns.rows.kinds import as_json
+from coterie.planning.plan import Plan, from_json
+
+Read = Callable[[str], Iterable[r.Record]]
+"""Reads the records of a run, as `Store.read` does."""
+
+LET_GO = "nobody drives this run any more; it can be resumed"
+LEFT = "the run that it was part of is over"
+_PAUSED = {"status": ExecutionStatus.PAUSED, "error": LET_GO}
+
+
+class Row(NamedTuple):
+    """A row as it is now; a later one of the same table and id takes its place.
+
+    An execution names its topology, under `topology`, and an instance its agent type, under `agent_type`: which ids
+    these have is the database's business.
+    """
+
+    table: str
+    id: UUID
+    values: Values
+
+
+@dataclass(slots=True)
+class _Told:
+    """What is known of one run, and, if it has rows, what the next ones depend on."""
+
+    plan: Plan | None = None
+    definition: Definition | None = None
+    execution: Values = field(default_factory=dict)
+    instances: dict[str, Values] = field(default_factory=dict)
+    began: dict[str, float] = field(default_factory=dict)
+    agents: dict[str, str] = field(default_factory=dict)
+    messages: int = 0
+    children: list[str] = field(default_factory=list)
+
+
+class Fold:
+    """Tells runs as rows: feed it the records of each run in order, a run before its child runs.
+
+    fold = Fold()
+    rows = [row for run, record in family(store.read, "r1") for row in fold.apply(run, record)]
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[str, _Told] = {}
+
+    def definition(self, run: str) -> Definition | None:
+        """What *run* is an execution of; None if it has no rows."""
+        return self._runs[run].definition if run in self._runs else None
+
+    def executions(self) -> list[UUID]:
+        """The ids of the executions that were told and not forgotten, in order."""
+        return [told.execution["id"] for told in self._runs.values() if told.execution]
+
+    def apply(self, run: str, record: r.Record) -> Iterator[Row]:
+        """Take the next record of *run* in; the rows that it changes."""
+        told = self._runs.setdefault(run, _Told())
+        if isinstance(record, r.RunStarted):
+            yield from self._began(told, record)
+        elif told.definition is not None:
+            yield from self._went_on(told, told.definition, run, record)
+        if isinstance(record, r.RunFinished):
+            over = {"status": ExecutionStatus.CANCELLED, "completed_at": _time(record.at), "error": LEFT}
+            yield from self._let_go(told.children, over)
+        elif isinstance(record, r.RunStopped):
+            yield from self._let_go(told.children, _PAUSED)
+
+    def let_go(self) -> Iterator[Row]:
+        """Nobody drives these runs any more: no execution stays `running`."""
+        yield from self._let_go(self._runs, _PAUSED)
+
+    def forget(self, run: str) -> Iterator[str]:
+        """Nothing more is told of *run* and its child runs; their names, each once it is forgotten."""
+        if (told := self._runs.pop(run, None)) is not None:
+            yield run
+            for child in told.children:
+                yield from self.forget(child)
+
+    def _let_go(self, runs: Iterable[str], changes: Values) -> Iterator[Row]:
+        for told in [self._runs[run] for run in runs if run in self._runs]:
+            if told.execution and told.execution["status"] is ExecutionStatus.RUNNING:
+                yield self._now(told, **changes)
+            yield from self._let_go(told.children, changes)
+
+    # -- an execution -------------------------------------------------------------------------------------------------
+
+    def _began(self, told: _Told, record: r.RunStarted) -> Iterator[Row]:
+        run, parent = record.run, self._runs.get(record.parent)
+        if parent is not None and run not in parent.children:
+            parent.children.append(run)
+        told.plan = from_json(record.plan) if record.plan else self._of_parent(record)
+        told.definition = definition(told.plan) if told.plan is not None else None
+        if told.definition is None:
+            return
+        metadata: Values = {"run": run, "plan": record.plan_hash or (told.plan.content_hash() if told.plan else "")}
+        if parent is not None and parent.execution:
+            metadata["parent"] = str(execution_id(record.parent))
+        told.execution = {
+            "id": execution_id(run),
+            "topology": told.definition.topology["name"],
+            "status": ExecutionStatus.RUNNING,
+            "input_data": as_json(record.input),
+            "output_data": None,
+            "correlation_id": _text(told.definition.correlation),
+            "metadata": metadata,
+            "started_at": _time(record.at),
+            "completed_at": None,
+            "error": None,
+            "error_details": None,
+        }
+        yield self._now(told)
+        for slot, agent in told.definition.agents.items():
+            told.instances[slot] = {
+                "id": instance_id(run, slot),
+                "agent_type": agent["name"],
+                "execution_id": told.execution["id"],
+                "state": {},
+                "metadata": {"slot": slot},
+                "created_at": _time(record.at),
+                "last_active": None,
+            }
+            yield self._instance(told, slot)
+
+    def _of_parent(self, record: r.RunStarted) -> Plan | None:
+        parent = self._runs.get(record.parent)
+        if parent is None or parent.plan is None:
+            return None
+        turn = record.run[len(record.parent) + 1 :].rpartition(".")[0]
+        agent = parent.plan.agents.get(turn.rpartition("#")[0])
+        return agent.child if agent is not None else None
+
+    def _went_on(self, told: _Told, definition: Definition, run: str, record: r.Record) -> Iterator[Row]:
+        match record:
+            case r.RunOwned() if record.epoch > 1:
+                yield self._now(told, status=ExecutionStatus.RUNNING, completed_at=None, error=None, error_details=None)
+            case r.RunStopped():
+                yield self._stopped(told, record)
+            case r.RunFinished():
+                yield self._finished(told, definition, record)
+            case r.TurnStarted():
+                told.began.setdefault(record.turn, record.at)
+                told.agents[record.turn] = record.agent
+            case r.TurnFinished():
+                yield from self._answered(told, run, record)
+            case r.TurnFailed():
+                output = {"error": record.reason, "kind": record.kind}
+                yield from self._result(told, run, record.turn, told.agents.get(record.turn, ""), record.at, output)
+            case r.CallAsked() if record.state is not None:
+                yield from self._remembers(told, record.agent, record.state)
+            case r.StateChanged():
+                yield from self._remembers(told, record.agent, record.state)
+            case r.ResultRecorded():
+                yield from self._result(
+                    told,
+                    run,
+                    record.id,
+                    record.agent,
+                    record.at,
+                    record.output,
+                    confidence=record.confidence,
+                    reasoning=_text(record.reasoning),
+                    token_usage=record.tokens,
+                )
+            case r.MessageSent():
+                yield from self._said(told, run, record)
+            case _:
+                pass
+
+    def _stopped(self, told: _Told, record: r.RunStopped) -> Row:
+        if record.reason == "interrupted":
+            return self._now(told, status=ExecutionStatus.CANCELLED, completed_at=_time(record.at), error=record.reason)
+        return self._now(told, status=ExecutionStatus.PAUSED, error=_text(f"stopped: {record.reason}"))
+
+    def _finished(self, told: _Told, definition: Definition, record: r.RunFinished) -> Row:
+        completed = _time(record.at)
+        if record.outcome == "completed":
+            output = _output(record.result, definition.type)
+            return self._now(
+                told, status=ExecutionStatus.COMPLETED, completed_at=completed, output_data=output, error=None
+            )
+        cancelled = record.outcome == "cancelled"
+        return self._now(
+            told,
+            status=ExecutionStatus.CANCELLED if cancelled else ExecutionStatus.FAILED,
+            completed_at=completed,
+            error=_text(record.reason) or record.outcome,
+            error_details=as_json(record.result) if isinstance(record.result, dict) else None,
+        )
+
+    def _now(self, told: _Told, **changes: Any) -> Row:
+        told.execution = {**told.execution, **changes}
+        return Row("executions", told.execution["id"], told.execution)
+
+    # -- what its agents do -------------------------------------------------------------------------------------------
+
+    def _answered(self, told: _Told, run: str, record: r.TurnFinished) -> Iterator[Row]:
+        usage, output = record.usage, {"content": record.text, **record.outputs}
+        tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        if usage.cached_tokens:
+            tokens["cached_tokens"] = usage.cached_tokens
+        yield from self._result(
+            told,
+            run,
+            record.turn,
+            told.agents.get(record.turn, ""),
+            record.at,
+            output,
+            confidence=confidence(record),
+            reasoning=_reasoning(record.outputs.get("_reasoning")),
+            token_usage=tokens if any(tokens.values()) else None,
+        )
+
+    def _result(
+        self, told: _Told, run: str, name: str, slot: str, at: float, output: Values, **more: Any
+    ) -> Iterator[Row]:
+        if slot not in told.instances:
+            return
+        yield self._instance(told, slot, last_active=_time(at))
+        values = {
+            "id": result_id(run, name),
+            "execution_id": told.execution["id"],
+            "agent_instance_id": instance_id(run, slot),
+            "output": as_json(output),
+            "confidence": None,
+            "reasoning": None,
+            "token_usage": None,
+            "started_at": _time(told.began.pop(name, at)),
+            "completed_at": _time(at),
+            **more,
+        }
+        yield Row("results", values["id"], values)
+
+    def _remembers(self, told: _Told, slot: str, state: Values) -> Iterator[Row]:
+        if slot in told.instances:
+            yield self._instance(told, slot, state=as_json(state))
+
+    def _said(self, told: _Told, run: str, record: r.MessageSent) -> Iterator[Row]:
+        told.messages += 1
+        if record.sender not in told.instances:
+            return
+        to_one = record.recipient in told.instances
+        values = {
+            "id": message_id(run, told.messages),
+            "execution_id": told.execution["id"],
+            "sender_id": instance_id(run, record.sender),
+            "recipient_id": instance_id(run, record.recipient) if to_one else None,
+            "message_type": MessageType(record.type),
+            "content": as_json(record.content),
+            "round_number": record.round,
+            "sequence_number": told.messages,
+            "created_at": _time(record.at),
+        }
+        yield Row("messages", values["id"], values)
+
+    def _instance(self, told: _Told, slot: str, **changes: Any) -> Row:
+        values = told.instances[slot] = {**told.instances[slot], **changes}
+        return Row("agent_instances", values["id"], values)
+
+
+def family(read: Read, run: str, plan: Plan | None = None) -> Iterator[tuple[str, r.Record]]:
+    """Every record of *run* and then of its child runs, theirs included, each with its run's id.
+
+    Args:
+        plan: That of *run*, where only its parent's journal has it.
+
+    Raises:
+        NoSuchRun, JournalUnreadable: If *run* cannot be read.
+    """
+    children: list[tuple[str, Plan | None]] = []
+    for record in read(run):
+        if isinstance(record, r.RunStarted) and record.plan:
+            plan = from_json(record.plan)
+        if isinstance(record, r.TurnStarted):
+            agent = plan.agents.get(record.agent) if plan is not None else None
+            if agent is None or agent.child is not None:  # a branch of a loop's wave is nobody whom its plan names
+                child = child_run_id(run, record.turn, record.attempt)
+                children.append((child, agent.child if agent is not None else None))
+        yield run, record
+    for child, its in children:
+        try:
+            yield from family(read, child, its)
+        except NoSuchRun:  # its journal was not begun
+            continue
+
+
+def _output(result: Any, type: str) -> Values:
+    """What a pattern gave, in the keys that the reference has."""
+    if not isinstance(result, dict):
+        return {"text": "" if result is None else str(result)}
+    outputs = result.get("outputs")
+    given = outputs.get(type) if isinstance(outputs, dict) else None
+    return dict(as_json(given if isinstance(given, dict) else result))
+
+
+def _reasoning(said: Any) -> str | None:
+    """What an agent told of how it came to its answer, as one text."""
+    steps = said.get("steps") if isinstance(said, dict) else said
+    if isinstance(steps, list | tuple):
+        return _text("\n".join(str(step) for step in steps)) or None
+    return _text(str(steps)) if steps else None
+
+
+def _text(text: str | None) -> str | None:
+    """*text* without what no database takes: NUL, and halves of surrogate pairs."""
+    return None if text is None else text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def _time(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)

@@ -1,0 +1,133 @@
+"""Rows into a database: one transaction, which begins with a write and holds nothing else."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Table, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlmodel import SQLModel
+
+from coterie.errors import UsageError
+from coterie.patterns.rows import models
+from coterie.patterns.rows.definitions import Definition, Values
+from coterie.patterns.rows.engine import failed
+from coterie.patterns.rows.fold import Row
+from coterie.patterns.rows.kinds import utc_now
+
+_WRITTEN: Mapping[str, type[SQLModel]] = {
+    "executions": models.Execution,
+    "agent_instances": models.AgentInstance,
+    "messages": models.Message,
+    "results": models.Result,
+}
+"""The tables that are written, each after those that it refers to."""
+_INSERT: Mapping[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+class Writing:
+    """Writes rows through *engine*, and the definitions that they refer to, where the database lacks these.
+
+    A definition is known by its name: one that is there stays as it is.
+
+    Raises:
+        UsageError: If the database is neither SQLite nor PostgreSQL.
+    """
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        if engine.dialect.name not in _INSERT:
+            raise UsageError(f"rows are kept in SQLite or PostgreSQL, not in {engine.dialect.name!r}")
+        self._engine, self._insert = engine, _INSERT[engine.dialect.name]
+        self._upserts = {name: self._upsert(_table(model)) for name, model in _WRITTEN.items()}
+        self._defined: list[Definition] = []
+        self._topologies: dict[str, int] = {}
+        self._agent_types: dict[str, int] = {}
+
+    def define(self, definition: Definition) -> None:
+        """Rows that are to be written refer to *definition*."""
+        if not self._knows(definition):
+            self._defined.append(definition)
+
+    async def write(self, rows: Sequence[Row]) -> None:
+        """Write *rows*, all or none.
+
+        Raises:
+            RowsFailed: If that is not possible now.
+        """
+        try:
+            async with self._engine.begin() as connection:
+                if self._defined:
+                    topologies, agent_types = await self._define(connection)
+                else:
+                    topologies, agent_types = self._topologies, self._agent_types
+                for name, upsert in self._upserts.items():
+                    if values := [_bound(row.values, topologies, agent_types) for row in rows if row.table == name]:
+                        await connection.execute(upsert, values)
+        except Exception as error:  # a driver raises what it likes
+            raise failed(self._engine, error) from error
+        self._topologies, self._agent_types = topologies, agent_types
+        self._defined.clear()
+
+    def _knows(self, definition: Definition) -> bool:
+        names = {agent["name"] for agent in definition.agents.values()}
+        return definition.topology["name"] in self._topologies and names <= self._agent_types.keys()
+
+    def _upsert(self, table: Table) -> Any:
+        insert = self._insert(table)
+        changed = {column.name: insert.excluded[column.name] for column in table.columns if not column.primary_key}
+        return insert.on_conflict_do_update(index_elements=["id"], set_=changed)
+
+    async def _define(self, connection: AsyncConnection) -> tuple[dict[str, int], dict[str, int]]:
+        """Save what is missing; the ids of what was known and of that, by name."""
+        agents = {agent["name"]: agent for one in self._defined for agent in one.agents.values()}
+        topologies = {one.topology["name"]: one.topology for one in self._defined}
+        known = {**self._agent_types, **await self._named(connection, _table(models.AgentType), agents)}
+        teams = {**self._topologies, **await self._named(connection, _table(models.Topology), topologies)}
+        members = [
+            {
+                "topology_id": teams[one.topology["name"]],
+                "agent_type_id": known[agent["name"]],
+                "slot_name": slot,
+                "position": position,
+                "config_overrides": {},
+            }
+            for one in self._defined
+            if one.members
+            for position, (slot, agent) in enumerate(one.agents.items())
+        ]
+        if members:
+            table = _table(models.TopologyMembership)
+            await connection.execute(self._unless_there(table, "topology_id", "slot_name"), members)
+        return teams, known
+
+    async def _named(self, connection: AsyncConnection, table: Table, wanted: Mapping[str, Values]) -> dict[str, int]:
+        """The ids of the rows of *table* with these names, saved where they are missing."""
+        if not wanted:
+            return {}
+        now = utc_now()
+        rows = [{**wanted[name], "created_at": now, "updated_at": now} for name in sorted(wanted)]  # one order for all
+        await connection.execute(self._unless_there(table, "name"), rows)
+        found = await connection.execute(select(table.c.name, table.c.id).where(table.c.name.in_(list(wanted))))
+        return {row.name: row.id for row in found}
+
+    def _unless_there(self, table: Table, *columns: str) -> Any:
+        return self._insert(table).on_conflict_do_nothing(index_elements=list(columns))
+
+
+def _table(model: type[SQLModel]) -> Table:
+    table = SQLModel.metadata.tables[str(model.__tablename__)]
+    assert isinstance(table, Table)
+    return table
+
+
+def _bound(values: Values, topologies: Mapping[str, int], agent_types: Mapping[str, int]) -> Values:
+    """*values* with the ids of what they name."""
+    if "topology" in values:
+        return {**_without(values, ("topology",)), "topology_id": topologies[values["topology"]]}
+    if "agent_type" in values:
+        return {**_without(values, ("agent_type",)), "agent_type_id": agent_types[values["agent_type"]]}
+    return values
+
+
+def _without(values: Values, names: Iterable[str]) -> Values:
+    return {name: value for name, value in values.items() if name not in names}
