@@ -147,6 +147,12 @@ class Performance:
         paths = sorted(path for path, _ in self.asked)
         return {path: len(list(found)) for path, found in itertools.groupby(paths)}
 
+    def turns(self) -> dict[str, int]:
+        """How many turns were started at each path; further attempts of one are none."""
+        found = {(path, request.run, request.turn) for path, request in self.asked}
+        paths = sorted(path for path, _, _ in found)
+        return {path: len(list(group)) for path, group in itertools.groupby(paths)}
+
     def records(self, *kinds: type[Record], run: str = "r") -> list[Any]:
         """The records of *run*, those of *kinds* if some are named."""
         return [record for record in self.store.read(run) if not kinds or isinstance(record, kinds)]
