@@ -100,9 +100,9 @@ def test_a_call_that_cannot_work_is_status_2(
 
 def test_a_target_that_does_not_run_today_is_told_what_does(capsys: pytest.CaptureFixture[str]) -> None:
     """The usage error names the value and what can be given instead."""
-    assert app.main(["run", "team.yaml"]) == 2
+    assert app.main(["run", "team.toml"]) == 2
 
-    assert "'team.yaml' cannot be run: TARGET is an .at file" in capsys.readouterr().err
+    assert "'team.toml' cannot be run: TARGET is an .at or .yaml file" in capsys.readouterr().err
 
 
 def test_every_command_says_what_it_does() -> None:

@@ -9,6 +9,7 @@ from coterie import formats, planning, presets
 from coterie.cli.inputs import pair
 from coterie.diagnostics import Diagnostic, Fix, Severity, did_you_mean
 from coterie.errors import TopologyError, UsageError
+from coterie.formats.files import SUFFIXES
 from coterie.formats.folders import SETTINGS, TOPOLOGY, loop_folder
 from coterie.planning import ONLY_FOR_A_RUN
 from coterie.planning.loop import LoopGiven
@@ -109,16 +110,16 @@ def find(target: str) -> Path:
         UsageError: If it names nothing that can be run.
     """
     path = Path(target)
-    if is_loop(path) or (path.suffix == ".at" and path.is_file()):
+    if is_loop(path) or (path.suffix in SUFFIXES and path.is_file()):
         return path
     if presets.is_preset(target):
         return presets.find(target)
-    if path.suffix == ".at":
-        raise UsageError(f"there is no file {target!r}; TARGET is an .at file, or the folder of a loop")
+    if path.suffix in SUFFIXES:
+        raise UsageError(f"there is no file {target!r}; TARGET is an .at or .yaml file, or the folder of a loop")
     if path.is_dir():
         names = ", ".join((TOPOLOGY, *SETTINGS))
         raise UsageError(f"{target!r} is no folder of a loop: it would hold one of {names}")
-    hint = did_you_mean(target, presets.names()) or "TARGET is an .at file, the folder of a loop, or a preset"
+    hint = did_you_mean(target, presets.names()) or "TARGET is an .at or .yaml file, the folder of a loop, or a preset"
     raise UsageError(f"{target!r} cannot be run: {hint}")
 
 

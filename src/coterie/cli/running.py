@@ -50,7 +50,9 @@ Backend = Annotated[
 def run(
     target: Annotated[
         str,
-        typer.Argument(metavar="TARGET", help="An .at file, the folder of a loop, or a preset.", show_default=False),
+        typer.Argument(
+            metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset.", show_default=False
+        ),
     ],
     prompt: Annotated[
         list[str] | None, typer.Argument(metavar="PROMPT", help="What the team is asked.", show_default=False)
@@ -244,8 +246,10 @@ def _rehearse(plan: "Plan", given: dict[str, Any], script: str, limits: "Limits"
     """Run *plan* with stand-ins and print what happened; returns the status that a run would."""
     from coterie.backends.scripted import read_script
     from coterie.cli import text
+    from coterie.runs.engines import refuse_lacking
     from coterie.runs.rehearsal import rehearse
 
+    refuse_lacking(plan, given)
     document = rehearse(plan, given, read_script(Path(script), plan) if script else None, limits)
     if as_json:
         say_json(document)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from coterie.diagnostics import Diagnostic, Span, error, of_part
 from coterie.formats.at.directives import ImportStatement
 from coterie.formats.at.fields import Report
-from coterie.formats.files import Library, Unreadable, find
+from coterie.formats.files import SUFFIXES, Library, Unreadable, find
 from coterie.topology.checks.composition import outputs_of, unusable
 from coterie.topology.composition import MAX_DEPTH, Import
 from coterie.topology.conditions import Scalar
@@ -63,9 +63,10 @@ class Importer:
     def _node(
         self, statement: ImportStatement, where: PurePosixPath, folder: Path | None, chain: Chain, report: Report
     ) -> Agent:
-        source = str(where / statement.source) if statement.source.endswith(".at") else statement.source
+        is_file = statement.source.endswith(SUFFIXES)
+        source = str(where / statement.source) if is_file else statement.source
         topology = None
-        if source.endswith(".at"):
+        if is_file:
             wrong, topology = self._topology(statement, source, folder, chain)
             for found in wrong:
                 report(found)

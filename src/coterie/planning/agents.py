@@ -19,6 +19,7 @@ from coterie.planning.extension import (
 from coterie.planning.files import read_text
 from coterie.planning.gates import PASSED, sends_back
 from coterie.planning.models import idle_keys, model_options
+from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan, Wanted
 from coterie.planning.steps import located, split
 from coterie.planning.thinker import choose
@@ -81,8 +82,14 @@ def plan_node(node: AnyNode, setting: Setting) -> tuple[AgentPlan, str] | None:
 
 
 def with_child(agent: AgentPlan, child: Plan) -> AgentPlan:
-    """*agent*, answered by a run of *child*."""
-    return replace(agent, kind="topology", backend="", child=child)
+    """*agent*, answered by a run of *child*.
+
+    A pattern has the outputs that it has: those that only conditions read are not asked of whoever thinks in it.
+    """
+    outputs = agent.outputs
+    if isinstance(child.coordination, PatternPlan):
+        outputs = tuple(wanted for wanted in outputs if wanted.declared)
+    return replace(agent, kind="topology", backend="", child=child, outputs=outputs)
 
 
 def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str]:

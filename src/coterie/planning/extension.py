@@ -36,6 +36,7 @@ class Extension:
     backend: str = ""
     command: tuple[str, ...] = ()
     topology: str = ""
+    pattern: str = ""
     timeout: float | None = None
     cwd: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +59,7 @@ MODEL_KEYS = ("provider", "base-url", "api-key", "tools", "price-in", "price-out
 """What only means something to a model."""
 DEFAULT_KEYS = ("backend", "command", "prompt-via", "options", *MODEL_KEYS, *PROCESS_KEYS)
 """What the topology's own block may say, for all."""
-AGENT_KEYS = ("topology", *DEFAULT_KEYS)
+AGENT_KEYS = ("topology", "pattern", *DEFAULT_KEYS)
 """What an agent may say."""
 HUMAN_KEYS = ("timeout",)
 """What a human may say."""
@@ -197,6 +198,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "backend": known_backend,
     "command": _command,
     "topology": _text,
+    "pattern": _text,
     "timeout": _seconds,
     "cwd": _text,
     "env": _env,

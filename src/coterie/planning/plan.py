@@ -4,7 +4,6 @@ Plans are values that travel (into a journal, to a worker), so they are `msgspec
 `coterie.planning.plan()` makes them; engines and the core of a run read them and resolve nothing.
 """
 
-import hashlib
 from typing import Any
 
 import msgspec
@@ -143,6 +142,8 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def content_hash(self) -> str:
         """A stable SHA-256 of what the plan says, in hex; where its file lies does not count."""
+        import hashlib  # few who plan ask for it
+
         return hashlib.sha256(to_json(_without_folders(self))).hexdigest()
 
 

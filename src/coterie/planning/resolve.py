@@ -174,7 +174,7 @@ class _Job:
         self, node: AnyNode, file: str, folder: Path | None, chain: tuple[Path, ...], report: Report
     ) -> Plan | None:
         """The plan of the topology in *file*, which answers at *node*; None after reporting what is wrong."""
-        span = node.spans.get("extension.topology") or node.span
+        span = node.spans.get("extension.topology") or node.spans.get("extension.pattern") or node.span
         imported = node.imported if isinstance(node, Agent) else None
         if imported is not None and not imported.is_file:
             message = f"{file!r} is in a registry, and coterie fetches nothing"

@@ -24,11 +24,12 @@ def choose(owner: str, own: Extension, default: Extension, backend: str | None, 
     `command` and `backend: command` are one choice. What the topology says of the prompt and of options is meant for
     the backend that it names, so an agent with another backend does not inherit it.
     """
-    if own.topology:
-        if own.backend or own.command:
-            other = "command" if own.command else "backend"
-            _twice(owner, own, other, "topology", report)
-        return Thinker(topology=own.topology, prompt_via=own.prompt_via or "stdin", options=dict(own.options))
+    if team := own.topology or own.pattern:
+        key = "topology" if own.topology else "pattern"
+        other = "pattern" if own.topology and own.pattern else "command" if own.command else "backend"
+        if getattr(own, other):
+            _twice(owner, own, other, key, report)
+        return Thinker(topology=team, prompt_via=own.prompt_via or "stdin", options=dict(own.options))
     for block in (own, default):
         if block.command and block.backend not in ("", "command"):
             _twice(owner if block is own else "the topology", block, "command", f"backend: {block.backend}", report)

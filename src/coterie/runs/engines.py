@@ -1,12 +1,14 @@
-"""Which engine decides a plan."""
+"""Which engine decides a plan, and what it must be given."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from coterie.diagnostics import error
 from coterie.engines.commands import Engine
 from coterie.engines.flow import Flow
 from coterie.engines.loop import Loop
-from coterie.errors import TopologyError
+from coterie.errors import TopologyError, UsageError
 from coterie.planning.branches import asked_by_loop
 from coterie.planning.loop import LoopPlan
 from coterie.planning.on_max import human_agent
@@ -35,6 +37,7 @@ def make_engine(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
         case PatternPlan() as pattern:
             from coterie.engines.patterns.engine import Pattern  # few runs have one
 
+            _find_own(plan)
             return Pattern(pattern, plan.agents), plan.agents
         case ProgramPlan():
             from coterie.engines.program import Program
@@ -42,3 +45,33 @@ def make_engine(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
             return Program(), plan.agents
         case None:
             raise TopologyError([error("no-flow", f"topology {plan.name!r} has no flow: nothing says who is asked")])
+
+
+def refuse_lacking(plan: Plan, given: Mapping[str, Any]) -> None:
+    """See that what a run of *plan* is *given* is enough, before anything begins.
+
+    Raises:
+        UsageError: If it is not; it says what is wanted.
+    """
+    if not isinstance(plan.coordination, PatternPlan):
+        return
+    from coterie.engines.patterns.engine import input_faults
+
+    _find_own(plan)
+    for fault in input_faults(plan, given):
+        raise UsageError(f"{plan.name}: {fault.message}" + (f"; {fault.hint}" if fault.hint else ""))
+
+
+def _find_own(plan: Plan) -> None:
+    """Let Python find a user's own patterns where it looks, then beside the files that name them."""
+    for folder in _folders_of_own(plan):
+        if folder and folder not in sys.path:
+            sys.path.append(folder)  # at the end: a file beside a topology hides no module of anybody else
+
+
+def _folders_of_own(plan: Plan) -> Iterator[str]:
+    if isinstance(plan.coordination, PatternPlan) and ":" in plan.coordination.type:
+        yield plan.folder
+    for agent in plan.agents.values():
+        if agent.child is not None:
+            yield from _folders_of_own(agent.child)

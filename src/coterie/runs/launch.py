@@ -19,7 +19,7 @@ from coterie.planning.plan import Limits, Plan, from_json
 from coterie.runs import index, naming
 from coterie.runs.commands import Again
 from coterie.runs.ending import conclude
-from coterie.runs.engines import make_engine
+from coterie.runs.engines import make_engine, refuse_lacking
 from coterie.runs.fold import Fold
 from coterie.runs.folder import DiskPlace
 from coterie.runs.inbox import Inbox
@@ -114,12 +114,13 @@ async def start(
     Raises:
         TopologyError: If an agent has nobody who thinks, its model cannot be asked, or nothing says who is asked.
         UsageError: If the name of the topology's folder cannot be written down, or a cassette not be read, or it
-            must have a work tree of its own and cannot.
+            must have a work tree of its own and cannot, or is not given what it is to work on.
         GitFailed: If that work tree could not be made.
         JournalFailed: If the journal could not be written.
 
     Cancelling the task interrupts the run: attempts are ended, the outcome is `stopped`, `interrupted`.
     """
+    refuse_lacking(plan, given)
     if turns is None:
         turns = ready_turns(plan, human, cassette)
     _check_name(plan.folder)

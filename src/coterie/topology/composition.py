@@ -77,7 +77,7 @@ class Import:
     @property
     def is_file(self) -> bool:
         """Whether it names a file, not something in the registry."""
-        return self.source.endswith(".at")
+        return self.source.endswith((".at", ".yaml", ".yml"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

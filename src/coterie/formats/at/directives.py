@@ -9,6 +9,7 @@ from coterie.formats.at.fields import Report
 from coterie.formats.at.lexer import DURATION, NAME, NUMBER, STRING, WORD, Token
 from coterie.formats.at.tree import Directive
 from coterie.formats.at.values import scalar, string
+from coterie.formats.files import SUFFIXES
 from coterie.topology.conditions import Scalar
 
 IMPORT_FORM = 'write import "./file.at" as name, and if you like with { parameter: value }'
@@ -44,8 +45,8 @@ def read_import(directive: Directive, report: Report) -> ImportStatement | None:
             report(error("bad-import", "this import names no file", source.span, IMPORT_FORM))
         return None
     text = string(source)
-    if not text.endswith(".at") and not _REGISTRY.fullmatch(text):
-        message = f"{text!r} is neither an .at file nor a name of the registry"
+    if not text.endswith(SUFFIXES) and not _REGISTRY.fullmatch(text):
+        message = f"{text!r} is neither an .at or .yaml file nor a name of the registry"
         report(error("bad-import", message, source.span, "a name of the registry is written as team/name@1.2.0"))
         return None
     if "as" not in clauses or not clauses["as"] or clauses["as"][0].kind != NAME:

@@ -176,6 +176,8 @@ class _Reader:
                 said = read_fields(fields, BLOCKS["meta"]).get("", {})
                 self._meta = {name.replace("_", "-"): value for name, value in said.items()} | fields.rest()
                 self._spans |= {f"meta.{name}": span for name, span in fields.spans.items()}
+            case "pattern":
+                self._pattern(block)
             case "roles":
                 roles = self._fields(block).rest()
                 self._roles = {name: text if isinstance(text, str) else str(text) for name, text in roles.items()}
@@ -183,6 +185,14 @@ class _Reader:
                 self._extensions(block)
             case _:
                 self._other(block)
+
+    def _pattern(self, block: Block) -> None:
+        from coterie.formats.at.patterns import read_pattern  # few files have one
+
+        self._spans["pattern"] = block.head[0].span
+        self._values["pattern"], rest = read_pattern(block, self._report)
+        if rest:
+            self._kept.append(Kept(kind="pattern", value=rest, span=block.head[0].span))
 
     def _first(self, keyword: str, span: Span) -> bool:
         """Whether a block of which there is one comes for the first time; the second is reported."""
@@ -274,7 +284,8 @@ class _Reader:
         before[name.text] = read_entry(block, Entries(spec.name, spec), text_of(name), name.span, self._report)
 
     def _unknown(self, keyword: str, span: Span) -> None:
-        close = did_you_mean(keyword, BLOCKS)
+        # A block of other words does not become a pattern: that would be wrong in other ways.
+        close = did_you_mean(keyword, [name for name in BLOCKS if name != "pattern" or keyword.startswith("patt")])
         fix = Fix("mend the name", span, close.split("'")[1]) if close else None
         hint = close or "it is kept, and has no effect"
         self._report(warning("unknown-block", f"there is no block {keyword!r}", span, hint, fix))

@@ -6,7 +6,7 @@ from coterie.diagnostics import Diagnostic, error, warning
 from coterie.topology.checks.facts import Facts, title
 from coterie.topology.model import Agent, Gate, Orchestrator
 
-SAYS_WHO_THINKS = ("backend", "command", "topology")
+SAYS_WHO_THINKS = ("backend", "command", "pattern", "topology")
 """The keys of an agent's own coterie extension that stand in for `model`."""
 
 

@@ -6,6 +6,7 @@ from coterie.diagnostics import Diagnostic, Span, error
 from coterie.topology.checks.facts import UNREADABLE, Facts, listing
 from coterie.topology.composition import missing
 from coterie.topology.model import Output, Topology
+from coterie.topology.patterns.model import Pattern
 
 
 def interface_is_declared(facts: Facts) -> Iterator[Diagnostic]:
@@ -43,14 +44,25 @@ def unusable(topology: Topology, file: str, span: Span | None) -> Diagnostic | N
 def outputs_of(topology: Topology) -> tuple[Output, ...]:
     """The declared outputs of the result of *topology*: those of its exit, else of the node where every path ends.
 
-    Empty when they are not declared, or when it may end at several nodes.
+    Of a pattern what its result has. Empty when they are not declared, or when it may end at several nodes.
     """
+    if topology.pattern is not None:
+        return tuple(_of_pattern(topology.pattern))
     facts = Facts(topology)
     exit = topology.interface.exit if topology.interface is not None else ""
     if not exit:
         ends = [name for name in facts.flow.mentions if not _always_goes_on(facts, name)]
         exit = ends[0] if len(ends) == 1 else ""
     return tuple(facts.outputs(exit))
+
+
+def _of_pattern(pattern: Pattern) -> Iterator[Output]:
+    from coterie.topology.patterns.kinds import kind_of
+    from coterie.topology.patterns.outputs import OUTPUTS
+
+    kind = kind_of(pattern.type)
+    for name, type in OUTPUTS[kind.name].items() if kind is not None else ():
+        yield Output(name=name, type=type)
 
 
 def _always_goes_on(facts: Facts, name: str) -> bool:

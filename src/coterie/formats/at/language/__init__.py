@@ -24,6 +24,7 @@ LANGUAGE: tuple[Block, ...] = (
     nodes.GATE,
     nodes.GROUP,
     Block("flow", "In what order the nodes run.", executed=True, example="flow { writer -> reviewer }"),
+    composition.PATTERN,
     composition.IMPORT,
     composition.INCLUDE,
     composition.PARAMS,

@@ -1,7 +1,28 @@
 """How one team is made of several files."""
 
-from coterie.formats.at.language.spec import Block, Field, Word
+from coterie.formats.at.language.spec import Block, Field, Own, Values, Word
 
+PATTERN = Block(
+    "pattern",
+    "A named collaboration that says who is asked, in place of a flow.",
+    (
+        Field(
+            "type",
+            Own(words='debate | chain | delegation | ensemble | pipeline | crosscheck | compound | "module:function"'),
+            "Which it is.",
+            executed=True,
+        ),
+        Field("config", Values(), "Its settings.", "those of its type", executed=True),
+        Field(
+            "slots",
+            Values(words="a block: { name: AGENT }, or { name { agent: …  capabilities: […]  calls: …  cost: … } }"),
+            "Who takes part, as what.",
+            executed=True,
+        ),
+    ),
+    executed=True,
+    example="pattern { type: debate  slots { proponent: ada  opponent: bob  mediator: eve } }",
+)
 PARAMS = Block(
     "params",
     "The values that those who import this topology may give it, or must: NAME: TYPE = DEFAULT.",

@@ -1,0 +1,70 @@
+"""Read the block `pattern { type: …  config { … }  slots { … } }`: who is asked by a pattern, in place of a flow."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from coterie.diagnostics import Span, error
+from coterie.formats.at.fields import UNREADABLE, Fields, Report, key_of
+from coterie.formats.at.tree import Block, Field, Raw, span_of
+from coterie.formats.at.values import plain, plain_items, text_of
+from coterie.topology.patterns.kinds import words
+from coterie.topology.patterns.model import Pattern, Slot
+
+_FIELDS = ("type", "config", "slots")
+_SLOT = ("agent", "capabilities", "calls", "cost")
+
+
+def read_pattern(block: Block, report: Report) -> tuple[Pattern, Mapping[str, Any]]:
+    """The pattern, and what the block says besides; that is kept, and reported."""
+    key = block.head[0].span
+    fields = Fields(block.items, "'pattern'", report)
+    if "type" not in fields:
+        hint = f"write type: debate, or another of {', '.join(words())}"
+        report(error("unknown-type", "the pattern does not say of which type it is", key, hint))
+    kind = fields.text("type")
+    config = fields.block("config", "config { max_rounds: 2 }")
+    named = fields.block("slots", "slots { proponent: AGENT }")
+    slots = tuple(_slots(named, report)) if named is not None else ()
+    spans = dict(fields.spans)
+    spans |= {f"slots.{slot.name}": slot.span for slot in slots if slot.span is not None}
+    written: dict[str, Any] = {}
+    for name, item in config.items() if config is not None else ():
+        setting = name.replace("-", "_")
+        written[setting] = _value(item)
+        spans[f"config.{setting}"] = _place(item)
+    rest = fields.kept((), _FIELDS)
+    return Pattern(type=kind, config=written, slots=slots, span=key, spans=spans), rest
+
+
+def _slots(named: Fields, report: Report) -> Iterator[Slot]:
+    for name, item in named.items():
+        key = key_of(item).span
+        if isinstance(item, Block):
+            fields = Fields(item.items, f"slot {name!r}", report)
+            yield Slot(
+                name=name,
+                node=fields.word("agent") or name,
+                capabilities=fields.words("capabilities") or (),
+                calls=fields.count("calls"),
+                cost=fields.number("cost"),
+                span=fields.spans.get("agent") or key,
+            )
+            fields.kept((), _SLOT)
+        elif isinstance(item, Field) and item.value is not None:
+            yield Slot(name=name, node=text_of(item.value), span=span_of(item.value))
+        else:
+            report(error("bad-value", f"slot {name!r} names nobody", key, f"write {name}: AGENT"))
+
+
+def _value(item: Field | Raw | Block) -> Any:
+    match item:
+        case Field():
+            return plain(item.value)
+        case Block():
+            return plain_items(item.items)
+        case Raw():
+            return UNREADABLE
+
+
+def _place(item: Field | Raw | Block) -> Span:
+    return span_of(item.value) if isinstance(item, Field) and item.value is not None else key_of(item).span

@@ -1,0 +1,51 @@
+"""What a pattern gives back that a condition can compare: the plain values of its result, by name."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+OUTPUTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "debate": {
+            "question": "text",
+            "rounds": "integer",
+            "synthesis": "text",
+            "conclusion": "text",
+            "method": "text",
+            "convergence": "number",
+            "winner": "text",
+            "consistent": "boolean",
+            "share": "number",
+            "margin": "number",
+            "tie": "boolean",
+        },
+        "chain": {"task": "text", "final_result": "text"},
+        "delegation": {"final_output": "text"},
+        "ensemble": {
+            "input": "text",
+            "ensemble_size": "integer",
+            "successful": "integer",
+            "failed": "integer",
+            "aggregated_result": "text",
+            "method": "text",
+            "degraded": "boolean",
+            "share": "number",
+            "margin": "number",
+            "entropy": "number",
+            "spread": "number",
+            "tie": "boolean",
+        },
+        "pipeline": {},
+        "crosscheck": {
+            "prompt": "text",
+            "primary_output": "text",
+            "checkers": "integer",
+            "asked": "integer",
+            "approvals": "integer",
+            "rejections": "integer",
+            "final_approved": "boolean",
+            "revisions": "integer",
+        },
+        "compound": {"composition": "text", "selected_route": "text", "status": "text"},
+    }
+)
+"""By the stored name of the kind, then by name: the type, `text`, `integer`, `number` or `boolean`."""
