@@ -11,6 +11,8 @@ from coterie.backends.base import Answer, Failure, OnEvent, Request, Result
 from coterie.backends.scripted import path_of
 from coterie.clock import VirtualClock
 from coterie.diagnostics import Severity
+from coterie.engines.patterns.engine import team_of
+from coterie.engines.patterns.registry import Calls, definition
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record, Usage
 from coterie.planning.pattern import PatternPlan, SlotPlan
@@ -208,6 +210,14 @@ def _tried_again(config: Any, agents: dict[str, AgentPlan]) -> dict[str, AgentPl
 def perform(plan: Plan, given: Mapping[str, Any], script: Mapping[str, Sequence[str | Result]]) -> Performance:
     """Run *plan* with scripted agents."""
     return Performance(plan, given, scripted(script))
+
+
+def cost(plan: Plan, **numbers: Any) -> Calls:
+    """How many turns each slot of *plan* has by its formula, told the *numbers* that only a run knows."""
+    assert isinstance(plan.coordination, PatternPlan)
+    count = definition(plan.coordination.type).calls
+    assert count is not None
+    return count(team_of(plan.coordination, plan.agents), **numbers)
 
 
 def play_case(case: Case) -> Played:

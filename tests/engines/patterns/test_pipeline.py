@@ -4,8 +4,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from pattern_chance import calls, chance, same_at_any_pace
-from pattern_play import Performance, Refused, failed, pattern, perform, scripted, text
+from pattern_chance import chance, same_at_any_pace
+from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
 
 from coterie.backends.base import Answer, Request, Result
 from coterie.journal.records import MessageSent, Usage
@@ -183,7 +183,7 @@ def test_what_it_costs_is_known() -> None:
     for seed in range(200):
         slots, config = _config(Random(seed))
         plan = pattern("pipeline", slots, **config)
-        counted = calls(plan)
+        counted = cost(plan)
 
         assert Performance(plan, DOC, scripted({})).counts() == counted.usual
         for slot, n in Performance(plan, DOC, chance(seed, _unsure)).turns().items():
