@@ -24,6 +24,8 @@ from coterie.topology.patterns.slots import AGGREGATOR, members
 
 _SURE = (Wanted(name="answer", type="text"), Wanted(name="confidence", type="number"))
 
+_HOW_SURE = 'Answer with JSON: {"answer": "…", "confidence": from 0 to 1, how sure you are that it is right}.'
+
 _Asking = Question | Together | Tell
 
 
@@ -78,7 +80,7 @@ def ensemble(team: Team, given: dict[str, Any]) -> Conversation:
     task = task_of(KINDS["ensemble"].keys, given)
     failures, answers = list[SlotFailure](), list[Candidate]()
     for layer in range(1, config.layers + 1):
-        answers, failed = yield from _layer(team, _prompt(config, task, answers, layer), layer)
+        answers, failed = yield from _layer(team, _prompt(task, answers), layer)
         failures += failed
     made, degraded, warnings = yield from _aggregate(team, task, answers, failures)
     tally = made.tally
@@ -114,8 +116,12 @@ def _layer(team: Team, prompt: str, layer: int) -> Generator[_Asking, Any, tuple
         many = _needed(config, answers, left) if last and config.stop_when_decided else len(left)
         if not many:
             break
-        fields = _SURE if last and _weighs(config) else ()
-        asked = [Question(slot, prompt, fields=fields) for slot in left[:many]]
+        asked = [
+            Question(slot, f"{prompt}\n\n{_HOW_SURE}", fields=_SURE)
+            if last and _weighs(config, slot)
+            else Question(slot, prompt)
+            for slot in left[:many]
+        ]
         for question, got in zip(asked, (yield Together(*asked, most=config.max_concurrency)), strict=True):
             match _answer(question.agent, got):
                 case SlotFailure() as fault:
@@ -194,8 +200,10 @@ def _aggregates(team: Team) -> bool:
     return config.aggregation_method == "synthesis" and AGGREGATOR in team.slots
 
 
-def _weighs(config: EnsembleConfig) -> bool:
+def _weighs(config: EnsembleConfig, slot: str) -> bool:
     """Whether it matters how sure a member says it is."""
+    if slot in config.accuracy:
+        return False
     method = config.aggregation_method
     return method == "best_of" or (method == "weighted" and config.weights != "uniform")
 
@@ -209,15 +217,13 @@ def _answer(slot: str, got: TurnFinished | AgentFailed) -> Candidate | SlotFailu
     return Candidate(slot, answer, structured.confidence(got))
 
 
-def _prompt(config: EnsembleConfig, task: str, before: Sequence[Candidate], layer: int) -> str:
-    parts = [task]
-    if before:
-        parts.append("Others have answered this. Their answers may be wrong, or each right in part:")
-        parts += _numbered(before)
-        parts.append("Give your own answer, better than any of these.")
-    if layer == config.layers and _weighs(config):
-        parts.append('Answer with JSON: {"answer": "…", "confidence": from 0 to 1, how sure you are that it is right}.')
-    return "\n\n".join(parts)
+def _prompt(task: str, before: Sequence[Candidate]) -> str:
+    """The task, and what all answered in the layer before."""
+    if not before:
+        return task
+    told = "Others have answered this. Their answers may be wrong, or each right in part:"
+    wanted = "Give your own answer, better than any of these."
+    return "\n\n".join([task, told, *_numbered(before), wanted])
 
 
 def _synthesis(task: str, answers: Sequence[Candidate]) -> str:
