@@ -163,6 +163,16 @@ def test_help_imports_no_engine_and_no_event_loop() -> None:
     assert not {name for name in loaded if name.startswith(("coterie.runs", "coterie.engines", "coterie.formats"))}
 
 
+def test_a_file_is_checked_without_the_parser_of_options() -> None:
+    """`coterie topology validate FILE` loads what reads the file, not what a command line might need besides."""
+    file = SRC.parent / "examples" / "code-review.at"
+    words = ["coterie", "topology", "validate", str(file)]
+    loaded = loaded_by(f"sys.argv = {words}\nimport coterie.__main__ as way_in\nassert way_in.main() == 0")
+
+    assert heavy(loaded) <= {"msgspec"}
+    assert not loaded & {"difflib", "subprocess"}
+
+
 def test_importing_coterie_imports_none_of_it() -> None:
     """The friendly names are loaded when they are used."""
     loaded = loaded_by("import coterie")

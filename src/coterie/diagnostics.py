@@ -7,7 +7,6 @@ server underlines them, `coterie.load` raises them together.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -146,5 +145,7 @@ def note(code: str, message: str, span: Span | None = None, hint: str = "") -> D
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`did you mean 'reviewer'?`, or an empty text when nothing in *known* is close to *word*."""
+    from difflib import get_close_matches  # most files are right
+
     close = get_close_matches(word, list(known), n=1)
     return f"did you mean {close[0]!r}?" if close else ""

@@ -20,9 +20,8 @@
 """
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
-from coterie.diagnostics import Diagnostic
+from coterie.diagnostics import Diagnostic, did_you_mean
 
 
 class CoterieError(Exception):
@@ -43,10 +42,7 @@ class NoSuchRun(CoterieError):
 
     def __init__(self, run: str, known: Iterable[str] = ()) -> None:
         self.run = run
-        close = get_close_matches(run, list(known), n=1)
-        super().__init__(
-            f"there is no run {run!r}" + (f"; did you mean {close[0]!r}?" if close else "; `coterie runs` lists them")
-        )
+        super().__init__(f"there is no run {run!r}; {did_you_mean(run, known) or '`coterie runs` lists them'}")
 
 
 class RunIsOwned(CoterieError):
@@ -74,8 +70,7 @@ class NoSuchTurn(CoterieError):
 
     def __init__(self, run: str, turn: str, known: Iterable[str] = ()) -> None:
         self.run, self.turn, self.known = run, turn, tuple(known)
-        close = get_close_matches(turn, self.known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(self.known) or 'none yet'}"
+        hint = did_you_mean(turn, self.known) or f"it has {', '.join(self.known) or 'none yet'}"
         super().__init__(f"run {run!r} has no turn {turn!r}; {hint}")
 
 

@@ -9,12 +9,13 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
-
-import typer
-import typer.main
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie.cli import argv, output
+
+if TYPE_CHECKING:  # loading it takes a third of what `topology validate FILE` takes
+    import typer
 
 Command = Callable[..., int]
 T = TypeVar("T")
@@ -103,6 +104,9 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 """The commands that have a word in common, each group with what it is for."""
 
+PLAIN: Mapping[tuple[str, ...], str] = {("topology", "validate"): "validating.validate"}
+"""Commands that are given files, and mostly nothing else: called so, they do not wait for the parser of options."""
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command that *arguments* name and return the exit status; no exception leaves."""
@@ -112,6 +116,8 @@ def main(arguments: Sequence[str]) -> int:
             from coterie.cli import completing
 
             return completing.answer(command(), arguments[1:])
+        if (status := _plain(arguments)) is not None:
+            return status
         command(arguments[:2])(args=argv.prepare(arguments), prog_name="coterie")
     except SystemExit as end:
         return _status(end)
@@ -126,9 +132,22 @@ def main(arguments: Sequence[str]) -> int:
 
 def command(words: Sequence[str] = ()) -> Any:
     """The command line as typer's own command; where *words* begin with one of its commands, only that."""
+    import typer
+    import typer.main
+
+    def root(
+        version: bool = typer.Option(False, "--version", is_eager=True, help="Print the version and exit."),
+    ) -> None:
+        """Run teams of AI agents: check them, run them, kill them, carry on."""
+        if version:
+            from coterie import __version__
+
+            output.say(f"coterie {__version__}")
+            raise typer.Exit
+
     first, second = (*words, "", "")[:2]
     app = _typer("Run teams of AI agents: check them, run them, kill them, carry on.", _called(COMMANDS, first, GROUPS))
-    app.callback()(_root)
+    app.callback()(root)
     for name, (about, commands) in _called(GROUPS, first, COMMANDS).items():
         app.add_typer(_typer(about, _called(commands, second)), name=name)
     return typer.main.get_command(app)
@@ -141,18 +160,17 @@ def _called(known: Mapping[str, T], word: str, others: Mapping[str, Any] = {}) -
     return {} if word in others else known
 
 
-def _root(
-    version: bool = typer.Option(False, "--version", is_eager=True, help="Print the version and exit."),
-) -> None:
-    """Run teams of AI agents: check them, run them, kill them, carry on."""
-    if version:
-        from coterie import __version__
-
-        output.say(f"coterie {__version__}")
-        raise typer.Exit
+def _plain(arguments: Sequence[str]) -> int | None:
+    """The status of a plain command, called with nothing but files; None where *arguments* are something else."""
+    place, files = PLAIN.get(tuple(arguments[:2])), arguments[2:]
+    if place is None or not files or any(word.startswith("-") for word in files):
+        return None
+    return load(place)([Path(word) for word in files])
 
 
-def _typer(about: str, commands: Mapping[str, str]) -> typer.Typer:
+def _typer(about: str, commands: Mapping[str, str]) -> "typer.Typer":
+    import typer
+
     app = typer.Typer(help=about, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
     for name, place in commands.items():
         app.command(name)(_exits(load(place)))
@@ -168,6 +186,7 @@ def load(place: str) -> Command:
 
 def _exits(one: Command) -> Callable[..., None]:
     """*one* as typer wants it: the status it returns is the exit status."""
+    import typer
 
     @functools.wraps(one)
     def run(*args: Any, **options: Any) -> None:

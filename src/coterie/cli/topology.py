@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coterie.cli import validating
 from coterie.cli.options import AsJson
 from coterie.cli.output import complain, say, say_json
 
@@ -23,22 +24,7 @@ def validate(
     Each file is answered with what was found and a verdict; with --json by one line
     {"file", "valid", "diagnostics"}. The status is 0 if all are valid, else 1.
     """
-    from coterie.cli import text
-    from coterie.cli.reading import examine, mend
-
-    valid = True
-    for file in files:
-        for done in mend(file) if fix else ():
-            complain(f"{file}:{done.span.line}:{done.span.column}: mended: {done.title}")
-        found = examine(file)
-        valid &= found.valid
-        if as_json:
-            say_json(found.to_dict())
-        else:
-            for diagnostic in found.diagnostics:
-                complain(diagnostic.render(found.text).rstrip("\n"))
-            say(text.verdict(found))
-    return int(not valid)
+    return validating.validate(files, fix, as_json)
 
 
 def show(

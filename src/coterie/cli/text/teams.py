@@ -1,7 +1,6 @@
 """Texts on a team's file: what was found in it, and what it says."""
 
 from collections.abc import Iterator
-from difflib import unified_diff
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,8 @@ def laid_out(changed: int, same: int, wrong: int, *, dry: bool) -> str:
 
 def difference(before: str, after: str, name: str) -> str:
     """What changes from one text to the other, as `diff -u` shows it."""
+    from difflib import unified_diff  # only `fmt` wants it
+
     lines = unified_diff(before.splitlines(), after.splitlines(), f"{name} now", f"{name} laid out", lineterm="")
     return "\n".join(lines)
 
