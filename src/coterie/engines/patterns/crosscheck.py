@@ -140,11 +140,11 @@ class Review:
         if not self.output.strip():
             raise PatternFailed(f"{PRIMARY} said nothing: there is nothing to check")
         while left := self.voices[len(self.verdicts) :]:
-            many = needed(self.verdicts, left, **self._rules) if self.config.stop_when_decided else len(left)
+            many = self._needed(left) if self.config.stop_when_decided else len(left)
             if not many:
                 break
             yield from self._hear(left[:many])
-        if all(verdict.approved is None for verdict in self.verdicts):
+        if not self._heard:
             reasons = "; ".join(dict.fromkeys(f"{one.slot}: {one.reason}" for one in self.failures))
             raise PatternFailed(f"No checker gave a verdict ({reasons})")
         if self.config.consensus_method == "mediator":
@@ -179,6 +179,14 @@ class Review:
             failures=tuple(self.failures),
             warnings=() if decision.approved else (f"the answer is not approved: {decision.reason}",),
         )
+
+    @property
+    def _heard(self) -> bool:
+        return any(verdict.approved is not None for verdict in self.verdicts)
+
+    def _needed(self, left: Sequence[str]) -> int:
+        """How many more it takes to know; somebody must be heard, even if no quorum can come any more."""
+        return max(needed(self.verdicts, left, **self._rules), int(not self._heard))
 
     def _hear(self, slots: Sequence[str]) -> Generator[_Asking, Any, None]:
         """Ask the next checkers; whoever gives no verdict abstains."""
