@@ -341,7 +341,6 @@ def test_an_attempt_that_is_called_off_before_its_first_step_keeps_nothing_waiti
         patch.setattr(Attempts, "start", start)
         assert stage.start().status == "completed"
     assert {one.agent.name for one in stage.cast.asked} == {"a", "c"}
-    assert stage.shell._attempts.working == 0
 
 
 def test_an_exception_in_a_backend_is_a_failed_attempt() -> None:

@@ -223,7 +223,6 @@ class JsonlWriter:
 
 
 def _write_all(fd: int, data: bytes, at: int) -> None:
-    rest = memoryview(data)
-    while rest:
-        written = os.pwrite(fd, rest, at)
-        rest, at = rest[written:], at + written
+    written = os.pwrite(fd, data, at)
+    while written < len(data):
+        written += os.pwrite(fd, memoryview(data)[written:], at + written)

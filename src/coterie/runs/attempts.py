@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from coterie.agentside.speaking import NOTES_FOLDER
-from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result
+from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result, Session
 from coterie.engines.commands import Emit, Failed, Reply
 from coterie.engines.loop import Loop
 from coterie.journal.records import AttemptLaunched, TreeSaved
-from coterie.journal.rules import root_of
 from coterie.planning.plan import AgentPlan
 from coterie.runs.commands import Start
 from coterie.runs.core import Said
@@ -29,9 +28,6 @@ class Attempts:
 
     Args:
         cwd: The working directory of the agents.
-
-    Attributes:
-        working: Attempts that run now, humans not counted.
     """
 
     def __init__(
@@ -45,17 +41,11 @@ class Attempts:
         self._turns, self._place, self._cwd, self._line, self._hear = turns, place, cwd, line, hear
         self._tasks: set[asyncio.Task[None]] = set()
         self._orders: dict[tuple[str, str], int] = {}
-        self.working = 0
 
     def start(self, live: Live, start: Start, agent: AgentPlan) -> None:
         """Start an attempt of a turn of *live*."""
         order = self.order(live, start.ask.turn)
-        work = self._attempt(live, start, agent, order)
-        if agent.kind == "human":
-            live.attempts[start.ask.turn] = self._own(work, self._gone)
-        else:
-            self.working += 1
-            live.attempts[start.ask.turn] = self._own(work, self._stopped_working)
+        live.attempts[start.ask.turn] = self._own(self._attempt(live, start, agent, order))
 
     def order(self, live: Live, turn: str) -> int:
         """The place of *turn* of *live* among all that were started here, which its attempts share."""
@@ -64,37 +54,56 @@ class Attempts:
     def interrupt(self, live: Live, turn: str) -> None:
         """Have the attempt of *turn*, if one runs, end as interrupted."""
         if (session := live.sessions.get(turn)) is not None:
-            self._own(session.interrupt(), self._gone)
+            self._own(self._interrupt(session))
 
     async def end(self) -> None:
         """End all that still run, and wait until they have."""
         while self._tasks:
-            for task in self._tasks:
+            tasks, self._tasks = self._tasks, set()
+            for task in tasks:
                 task.cancel()
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(tasks)
 
-    def _own(self, work: Coroutine[Any, Any, None], gone: Callable[[asyncio.Task[None]], None]) -> asyncio.Task[None]:
+    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run *work*, which leaves `_tasks` by itself; if it is cancelled before its first step, `end` finds it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(gone)
         return task
 
-    def _gone(self, task: asyncio.Task[None]) -> None:
+    def _leave(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._line.put(0, partial(_raise, error))  # a defect of ours ends the owner, aloud
 
-    def _stopped_working(self, task: asyncio.Task[None]) -> None:
-        """Count it off here, not in its own code: a task that is cancelled before its first step never runs any."""
-        self.working -= 1
-        if not self.working:
-            self._line.ring()
-        self._gone(task)
+    async def _interrupt(self, session: Session) -> None:
+        try:
+            await session.interrupt()
+        except Exception as error:
+            self._line.put(0, partial(_raise, error))
+        finally:
+            self._leave()
 
     async def _attempt(self, live: Live, start: Start, agent: AgentPlan, order: int) -> None:
+        try:
+            name, attempt = start.ask.turn, start.attempt
+            heard = partial(self._event, live, name, attempt)
+            started = partial(live.sessions.__setitem__, name)
+            result = await ask(self._turns, self._request(live, start, agent), heard, started)
+            saved = None
+            try:
+                if agent.kind != "human" and not (isinstance(result, Failure) and result.kind == "interrupted"):
+                    saved = await self._place.saved(live.run, name, attempt)
+            finally:  # whoever ends the attempt now still gets what it said
+                self._line.put(order, partial(self._answered, live, start, result, saved))
+        except Exception as error:
+            self._line.put(0, partial(_raise, error))
+        finally:
+            self._leave()
+
+    def _request(self, live: Live, start: Start, agent: AgentPlan) -> Request:
         name, attempt = start.ask.turn, start.attempt
         turn = live.core.turns[name]
-        request = Request(
+        return Request(
             run=live.run,
             turn=name,
             attempt=attempt,
@@ -107,23 +116,11 @@ class Attempts:
             cwd=self._place.cwd(live.run) or self._cwd,
             here=live.here,
             epoch=live.core.epoch,
-            root=self._place.folder(root_of(live.run)),
-            env=self._told(live, name),
+            root=self._place.folder(live.root),
+            env=self._told(live, name) if live.in_loop else {},
             history=start.ask.history,
             wanted=start.ask.wanted,
         )
-        result = await ask(
-            self._turns,
-            request,
-            partial(self._event, live, name, attempt),
-            partial(live.sessions.__setitem__, name),
-        )
-        saved = None
-        try:
-            if agent.kind != "human" and not (isinstance(result, Failure) and result.kind == "interrupted"):
-                saved = await self._place.saved(live.run, name, attempt)
-        finally:  # whoever ends the attempt now still gets what it said
-            self._line.put(order, partial(self._answered, live, start, result, saved))
 
     def _told(self, live: Live, turn: str) -> dict[str, str]:
         """What the process of a turn of a loop is told of it."""
@@ -158,5 +155,6 @@ class Attempts:
                 self._place.stream(live.run, name, attempt, event)
 
 
-def _raise(error: BaseException) -> None:
+def _raise(error: Exception) -> None:
+    """A defect of ours ends the owner, aloud."""
     raise error

@@ -42,6 +42,9 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan, Limits
 from coterie.runs.commands import Again, Turn, carries_out, describe
 
+_DECIDED = (TurnStarted, TurnFailed, ConfigChanged, ConfigRejected, ConfigKept)
+"""What is never written unless a command wants it."""
+
 
 class Fold:
     """The state of one run, after the records that were applied.
@@ -165,18 +168,18 @@ class Fold:
                 self.finished = record
         if message := getattr(record, "message", ""):
             self.messages[message] = refusal(record)
-        follows.extend(self.engine.step(record))
+        follows += self.engine.step(record)
         if self.finished is not None:
             self.todo.clear()
-            return
-        for k, wanted in enumerate(follows):
-            self._want((record.seq, k), wanted)
+        elif follows:
+            for k, wanted in enumerate(follows):
+                self._want((record.seq, k), wanted)
 
     def _settle(self, record: Record) -> Command | Again | None:
         """Take the command that *record* carries out off the list of what is left to do."""
         cause = record.cause
         if cause is None:
-            if isinstance(record, TurnStarted | TurnFailed | ConfigChanged | ConfigRejected | ConfigKept):
+            if isinstance(record, _DECIDED):
                 raise ReplayMismatch(self.run, record.seq, describe(record), "a cause")
             return None
         command = self.todo.pop(cause, None)

@@ -12,6 +12,7 @@ from coterie.backends.base import Event, Session
 from coterie.engines.commands import Engine
 from coterie.journal.base import Writer
 from coterie.journal.records import NO_USAGE, AttemptLaunched, Cause, Record, TreeSaved, TreesJoined, Usage
+from coterie.journal.rules import root_of
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.commands import Effect, Start, Turn
@@ -131,6 +132,7 @@ class Live:
         self.in_loop: bool = isinstance(plan.coordination, LoopPlan) or (parent is not None and parent[0].in_loop)
         """Whether it is a loop, or a part of one."""
         self.outbox: list[Effect | Cut | Told] = []
+        self.root = root_of(run)
         self.here = Path(plan.folder) if plan.folder else None
         self.told = False
         self.counted = False

@@ -89,6 +89,7 @@ class Shell:
         self._children = Children(self.family, self._line, self._timers, self._attempts, store, clock)
         self.family.taken_over = self._children.call_off
         self._expected = 0
+        self._outside = 0
         self.opened = asyncio.Event()
 
     # -- from outside -------------------------------------------------------------------------------------------------
@@ -122,6 +123,11 @@ class Shell:
     def arrived(self) -> None:
         """What was expected has been posted, or will not come."""
         self._expected -= 1
+        self._line.ring()
+
+    def work_outside(self, change: int) -> None:
+        """Count programs that run beside the runs and may ask for more: while there are some, nothing is stuck."""
+        self._outside += change
         self._line.ring()
 
     @property
@@ -215,7 +221,7 @@ class Shell:
 
     def _let_go(self) -> bool:
         """Stop the tree when nothing can happen any more without a human or other limits; whether it was stopped."""
-        if self._attempts.working or self._expected:
+        if self._expected or any(live.core.busy for live in self.runs.values()):
             return False
         retries = self._timers.retries
         humans = [turn.ask.turn in live.held for live in self.runs.values() for turn in live.humans()]
@@ -223,6 +229,8 @@ class Shell:
         if (retries or humans) and not (humans and (self._park or unseen)):
             return False
         reason = self.family.ledger.reached() or self._engine_stops() or ("waiting" if humans else "stuck")
+        if reason == "stuck" and self._outside:
+            return False
         for live in reversed(self.family.runs.values()):
             live.core.stop(self._clock.now(), reason)
         return True

@@ -23,6 +23,8 @@ from coterie.topology.graph import FlowGraph
 Arrows = tuple[str, tuple[str, ...]]
 """A group as records name it: its source and its targets."""
 
+_ENDS = (TurnFinished, TurnFailed, TurnCancelled)
+
 
 class Decision(Struct, frozen=True, kw_only=True, gc=False):
     """What the end of a turn led to.
@@ -113,7 +115,7 @@ class Flow:
         self._decided, self._commands = None, []
         if self._over:
             return ()
-        if isinstance(record, TurnFinished | TurnFailed | TurnCancelled):
+        if isinstance(record, _ENDS):
             if (turn := self._turns.pop(record.turn, None)) is None:
                 return ()
             self._end(record, turn)
@@ -128,7 +130,8 @@ class Flow:
 
     def _end(self, record: TurnFinished | TurnFailed | TurnCancelled, turn: _Turn) -> None:
         self._busy.discard(turn.agent)
-        self._ready.look_at(turn.agent)
+        if turn.agent != turn.node:
+            self._ready.look_at(turn.agent)
         match record:
             case TurnFinished() if turn.spent:
                 self._at_max(record.turn, turn.node, turn.spent, record.outputs["decision"])
@@ -161,7 +164,7 @@ class Flow:
     def _judge(self, turn: str, node: str) -> None:
         """Rules 4 to 6: all groups of *node*, once, on one snapshot."""
         held = self._held(turn, node)
-        fire = [i for i in held if not self._counters.is_spent(i)]
+        fire = [i for i in held if self._groups[i].max is None or not self._counters.is_spent(i)]
         if fire or not held:
             self._settle(turn, node, fire)
         else:
@@ -170,16 +173,16 @@ class Flow:
     def _held(self, turn: str, node: str) -> list[int]:
         """The groups of *node* whose condition holds, or that have none. An output that is not there is noted once."""
         held: list[int] = []
-        missing: dict[tuple[str, str], None] = {}
+        missing: list[tuple[str, str]] = []
         for i in self._graph.groups_of(node):
             when = self._groups[i].when
             if when is None:
                 held.append(i)
             elif when.field not in (outputs := self._outputs.get(when.agent, {})):
-                missing[when.agent, when.field] = None
+                missing.append((when.agent, when.field))
             elif when.holds(outputs[when.field]):
                 held.append(i)
-        for agent, field in missing:
+        for agent, field in dict.fromkeys(missing):
             self._note(records.ConditionUnknown(turn=turn, agent=agent, field=field))
         return held
 
@@ -220,12 +223,13 @@ class Flow:
 
     def _go_on(self) -> None:
         """Start what may start, fallbacks first. When nothing runs any more, the run is complete."""
-        postponed, self._postponed = self._postponed, []
-        for turn in postponed:
-            if turn.agent in self._busy:
-                self._postponed.append(turn)
-            else:
-                self._ask(turn)
+        if self._postponed:
+            postponed, self._postponed = self._postponed, []
+            for turn in postponed:
+                if turn.agent in self._busy:
+                    self._postponed.append(turn)
+                else:
+                    self._ask(turn)
         for node, sources in self._ready.start(self._busy):
             self._counters.start_node(node, sources)
             self._ask(_Turn(node, node, tuple([self._latest[source] for source in sources])))

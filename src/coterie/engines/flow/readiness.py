@@ -5,7 +5,7 @@ running nodes, and marked nodes of lower rank. So a join waits for exactly the b
 lowest marked node waits for running work only, nothing deadlocks.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 
 from coterie.topology.graph import FlowGraph
 
@@ -41,21 +41,22 @@ class Readiness:
         """Let *node* be in flight no more: its turn has ended and its groups are judged."""
         rank = self._rank[node]
         self._running ^= 1 << rank
-        self._due.add(rank)
-        self._due.update(self._waiting.pop(rank, ()))
+        if node in self._marks:
+            self._due.add(rank)
+        if rank in self._waiting:
+            self._due.update(self._waiting.pop(rank))
 
     def look_at(self, node: str) -> None:
         """Have *node*, if it is one of the flow, looked at again: as an agent it is free."""
         if node in self._rank:
             self._due.add(self._rank[node])
 
-    def start(self, busy: Container[str]) -> Iterator[tuple[str, list[str]]]:
+    def start(self, busy: Container[str]) -> list[tuple[str, list[str]]]:
         """Start what may start, in rank order, but no node whose agent is *busy*.
 
         Gives each with the sources that marked it, in the source order of the arrows that fired.
         """
-        if not self._due:
-            return
+        started: list[tuple[str, list[str]]] = []
         due, self._due = sorted(self._due), set()
         for rank in due:
             node, bit = self._names[rank], 1 << rank
@@ -67,7 +68,8 @@ class Readiness:
                 continue
             self._marked ^= bit
             self._running |= bit
-            yield node, self._sources(self._marks.pop(node))
+            started.append((node, self._sources(self._marks.pop(node))))
+        return started
 
     def _awaited(self, node: str, rank: int) -> int | None:
         """The rank of one node that *node* has to wait for, or None. Its own mark is still there."""
