@@ -121,11 +121,11 @@ class Performance:
     """
 
     def __init__(self, plan: Plan, given: Mapping[str, Any], says: Says, limits: Limits | None = None) -> None:
-        clock, self.store = VirtualClock(), MemoryStore()
-        troupe = Troupe(says, clock)
+        self.clock, self.store = VirtualClock(), MemoryStore()
+        troupe = Troupe(says, self.clock)
         limits = limits or Limits(max_parallel=None)
-        shell = Shell(store=self.store, turns=troupe, make_engine=make_engine, clock=clock, limits=limits)
-        self.ended: Ended = clock.run(shell.start("r", plan, dict(given)))
+        shell = Shell(store=self.store, turns=troupe, make_engine=make_engine, clock=self.clock, limits=limits)
+        self.ended: Ended = self.clock.run(shell.start("r", plan, dict(given)))
         self.asked = troupe.asked
         self.calls = tuple(call for _, call in sorted(troupe.calls, key=lambda one: one[0]))
 

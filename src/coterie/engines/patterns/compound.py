@@ -101,14 +101,10 @@ def _in_sequence(team: Team, given: dict[str, Any]) -> Conversation:
 
 
 def _side_by_side(team: Team, given: dict[str, Any]) -> Conversation:
+    """Ask all at once. Nobody is called off when one fails: who was slower must not decide what is asked."""
     config: CompoundConfig = team.config
     names = subs(config, team.slots)
-    needs_all = config.failure_policy == "all"
-    replies = yield Together(
-        *(_question(team, name, given) for name in names),
-        until=(lambda got: any(isinstance(one, AgentFailed) for one in got)) if needs_all else None,
-        most=config.max_concurrency,
-    )
+    replies = yield Together(*(_question(team, name, given) for name in names), most=config.max_concurrency)
     done: list[SubResult] = []
     failures: list[SlotFailure] = []
     texts: list[str] = []
@@ -120,7 +116,7 @@ def _side_by_side(team: Team, given: dict[str, Any]) -> Conversation:
             case AgentFailed():
                 done.append(SubResult(name=name, status="failed", output=None, error=got.reason))
                 failures.append(failure(name, got))
-    if failures and (needs_all or not texts):
+    if failures and (config.failure_policy == "all" or not texts):
         raise PatternFailed("; ".join(f"Sub-topology '{one.slot}' failed: {one.reason}" for one in failures))
     return ParallelResult(text="\n\n".join(texts), sub_results=tuple(done), failures=tuple(failures))
 

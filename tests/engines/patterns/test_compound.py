@@ -1,0 +1,228 @@
+"""Teams put together: what each is given, who is asked, and what a failure means."""
+
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+from pattern_cases import groups
+from pattern_chance import chance, same_at_any_pace
+from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
+
+from coterie.backends.base import Request, Result
+from coterie.planning.plan import AgentPlan, Plan
+
+DOC = {"doc": "RAW"}
+
+
+def stage(name: str) -> Plan:
+    """A pipeline of one stage."""
+    return pattern("pipeline", [name], retry_failed_stages=False)
+
+
+def chorus(**config: Any) -> Plan:
+    """Two who answer, one behind the other."""
+    return pattern("ensemble", ["ensemble_0", "ensemble_1"], aggregation_method="concat", **config)
+
+
+def compound(*names: str, **config: Any) -> Plan:
+    """Pipelines of one stage, which has the name of its pipeline in capitals."""
+    return pattern("compound", {name: stage(name.upper()) for name in names}, **config)
+
+
+def test_one_after_the_other_each_works_on_what_the_one_before_gave() -> None:
+    """The dict that a team gives is the input of the next; its text stands where the next looks for its task."""
+    plan = pattern("compound", {"first": stage("a"), "second": chorus()})
+    done = perform(plan, DOC, {"first/a": ["SAID"], "second/ensemble_0": ["X"], "second/ensemble_1": ["Y"]})
+
+    first, second = done.output["sub_results"]
+    assert (done.output["composition"], first["name"], first["status"]) == ("sequential", "first", "completed")
+    assert first["output"]["final_output"]["current"] == "SAID"
+    assert (second["output"]["input"], done.text) == ("SAID", "[ensemble_0]: X\n\n[ensemble_1]: Y")
+    assert done.output["final_output"] == second["output"]
+    given = done.records(run="r/second#1.1")[0].input
+    assert {"stages", "stage_results", "final_output", "prompt"} <= set(given)
+    assert not {"usage", "text", "failures", "warnings"} & set(given)
+
+
+def test_a_key_that_is_there_stays() -> None:
+    """Only a task that is missing is filled in with the text that came before."""
+    plan = pattern("compound", {"first": stage("a"), "second": chorus()}, mapping={"second": {"prompt": "stages"}})
+    done = perform(plan, DOC, {"first/a": ["SAID"]})
+
+    assert done.records(run="r/second#1.1")[0].input["prompt"] == ["a"]
+
+
+def test_side_by_side_all_get_the_same() -> None:
+    """They run at once; results keep their order, whoever is faster."""
+    done = perform(compound("b", "a", composition_type="parallel"), DOC, {})
+
+    assert groups(done.calls) == [["a.A", "b.B"]]
+    assert [(one["name"], one["status"]) for one in done.output["sub_results"]] == [
+        ("b", "completed"),
+        ("a", "completed"),
+    ]
+    assert done.text == "[b]: B 1\n\n[a]: A 1"
+    assert all('"doc": "RAW"' in request.prompt for _, request in done.asked)
+
+
+@pytest.mark.parametrize(("most", "at_once"), [(None, 4), (3, 3), (1, 1)])
+def test_teams_run_at_once_up_to_a_limit(most: int | None, at_once: int) -> None:
+    """`max_concurrency`."""
+    done = perform(compound("a", "b", "c", "d", composition_type="parallel", max_concurrency=most), DOC, {})
+
+    assert max(Counter(call.began for call in done.calls).values()) == at_once
+
+
+@pytest.mark.parametrize(("route", "chosen"), [({}, "a"), ({"route_to": "b"}, "b"), ({"route_to": ""}, "a")])
+def test_the_input_chooses(route: Mapping[str, str], chosen: str) -> None:
+    """`route_to`, else the first; nobody else is asked."""
+    done = perform(compound("a", "b", composition_type="conditional"), DOC | route, {})
+
+    assert (done.output["composition"], done.output["selected_route"]) == ("conditional", chosen)
+    assert (done.output["status"], done.text) == ("completed", f"{chosen.upper()} 1")
+    assert done.output["output"]["stage_results"][0]["stage"] == chosen.upper()
+    assert done.counts() == {f"{chosen}/{chosen.upper()}": 1}
+
+
+@pytest.mark.parametrize("route", ["ghost", ["a"], 7])
+def test_a_route_that_leads_nowhere_is_refused_before_anybody_is_asked(route: Any) -> None:
+    """Whatever it is."""
+    done = perform(compound("a", composition_type="conditional"), DOC | {"route_to": route}, {})
+
+    assert (done.ended.reason, done.asked) == (f"Invalid route: {route}", [])
+
+
+def test_the_composition_says_who_and_in_what_order() -> None:
+    """`sub_topologies`; slots that it leaves out are not asked."""
+    done = perform(compound("a", "b", "c", sub_topologies=["c", "a"]), DOC, {})
+
+    assert [one["name"] for one in done.output["sub_results"]] == ["c", "a"]
+    assert done.counts() == {"a/A": 1, "c/C": 1}
+
+
+def test_keys_are_mapped_from_one_team_to_the_next() -> None:
+    """From a key of the dict before, or from `text`; for the first the input is what came before."""
+    mapping = {"first": {"note": "doc"}, "second": {"prompt": "stages", "said": "text"}}
+    plan = pattern("compound", {"first": stage("a"), "second": stage("b")}, mapping=mapping)
+    done = perform(plan, DOC, {"first/a": ["SAID"]})
+
+    assert done.records(run="r/first#1.1")[0].input == {"doc": "RAW", "note": "RAW"}
+    second = done.records(run="r/second#1.1")[0].input
+    assert (second["prompt"], second["said"]) == (["a"], "SAID")
+
+
+def test_a_mapping_from_a_key_that_is_not_there_says_so() -> None:
+    """And what is there."""
+    plan = pattern("compound", {"first": stage("a")}, mapping={"first": {"prompt": "ghost"}})
+    done = perform(plan, DOC, {})
+
+    assert done.ended.reason == "mapping.first.prompt wants 'ghost', and what came before has doc"
+
+
+@pytest.mark.parametrize("composition", ["sequential", "conditional"])
+def test_a_team_that_fails_ends_it(composition: str) -> None:
+    """The failure says which team, and why."""
+    done = perform(compound("a", "b", composition_type=composition), DOC, {"a/A": [failed("down")]})
+
+    assert done.ended.reason == "Sub-topology 'a' failed: Pipeline failed at stage 'A': down"
+    assert done.counts() == {"a/A": 1}
+
+
+def test_side_by_side_one_failure_may_be_one_too_many() -> None:
+    """With `all` the run fails; with `any` the others count, and the failed one is told of by name."""
+    script = {"a/A": [failed("down")]}
+    strict = perform(compound("a", "b", composition_type="parallel"), DOC, script)
+    mild = perform(compound("a", "b", composition_type="parallel", failure_policy="any"), DOC, script)
+
+    assert strict.ended.reason == "Sub-topology 'a' failed: Pipeline failed at stage 'A': down"
+    assert mild.text == "[b]: B 1"
+    [lost, came] = mild.output["sub_results"]
+    assert (lost["name"], lost["status"], lost["output"]) == ("a", "failed", None)
+    assert lost["error"] == "Pipeline failed at stage 'A': down"
+    assert (came["name"], came["status"]) == ("b", "completed")
+    assert [one["slot"] for one in mild.output["failures"]] == ["a"]
+
+
+def test_side_by_side_somebody_must_come_through() -> None:
+    """Nothing is no success, whatever the policy."""
+    plan = compound("a", "b", composition_type="parallel", failure_policy="any")
+    done = perform(plan, DOC, {"a/A": [failed("down")], "b/B": [failed("away")]})
+
+    assert done.ended.reason == (
+        "Sub-topology 'a' failed: Pipeline failed at stage 'A': down; "
+        "Sub-topology 'b' failed: Pipeline failed at stage 'B': away"
+    )
+
+
+def test_an_agent_may_stand_where_a_team_does() -> None:
+    """It is asked for the task, or all there is as JSON; its text goes on."""
+    plan = pattern("compound", {"one": AgentPlan(name="one"), "two": AgentPlan(name="two")})
+    done = perform(plan, DOC, {"one": ["SAID"]})
+
+    assert done.prompts("one") == ['{\n  "doc": "RAW"\n}']
+    assert done.prompts("two") == ["SAID"]
+    assert done.output["sub_results"][0]["output"] == {"content": "SAID"}
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"sub_topologies": ["a", "ghost"]}, "Sub-topology not found: ghost"),
+        ({"composition_type": "zigzag"}, "Unknown composition type: zigzag"),
+        ({"failure_policy": "some"}, "failure_policy"),
+        ({"mapping": {"ghost": {}}}, "ghost"),
+        ({"max_concurrency": 0}, "max_concurrency"),
+        ({"subs": ["a"]}, "subs"),
+    ],
+)
+def test_what_cannot_be_is_refused(config: dict[str, Any], words: str) -> None:
+    """Unknown teams and keys, values out of range."""
+    with pytest.raises(Refused, match=words):
+        compound("a", **config)
+
+
+def test_a_compound_of_nothing_is_refused() -> None:
+    """There must be a team."""
+    with pytest.raises(Refused, match="at least one sub-topology"):
+        compound()
+
+
+def _drawn(seed: int) -> tuple[Plan, dict[str, Any]]:
+    rng = Random(seed)
+    names = [f"t{n}" for n in range(rng.randint(1, 4))]
+    config = {
+        "composition_type": rng.choice(["sequential", "parallel", "conditional"]),
+        "sub_topologies": rng.choice([[], rng.sample(names, rng.randint(1, len(names)))]),
+        "failure_policy": rng.choice(["all", "any"]),
+        "max_concurrency": rng.choice([None, 1, 2]),
+    }
+    route = rng.choice([{}, {"route_to": rng.choice(config["sub_topologies"] or names)}])
+    return compound(*names, **config), DOC | route
+
+
+def _children(done: Performance) -> dict[str, int]:
+    """How often each team was asked."""
+    return dict(Counter(path.partition("/")[0] for path, _ in done.asked))
+
+
+def test_what_it_costs_is_known() -> None:
+    """Any compound of teams that ask once: one turn each, of a conditional one alone; never more."""
+    for seed in range(200):
+        plan, given = _drawn(seed)
+
+        assert _children(Performance(plan, given, scripted({}))) == cost(plan, route=given.get("route_to")).usual
+        for slot, n in _children(Performance(plan, given, chance(seed, _unsure))).items():
+            assert n <= cost(plan).most[slot]
+
+
+def test_it_does_not_matter_who_is_slow() -> None:
+    """Same questions, same end."""
+    for seed in range(30):
+        plan, given = _drawn(seed)
+        same_at_any_pace(plan, given, seed, _unsure)
+
+
+def _unsure(rng: Random, request: Request) -> Result:
+    return failed() if rng.random() < 0.3 else text(f"{request.turn} {rng.random()}")

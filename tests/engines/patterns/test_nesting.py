@@ -1,0 +1,78 @@
+"""Patterns in patterns: any in any other, as deep as one likes, and nesting alone changes nothing."""
+
+import pytest
+from pattern_play import Performance, pattern, text
+
+from coterie.backends.base import Request, Result
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.topology.patterns.kinds import KINDS
+
+_GIVEN = {"question": "ASKED", "task": "ASKED", "prompt": "ASKED"}
+
+
+def _team(kind: str, filler: Plan | None = None) -> Plan:
+    """A small team of *kind*, in which *filler* does the main work if there is one."""
+    slots, main, config = {
+        "debate": (["proponent", "opponent", "mediator"], "opponent", {"max_rounds": 1}),
+        "chain": (["commander", "worker"], "worker", {"authority_levels": ["commander", "worker"]}),
+        "delegation": (["hand"], "hand", {}),
+        "ensemble": (["ensemble_0", "ensemble_1"], "ensemble_1", {"aggregation_method": "concat"}),
+        "pipeline": (["one", "two"], "one", {}),
+        "crosscheck": (["primary", "checker_0", "checker_1"], "primary", {}),
+        "compound": (["inner"], "inner", {}),
+    }[kind]
+    filled: dict[str, AgentPlan | Plan] = {name: AgentPlan(name=name) for name in slots}
+    return pattern(kind, filled | ({main: filler} if filler is not None else {}), **config)
+
+
+def _says(path: str, request: Request) -> tuple[Result, float]:
+    """Checkers approve, commanders plan one subtask, everybody else says who it is."""
+    said = f"{path} {request.turn} said"
+    if "checker" in request.agent.name:
+        said = '{"approved": true, "confidence": 0.9, "issues": [], "feedback": "fine"}'
+    elif request.turn == "commander#1":
+        said = '{"approach": "do it", "subtasks": ["ASKED"]}'
+    return text(said), 1.0
+
+
+@pytest.mark.parametrize("inner", KINDS)
+@pytest.mark.parametrize("outer", KINDS)
+def test_every_pattern_may_answer_in_every_other(outer: str, inner: str) -> None:
+    """And nobody is ever asked an empty question; what the inner one said reaches the outer one's result."""
+    done = Performance(_team(outer, _team(inner)), _GIVEN, _says)
+
+    assert (done.ended.status, done.ended.reason) == ("completed", "")
+    assert all("ASKED" in request.prompt or "said" in request.prompt for _, request in done.asked)
+    assert any("/" in path for path, _ in done.asked)
+    assert done.ended.usage.turns == len(done.asked)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_compound_of_one_is_that_one(kind: str) -> None:
+    """The same questions, the same answer."""
+    alone = Performance(_team(kind), _GIVEN, _says)
+    inside = Performance(pattern("compound", {"it": _team(kind)}), _GIVEN, _below)
+
+    assert inside.text == alone.text
+    assert [(path, request.prompt) for path, request in inside.asked] == [
+        (f"it/{path}", request.prompt) for path, request in alone.asked
+    ]
+    [sub] = inside.output["sub_results"]
+    assert sub["output"] == alone.output
+
+
+def _below(path: str, request: Request) -> tuple[Result, float]:
+    return _says(path.removeprefix("it/"), request)
+
+
+def test_teams_may_stand_five_deep() -> None:
+    """What is at the bottom comes up to the top."""
+    plan = _team("ensemble")
+    for kind in ("pipeline", "compound", "delegation", "compound"):
+        plan = _team(kind, plan)
+    done = Performance(plan, _GIVEN, _says)
+
+    deepest = max((path for path, _ in done.asked), key=lambda path: path.count("/"))
+    assert deepest.count("/") == 4
+    assert done.ended.status == "completed"
+    assert "said" in done.text
