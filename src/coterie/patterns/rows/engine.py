@@ -1,5 +1,6 @@
 """Connections of our own to the database that keeps rows: SQLite, one file, or PostgreSQL."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,6 @@ def url_of(place: str | Path | URL) -> URL:
     return url
 
 
-def is_in_memory(url: URL) -> bool:
-    """Whether *url* is a database that nobody else can open."""
-    return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
-
-
 def open_engine(place: str | Path | URL) -> AsyncEngine:
     """An engine of our own for *place*.
 
@@ -48,6 +44,18 @@ def open_engine(place: str | Path | URL) -> AsyncEngine:
         event.listen(engine.sync_engine, "connect", _prepare)
         event.listen(engine.sync_engine, "begin", _begin)
     return engine
+
+
+def probe(engine: AsyncEngine) -> None:
+    """Make sure that the file of *engine* can be opened, if it is one: the asynchronous driver leaves a thread behind
+    that complains, when it cannot.
+
+    Raises:
+        sqlite3.Error: If it cannot.
+    """
+    path = engine.url.database
+    if engine.dialect.name == "sqlite" and path and not path.startswith((":", "file:")):
+        sqlite3.connect(path).close()
 
 
 def failed(engine: AsyncEngine, error: Exception) -> RowsFailed:

@@ -1,0 +1,67 @@
+"""A PostgreSQL server of our own for tests: in a new folder, reached through a socket there, so it is nobody else's.
+
+PostgreSQL refuses to be run by root; then the user `postgres` runs it, where there is one.
+"""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=100", "shared_buffers=16MB")
+
+
+def missing() -> str:
+    """Why no server can be started here; empty: one can."""
+    for program in ("initdb", "pg_ctl", "postgres"):
+        if shutil.which(program) is None:
+            return f"{program} is not on PATH"
+    if os.geteuid() == 0 and _owner() is None:
+        return "PostgreSQL cannot be run by root, and there is no user postgres"
+    return ""
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """A server, as a URL without a database; it ends, and its folder goes, with the block."""
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # a socket's path is at most 100 bytes long
+    owner = _owner() if os.geteuid() == 0 else None
+    if owner is not None:
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+    data = folder / "data"
+
+    def run(*words: str) -> None:
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            timeout=60,
+            check=False,
+            user=owner.pw_uid if owner else None,
+            group=owner.pw_gid if owner else None,
+            extra_groups=[] if owner else None,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    try:
+        run("initdb", "-D", str(data), "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        settings = [f"-c {word}" for word in (*_QUICK, "listen_addresses=", f"unix_socket_directories={folder}")]
+        run("pg_ctl", "-D", str(data), "-w", "-l", str(folder / "log"), "-o", " ".join(settings), "start")
+        try:
+            yield f"postgresql+asyncpg://tester@/{{}}?host={folder}"
+        finally:
+            run("pg_ctl", "-D", str(data), "-w", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _owner() -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam("postgres")
+    except KeyError:
+        return None
