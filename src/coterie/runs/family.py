@@ -190,8 +190,8 @@ class Family:
         return not self.closing and self.ledger.admits(core, agent, again)
 
     def waiting(self) -> list[Live]:
-        """The runs from which something is to leave, or that are not durable yet."""
-        return [live for live in self.runs.values() if live.outbox or not live.is_durable]
+        """The runs from which something is to leave or to be shown, or that are not durable yet."""
+        return [live for live in self.runs.values() if live.outbox or live.unseen or not live.is_durable]
 
     def show(self, live: Live) -> None:
         """Show the observer what has become durable."""

@@ -16,6 +16,7 @@ from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import NO_USAGE, PlanReloaded, RunStarted, Usage
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Limits, Plan, from_json
+from coterie.planning.program import ProgramPlan
 from coterie.runs import index, naming
 from coterie.runs.commands import Again
 from coterie.runs.ending import conclude
@@ -96,6 +97,7 @@ async def start(
     cwd: Path | None = None,
     snapshots: bool = False,
     tell: Callable[[str], object] = str,
+    attach: Callable[[Shell], object] | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
     """Run *plan* once, asked *given*, with its journal under *state_dir*.
@@ -110,6 +112,7 @@ async def start(
         cwd: The agents' working directory; by default the current one. A loop may get a work tree of its own instead.
         snapshots: Keep what the files are at each turn's end, where there is a git work tree.
         tell: Takes what has to be said before the run begins.
+        attach: Called with who will drive the run, for programs that run beside it.
 
     Raises:
         TopologyError: If an agent has nobody who thinks, its model cannot be asked, or nothing says who is asked.
@@ -133,6 +136,8 @@ async def start(
     observe = projected(plan, store, run, DiskPlace(store, cwd), with_wave_files(plan, store, run, observe))
     place = _place(store, cwd, tree, snapshots)
     shell = _shell(store, turns, clock, limits, park, observe, cwd, place)
+    if attach is not None:
+        attach(shell)
     index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
     outcome = await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
     return replace(outcome, notices=await conclude(plan, outcome, state_dir, cwd))
@@ -149,6 +154,7 @@ async def resume(
     reload: Plan | None = None,
     turns: Turns | None = None,
     cassette: "Cassette | None" = None,
+    attach: Callable[[Shell], object] | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
     """Carry *run* on from its journal, under the recorded plan or *reload*.
@@ -159,7 +165,8 @@ async def resume(
         NoSuchRun, RunIsOwned, RunIsFinished, JournalUnreadable: If it cannot be taken over.
         ReplayMismatch: If the plan or today's engine decides otherwise than the journal says.
         TopologyError: If *reload* has nobody who thinks for an agent, or its model cannot be asked.
-        UsageError: If the folder it was started in is gone: every turn would fail for good.
+        UsageError: If the folder it was started in is gone: every turn would fail for good; or if a program decides
+            in it, which only that program can carry on.
     """
     store, clock = JsonlStore(state_dir), clock or SystemClock()
     first = first_record(store, run)
@@ -167,6 +174,7 @@ async def resume(
         raise RunIsFinished(run, state)
     plan = reload or recorded_plan(store, run)
     if turns is None:
+        _refuse_program(run, plan)
         turns = ready_turns(plan, human, cassette)
     cwd = Path(first.cwd) if first.cwd else Path.cwd()
     if not cwd.is_dir():
@@ -175,6 +183,8 @@ async def resume(
     observe = projected(began, store, run, DiskPlace(store, cwd), with_wave_files(began, store, run, observe))
     place = _place(store, cwd, worktree.read(state_dir, run), first.snapshots)
     shell = _shell(store, turns, clock, limits, park, observe, cwd, place)
+    if attach is not None:
+        attach(shell)
     main = shell.resume(run, plan, reloaded=reload is not None)
     outcome = await _drive(shell, store, run, main, limits, clock)
     return replace(outcome, notices=await conclude(plan, outcome, state_dir, cwd))
@@ -221,6 +231,15 @@ def recorded_plan(store: JsonlStore, run: str, upto: int | None = None) -> Plan:
     except ValueError as error:
         reason = f"the plan in it is damaged, or of another coterie ({error})"
         raise JournalUnreadable(str(store.folder(run) / JOURNAL), 1, reason) from error
+
+
+def _refuse_program(run: str, plan: Plan) -> None:
+    if isinstance(plan.coordination, ProgramPlan):
+        program, name = plan.coordination.program, plan.coordination.name
+        raise UsageError(
+            f"run {run!r} is an execution of the topology {name!r} by {program}, whose code decides who is asked: "
+            f"build that object in a program again, then `await topology.resume({run!r})`"
+        )
 
 
 def _check_name(folder: str) -> None:

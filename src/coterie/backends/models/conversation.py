@@ -19,6 +19,7 @@ from pydantic_ai.messages import (
     ModelResponse,
     PartDeltaEvent,
     PartStartEvent,
+    SystemPromptPart,
     TextPart,
     TextPartDelta,
     ThinkingPart,
@@ -271,4 +272,4 @@ def _spoken(role: str, text: str) -> ModelMessage:
     """What was said before the question, as the model is told it."""
     if role == "assistant":
         return ModelResponse(parts=[TextPart(text)])
-    return ModelRequest(parts=[UserPromptPart(text)])
+    return ModelRequest(parts=[SystemPromptPart(text) if role == "system" else UserPromptPart(text)])

@@ -1,0 +1,279 @@
+"""Topologies as classes: a subclass says in `_run` who is asked what, and the run is journalled, killed and resumed.
+
+One object can be executed as often as one likes, at once, too: what belongs to one execution is kept with that.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import UUID
+
+from pydantic import ValidationError
+from sqlmodel import SQLModel
+
+from coterie.clock import Clock
+from coterie.engines.program import Outcome
+from coterie.errors import PatternRefused
+from coterie.patterns.reference.calling import Tool
+from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext
+from coterie.patterns.reference.mixins.base import BaseMixin
+from coterie.patterns.reference.models import ask_model
+from coterie.patterns.reference.performance import Performance, load_mixins, playing
+from coterie.patterns.rows import (
+    AgentInstance,
+    AgentType,
+    Execution,
+    Message,
+    MessageType,
+    Result,
+    Topology,
+    TopologyType,
+)
+from coterie.patterns.rows.configs import accept
+from coterie.planning.plan import Limits
+
+if TYPE_CHECKING:
+    from coterie.backends.human import AskHuman
+
+STATE_DIR = ".coterie"
+
+
+class BaseTopology(ABC):
+    """A collaboration of agents, written as code.
+
+        @topology
+        class Duo(BaseTopology):
+            topology_type = TopologyType.PIPELINE
+            config_class = PipelineConfig
+
+            async def _run(self, context):
+                draft = await self.invoke_agent("writer", [{"role": "user", "content": "…"}], context)
+                ...
+                return {"text": draft.text}
+
+    `_run` must ask the same given the same input and the same answers, whenever it is run: a run that was killed is
+    carried on by running it again, with what was answered before answered from the journal. It may use asyncio as it
+    likes.
+
+    Args:
+        topology: What its user defines.
+        agents: Who fills which slot, in order.
+        db_session: Where the definitions are kept. Rows of executions are written behind the run, on connections of
+            their own to the same database. None: there are no rows.
+
+    Attributes:
+        tools: What agents with the capability `tool_use` may use: functions, by name.
+
+    Raises:
+        PatternRefused: If the configuration does not fit.
+    """
+
+    topology_type: ClassVar[TopologyType]
+    config_class: ClassVar[type[SQLModel]]
+    tools: Mapping[str, Tool] = {}
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        own = vars(cls)
+        if "topology_type" in own and "config_class" in own:
+            accept(own["topology_type"], own["config_class"])
+
+    def __init__(self, topology: Topology, agents: Mapping[str, AgentType], db_session: Any = None) -> None:
+        self.topology = topology
+        self.agents = dict(agents)
+        self.db_session = db_session
+        self._overrides: dict[str, dict[str, Any]] = {}
+        self._last: Performance | None = None
+        self._config = self._parse_config()
+
+    def _parse_config(self) -> SQLModel:
+        try:
+            return self.config_class(**self.topology.config)
+        except ValidationError as error:
+            told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            raise PatternRefused(f"the configuration of {self.topology.name!r} does not fit: {told}") from None
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    async def setup(self) -> None:
+        """Make an instance for each slot, with its mixins. An override calls this one."""
+        await self._performance().begin()
+
+    async def _load_mixins(self, agent_type: AgentType, instance: AgentInstance) -> list[BaseMixin]:
+        """The mixins of an agent, each behind those that it needs."""
+        return await load_mixins(agent_type, instance)
+
+    async def teardown(self) -> None:
+        """Clean up when the execution is over, however it ended. An override calls this one."""
+        await self._performance().end()
+
+    async def execute(
+        self,
+        input_data: dict[str, Any],
+        correlation_id: str | None = None,
+        *,
+        state_dir: str | Path = STATE_DIR,
+        durable: bool = True,
+        limits: Limits | None = None,
+        human: "AskHuman | None" = None,
+        clock: Clock | None = None,
+    ) -> Execution:
+        """Run it for *input_data*, and return how that went.
+
+        The run is a run like any other: its journal lies under *state_dir*, `coterie inspect` shows it, and when it was
+        killed `resume` carries it on.
+
+        Args:
+            correlation_id: What the caller calls it.
+            durable: Keep a journal on disk; otherwise it lasts as long as the process.
+            limits: What the run may spend, teams that it asks included.
+            human: Asks a human at a terminal; without it the inbox of the run answers.
+
+        Returns:
+            The execution, loaded and attached to no session: completed, or paused when a limit stopped it.
+
+        Raises:
+            PatternRefused: If slots, settings or input are wrong; nobody was asked.
+            Exception: What `_run` raised. The execution is then kept as failed, or as cancelled.
+        """
+        from coterie.patterns.reference.executing import Options, execute
+
+        options = Options(state_dir=Path(state_dir), durable=durable, limits=limits, human=human, clock=clock)
+        return await execute(self, input_data, correlation_id, options)
+
+    async def resume(
+        self,
+        execution_id: UUID | str,
+        *,
+        state_dir: str | Path = STATE_DIR,
+        limits: Limits | None = None,
+        human: "AskHuman | None" = None,
+        clock: Clock | None = None,
+    ) -> Execution:
+        """Carry an execution on that was killed, interrupted or stopped; see `execute`.
+
+        Nobody is asked again what they have answered.
+
+        Args:
+            execution_id: Of the execution, or of its run.
+
+        Raises:
+            NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be carried on.
+            ReplayMismatch: If the program now asks something else than it did. The run stays as it is.
+        """
+        from coterie.patterns.reference.executing import Options, resume
+
+        options = Options(state_dir=Path(state_dir), limits=limits, human=human, clock=clock)
+        return await resume(self, execution_id, options)
+
+    @abstractmethod
+    async def _run(self, context: ExecutionContext) -> dict[str, Any]:
+        """What the collaboration does; the dictionary it returns is the output of the execution."""
+
+    # -- agents -------------------------------------------------------------------------------------------------------
+
+    async def invoke_agent(
+        self, slot_name: str, messages: Sequence[Mapping[str, Any]], context: ExecutionContext
+    ) -> AgentInvocationResult:
+        """Ask who fills *slot_name*, hooks of its mixins included.
+
+        It is tried as often as the agent's `max_retries` says, each time for `timeout_seconds` at most. That it failed
+        in the end is told in the result's `error`.
+
+        Raises:
+            PatternRefused: If there is no such slot.
+            ReplayMismatch: If this call was another one before the run was resumed.
+        """
+        return await self._performance().invoke(slot_name, messages)
+
+    async def invoke_team(self, name: str, given: dict[str, Any], context: ExecutionContext) -> Outcome:
+        """Ask the team *name*, as a run of its own below this one; what came of it, a failure too."""
+        return await self._performance().ask_team(name, given)
+
+    def team(self, name: str) -> "BaseTopology | None":
+        """The team that answers to *name*; None when that is an agent."""
+        return None
+
+    def teams(self) -> "Mapping[str, BaseTopology]":
+        """The teams that it may ask, by name."""
+        return {}
+
+    async def _call_llm(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Ask the model for *request* (`model`, `messages`, `max_tokens`, `temperature`, perhaps `tools`).
+
+        A response is a dictionary of JSON values with `content`, and perhaps `usage`, `tool_calls` and `_confidence`.
+        This one asks the provider of the model (the extra `models`); an override may ask anybody. `current_call()` says
+        which call it is for. Whatever it raises fails the attempt; `CallFailed` says how.
+        """
+        return await ask_model(request)
+
+    # -- messages and results -----------------------------------------------------------------------------------------
+
+    async def send_message(
+        self,
+        sender_slot: str,
+        recipient_slot: str | None,
+        message_type: MessageType,
+        content: dict[str, Any],
+        context: ExecutionContext,
+    ) -> Message:
+        """Write down that one agent told another, or everybody, something."""
+        performance = self._performance()
+        return await performance.send(sender_slot, recipient_slot, message_type, content, context.round_number)
+
+    async def broadcast_message(
+        self,
+        sender_slot: str,
+        message_type: MessageType,
+        content: dict[str, Any],
+        context: ExecutionContext,
+        exclude: list[str] | None = None,
+    ) -> list[Message]:
+        """Write down that one agent told all others but *exclude* something: one message each."""
+        told = [slot for slot in self._instances if slot != sender_slot and slot not in (exclude or [])]
+        return [await self.send_message(sender_slot, slot, message_type, content, context) for slot in told]
+
+    async def record_result(self, invocation: AgentInvocationResult, context: ExecutionContext) -> Result:
+        """Keep an agent's result; what `invoke_agent` gave is kept already, and only told here."""
+        return await self._performance().record(invocation)
+
+    # -- what it is ---------------------------------------------------------------------------------------------------
+
+    def as_member(self, slot: str, agent: AgentType) -> AgentType:
+        """*agent* with what is set differently for *slot* of this topology."""
+        own = self._overrides.get(slot)
+        return agent if not own else AgentType(**{**agent.model_dump(), "config": {**agent.config, **own}})
+
+    def as_result(self, output: dict[str, Any]) -> dict[str, Any]:
+        """*output* as the run keeps it: its text, and everything."""
+        from coterie.patterns.reference.plain import text_of
+
+        return {"text": text_of(output), "outputs": {TopologyType(self.topology_type).value: output}}
+
+    def output_of(self, result: Any) -> dict[str, Any]:
+        """The output that `as_result` put into *result*."""
+        output: dict[str, Any] = result["outputs"][TopologyType(self.topology_type).value]
+        return output
+
+    @property
+    def _instances(self) -> dict[str, AgentInstance]:
+        """The instances of the execution that this code runs in; elsewhere, those of the last one."""
+        performance = self._here()
+        return performance.instances if performance is not None else {}
+
+    @property
+    def _mixins(self) -> dict[str, list[BaseMixin]]:
+        """The mixins of the execution that this code runs in; elsewhere, those of the last one."""
+        performance = self._here()
+        return performance.mixins if performance is not None else {}
+
+    def _here(self) -> Performance | None:
+        performance = playing()
+        return performance if performance is not None and performance.topology is self else self._last
+
+    def _performance(self) -> Performance:
+        performance = playing()
+        if performance is None or performance.topology is not self:
+            raise PatternRefused(f"{type(self).__name__} does not run here: call this from `_run`, within execute()")
+        return performance

@@ -1,0 +1,188 @@
+"""One attempt to answer a call: the model, the tools that it wants to use, and the hooks on its answer.
+
+Tools are functions of the topology object, offered to agents that have the capability `tool_use`. A model asks for them
+with `tool_calls` in its response, `[{"id": …, "name": …, "arguments": {…}}]`, and is asked again with what they gave,
+at most `max_tool_calls` times.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from typing import Any, Protocol
+
+from coterie.backends.base import Backend
+from coterie.errors import CallFailed
+from coterie.patterns.reference.mixins.base import BaseMixin, Vetoed
+from coterie.patterns.reference.plain import plain, plain_object
+
+Model = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+Tool = Callable[..., Any]
+
+
+class AskHuman(Protocol):
+    """Asks a human in the name of a turn, and waits for the answer, for days if need be."""
+
+    async def __call__(self, turn: str, question: str) -> str:
+        """What the human answers; asked the same again after a crash, what they answered then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The call that is being answered: `current_call()` gives it to `_call_llm`, to tools and to hooks.
+
+    Attributes:
+        turn: Its turn, `worker#2`, and *attempt* which of its attempts this is.
+        key: The same in every attempt, and nowhere else: for tools that must act once.
+        interrupted: How many attempts before this one were cut off by a crash.
+        request: What the agent is sent.
+        timeout: Seconds that the model may take for one answer.
+        models: Gives the backend that asks providers, for a topology without a `_call_llm` of its own.
+    """
+
+    run: str
+    slot: str
+    turn: str
+    attempt: int
+    interrupted: int
+    request: dict[str, Any]
+    model: Model
+    human: AskHuman
+    models: Callable[[], Backend]
+    timeout: float | None = None
+    spent: list[Any] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """The same in every attempt of this call, and in no other call."""
+        return f"{self.run}/{self.turn}"
+
+    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What the model responds to *request*.
+
+        Raises:
+            TimeoutError: If it takes longer than the agent's `timeout_seconds`.
+            CallFailed: If it responds with something else than a dictionary of JSON values.
+        """
+        try:
+            async with asyncio.timeout(self.timeout) as limit:
+                response = await self.model(plain_object(request, "the request"))
+        except TimeoutError as error:
+            if limit.expired():
+                raise TimeoutError(f"the model took longer than {self.timeout:g} s") from error
+            raise
+        if not isinstance(response, dict):
+            raise CallFailed(f"_call_llm must return a dictionary, not {type(response).__name__}", "crashed")
+        response = plain_object(response, "the response")
+        self.spent.append(response.get("usage"))
+        return response
+
+    async def ask_human(self, question: str) -> str:
+        """What a human answers to *question*."""
+        return await self.human(self.turn, question)
+
+
+_CURRENT: ContextVar[Call] = ContextVar("coterie_call")
+
+
+def current_call() -> Call:
+    """The call that is being answered here.
+
+    Raises:
+        LookupError: If none is: only `_call_llm`, tools, and the hooks on a response and on tools run in one.
+    """
+    return _CURRENT.get()
+
+
+async def answer(call: Call, mixins: Sequence[BaseMixin], tools: Mapping[str, Tool], most: int) -> dict[str, Any]:
+    """The response to *call* as it counts: tools used, hooks gone through."""
+    _CURRENT.set(call)
+    response = await call.ask(call.request)
+    request, used = call.request, 0
+    while wanted := _tool_calls(response):
+        if used >= most:
+            raise CallFailed(f"it wants a further tool call, and may have {most} (max_tool_calls)")
+        results = []
+        for one in wanted[: most - used]:
+            used += 1
+            results.append(
+                {"role": "tool", "tool_call_id": one.get("id", ""), "content": await _use(one, mixins, tools)}
+            )
+        said = {"role": "assistant", "content": response.get("content", ""), "tool_calls": wanted[: len(results)]}
+        request = {**request, "messages": [*request["messages"], said, *results]}
+        response = await call.ask(request)
+    for mixin in mixins:
+        response = await mixin.on_response(response)
+    if usage := _added(call.spent):
+        response = {**response, "usage": usage}
+    return plain_object(response, "the response")
+
+
+def described(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
+    """*tools* as a model is told of them: name, description, and the JSON Schema of the arguments."""
+    from pydantic import TypeAdapter
+
+    adapter: Any = TypeAdapter  # of a function it tells the arguments, which its type does not say
+    return [
+        {
+            "name": name,
+            "description": (tool.__doc__ or "").strip().partition("\n")[0],
+            "input_schema": adapter(tool).json_schema(),
+        }
+        for name, tool in tools.items()
+    ]
+
+
+def _tool_calls(response: Mapping[str, Any]) -> list[dict[str, Any]]:
+    wanted = response.get("tool_calls")
+    return [one for one in wanted if isinstance(one, dict)] if isinstance(wanted, list) else []
+
+
+async def _use(wanted: Mapping[str, Any], mixins: Sequence[BaseMixin], tools: Mapping[str, Tool]) -> str:
+    """What the tool that is *wanted* gives, as text; why it gives nothing, otherwise."""
+    name, args = str(wanted.get("name", "")), wanted.get("arguments")
+    try:
+        if isinstance(args, str):
+            args = json.loads(args or "{}")
+        if not isinstance(args, dict):
+            return "error: the arguments are no JSON object"
+        for mixin in mixins:
+            changed = await mixin.on_tool_call(name, args)
+            args = args if changed is None else changed
+    except Vetoed as veto:
+        return f"refused: {veto}"
+    except json.JSONDecodeError as error:
+        return f"error: the arguments are no JSON: {error}"
+    tool = tools.get(name)
+    if tool is None:
+        return f"error: there is no tool {name!r}; there are {', '.join(tools) or 'none'}"
+    seconds = next((s for one in mixins if (s := getattr(one.config, "tool_call_timeout_seconds", None))), None)
+    try:
+        async with asyncio.timeout(seconds):
+            given = tool(**args)
+            given = await given if isawaitable(given) else given
+        return given if isinstance(given, str) else json.dumps(plain(given, f"what the tool {name!r} gave"))
+    except TimeoutError:
+        return f"error: {name} took longer than {seconds} s"
+    except Exception as error:  # whatever a user's tool raises is for the model to know
+        return f"error: {type(error).__name__}: {error}"
+
+
+def _added(usages: Sequence[Any]) -> dict[str, Any]:
+    """The usage of several responses as one; the numbers of the same name are added."""
+    total: dict[str, Any] = {}
+    for usage in usages:
+        for name, value in usage.items() if isinstance(usage, dict) else ():
+            old = total.get(name)
+            both = _is_number(value) and _is_number(old)
+            total[name] = old + value if both else value
+    return total
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+__all__ = ["AskHuman", "Call", "Model", "Tool", "answer", "current_call", "described"]

@@ -1,0 +1,156 @@
+"""The definitions that a topology object is made from, in the caller's session: saved where they are missing, and read.
+
+The session is the caller's: it is used before the run begins, committed once, and then left alone. Nothing is open
+while an agent is asked.
+"""
+
+import asyncio
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Select
+from sqlmodel import col, select
+
+from coterie.patterns.reference.registry import TopologyRegistry
+from coterie.patterns.reference.topologies import CompoundTopology
+from coterie.patterns.rows import AgentType, Topology, TopologyMembership
+
+if TYPE_CHECKING:
+    from coterie.patterns.reference.base import BaseTopology
+
+_locks: "WeakKeyDictionary[Any, asyncio.Lock]" = WeakKeyDictionary()
+
+
+async def prepare(topology: "BaseTopology") -> None:
+    """Save what is missing of the definitions of *topology*, by name, and read what the database says of it.
+
+    What is there stays as it is: an agent of that name, a member in that slot. Read are what is set differently for its
+    members, and the teams that it asks.
+    """
+    session = topology.db_session
+    if session is None:
+        _link(topology, ())
+        return
+    async with _locks.setdefault(session, asyncio.Lock()):  # a session can do one thing at a time
+        await _save(session, topology)
+        await _read(session, topology, ())
+        await _commit(session)
+
+
+def _link(topology: "BaseTopology", path: tuple[str, ...]) -> None:
+    """Find cycles among teams that were given as objects."""
+    if not isinstance(topology, CompoundTopology):
+        return
+    path = (*path, topology.topology.name)
+    for name in topology.compound_config.sub_topologies:
+        team = topology.team(name)
+        if team is not None and team.topology.name in path:
+            topology._cycle = " -> ".join((*path, team.topology.name))
+            del topology._sub_topologies[name]
+        elif team is not None:
+            _link(team, path)
+
+
+async def _save(session: Any, topology: "BaseTopology") -> None:
+    for agent in topology.agents.values():
+        await _ensure(session, AgentType, agent)
+    await _ensure(session, Topology, topology.topology)
+    if isinstance(topology, CompoundTopology):
+        for team in topology._sub_topologies.values():
+            if team.topology.id is None and team.topology.name != topology.topology.name:
+                await _save(session, team)
+    id = topology.topology.id
+    members = select(TopologyMembership.slot_name).where(TopologyMembership.topology_id == id)
+    known = {slot for (slot,) in await _rows(session, members)}
+    for position, (slot, agent) in enumerate(topology.agents.items()):
+        if slot not in known:
+            assert id is not None
+            assert agent.id is not None
+            session.add(TopologyMembership(topology_id=id, agent_type_id=agent.id, slot_name=slot, position=position))
+    await _done(session.flush())
+
+
+async def _ensure(session: Any, kind: type[AgentType] | type[Topology], one: AgentType | Topology) -> None:
+    """Give *one* the id that its name has in the database; save it, if nothing has that name."""
+    if one.id is not None:
+        return
+    found = await _rows(session, select(kind.id).where(col(kind.name) == one.name))
+    if found:
+        if one not in session:
+            one.id = found[0][0]
+        return
+    session.add(one)
+    await _done(session.flush())
+
+
+async def _read(session: Any, topology: "BaseTopology", path: tuple[str, ...]) -> None:
+    """Read what is set differently for members, their order, and the teams."""
+    members = await _members(session, topology.topology)
+    topology._overrides = {
+        member.slot_name: dict(member.config_overrides)
+        for member, agent in members
+        if member.config_overrides and member.slot_name in topology.agents
+    }
+    if not isinstance(topology, CompoundTopology):
+        return
+    path = (*path, topology.topology.name)
+    for name in topology.compound_config.sub_topologies:
+        team = topology.team(name)
+        if name in path or (team is not None and team.topology.name in path):
+            topology._cycle = " -> ".join((*path, name))
+            topology._sub_topologies.pop(name, None)
+            continue
+        if team is None:
+            team = await load(session, name)
+        if team is not None:
+            topology._sub_topologies[name] = team
+            await _read(session, team, path)
+            if isinstance(team, CompoundTopology) and team._cycle:
+                topology._cycle = team._cycle
+
+
+async def load(session: Any, name: str) -> "BaseTopology | None":
+    """The topology of that name, with its members in their order; None if the database has none."""
+    found = await _rows(session, select(Topology).where(col(Topology.name) == name.lower()))
+    if not found:
+        return None
+    topology = _copied(found[0][0])
+    agents = {member.slot_name: _copied(agent) for member, agent in await _members(session, topology)}
+    return TopologyRegistry.create(topology, agents, session)
+
+
+async def _members(session: Any, topology: Topology) -> list[tuple[TopologyMembership, AgentType]]:
+    wanted = (
+        select(TopologyMembership, AgentType)
+        .join(AgentType)
+        .where(TopologyMembership.topology_id == topology.id)
+        .order_by(col(TopologyMembership.position), col(TopologyMembership.id))
+    )
+    return [(member, agent) for member, agent in await _rows(session, wanted)]
+
+
+def _copied(row: Any) -> Any:
+    """*row* as a value of its own: what the session does with its own does not matter to it."""
+    return type(row)(**row.model_dump())
+
+
+async def _rows(session: Any, wanted: Any) -> list[Any]:
+    assert isinstance(wanted, Select)
+    result = await _done(session.execute(wanted))
+    return list(result.all())
+
+
+async def _commit(session: Any) -> None:
+    """Commit, and leave the caller's objects loaded: to load them again would be for their session to do."""
+    inner = getattr(session, "sync_session", session)
+    expires, inner.expire_on_commit = inner.expire_on_commit, False
+    try:
+        await _done(session.commit())
+    finally:
+        inner.expire_on_commit = expires
+
+
+async def _done(value: Any) -> Any:
+    """What a session of either kind gives."""
+    return await value if isawaitable(value) else value

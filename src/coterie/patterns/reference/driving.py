@@ -1,0 +1,121 @@
+"""Plays a pattern's generator for a topology object: its questions become calls, what it tells becomes messages.
+
+The generators are those of `coterie.engines.patterns`, which know nothing of asyncio; so a debate is the same debate
+whichever way it is started.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from coterie.engines.generator import AgentFailed, Conversation, Got, PatternFailed, Question, Tell, Together
+from coterie.engines.patterns.registry import Team
+from coterie.errors import CollaborationFailed
+from coterie.journal.records import TurnCancelled, TurnFailed, TurnFinished, Usage
+from coterie.patterns.reference.invocation import ExecutionContext, split
+from coterie.patterns.rows import MessageType
+
+if TYPE_CHECKING:
+    from coterie.patterns.reference.base import BaseTopology
+
+
+class Driver:
+    """Plays one conversation.
+
+    Attributes:
+        usage: What the calls have used.
+    """
+
+    def __init__(self, topology: "BaseTopology", context: ExecutionContext, team: Team) -> None:
+        self._topology, self._context, self._team = topology, context, team
+        self.usage = Usage()
+
+    async def play(self, conversation: Conversation) -> Any:
+        """What *conversation* returns.
+
+        Raises:
+            CollaborationFailed: If it gives up.
+        """
+        step: Callable[[], Any] = partial(next, conversation)
+        try:
+            while True:
+                asked = step()
+                match asked:
+                    case Tell(record=record):
+                        self._context.round_number = record.round
+                        kind, to = MessageType(record.type), record.recipient or None
+                        await self._topology.send_message(record.sender, to, kind, record.content, self._context)
+                        step = partial(conversation.send, None)
+                    case Question():
+                        got = await self._ask(asked)
+                        step = partial(conversation.throw if isinstance(got, AgentFailed) else conversation.send, got)
+                    case Together():
+                        step = partial(conversation.send, await self._together(asked))
+                    case _:
+                        raise TypeError(f"it yields a Question, Together or Tell, not {type(asked).__name__}")
+        except StopIteration as end:
+            return end.value
+        except (AgentFailed, PatternFailed) as failed:
+            raise CollaborationFailed(str(failed)) from failed
+        finally:
+            conversation.close()
+
+    async def _ask(self, question: Question) -> TurnFinished | AgentFailed:
+        if self._topology.team(question.agent) is not None:
+            return await self._ask_team(question)
+        said = [{"role": role, "content": text} for role, text in question.history]
+        messages = [*said, {"role": "user", "content": question.prompt}]
+        result = await self._topology.invoke_agent(question.agent, messages, self._context)
+        await self._topology.record_result(result, self._context)
+        self.usage += result._usage + Usage(turns=1)
+        self._team.failed[question.agent] = self._team.failed.get(question.agent, 0) + result._attempt - 1
+        if result.error is not None:
+            return AgentFailed(result._turn, result._kind or "failed", result.error)
+        text, outputs = split(result.output)
+        return TurnFinished(
+            turn=result._turn,
+            attempt=result._attempt,
+            text=text or result.text,
+            outputs={name: value for name, value in outputs.items() if name not in ("content", "usage")},
+            usage=result._usage,
+        )
+
+    async def _ask_team(self, question: Question) -> TurnFinished | AgentFailed:
+        given = dict(question.given) if question.given is not None else {"prompt": question.prompt}
+        outcome = await self._topology.invoke_team(question.agent, given, self._context)
+        match outcome:
+            case TurnFinished():
+                self.usage += outcome.usage
+                return outcome
+            case TurnFailed(kind=kind, reason=reason):
+                return AgentFailed(outcome.turn, kind, reason)
+            case TurnCancelled(reason=reason):
+                return AgentFailed(outcome.turn, "cancelled", reason or "called off")
+
+    async def _together(self, asked: Together) -> Sequence[Got]:
+        """What came of each question, in the order asked; None for those that were called off or never asked."""
+        questions = asked.questions
+        most = asked.most or len(questions)
+        tasks: list[asyncio.Task[TurnFinished | AgentFailed]] = []
+        settled = 0
+        try:
+            while settled < len(questions):
+                running = [task for task in tasks if not task.done()]
+                for question in questions[len(tasks) : len(tasks) + most - len(running)]:
+                    tasks.append(asyncio.get_running_loop().create_task(self._ask(question)))
+                    running.append(tasks[-1])
+                if not tasks[settled].done():
+                    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                while settled < len(tasks) and tasks[settled].done():
+                    settled += 1
+                    came: list[Got] = [task.result() for task in tasks[:settled]]
+                    rest = [None] * (len(questions) - settled)
+                    if asked.until is not None and asked.until([*came, *rest]):
+                        return [*came, *rest]
+            return [task.result() for task in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
+            if left := [task for task in tasks if not task.done()]:
+                await asyncio.wait(left)

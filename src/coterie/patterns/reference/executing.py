@@ -1,0 +1,218 @@
+"""Executes and resumes topology objects: definitions, plan, journal, rows, and how it ended, as an execution."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from msgspec import Struct
+
+from coterie.backends.human import AskHuman
+from coterie.clock import Clock, SystemClock
+from coterie.errors import NoSuchRun, PatternRefused
+from coterie.ids import new_run_id
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.memory import MemoryStore
+from coterie.journal.records import Record, RunFinished, RunStarted
+from coterie.patterns.identity import execution_id
+from coterie.patterns.reference.definitions import prepare
+from coterie.patterns.reference.host import Host
+from coterie.patterns.reference.plain import plain_object
+from coterie.patterns.reference.plans import plan_of
+from coterie.patterns.rows import Execution, ExecutionStatus
+from coterie.planning.plan import Limits
+from coterie.planning.program import ProgramPlan
+from coterie.runs import launch
+from coterie.runs.engines import make_engine
+from coterie.runs.live import Ended
+from coterie.runs.shell import Shell
+
+if TYPE_CHECKING:
+    from coterie.patterns.reference.base import BaseTopology
+    from coterie.patterns.rows.projection import Projection
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """How an execution is run; see `BaseTopology.execute`."""
+
+    state_dir: Path
+    durable: bool = True
+    limits: Limits | None = None
+    human: AskHuman | None = None
+    clock: Clock | None = None
+
+
+class _Seen:
+    """What was durable of the root run: how it stands, as an execution."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self.started: RunStarted | None = None
+        self.finished: RunFinished | None = None
+        self.last = 0.0
+
+    def observe(self, run: str, record: Record) -> None:
+        """Take a record."""
+        if run != self._run:
+            return
+        self.last = record.at
+        if isinstance(record, RunStarted):
+            self.started = record
+        elif isinstance(record, RunFinished):
+            self.finished = record
+
+
+async def execute(
+    topology: "BaseTopology", given: dict[str, Any], correlation: str | None, options: Options
+) -> Execution:
+    """Run *topology* for *given*; see `BaseTopology.execute`."""
+    if not isinstance(given, dict):
+        raise PatternRefused(f"the input of an execution is a dictionary, not {type(given).__name__}")
+    given = plain_object(given, "the input")
+    await prepare(topology)
+    plan = plan_of(topology, correlation or "")
+    run = new_run_id()
+    if not options.durable:
+        store = MemoryStore()
+
+        def begin(host: Host, observe: Callable[[str, Record], None], clock: Clock) -> Awaitable[Any]:
+            shell = Shell(
+                store=store, turns=host, make_engine=make_engine, clock=clock, limits=options.limits, observe=observe
+            )
+            host.attach(shell)
+            return shell.start(run, plan, given)
+
+        return await _drive(topology, run, options, begin, store.read, correlation)
+
+    def start(host: Host, observe: Callable[[str, Record], None], clock: Clock) -> Awaitable[Any]:
+        return launch.start(
+            plan,
+            given,
+            state_dir=options.state_dir,
+            limits=options.limits,
+            observe=observe,
+            run_id=run,
+            turns=host,
+            attach=host.attach,
+            clock=clock,
+        )
+
+    return await _drive(topology, run, options, start, JsonlStore(options.state_dir).read, correlation)
+
+
+async def resume(topology: "BaseTopology", wanted: UUID | str, options: Options) -> Execution:
+    """Carry an execution of *topology* on; see `BaseTopology.resume`."""
+    store = JsonlStore(options.state_dir)
+    run = _find(store, wanted)
+    recorded = launch.recorded_plan(store, run).coordination
+    program = f"{type(topology).__module__}:{type(topology).__qualname__}"
+    if not isinstance(recorded, ProgramPlan):
+        raise PatternRefused(f"run {run!r} is no execution of a topology class: `coterie resume {run}` carries it on")
+    if recorded.program.partition(":")[2] != program.partition(":")[2] or recorded.name != topology.topology.name:
+        raise PatternRefused(
+            f"run {run!r} is an execution of {recorded.name!r} by {recorded.program}, not of "
+            f"{topology.topology.name!r} by {program}"
+        )
+    await prepare(topology)
+
+    def go_on(host: Host, observe: Callable[[str, Record], None], clock: Clock) -> Awaitable[Any]:
+        return launch.resume(
+            run,
+            state_dir=options.state_dir,
+            limits=options.limits,
+            observe=observe,
+            turns=host,
+            attach=host.attach,
+            clock=clock,
+        )
+
+    return await _drive(topology, run, options, go_on, store.read, recorded.correlation or None)
+
+
+Begin = Callable[[Host, Callable[[str, Record], None], Clock], Awaitable[Any]]
+
+
+async def _drive(
+    topology: "BaseTopology",
+    run: str,
+    options: Options,
+    begin: Begin,
+    read: Callable[[str], Any],
+    correlation: str | None,
+) -> Execution:
+    clock, seen = options.clock or SystemClock(), _Seen(run)
+    rows = await _rows(topology, read)
+
+    def observe(name: str, record: Record) -> None:
+        seen.observe(name, record)
+        if rows is not None:
+            rows.observe(name, record)
+
+    host = Host(topology, clock, observe, options.human)
+    main = asyncio.ensure_future(begin(host, host.observe, clock))
+    host.on_mismatch(main.cancel)
+    try:
+        with suppress(asyncio.CancelledError):  # whether it is ours is looked at below
+            await main
+    finally:
+        await host.close()
+        if rows is not None:
+            await rows.close()
+    current = asyncio.current_task()
+    if current is not None and current.cancelling():
+        raise asyncio.CancelledError
+    if host.mismatch is not None:
+        raise host.mismatch
+    if host.error is not None and seen.finished is not None:
+        raise host.error
+    started = seen.started or next(iter(read(run)))
+    return _as_execution(topology, run, main.result(), started, seen, correlation)
+
+
+async def _rows(topology: "BaseTopology", read: Callable[[str], Any]) -> "Projection | None":
+    """What writes the rows, on connections of its own to the database of the caller's session."""
+    if topology.db_session is None:
+        return None
+    from coterie.patterns.rows.projection import Projection
+
+    rows = Projection(topology.db_session.get_bind(), read=read)
+    await rows.open()
+    return rows
+
+
+def _as_execution(
+    topology: "BaseTopology",
+    run: str,
+    ended: "launch.Outcome | Ended",
+    started: RunStarted,
+    seen: _Seen,
+    name: str | None,
+) -> Execution:
+    """The execution as a value: attached to no session, everything loaded."""
+    execution = Execution(
+        id=execution_id(run),
+        topology_id=topology.topology.id or 0,
+        input_data=started.input,
+        correlation_id=name,
+        metadata_={"run": run},
+        started_at=datetime.fromtimestamp(started.at, UTC),
+    )
+    if ended.status == "completed":
+        execution.mark_complete(topology.output_of(ended.result))
+        execution.completed_at = datetime.fromtimestamp(seen.last, UTC)
+    else:
+        execution.status = ExecutionStatus.PAUSED
+        execution.error = f"stopped: {ended.reason}; resume({str(execution.id)!r}) carries it on"
+    return execution
+
+
+def _find(store: JsonlStore, wanted: UUID | str) -> str:
+    """The run of the execution *wanted*, or of that id itself."""
+    runs = store.list()
+    for run in runs:
+        if str(wanted) in (run, str(execution_id(run))):
+            return run
+    raise NoSuchRun(str(wanted), runs)

@@ -1,0 +1,291 @@
+"""Where programs run: beside a tree of runs, each run's program a task of its own.
+
+The shell drives the runs, as any others. What a program does comes to it as events; what became durable comes back
+through its observer, so no program hears of what a power cut could take back. Attempts are answered here, too: by the
+topology object of the run.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from coterie.backends.base import Answer, Backend, Failure, OnEvent, Request, Result, Session
+from coterie.backends.human import AskHuman, HumanBackend
+from coterie.clock import Clock
+from coterie.engines.program import Program
+from coterie.errors import CallFailed, ReplayMismatch
+from coterie.journal.records import (
+    AttemptLaunched,
+    Record,
+    RunFinished,
+    RunOwned,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    Usage,
+)
+from coterie.patterns.reference.invocation import split
+from coterie.patterns.reference.mixins.base import ReplyRefused
+from coterie.patterns.reference.performance import HUMAN, Performance
+from coterie.patterns.reference.replies import GIVEN_UP
+from coterie.runs.live import Live
+from coterie.runs.shell import Shell
+from coterie.runs.turns import Settled
+
+if TYPE_CHECKING:
+    from coterie.patterns.reference.base import BaseTopology
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Host:
+    """Runs the program of a root run, and those of the teams that it asks.
+
+    Args:
+        topology: The root's.
+        observe: Called with the run's id and each record, in order, once it is durable.
+        human: Asks a human at a terminal; without it they answer through the inbox.
+
+    Attributes:
+        error: What failed the root's program.
+        mismatch: Why a program cannot be carried on: it is another one.
+    """
+
+    def __init__(
+        self,
+        topology: "BaseTopology",
+        clock: Clock,
+        observe: Callable[[str, Record], object],
+        human: AskHuman | None = None,
+    ) -> None:
+        self._topology, self._clock, self._observe = topology, clock, observe
+        self._human = HumanBackend(human)
+        self._performances: dict[str, Performance] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._shell: Shell | None = None
+        self._closing = False
+        self._models: Backend | None = None
+        self._stop: Callable[[], object] = str
+        self.error: Exception | None = None
+        self.mismatch: ReplayMismatch | None = None
+
+    def attach(self, shell: Shell) -> None:
+        """Say who drives the runs."""
+        self._shell = shell
+
+    def on_mismatch(self, stop: Callable[[], object]) -> None:
+        """Say what lets go of the run when its program is another one."""
+        self._stop = stop
+
+    async def close(self) -> None:
+        """End every program that still runs, and wait until it is gone. Idempotent."""
+        self._closing = True
+        while tasks := [task for task in self._tasks.values() if not task.done()]:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        models, self._models = self._models, None
+        if models is not None:
+            await models.close()
+
+    # -- what the shell tells -----------------------------------------------------------------------------------------
+
+    def observe(self, run: str, record: Record) -> None:
+        """Take a record that is durable."""
+        self._observe(run, record)
+        match record:
+            case RunOwned():
+                self._begin(run, record.seq)
+            case TurnFinished() | TurnFailed() | TurnCancelled() if run in self._performances:
+                self._performances[run].replies.came(record)
+            case RunFinished() if (task := self._tasks.get(run)) is not None:
+                if record.outcome == "cancelled":
+                    task.cancel()
+            case _:
+                pass
+
+    def _begin(self, run: str, seq: int) -> None:
+        live = self._live(run)
+        topology = self._topology_of(live)
+        if live is None or topology is None or not isinstance(live.core.engine, Program):
+            return
+        engine, started = live.core.engine, live.core.started
+        history = [one for one in engine.history if one.seq < seq]
+        made = Performance(topology, self, run, engine, dict(started.input) if started else {}, history)
+        self._performances[run] = made
+        self._at_work(1)
+        self._tasks[run] = task = asyncio.get_running_loop().create_task(self._play(run, made))
+        task.add_done_callback(lambda _: self._at_work(-1))
+
+    def _topology_of(self, live: Live | None) -> "BaseTopology | None":
+        if live is None:
+            return None
+        if live.parent is None:
+            return self._topology
+        above, start = live.parent
+        parent = self._performances.get(above.run)
+        return parent.topology.team(start.ask.agent) if parent is not None else None
+
+    async def _play(self, run: str, performance: Performance) -> None:
+        is_root = performance.topology is self._topology and "/" not in run
+        try:
+            output = await performance.play()
+            finished = RunFinished(outcome="completed", result=performance.topology.as_result(output))
+        except ReplayMismatch as mismatch:
+            self.mismatch = mismatch
+            self._stop()
+            return
+        except Exception as error:  # a user's code may raise what it likes: it fails its run
+            if is_root:
+                self.error = error
+            finished = RunFinished(outcome="failed", reason=_told(error), result={"type": type(error).__name__})
+        self._post(run, partial(self._finish, finished))
+
+    def _finish(self, finished: RunFinished, live: Live) -> None:
+        now = self._clock.now()
+        for turn in list(live.core.turns):
+            live.outbox += live.core.cancel(now, turn, "the program is over", "harness")
+        live.core.write(now, finished, source="agent")
+
+    # -- what programs do ---------------------------------------------------------------------------------------------
+
+    async def write(self, run: str, make: Callable[[], R]) -> R:
+        """Append the record that *make* gives to the journal of *run*, in its turn."""
+        if self._closing:
+            raise asyncio.CancelledError  # nothing is written any more, and whoever waited would wait for ever
+        written: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+
+        def append(live: Live) -> None:
+            record: Any = live.core.write(self._clock.now(), make(), source="agent")
+            if not written.done():
+                written.set_result(record)
+
+        self._post(run, append, written.cancel)
+        return await written
+
+    def give_up(self, run: str, turn: str) -> None:
+        """Call *turn* off."""
+
+        def cancel(live: Live) -> None:
+            if turn in live.core.turns:
+                live.outbox += live.core.cancel(self._clock.now(), turn, GIVEN_UP, "agent")
+
+        if not self._closing:
+            self._post(run, cancel)
+
+    def models(self) -> Backend:
+        """Who asks the providers of models."""
+        if self._models is None:
+            from coterie.backends.models.backend import ModelBackend
+
+            self._models = ModelBackend()
+        return self._models
+
+    def _post(self, run: str, event: Callable[[Live], object], refuse: Callable[[], object] = str) -> None:
+        shell = self._shell
+        assert shell is not None
+
+        def handle() -> None:
+            live = self._live(run)
+            if live is not None and live.core.is_live and not shell.family.closing:
+                event(live)
+                shell.family.pump(live)
+            else:
+                refuse()
+
+        shell.post(handle)
+
+    def _live(self, run: str) -> Live | None:
+        return self._shell.runs.get(run) if self._shell is not None else None
+
+    def _at_work(self, change: int) -> None:
+        if self._shell is not None:
+            self._shell.work_outside(change)
+
+    # -- who answers --------------------------------------------------------------------------------------------------
+
+    async def start(self, request: Request, on_event: OnEvent) -> Session:
+        """Start to answer a call."""
+        if request.agent.name == HUMAN and request.agent.kind == "human":
+            return await self._human.start(request, on_event)
+        performance = self._performances.get(request.run)
+        if performance is None:
+            return Settled(Failure(kind="not_found", reason=f"no program runs for {request.run}"))
+        return _Answering(performance, request)
+
+    async def find(self, run: str, turn: str, attempt: int) -> Session | None:
+        """None: what ran in an earlier process died with it."""
+        return None
+
+    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+        """Nothing is left: calls are answered in this process."""
+
+
+class _Answering:
+    """One attempt to answer a call."""
+
+    def __init__(self, performance: Performance, request: Request) -> None:
+        self._interrupted = False
+        self._task = asyncio.get_running_loop().create_task(self._answer(performance, request))
+
+    async def result(self) -> Result:
+        """Wait for the result; cancelling ends the attempt."""
+        try:
+            return await self._task
+        except asyncio.CancelledError:
+            if self._interrupted:
+                return Failure(kind="interrupted", reason="it was interrupted")
+            raise
+
+    async def interrupt(self) -> None:
+        """End it."""
+        self._interrupted = True
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    async def steer(self, text: str) -> bool:
+        """A program cannot be told anything while it answers."""
+        return False
+
+    async def _answer(self, performance: Performance, request: Request) -> Result:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        result = await self._respond(performance, request)
+        return replace(result, usage=replace(result.usage, seconds=loop.time() - began))
+
+    async def _respond(self, performance: Performance, request: Request) -> Result:
+        try:
+            response = await performance.respond(request.turn, request.attempt, request.interrupted)
+        except CallFailed as failed:
+            return Failure(kind=failed.kind, reason=failed.reason, wait=failed.wait)
+        except ReplyRefused as refused:
+            return Failure(kind="invalid_output", reason=str(refused))
+        except TimeoutError as error:
+            return Failure(kind="timeout", reason=_told(error))
+        except Exception as error:  # whatever a user's code raises is why the call failed
+            return Failure(kind="failed", reason=_told(error))
+        text, outputs = split(response)
+        return Answer(text=text, outputs=outputs, usage=_usage(response.get("usage")))
+
+
+def _told(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _usage(said: Any) -> Usage:
+    """What a response says that it used, under the names that providers use."""
+    if not isinstance(said, dict):
+        return Usage()
+    return Usage(
+        input_tokens=_number(said, "input_tokens", "prompt_tokens"),
+        output_tokens=_number(said, "output_tokens", "completion_tokens"),
+        cost=float(said["cost"]) if isinstance(said.get("cost"), int | float) else 0.0,
+    )
+
+
+def _number(said: dict[str, Any], *names: str) -> int:
+    return next((n for name in names if isinstance(n := said.get(name), int) and not isinstance(n, bool)), 0)

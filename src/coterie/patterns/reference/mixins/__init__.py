@@ -1,0 +1,1 @@
+"""Capabilities of agents: hooks around their calls, and the ones that are built in."""

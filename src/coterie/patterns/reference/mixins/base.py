@@ -1,0 +1,187 @@
+"""What a mixin is: something that an agent of a topology can do besides answering, as hooks around its life.
+
+Hooks are called in the order of dependencies. Those around a call run once for each call that gets an answer, however
+often the run is killed and resumed: `on_invoke` before the call is written down, `on_response` before its answer is.
+What a mixin must still know after that belongs into the `state` of its agent, which is written down too.
+"""
+
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from coterie.diagnostics import did_you_mean
+from coterie.errors import CoterieError, PatternRefused
+from coterie.patterns.rows import AgentInstance, Message
+
+
+class NoSettings(BaseModel):
+    """Nothing to set."""
+
+    model_config = {"extra": "forbid"}
+
+
+class Vetoed(CoterieError):
+    """A mixin refuses a tool call; the agent is told why, and goes on."""
+
+
+class ReplyRefused(CoterieError):
+    """A mixin refuses a reply: the attempt has failed, and the agent is asked again as often as its retries allow."""
+
+
+class BaseMixin:
+    """A capability of an agent. A subclass overrides the hooks that it needs.
+
+    Args:
+        config: Settings, by the fields of `config_class`.
+
+    Raises:
+        PatternRefused: If *config* does not fit.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str] = ""
+    version: ClassVar[str] = "1.0.0"
+    config_class: ClassVar[type[BaseModel]] = NoSettings
+    dependencies: ClassVar[list[str]] = []
+
+    def __init__(self, config: dict[str, Any] | None = None) -> None:
+        try:
+            self.config: Any = self.config_class(**(config or {}))
+        except ValidationError as error:
+            raise PatternRefused(f"the settings of the capability {self.name!r} do not fit: {error}") from None
+        self._agent: AgentInstance | None = None
+
+    def bind(self, agent: AgentInstance) -> None:
+        """Say whose capability this is."""
+        self._agent = agent
+
+    @property
+    def agent(self) -> AgentInstance:
+        """Whose capability this is."""
+        if self._agent is None:
+            raise PatternRefused(f"the capability {self.name!r} belongs to no agent yet: call bind() first")
+        return self._agent
+
+    async def on_create(self) -> None:
+        """The agent is there."""
+
+    async def on_start(self, context: dict[str, Any]) -> None:
+        """The execution begins; *context* is its `ExecutionContext` as data."""
+
+    async def on_message(self, message: Message) -> Message | None:
+        """Another agent sends this one *message*; return another one to be kept instead."""
+        return message
+
+    async def on_invoke(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The agent is about to be sent *request*; return what it shall be sent."""
+        return request
+
+    async def on_response(self, response: dict[str, Any]) -> dict[str, Any]:
+        """The agent answered; return what shall count as its answer."""
+        return response
+
+    async def on_tool_call(self, tool: str, args: dict[str, Any]) -> dict[str, Any] | None:
+        """The agent wants to use *tool*; return the arguments to use, None for those that came, or raise `Vetoed`."""
+        return args
+
+    async def on_complete(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The execution has a result; return what shall count as it."""
+        return result
+
+    async def on_error(self, error: Exception) -> Exception | None:
+        """The execution failed; return another error to be raised instead."""
+        return error
+
+    async def on_destroy(self) -> None:
+        """The execution is over."""
+
+
+M = TypeVar("M", bound=type[BaseMixin])
+
+
+class MixinRegistry:
+    """Which mixins there are, by name; the built-in ones load when they are first asked for."""
+
+    _mixins: ClassVar[dict[str, type[BaseMixin]]] = {}
+
+    @classmethod
+    def register(cls, mixin_class: M) -> M:
+        """Register *mixin_class* under its `name`; it takes the place of one that had the name."""
+        cls._load()
+        cls._mixins[mixin_class.name] = mixin_class
+        return mixin_class
+
+    @classmethod
+    def get(cls, name: str) -> type[BaseMixin] | None:
+        """The mixin class of that name."""
+        cls._load()
+        return cls._mixins.get(name)
+
+    @classmethod
+    def create(cls, name: str, config: dict[str, Any] | None = None) -> BaseMixin:
+        """A mixin of that name, set by *config*.
+
+        Raises:
+            PatternRefused: If there is none of that name, or *config* does not fit.
+        """
+        return cls._known(name)(config)
+
+    @classmethod
+    def list_all(cls) -> list[dict[str, Any]]:
+        """What there is: name, description, version, dependencies, and the JSON Schema of its settings."""
+        cls._load()
+        return [
+            {
+                "name": name,
+                "description": found.description,
+                "version": found.version,
+                "dependencies": list(found.dependencies),
+                "config_schema": found.config_class.model_json_schema(),
+            }
+            for name, found in cls._mixins.items()
+        ]
+
+    @classmethod
+    def resolve_dependencies(cls, names: list[str]) -> list[str]:
+        """*names* and all they need, each behind what it needs itself.
+
+        Raises:
+            PatternRefused: If one is unknown, or they need each other in a circle.
+        """
+        ordered: list[str] = []
+        path: list[str] = []
+
+        def visit(name: str) -> None:
+            if name in ordered:
+                return
+            if name in path:
+                raise PatternRefused(f"Circular dependency: {' -> '.join([*path[path.index(name) :], name])}")
+            path.append(name)
+            for needed in cls._known(name).dependencies:
+                visit(needed)
+            path.pop()
+            ordered.append(name)
+
+        for name in names:
+            visit(name)
+        return ordered
+
+    @classmethod
+    def _known(cls, name: str) -> type[BaseMixin]:
+        found = cls.get(name)
+        if found is None:
+            hint = did_you_mean(name, cls._mixins) or f"there are {', '.join(cls._mixins)}"
+            raise PatternRefused(f"Unknown mixin: {name} ({hint})")
+        return found
+
+    @classmethod
+    def _load(cls) -> None:
+        if not cls._mixins:
+            from coterie.patterns.reference.mixins import builtin
+
+            cls._mixins.update({one.name: one for one in builtin.MIXINS})
+
+
+def mixin(mixin_class: M) -> M:
+    """Register the decorated class: `@mixin class Search(BaseMixin): name = "search"`."""
+    return MixinRegistry.register(mixin_class)

@@ -1,0 +1,52 @@
+"""Asks the provider of a model, where a topology says nothing else: the extra `models`."""
+
+from typing import Any
+
+from coterie.backends.base import Answer, Request, told
+from coterie.errors import CallFailed
+from coterie.patterns.reference.calling import current_call
+from coterie.planning.plan import AgentPlan
+
+
+async def ask_model(request: dict[str, Any]) -> dict[str, Any]:
+    """The response of the model that *request* names: `content`, and `usage`.
+
+    Raises:
+        CallFailed: If it does not answer, or *request* holds what only a chat API of its own could take.
+    """
+    if request.get("tools"):
+        raise CallFailed(
+            "tools of a topology need a _call_llm of your own, which offers `tools` to the model and returns what it "
+            "wants as `tool_calls`",
+            "refused",
+        )
+    call = current_call()
+    said = [(str(one.get("role", "user")), _text(one.get("content"))) for one in request["messages"]]
+    if not said or said[-1][0] != "user":
+        raise CallFailed("the last message of a request must be the user's", "refused")
+    *before, (_, prompt) = said
+    history = tuple(before)
+    options = {name: request[name] for name in ("max_tokens", "temperature") if request.get(name) is not None}
+    agent = AgentPlan(name=call.slot, backend="model", model=str(request["model"]), options=options)
+    asked = Request(
+        run=call.run,
+        turn=call.turn,
+        attempt=call.attempt,
+        agent=agent,
+        prompt="\n\n".join(part for part in (told(history), prompt) if part),
+        history=history,
+        key=call.key,
+        interrupted=call.interrupted,
+    )
+    session = await call.models().start(asked, lambda event: None)
+    result = await session.result()
+    if not isinstance(result, Answer):
+        raise CallFailed(result.reason, result.kind, result.wait)
+    usage = {"input_tokens": result.usage.input_tokens, "output_tokens": result.usage.output_tokens}
+    return {"content": result.text, "usage": {**usage, "cost": result.usage.cost}}
+
+
+def _text(content: Any) -> str:
+    if not isinstance(content, str):
+        raise CallFailed("only texts can be asked here: give your topology a _call_llm of your own", "refused")
+    return content

@@ -1,0 +1,391 @@
+"""One run of a topology object: its instances, its mixins, its calls and messages, from setup to teardown.
+
+Everything here is of one run alone, so that one object can be run several times at once. What the program does reaches
+the journal through its `Surroundings`, which the host of the run is.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from coterie.backends.base import Backend
+from coterie.engines.program import Outcome, Program
+from coterie.errors import PatternRefused, ReplayMismatch
+from coterie.ids import turn_id
+from coterie.journal.records import (
+    CallAsked,
+    MessageSent,
+    Record,
+    ResultRecorded,
+    StateChanged,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+)
+from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
+from coterie.patterns.reference.calling import Call, answer, described
+from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext, result_of
+from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry
+from coterie.patterns.reference.plain import digest, plain_object
+from coterie.patterns.reference.replies import Replies
+from coterie.patterns.rows import AgentConfig, AgentInstance, AgentType, Message, MessageType, Result
+
+if TYPE_CHECKING:
+    from coterie.patterns.reference.base import BaseTopology
+
+HUMAN = "human"
+"""The agent that is asked when a human must allow something."""
+
+_PLAYING: ContextVar["Performance | None"] = ContextVar("coterie_performance", default=None)
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Surroundings(Protocol):
+    """What a program's run is in: where what it does is written down, and who asks models."""
+
+    async def write(self, run: str, make: Callable[[], R]) -> R:
+        """Append the record that *make* gives, called when its turn has come; return once it has its place."""
+
+    def give_up(self, run: str, turn: str) -> None:
+        """Call *turn* off: nobody waits for it any more."""
+
+    def models(self) -> Backend:
+        """Who asks the providers of models."""
+
+
+class Performance:
+    """One run of *topology*.
+
+    Args:
+        engine: The run's engine, which knows what earlier owners did.
+        history: The calls and outcomes of those.
+
+    Attributes:
+        ready: Set once the agents are there; from then on calls can be answered.
+        context: What `_run` is given.
+    """
+
+    def __init__(
+        self,
+        topology: "BaseTopology",
+        around: Surroundings,
+        run: str,
+        engine: Program,
+        given: dict[str, Any],
+        history: Sequence[CallAsked | Outcome],
+    ) -> None:
+        self.topology, self.run = topology, run
+        self._around, self._engine = around, engine
+        self.instances: dict[str, AgentInstance] = {}
+        self.mixins: dict[str, list[BaseMixin]] = {}
+        self.replies = Replies(history)
+        self.ready = asyncio.Event()
+        self.context = ExecutionContext(
+            execution_id=execution_id(run), topology_id=topology.topology.id or 0, input_data=given
+        )
+        self._told = list(engine.messages)
+        self._made = dict(engine.recorded)
+        self._counts: dict[tuple[str, str], int] = {}
+
+    # -- from the beginning to the end --------------------------------------------------------------------------------
+
+    async def play(self) -> dict[str, Any]:
+        """The result of the run.
+
+        Raises:
+            Exception: What failed it, or what a mixin says instead.
+            ReplayMismatch: If the program does something else than the journal says it did.
+        """
+        _PLAYING.set(self)
+        topology = self.topology
+        topology._last = self
+        try:
+            await topology.setup()
+            started = self.context.model_dump()
+            for mixin in self._all_mixins():
+                await mixin.on_start(started)
+            self.ready.set()
+            output = await topology._run(self.context)
+            self._check_complete()
+            for mixin in self._all_mixins():
+                output = await mixin.on_complete(output)
+            return plain_object(output, f"what {type(topology).__name__} gave")
+        except ReplayMismatch:
+            raise
+        except Exception as error:
+            for mixin in self._all_mixins():
+                changed = await mixin.on_error(error)
+                error = changed if isinstance(changed, Exception) else error
+            raise error
+        finally:
+            self.replies.close()
+            await topology.teardown()
+
+    async def begin(self) -> None:
+        """Make the instances, and their mixins: what `BaseTopology.setup` does."""
+        for slot, agent in self.topology.agents.items():
+            instance = AgentInstance(
+                id=instance_id(self.run, slot),
+                agent_type_id=agent.id or 0,
+                execution_id=self.context.execution_id,
+                state=plain_object(self._engine.states.get(slot, {}), "the state"),
+                metadata_={"slot": slot},
+            )
+            self.instances[slot] = instance
+            self.mixins[slot] = await self.topology._load_mixins(agent, instance)
+
+    async def end(self) -> None:
+        """What `BaseTopology.teardown` does."""
+        for mixin in self._all_mixins():
+            await mixin.on_destroy()
+
+    def _all_mixins(self) -> list[BaseMixin]:
+        return [mixin for mixins in list(self.mixins.values()) for mixin in mixins]
+
+    def _check_complete(self) -> None:
+        """The program has made every call that the journal holds."""
+        for turn, call in self._engine.calls.items():
+            if turn not in self.replies.asked and call.agent != HUMAN:
+                raise self._mismatch(call, "the program ended without this call")
+
+    def _mismatch(self, record: Record, wanted: str) -> ReplayMismatch:
+        found = f"{record.turn} asked" if isinstance(record, CallAsked) else "another message"
+        hint = (
+            "the program is another one, or asks what is not the same every time: run the one that began it, or start "
+            "anew"
+        )
+        return ReplayMismatch(self.run, record.seq, found, wanted, hint)
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    async def invoke(self, slot: str, messages: Sequence[Mapping[str, Any]]) -> AgentInvocationResult:
+        """Ask who fills *slot*; what failed is in the result."""
+        agent = self._agent(slot)
+        config = agent.get_typed_config()
+        request: dict[str, Any] = {
+            "model": config.model,
+            "messages": [dict(message) for message in messages],
+            "max_tokens": config.max_tokens,
+            "temperature": config.temperature,
+        }
+        if config.system_prompt:
+            request["messages"].insert(0, {"role": "system", "content": config.system_prompt})
+        request = plain_object(request, f"the request to {slot}")
+        turn, hash = turn_id(slot, self._count("call", slot)), digest(request)
+        if not self._is_known(turn, hash):
+            instance = self.instances[slot]
+            before = digest(instance.state)
+            if any(mixin.name == "tool_use" for mixin in self.mixins[slot]) and self.topology.tools:
+                request["tools"] = described(self.topology.tools)
+            for mixin in self.mixins[slot]:
+                request = await mixin.on_invoke(request)
+            state = instance.state if digest(instance.state) != before else None
+            sent = plain_object(request, f"the request to {slot}")
+            asked = CallAsked(turn=turn, agent=slot, hash=hash, request=sent, state=state)
+            await self._around.write(self.run, lambda: asked)
+        return await self._result(slot, turn, hash)
+
+    async def ask_team(self, name: str, given: dict[str, Any]) -> Outcome:
+        """What came of the team *name* being asked; a run of its own."""
+        given = plain_object(given, f"the input of {name}")
+        turn, hash = turn_id(name, self._count("call", name)), digest(given)
+        if not self._is_known(turn, hash):
+            asked = CallAsked(turn=turn, agent=name, hash=hash, given=given)
+            await self._around.write(self.run, lambda: asked)
+        return await self._outcome(turn)
+
+    def _is_known(self, turn: str, hash: str) -> bool:
+        """Whether this call was made before; it must have been the same."""
+        call = self._engine.calls.get(turn)
+        if call is not None and call.hash != hash:
+            raise self._mismatch(call, "another request")
+        return call is not None
+
+    async def _outcome(self, turn: str) -> Outcome:
+        try:
+            return await self.replies.of(turn)
+        except asyncio.CancelledError:
+            self._around.give_up(self.run, turn)
+            raise
+
+    async def _result(self, slot: str, turn: str, hash: str) -> AgentInvocationResult:
+        outcome = await self._outcome(turn)
+        instance = self.instances[slot]
+        instance.last_active = datetime.fromtimestamp(outcome.at, UTC)
+        took = int((outcome.at - self._engine.calls[turn].at) * 1000)
+        return result_of(outcome, instance.id, took)
+
+    def _agent(self, slot: str) -> AgentType:
+        agent = self.topology.agents.get(slot)
+        if agent is None or slot not in self.instances:
+            raise PatternRefused(f"there is no slot {slot!r}; there are {', '.join(self.instances) or 'none'}")
+        return self.topology.as_member(slot, agent)
+
+    def _count(self, what: str, name: str) -> int:
+        n = self._counts[what, name] = self._counts.get((what, name), 0) + 1
+        return n
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    async def respond(self, turn: str, attempt: int, interrupted: int) -> dict[str, Any]:
+        """The response to the call *turn*, as it counts."""
+        await self.ready.wait()
+        _PLAYING.set(self)
+        asked = self._engine.calls[turn]
+        slot = asked.agent
+        config: AgentConfig = self._agent(slot).get_typed_config()
+        call = Call(
+            run=self.run,
+            slot=slot,
+            turn=turn,
+            attempt=attempt,
+            interrupted=interrupted,
+            request=plain_object(asked.request, "the request"),
+            model=self.topology._call_llm,
+            human=self._ask_human,
+            models=self._around.models,
+            timeout=config.timeout_seconds,
+        )
+        instance, mixins = self.instances[slot], self.mixins[slot]
+        before = digest(instance.state)
+        tools = self.topology.tools if any(mixin.name == "tool_use" for mixin in mixins) else {}
+        response = await answer(call, mixins, tools, config.max_tool_calls)
+        if digest(instance.state) != before:
+            changed = StateChanged(agent=slot, turn=turn, state=plain_object(instance.state, "the state"))
+            await self._around.write(self.run, lambda: changed)
+        return response
+
+    async def _ask_human(self, turn: str, question: str) -> str:
+        hash = digest(turn, question)
+        known = next((one.turn for one in self._engine.calls.values() if one.hash == hash), None)
+        if known is None:
+            request = {"messages": [{"role": "user", "content": question}]}
+            record = await self._around.write(
+                self.run,
+                lambda: CallAsked(
+                    turn=turn_id(HUMAN, 1 + sum(one.agent == HUMAN for one in self._engine.calls.values())),
+                    agent=HUMAN,
+                    hash=hash,
+                    request=request,
+                ),
+            )
+            known = record.turn
+        match await self._outcome(known):
+            case TurnFinished(text=text):
+                return text
+            case TurnFailed(reason=reason) | TurnCancelled(reason=reason):
+                return f"no: {reason}"
+
+    # -- messages and results -----------------------------------------------------------------------------------------
+
+    async def send(
+        self, sender: str, recipient: str | None, type: MessageType, content: dict[str, Any], round: int
+    ) -> Message:
+        """Tell *recipient*, or everybody, something."""
+        self._agent(sender)
+        if recipient is not None:
+            self._agent(recipient)
+        k = self._count("message", sender)
+        known = [(n, one) for n, one in enumerate(self._told, start=1) if one.sender == sender][k - 1 : k]
+        if known:
+            n, record = known[0]
+            if record.recipient != (recipient or ""):
+                raise self._mismatch(record, f"a message of {sender} to {recipient or 'everybody'}")
+            return self._message(n, record)
+        message = Message(
+            execution_id=self.context.execution_id,
+            sender_id=self.instances[sender].id,
+            recipient_id=self.instances[recipient].id if recipient else None,
+            message_type=type,
+            content=plain_object(content, "the content of a message"),
+            round_number=round,
+        )
+        for mixin in self.mixins[recipient] if recipient else ():
+            message = await mixin.on_message(message) or message
+        sent = MessageSent(
+            sender=sender,
+            recipient=recipient or "",
+            type=MessageType(message.message_type).value,
+            content=plain_object(message.content, "the content of a message"),
+            round=message.round_number,
+        )
+        written = await self._around.write(self.run, lambda: sent)
+        sequence = self._engine.messages
+        n = next(n for n in range(len(sequence), 0, -1) if sequence[n - 1] is written)
+        return self._message(n, written)
+
+    def _message(self, n: int, record: MessageSent) -> Message:
+        recipient = record.recipient
+        return Message(
+            id=message_id(self.run, n),
+            execution_id=self.context.execution_id,
+            sender_id=self.instances[record.sender].id,
+            recipient_id=self.instances[recipient].id if recipient else None,
+            message_type=MessageType(record.type),
+            content=record.content,
+            round_number=record.round,
+            sequence_number=n,
+            created_at=datetime.fromtimestamp(record.at, UTC),
+        )
+
+    async def record(self, invocation: AgentInvocationResult) -> Result:
+        """Keep *invocation*: what came of a call is kept already, anything else gets a record of its own."""
+        ended = self._engine.outcomes.get(invocation._turn)
+        if ended is not None and result_of(ended, invocation.agent_instance_id, invocation.duration_ms) == invocation:
+            name, at = invocation._turn, ended.at
+        else:
+            slot = next((s for s, one in self.instances.items() if one.id == invocation.agent_instance_id), None)
+            if slot is None:
+                raise PatternRefused(f"no agent of this execution has the id {invocation.agent_instance_id}")
+            name = f"{slot}+{self._count('result', slot)}"
+            made = self._made.get(name)
+            if made is None:
+                output = plain_object(invocation.output, "the output of a result")
+                result = ResultRecorded(
+                    id=name,
+                    agent=slot,
+                    output=output,
+                    confidence=invocation.confidence,
+                    reasoning=invocation.reasoning,
+                    tokens=invocation.token_usage,
+                )
+                made = await self._around.write(self.run, lambda: result)
+            at = made.at
+        when = datetime.fromtimestamp(at, UTC)
+        return Result(
+            id=result_id(self.run, name),
+            execution_id=self.context.execution_id,
+            agent_instance_id=invocation.agent_instance_id,
+            output=plain_object(invocation.output, "the output of a result"),
+            confidence=invocation.confidence,
+            reasoning=invocation.reasoning,
+            token_usage=invocation.token_usage,
+            started_at=when,
+            completed_at=when,
+        )
+
+
+def playing() -> Performance | None:
+    """The run whose program runs here."""
+    return _PLAYING.get()
+
+
+async def load_mixins(agent: AgentType, instance: AgentInstance) -> list[BaseMixin]:
+    """The mixins of *agent*, bound to *instance*, each behind those that it needs.
+
+    Raises:
+        PatternRefused: If a capability is unknown, or its settings do not fit.
+    """
+    capabilities = {one.name: one for one in agent.get_capabilities()}
+    wanted = [name for name, one in capabilities.items() if one.enabled]
+    mixins = []
+    for name in MixinRegistry.resolve_dependencies(wanted):
+        one = MixinRegistry.create(name, capabilities[name].config if name in capabilities else {})
+        one.bind(instance)
+        await one.on_create()
+        mixins.append(one)
+    return mixins

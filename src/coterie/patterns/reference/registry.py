@@ -1,0 +1,50 @@
+"""Which class runs which type of topology."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+from coterie.errors import PatternRefused
+from coterie.patterns.reference.base import BaseTopology
+from coterie.patterns.rows import AgentType, Topology, TopologyType
+
+T = TypeVar("T", bound=type[BaseTopology])
+
+
+class TopologyRegistry:
+    """The classes of topologies, by type; ours load when they are first asked for."""
+
+    _topologies: ClassVar[dict[TopologyType, type[BaseTopology]]] = {}
+
+    @classmethod
+    def register(cls, topology_class: T) -> T:
+        """Have *topology_class* run the topologies of its type, in place of whoever did."""
+        cls._topologies[TopologyType(topology_class.topology_type)] = topology_class
+        return topology_class
+
+    @classmethod
+    def get(cls, topology_type: TopologyType | str) -> type[BaseTopology] | None:
+        """The class that runs topologies of *topology_type*."""
+        from coterie.patterns.reference import topologies
+
+        for known in (cls._topologies, topologies.OURS):
+            for registered, topology_class in known.items():
+                if registered == topology_type:
+                    return topology_class
+        return None
+
+    @classmethod
+    def create(cls, topology: Topology, agents: Mapping[str, AgentType], db_session: Any = None) -> BaseTopology:
+        """The object that runs *topology* with *agents*.
+
+        Raises:
+            PatternRefused: If there is no class for its type, or its configuration does not fit.
+        """
+        topology_class = cls.get(topology.topology_type)
+        if topology_class is None:
+            raise PatternRefused(f"Unknown topology type: {topology.topology_type}")
+        return topology_class(topology, agents, db_session)
+
+
+def topology(cls: T) -> T:
+    """Register the decorated class for its `topology_type`."""
+    return TopologyRegistry.register(cls)

@@ -1,0 +1,112 @@
+"""When a program hears what came of its calls: in the order of the journal, the first time and at every resume.
+
+A program that begins again makes the same calls, and each answer must not come before the calls that stood before it in
+the journal: code that looks at what has come so far would see something else. So an outcome waits for the calls before
+it, and gives the event loop some turns before the next is told: whoever waits has then gone on.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from coterie.engines.program import Outcome
+from coterie.journal.records import CallAsked, TurnCancelled
+
+GIVEN_UP = "the program no longer waits for it"
+"""Why a turn is called off whose caller was cancelled: at a resume nobody is told of its end, as then."""
+
+_TURNS = 16
+"""Turns of the event loop between two outcomes; a few more than nested tasks take to go on."""
+
+
+class Replies:
+    """Tells one program of the outcomes of its calls.
+
+    Args:
+        history: The calls and outcomes of earlier owners.
+        patience: Seconds that an outcome of those waits for a call that the program does not make again. Then all are
+            told as they are asked for, and the end shows whether the program is another one.
+
+    Attributes:
+        asked: The calls that were made since the program began.
+    """
+
+    def __init__(self, history: Iterable[CallAsked | Outcome], patience: float = 60.0) -> None:
+        self._queue: deque[CallAsked | Outcome] = deque(history)
+        self._patience = patience
+        self._waiting: dict[str, asyncio.Future[Outcome]] = {}
+        self._told: dict[str, Outcome] = {}
+        self._busy = False
+        self._stuck: asyncio.TimerHandle | None = None
+        self._ordered = True
+        self.asked: set[str] = set()
+
+    async def of(self, turn: str) -> Outcome:
+        """What came of the call *turn*, once it is to be told; never, if an earlier caller had given it up."""
+        self.asked.add(turn)
+        if turn in self._told:
+            return self._told[turn]
+        self._waiting[turn] = future = asyncio.get_running_loop().create_future()
+        self._go_on()
+        outcome: Outcome = await future
+        return outcome
+
+    def came(self, outcome: Outcome) -> None:
+        """A call of this program has ended."""
+        self._queue.append(outcome)
+        self._go_on()
+
+    def close(self) -> None:
+        """The program is over."""
+        self._queue.clear()
+        if self._stuck is not None:
+            self._stuck.cancel()
+
+    def _go_on(self) -> None:
+        if not self._busy:
+            self._next()
+
+    def _next(self) -> None:
+        """Tell the next outcome, if the calls before it were made."""
+        self._busy = False
+        while self._queue:
+            first = self._queue[0]
+            if isinstance(first, CallAsked):
+                if self._ordered and first.turn not in self.asked:
+                    self._wait_for_it()
+                    return
+                self._queue.popleft()
+                continue
+            self._queue.popleft()
+            if self._tell(first):
+                self._busy = True
+                self._later(_TURNS)
+                break
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
+    def _tell(self, outcome: Outcome) -> bool:
+        if isinstance(outcome, TurnCancelled) and outcome.reason == GIVEN_UP:
+            return False
+        self._told[outcome.turn] = outcome
+        future = self._waiting.pop(outcome.turn, None)
+        if future is None or future.done():
+            return False
+        future.set_result(outcome)
+        return True
+
+    def _later(self, turns: int) -> None:
+        loop = asyncio.get_running_loop()
+        if turns:
+            loop.call_soon(self._later, turns - 1)
+        else:
+            self._next()
+
+    def _wait_for_it(self) -> None:
+        if self._stuck is None:
+            self._stuck = asyncio.get_running_loop().call_later(self._patience, self._give_up_order)
+
+    def _give_up_order(self) -> None:
+        self._stuck, self._ordered = None, False
+        self._go_on()

@@ -1,0 +1,247 @@
+"""The seven collaborations as classes. What they do is said once, in the generators of `coterie.engines.patterns`."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import msgspec
+from sqlmodel import SQLModel
+
+from coterie.diagnostics import Severity
+from coterie.engines.patterns.registry import Team, definition
+from coterie.engines.patterns.result import Result
+from coterie.errors import CollaborationFailed, PatternRefused
+from coterie.patterns.reference.base import BaseTopology
+from coterie.patterns.reference.driving import Driver
+from coterie.patterns.reference.invocation import ExecutionContext
+from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry
+from coterie.patterns.reference.performance import load_mixins
+from coterie.patterns.rows import (
+    AgentInstance,
+    AgentType,
+    ChainOfCommandConfig,
+    CompoundConfig,
+    CrossCheckConfig,
+    DebateConfig,
+    DelegationConfig,
+    EnsembleConfig,
+    PipelineConfig,
+    Topology,
+    TopologyType,
+)
+from coterie.topology.patterns.inputs import faults_of_input
+from coterie.topology.patterns.kinds import KINDS, Kind, faults, read_config
+
+
+class PatternTopology(BaseTopology):
+    """A topology that one of our patterns plays."""
+
+    async def _run(self, context: ExecutionContext) -> dict[str, Any]:
+        """Check everything, then play the pattern."""
+        self.check(context.input_data)
+        team = self.as_team()
+        driver = Driver(self, context, team)
+        value = await driver.play(definition(self._kind.name).play(team, dict(context.input_data)))
+        if isinstance(value, Result):
+            value = msgspec.structs.replace(value, usage=driver.usage)
+            if not value.text.strip():
+                raise CollaborationFailed(f"{self._kind.title} gave an empty answer")
+            return value.to_dict()
+        return {"text": str(value)}
+
+    def check(self, given: dict[str, Any] | None = None) -> None:
+        """See that slots, settings and, if it is there, the input *given* are right.
+
+        Raises:
+            PatternRefused: If they are not; everything that is wrong.
+        """
+        kind, slots = self._kind, self._slots()
+        wrong = [one.message for one in faults(kind, self._settings(), slots) if one.severity is Severity.ERROR]
+        if not wrong and given is not None:
+            able = {slot: self._able(slot) for slot in slots}
+            wrong = [one.message for one in faults_of_input(kind, self.as_team().config, able, given)]
+        if wrong:
+            raise PatternRefused("; ".join(wrong))
+
+    def as_team(self) -> Team:
+        """Its slots, as the pattern sees them."""
+        config, _ = read_config(self._kind.config, self._settings())
+        subs = {slot: team for slot in self._slots() if isinstance(team := self.team(slot), PatternTopology)}
+        return Team(
+            self._slots(),
+            config,
+            capabilities={slot: self._able(slot) for slot in self.agents},
+            keys={slot: team._kind.keys or ("prompt",) for slot, team in subs.items()},
+            subs={slot: team.as_team() for slot, team in subs.items()},
+        )
+
+    @property
+    def _kind(self) -> Kind:
+        return KINDS[TopologyType(self.topology_type).value]
+
+    def _slots(self) -> tuple[str, ...]:
+        return tuple(self.agents)
+
+    def _settings(self) -> dict[str, Any]:
+        """The configuration, as far as the pattern knows it: a subclass may have settings of its own."""
+        known = {field.name for field in msgspec.structs.fields(self._kind.config)}
+        said = self._config.model_dump(mode="json")
+        return {name: value for name, value in said.items() if name in known}
+
+    def _able(self, slot: str) -> tuple[str, ...]:
+        agent = self.agents.get(slot)
+        return tuple(one.name for one in agent.get_capabilities() if one.enabled) if agent is not None else ()
+
+
+class DebateTopology(PatternTopology):
+    """Two sides argue, a mediator decides."""
+
+    topology_type: ClassVar[TopologyType] = TopologyType.DEBATE
+    config_class: ClassVar[type[SQLModel]] = DebateConfig
+
+    REQUIRED_SLOTS: ClassVar[list[str]] = ["proponent", "opponent", "mediator"]
+
+    @property
+    def debate_config(self) -> DebateConfig:
+        """Its configuration."""
+        assert isinstance(self._config, DebateConfig)
+        return self._config
+
+
+class ChainOfCommandTopology(PatternTopology):
+    """A commander plans, others work, the commander sums up."""
+
+    topology_type: ClassVar[TopologyType] = TopologyType.CHAIN_OF_COMMAND
+    config_class: ClassVar[type[SQLModel]] = ChainOfCommandConfig
+
+    @property
+    def chain_config(self) -> ChainOfCommandConfig:
+        """Its configuration."""
+        assert isinstance(self._config, ChainOfCommandConfig)
+        return self._config
+
+
+class DelegationTopology(PatternTopology):
+    """Each task goes to who can do it. A capability that is no mixin says what an agent can do."""
+
+    topology_type: ClassVar[TopologyType] = TopologyType.DELEGATION
+    config_class: ClassVar[type[SQLModel]] = DelegationConfig
+
+    @property
+    def delegation_config(self) -> DelegationConfig:
+        """Its configuration."""
+        assert isinstance(self._config, DelegationConfig)
+        return self._config
+
+    async def _load_mixins(self, agent_type: AgentType, instance: AgentInstance) -> list[BaseMixin]:
+        known = [one.model_dump() for one in agent_type.get_capabilities() if MixinRegistry.get(one.name) is not None]
+        of_mixins = {**agent_type.config, "capabilities": known}
+        return await load_mixins(AgentType(**{**agent_type.model_dump(), "config": of_mixins}), instance)
+
+
+class EnsembleTopology(PatternTopology):
+    """Several answer independently, and one answer is made of it."""
+
+    topology_type: ClassVar[TopologyType] = TopologyType.ENSEMBLE
+    config_class: ClassVar[type[SQLModel]] = EnsembleConfig
+
+    @property
+    def ensemble_config(self) -> EnsembleConfig:
+        """Its configuration."""
+        assert isinstance(self._config, EnsembleConfig)
+        return self._config
+
+
+class PipelineTopology(PatternTopology):
+    """Stages, one after the other."""
+
+    topology_type: ClassVar[TopologyType] = TopologyType.PIPELINE
+    config_class: ClassVar[type[SQLModel]] = PipelineConfig
+
+    @property
+    def pipeline_config(self) -> PipelineConfig:
+        """Its configuration."""
+        assert isinstance(self._config, PipelineConfig)
+        return self._config
+
+
+class CrossCheckTopology(PatternTopology):
+    """One answers, others check it."""
+
+    topology_type: ClassVar[TopologyType] = TopologyType.CROSS_CHECK
+    config_class: ClassVar[type[SQLModel]] = CrossCheckConfig
+
+    @property
+    def crosscheck_config(self) -> CrossCheckConfig:
+        """Its configuration."""
+        assert isinstance(self._config, CrossCheckConfig)
+        return self._config
+
+
+class CompoundTopology(PatternTopology):
+    """Topologies put together; each is an execution of its own.
+
+    Args:
+        sub_topologies: Those that are not to be looked up in the database, by name: a topology that holds itself, at
+            any depth, is refused.
+    """
+
+    topology_type: ClassVar[TopologyType] = TopologyType.COMPOUND
+    config_class: ClassVar[type[SQLModel]] = CompoundConfig
+
+    def __init__(
+        self,
+        topology: Topology,
+        agents: Mapping[str, AgentType],
+        db_session: Any = None,
+        sub_topologies: Mapping[str, BaseTopology] | None = None,
+    ) -> None:
+        super().__init__(topology, agents, db_session)
+        self._sub_topologies: dict[str, BaseTopology] = dict(sub_topologies or {})
+        self._cycle = ""
+
+    @property
+    def compound_config(self) -> CompoundConfig:
+        """Its configuration."""
+        assert isinstance(self._config, CompoundConfig)
+        return self._config
+
+    def team(self, name: str) -> BaseTopology | None:
+        """The sub-topology of that name."""
+        return self._sub_topologies.get(name)
+
+    def teams(self) -> Mapping[str, BaseTopology]:
+        """The sub-topologies, in their order."""
+        return {name: self._sub_topologies[name] for name in self._slots()}
+
+    def check(self, given: dict[str, Any] | None = None) -> None:
+        """As for any pattern, and below: every sub-topology is right, and none holds itself."""
+        if self._cycle:
+            raise PatternRefused(f"Circular sub-topologies: {self._cycle}")
+        super().check(given)
+        for name in self._slots():
+            if isinstance(team := self.team(name), PatternTopology):
+                try:
+                    team.check()
+                except PatternRefused as refused:
+                    raise PatternRefused(f"sub-topology {name!r}: {refused}") from None
+
+    def _slots(self) -> tuple[str, ...]:
+        return tuple(name for name in self.compound_config.sub_topologies if name in self._sub_topologies)
+
+
+OURS: Mapping[TopologyType | str, type[BaseTopology]] = MappingProxyType(
+    {
+        one.topology_type: one
+        for one in (
+            DebateTopology,
+            ChainOfCommandTopology,
+            DelegationTopology,
+            EnsembleTopology,
+            PipelineTopology,
+            CrossCheckTopology,
+            CompoundTopology,
+        )
+    }
+)
+"""Our own classes, by type."""
