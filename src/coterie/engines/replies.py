@@ -68,7 +68,7 @@ def find_outputs(text: str, wanted: Sequence[Wanted]) -> dict[str, Any]:
     names = {want.name for want in wanted}
     if any(f'"{name}"' in text for name in names):
         last = None
-        for found in _objects(text):
+        for found in objects_in(text):
             last = last if names.isdisjoint(found) else found
         if last is not None:
             return last
@@ -170,7 +170,7 @@ def _plain(text: str) -> Any:
         return text
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def objects_in(text: str) -> Iterator[dict[str, Any]]:
     """The JSON objects in *text* that no other holds, in order."""
     at = 0
     while opening := _OPENING.search(text, at):
