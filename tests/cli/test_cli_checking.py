@@ -73,7 +73,7 @@ def test_as_json_it_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     report = as_json(capsys, "team.at", "--price", "0.5")
 
     assert set(report) == {
-        *("file", "plan", "method", "states", "ends", "worst", "best", "cost", "joins", "findings"),
+        *("file", "plan", "method", "states", "ends", "worst", "best", "usual", "cost", "joins", "findings"),
     }
     assert (report["file"], report["method"], report["ends"]) == ("team.at", "exact", True)
     assert (report["worst"]["turns"], report["cost"]["turns"]) == (7, 3.5)

@@ -1,29 +1,92 @@
 """How often anything can happen, from the arrows alone: what is said when there are too many states to look at.
 
+Of a pattern, its kind says how often each slot is asked.
+
 Every bound is sound and none is promised to be reached. A node that lies on no cycle and ranks behind all that leads to
 it starts at most once, since it waits for whatever could still mark it. Any other starts at most once for each firing
 of an arrow into it. A group fires at most once for each start of its source, and `max` times within each of its scopes.
 """
 
+from collections.abc import Mapping
 from math import inf
+from typing import TYPE_CHECKING
 
+from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import FlowPlan, Plan
 from coterie.proofs.measures import Measures, plus
 from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import HUMAN
 from coterie.proofs.ways import Amounts
+from coterie.topology.patterns.kinds import KINDS
+
+if TYPE_CHECKING:
+    from coterie.engines.patterns.registry import Calls
 
 _ROUNDS = 8
 """How often the inequalities are applied to each other; every round is sound, later ones say little more."""
 
 
 def at_most(plan: Plan, measures: Measures, path: str = "") -> Amounts:
-    """The most of each measure that a run of *plan* can take, counted; infinite where nothing bounds it.
+    """The most of each measure that a run of *plan* can take, counted; infinite where nothing known bounds it.
 
     Rounds that a human grants with `on-max human` are not counted.
     """
-    assert isinstance(plan.coordination, FlowPlan)
-    shape = FlowShape(plan.coordination, plan.agents)
+    match plan.coordination:
+        case FlowPlan() as flow:
+            return _of_flow(flow, plan, measures, path)
+        case PatternPlan() as pattern if (calls := calls_of_ours(pattern, plan)) is not None:
+            return _of_pattern(pattern, plan, calls.most, measures, path)
+        case _:
+            return (inf,) * measures.size
+
+
+def usually(plan: Plan, measures: Measures, path: str = "") -> Amounts:
+    """What a run of *plan* takes when nothing fails and nothing ends early; infinite where that is not known.
+
+    It is known of patterns, and of teams of patterns.
+    """
+    pattern = plan.coordination
+    calls = calls_of_ours(pattern, plan) if isinstance(pattern, PatternPlan) else None
+    if calls is None:
+        return (inf,) * measures.size
+    total = measures.nothing
+    for slot, count in calls.usual.items():
+        agent = plan.agents[slot]
+        once = measures.turn(path + slot, agent)
+        if agent.child is not None:
+            once = usually(agent.child, measures, f"{path}{slot}/")
+        total = plus(total, _often(count, once))
+    return total
+
+
+def calls_of_ours(pattern: PatternPlan, plan: Plan) -> "Calls | None":
+    """How many turns each slot has; None for a pattern of a user's own, which is not imported for that."""
+    if pattern.type not in KINDS:
+        return None
+    from coterie.engines.patterns.engine import calls_of  # few plans have one
+
+    return calls_of(pattern, plan.agents)
+
+
+def _of_pattern(pattern: PatternPlan, plan: Plan, most: Mapping[str, int], measures: Measures, path: str) -> Amounts:
+    """The turns of each slot within its budget, and as many again of whoever stands in for it."""
+    budgets = {slot.name: slot.calls for slot in pattern.slots if slot.calls is not None}
+    total = measures.nothing
+    for slot, turns in most.items():
+        count, name, seen = min(turns, budgets.get(slot, turns)), slot, set[str]()
+        while name and name not in seen and name in plan.agents:
+            seen.add(name)
+            agent = plan.agents[name]
+            once = measures.turn(path + name, agent)
+            if agent.child is not None:
+                once = _often(1 + agent.retry, at_most(agent.child, measures, f"{path}{name}/"))
+            total = plus(total, _often(count, once))
+            name = agent.fallback
+    return total
+
+
+def _of_flow(flow: FlowPlan, plan: Plan, measures: Measures, path: str) -> Amounts:
+    shape = FlowShape(flow, plan.agents)
     starts = _Starts(shape).solve()
     total = measures.nothing
     for node, count in enumerate(starts):

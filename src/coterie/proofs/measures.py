@@ -7,6 +7,7 @@ from msgspec import Struct
 from coterie.planning.branches import BRANCH
 from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
 from coterie.planning.on_max import ON_MAX
+from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.proofs.ways import Amounts
 
@@ -67,6 +68,12 @@ def attempts(agent: AgentPlan) -> int:
 def asked_paths(plan: Plan, above: str = "") -> Iterator[str]:
     """Every agent that a run of *plan* may ask for itself, in the order of the flow, fallbacks behind."""
     flow = plan.flow
+    if isinstance(plan.coordination, PatternPlan):
+        for name, agent in plan.agents.items():
+            if agent.child is None:
+                yield above + name
+            else:
+                yield from asked_paths(agent.child, f"{above}{name}/")
     if isinstance(plan.coordination, LoopPlan):
         yield from (above + name for name in _of_loop(plan.coordination))
     if flow is None:

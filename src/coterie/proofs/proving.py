@@ -6,6 +6,7 @@ from typing import Protocol
 
 from coterie.diagnostics import Severity
 from coterie.planning.loop import LoopPlan
+from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import FlowPlan, Plan
 from coterie.proofs import bounds
 from coterie.proofs.exploring import OverBudget
@@ -18,6 +19,7 @@ from coterie.proofs.report import BOUND, EXACT, Case, Cost, Finding, Report
 from coterie.proofs.spans import Places
 from coterie.proofs.ways import NEVER, Amounts
 from coterie.topology.model import Topology
+from coterie.topology.patterns.kinds import KINDS
 
 
 class Prover(Protocol):
@@ -46,14 +48,16 @@ def check(
 def prove_flow(plan: Plan, question: Question) -> Report:
     """The proof of a flow: by all its states, or by counting when there are too many."""
     assert isinstance(plan.coordination, FlowPlan)
-    for path in _no_flows(plan):
+    for path in _unknown(plan):
         return _unproved(plan, path)
+    for path in _patterns(plan):
+        return _counted(plan, question, Measures(plan, question.prices), "counted", f"{path!r} is a pattern")
     measures, places = Measures(plan, question.prices), Places(plan.coordination, question.topology)
     budget = Budget(question.states)
     try:
         proof = FlowProof(plan, measures, budget)
     except OverBudget as why:
-        return _counted(plan, question, measures, str(why))
+        return _counted(plan, question, measures, "too-many-states", str(why))
     states = question.states - budget.left
     if found := tuple(endless(proof, places)):
         return Report(plan=plan.name, method=EXACT, states=states, ends=False, worst=None, best=None, findings=found)
@@ -73,15 +77,22 @@ def prove_flow(plan: Plan, question: Question) -> Report:
     )
 
 
-def _counted(plan: Plan, question: Question, measures: Measures, why: str) -> Report:
+def prove_pattern(plan: Plan, question: Question) -> Report:
+    """The proof of a pattern, by what its kind says of itself."""
+    from coterie.proofs.pattern import prove_pattern  # few plans are one
+
+    return prove_pattern(plan, question)
+
+
+def _counted(plan: Plan, question: Question, measures: Measures, code: str, why: str) -> Report:
     most = bounds.at_most(plan, measures)
     is_bounded = most is not NEVER and most[0] < inf
     message = f"{why}: the numbers are counted from the arrows, and nothing is said of what can or cannot happen"
-    note = Finding(code="too-many-states", severity=Severity.NOTE, message=message)
+    note = Finding(code=code, severity=Severity.NOTE, message=message)
     return Report(
         plan=plan.name,
         method=BOUND,
-        states=question.states,
+        states=question.states if code == "too-many-states" else 0,
         ends=is_bounded,
         worst=Case(turns=int(most[0]), agents=_agents(measures, most)) if is_bounded else None,
         best=None,
@@ -90,13 +101,26 @@ def _counted(plan: Plan, question: Question, measures: Measures, why: str) -> Re
     )
 
 
-def _no_flows(plan: Plan, above: str = "") -> Iterator[str]:
-    """The nodes at which a topology answers that is no flow, `node/node` below each other."""
+def _unknown(plan: Plan, above: str = "") -> Iterator[str]:
+    """The nodes at which a team answers that nothing is known of, `node/node` below each other."""
     for name, agent in plan.agents.items():
         if agent.child is not None:
-            if not isinstance(agent.child.coordination, FlowPlan):
+            if not isinstance(agent.child.coordination, FlowPlan) and not _is_ours(agent.child):
                 yield above + name
-            yield from _no_flows(agent.child, f"{above}{name}/")
+            yield from _unknown(agent.child, f"{above}{name}/")
+
+
+def _patterns(plan: Plan, above: str = "") -> Iterator[str]:
+    """The nodes at which one of our patterns answers, whose turns can be counted, `node/node` below each other."""
+    for name, agent in plan.agents.items():
+        if agent.child is not None:
+            if _is_ours(agent.child):
+                yield above + name
+            yield from _patterns(agent.child, f"{above}{name}/")
+
+
+def _is_ours(plan: Plan) -> bool:
+    return isinstance(plan.coordination, PatternPlan) and plan.coordination.type in KINDS
 
 
 def _unproved(plan: Plan, what: str) -> Report:
@@ -118,5 +142,5 @@ def _by_severity(found: Iterable[Finding]) -> list[Finding]:
     return sorted(found, key=lambda finding: order.index(finding.severity))
 
 
-PROVERS: dict[type, Prover] = {FlowPlan: prove_flow, LoopPlan: prove_loop}
+PROVERS: dict[type, Prover] = {FlowPlan: prove_flow, LoopPlan: prove_loop, PatternPlan: prove_pattern}
 """Who proves what coordinates a plan, by its type."""

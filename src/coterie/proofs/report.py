@@ -83,12 +83,14 @@ class Report(Struct, frozen=True, kw_only=True):
     """What was proved of a plan.
 
     Attributes:
-        method: `exact`: every state was looked at and every number is reached by some run; `bound`: there were too
-            many, and the numbers were counted from the arrows: no run takes more, perhaps none takes as many.
+        method: `exact`: every state was looked at and every number is reached by some run; `bound`: the
+            numbers were counted, from the arrows, of which there are too many, or from what a pattern says of itself:
+            no run takes more, perhaps none takes as many.
         states: How many states were looked at.
         ends: Whether every run ends, as long as every turn does.
         worst: None: nothing bounds it.
         best: The run that completes with the fewest turns when nothing fails; None: not known, or no run completes.
+        usual: What a run takes when nothing fails and nothing ends early; None: not known. Patterns have it.
         cost: None without prices.
         joins: In the order of the flow; empty when not every state was looked at.
     """
@@ -99,6 +101,7 @@ class Report(Struct, frozen=True, kw_only=True):
     ends: bool
     worst: Case | None
     best: Case | None
+    usual: Case | None = None
     cost: Cost | None = None
     joins: tuple[Join, ...] = ()
     findings: tuple[Finding, ...] = ()

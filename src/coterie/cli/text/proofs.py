@@ -21,7 +21,13 @@ def proof(report: "Report", file: str, source: str, written: Mapping[str, str]) 
         lines.append(finding.diagnostic(file).render(source).rstrip("\n"))
         lines += _replay(name, file, written)
     return "\n".join(
-        [*lines, f"{file}: {_ends(report)}", *_worst(report, file, written), *_best(report, file, written)]
+        [
+            *lines,
+            f"{file}: {_ends(report)}",
+            *_worst(report, file, written),
+            *_usual(report),
+            *_best(report, file, written),
+        ]
     )
 
 
@@ -62,6 +68,12 @@ def _worst(report: "Report", file: str, written: Mapping[str, str]) -> Iterable[
         if report.cost.attempts != report.cost.turns:
             retries = f"; ${report.cost.attempts:.2f} if every turn takes all the attempts that retry allows"
         yield f"  at most ${report.cost.turns:.2f}{retries}"
+
+
+def _usual(report: "Report") -> Iterable[str]:
+    if report.usual is not None:
+        agents = ", ".join(f"{name} {count}" for name, count in report.usual.agents.items())
+        yield f"  usually {plural(report.usual.turns, 'turn')} ({agents}), when nothing fails or ends early"
 
 
 def _best(report: "Report", file: str, written: Mapping[str, str]) -> Iterable[str]:

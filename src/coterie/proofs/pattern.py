@@ -1,0 +1,113 @@
+"""Prove a pattern: how many turns each slot has, from what each kind of pattern says of itself, its teams counted in.
+
+A pattern of a user's own is not imported for that: what it asks is not known before it runs.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import inf
+from typing import Any
+
+from coterie.diagnostics import Severity, Span
+from coterie.engines.patterns.registry import Calls
+from coterie.planning.pattern import PatternPlan
+from coterie.planning.plan import Plan
+from coterie.proofs.bounds import at_most, calls_of_ours, usually
+from coterie.proofs.measures import Measures
+from coterie.proofs.question import Question
+from coterie.proofs.report import BOUND, Case, Cost, Finding, Report
+from coterie.proofs.ways import Amounts
+from coterie.topology.checks.patterns import span_of
+from coterie.topology.patterns.configs import CrossCheckConfig, DebateConfig, EnsembleConfig
+from coterie.topology.patterns.kinds import KINDS, read_config
+from coterie.topology.patterns.slots import checkers, members
+
+
+def prove_pattern(plan: Plan, question: Question) -> Report:
+    """What can be counted of a pattern; every run of it ends, as long as its teams do."""
+    pattern = plan.coordination
+    assert isinstance(pattern, PatternPlan)
+    measures = Measures(plan, question.prices)
+    most, usual = at_most(plan, measures), usually(plan, measures)
+    is_bounded = most[0] < inf
+    findings = [*_unknown(plan), *_findings(pattern, calls_of_ours(pattern, plan), question)]
+    return Report(
+        plan=plan.name,
+        method=BOUND,
+        states=0,
+        ends=is_bounded,
+        worst=_case(measures, most) if is_bounded else None,
+        best=None,
+        usual=_case(measures, usual) if usual[0] < inf else None,
+        cost=Cost(turns=round(most[-2], 6), attempts=round(most[-1], 6)) if question.prices and is_bounded else None,
+        findings=tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity))),
+    )
+
+
+def _case(measures: Measures, amounts: Amounts) -> Case:
+    return Case(
+        turns=int(amounts[0]), agents={path: int(amounts[n]) for n, path in enumerate(measures.paths, 1) if amounts[n]}
+    )
+
+
+def _unknown(plan: Plan, above: str = "") -> Iterator[Finding]:
+    """A note for each team that nothing is known of."""
+    match plan.coordination:
+        case PatternPlan(type=type) if type not in KINDS:
+            what = f"{above.rstrip('/')!r}" if above else f"{plan.name!r}"
+            message = f"nothing can be proved: {what} is played by {type!r}, which is known when it runs"
+            yield Finding(code="not-proved", severity=Severity.NOTE, message=message)
+        case None:
+            return
+    for name, agent in plan.agents.items():
+        if agent.child is not None:
+            yield from _unknown(agent.child, f"{above}{name}/")
+
+
+def _findings(pattern: PatternPlan, calls: Calls | None, question: Question) -> Iterator[Finding]:
+    if calls is None:
+        return
+    for slot in pattern.slots:
+        usual = calls.usual.get(slot.name, 0)
+        if calls.most.get(slot.name, 0) == 0:
+            message = f"slot {slot.name!r} is never asked"
+            yield _found("never-asked", Severity.WARNING, message, f"slots.{slot.name}", question)
+        elif slot.calls is not None and slot.calls < usual:
+            message = f"slot {slot.name!r} may have {slot.calls} turns, and is usually asked {usual} times"
+            hint = "the questions beyond that fail; allow more, or ask less"
+            yield _found("short-budget", Severity.WARNING, message, f"slots.{slot.name}", question, hint)
+    name = "allow_early_termination" if pattern.type == "debate" else "stop_when_decided"
+    if name in _written(question) and (reason := _idle_stop(pattern)):
+        yield _found("idle-stop", Severity.NOTE, f"{name} can save no turn: {reason}", f"config.{name}", question)
+    if pattern.type == "delegation":
+        message = "the turns are counted for one task: several take as many times as much"
+        yield _found("per-task", Severity.NOTE, message, "type", question)
+
+
+def _idle_stop(pattern: PatternPlan) -> str:
+    """Why ending early can save nothing where it is asked for; empty where it can."""
+    names = [slot.name for slot in pattern.slots]
+    config, _ = read_config(KINDS[pattern.type].config, pattern.config)
+    match config:
+        case DebateConfig(allow_early_termination=True, max_rounds=1):
+            return "there is one round"
+        case DebateConfig(allow_early_termination=True, max_rounds=most, min_rounds=least) if least >= most:
+            return f"there are at least {least} rounds, and at most as many"
+        case EnsembleConfig(stop_when_decided=True, samples=samples) if len(members(names)) * samples < 3:
+            return "the last of fewer than three answers can still change the vote"
+        case CrossCheckConfig(stop_when_decided=True) if len(checkers(config, names)) < 3:
+            return "the last of fewer than three verdicts can still change the decision"
+        case _:
+            return ""
+
+
+def _written(question: Question) -> Mapping[str, Any]:
+    """The settings that the file gives."""
+    pattern = question.topology.pattern if question.topology is not None else None
+    return pattern.config if pattern is not None else {}
+
+
+def _found(code: str, severity: Severity, message: str, where: str, question: Question, hint: str = "") -> Finding:
+    place: Span | None = None
+    if question.topology is not None and question.topology.pattern is not None:
+        place = span_of(question.topology.pattern, where)
+    return Finding(code=code, severity=severity, message=message, span=place, hint=hint)

@@ -1,0 +1,137 @@
+"""What is counted of patterns, against rehearsals of the same plans."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.formats import read_text
+from coterie.planning import plan_or_raise
+from coterie.planning.plan import Plan
+from coterie.proofs import Prices, Report, check
+from coterie.runs.rehearsal import rehearse
+from coterie.topology.model import Topology
+
+TEAMS = {
+    "debate": ("debate", "{max_rounds: 2, allow_early_termination: false}", "proponent opponent mediator"),
+    "ensemble": ("ensemble", "{samples: 2, layers: 2}", "ensemble_a ensemble_b aggregator"),
+    "pipeline": ("pipeline", "{}", "draft review"),
+    "crosscheck": ("crosscheck", "{max_revisions: 1}", "primary checker_1 checker_2"),
+    "chain": ("chain", "{}", "commander lieutenant_1 worker_1"),
+    "delegation": ("delegation", "{}", "one two"),
+    "compound": ("compound", "{}", "one two"),
+}
+
+
+def team(type: str, config: str, slots: str, **more: str) -> Topology:
+    lines = [f"    {slot}: {more.get(slot, '{command: [cat], max_retries: 1}')}" for slot in slots.split()]
+    text = "\n".join(["pattern:", f"  type: {type}", f"  config: {config}", "  slots:", *lines])
+    source = read_text(text, "team.yaml")
+    assert source.topology is not None and not source.has_errors, source.diagnostics
+    return source.topology
+
+
+def proved(topology: Topology, **more: Any) -> tuple[Plan, Report]:
+    plan = plan_or_raise(topology)
+    return plan, check(plan, topology=topology, **more)
+
+
+def turns(document: dict[str, Any]) -> int:
+    """How many turns a rehearsal took; those of teams do not count, what they asked does."""
+    return sum(turns(turn["child"]) if "child" in turn else 1 for turn in document["turns"])
+
+
+@pytest.mark.parametrize("name", TEAMS)
+def test_a_rehearsal_takes_as_many_turns_as_usual(name: str) -> None:
+    """What is counted is what happens when nothing fails; and no more than at worst."""
+    plan, report = proved(team(*TEAMS[name]))
+    document = rehearse(plan, {"question": "why", "task": "why", "prompt": "why"})
+
+    assert report.usual is not None and report.worst is not None
+    assert document["outcome"] == "completed"
+    assert turns(document) == report.usual.turns <= report.worst.turns
+    assert (report.method, report.ends) == ("bound", True)
+
+
+def test_a_team_in_a_slot_is_counted_as_often_as_it_is_asked() -> None:
+    """By the path of its agents, once more for each retry of the slot."""
+    inner = "{max_retries: 1, pattern: {type: pipeline, slots: {a: {command: [cat]}, b: {command: [cat]}}}}"
+    plan, report = proved(team("debate", "{max_rounds: 2}", "proponent opponent mediator", opponent=inner))
+
+    assert report.usual is not None and report.worst is not None
+    assert report.usual.agents == {"proponent": 2, "opponent/a": 2, "opponent/b": 2, "mediator": 1}
+    assert report.worst.agents == {"proponent": 2, "opponent/a": 4, "opponent/b": 4, "mediator": 1}
+    assert turns(rehearse(plan, {"question": "why"})) <= report.usual.turns
+
+
+def test_whoever_stands_in_counts_as_often_as_the_slot() -> None:
+    """Every turn of the slot may fail; a budget bounds both."""
+    slots = "draft"
+    text = "{command: [cat], fallback: other, budget: {calls: 1}}"
+    topology = read_text(
+        f"pattern:\n  type: pipeline\n  slots:\n    {slots}: {text}\nagents:\n  other: {{command: [cat]}}\n", "t.yaml"
+    ).topology
+    assert topology is not None
+    _, report = proved(topology)
+
+    assert report.worst is not None and report.usual is not None
+    assert (report.worst.agents, report.usual.agents) == ({"draft": 1, "other": 1}, {"draft": 1})
+
+
+def test_prices_give_the_cost_at_worst() -> None:
+    """Of turns that succeed at once, and of turns that take all their attempts."""
+    _, report = proved(team(*TEAMS["pipeline"]), prices=Prices(turn=0.5, agents={"review": 1.0}))
+
+    assert report.cost is not None
+    assert (report.cost.turns, report.cost.attempts) == (1.5, 4.5)  # 1 + max_stage_retries attempts
+
+
+@pytest.mark.parametrize(
+    ("code", "type", "config", "slots", "more"),
+    [
+        ("never-asked", "pipeline", "{stages: [a]}", "a b", {}),
+        ("short-budget", "debate", "{}", "proponent opponent mediator", {"opponent": "{command: [cat], budget: {calls: 2}}"}),
+        ("idle-stop", "debate", "{max_rounds: 1, allow_early_termination: true}", "proponent opponent mediator", {}),
+        ("idle-stop", "debate", "{max_rounds: 2, min_rounds: 2, allow_early_termination: true}", "proponent opponent mediator", {}),
+        ("idle-stop", "ensemble", "{aggregation_method: vote, stop_when_decided: true}", "ensemble_a ensemble_b", {}),
+        ("idle-stop", "crosscheck", "{stop_when_decided: true}", "primary checker_1 checker_2", {}),
+        ("per-task", "delegation", "{}", "one two", {}),
+    ],
+)  # fmt: skip
+def test_what_is_found_has_its_place(code: str, type: str, config: str, slots: str, more: dict[str, str]) -> None:
+    """Each with the line that it is about."""
+    _, report = proved(team(type, config, slots, **more))
+
+    (found,) = report.findings
+    assert found.code == code
+    assert found.span is not None
+
+
+def test_three_checkers_may_save_one() -> None:
+    """Then nothing is said of ending early."""
+    _, report = proved(team("crosscheck", "{stop_when_decided: true}", "primary checker_1 checker_2 checker_3"))
+
+    assert report.findings == ()
+
+
+def test_a_pattern_of_ones_own_is_not_imported() -> None:
+    """Nothing is known of it, and that is said."""
+    _, report = proved(team("no.such.module:play", "{}", "one"))
+
+    assert (report.worst, report.usual, [found.code for found in report.findings]) == (None, None, ["not-proved"])
+
+
+def test_a_pattern_in_a_flow_is_counted(tmp_path: Path) -> None:
+    """The numbers of the flow are then bounds, and it is said why."""
+    (tmp_path / "p.pattern.yaml").write_text("pattern: {type: pipeline, slots: {a: {command: [cat]}}}\n")
+    topology = read_text(
+        'topology t : [pipeline] {\n import "p.pattern.yaml" as p\n agent w { model: haiku }\n flow { w -> p }\n}',
+        str(tmp_path / "t.at"),
+        tmp_path,
+    ).topology
+    assert topology is not None
+    _, report = proved(topology)
+
+    assert report.worst is not None
+    assert report.worst.agents == {"w": 1, "p/a": 2}
+    assert [found.code for found in report.findings] == ["counted"]
