@@ -1,0 +1,291 @@
+"""What a run's records are as rows, without a database."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+import rows_stage as stage
+
+from coterie.backends.base import Answer, Failure, Request, Result
+from coterie.journal import records as r
+from coterie.journal.memory import MemoryStore
+from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
+from coterie.patterns.rows.definitions import definition, row_name
+from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, TopologyType
+from coterie.patterns.rows.fold import LEFT, LET_GO, Fold, Row, family
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan, to_json
+from coterie.planning.program import AgentDefinition, ProgramPlan
+
+Tables = dict[str, dict[UUID, dict[str, Any]]]
+
+
+def tables(rows: Iterable[Row]) -> Tables:
+    """The last of each row, by table and id."""
+    found: Tables = {}
+    for row in rows:
+        found.setdefault(row.table, {})[row.id] = row.values
+    return found
+
+
+def played(plan: Plan, given: dict[str, Any], says: stage.Says = stage.as_rehearsed) -> list[tuple[str, r.Record]]:
+    """The records of a whole run, those of its child runs behind it."""
+    store = MemoryStore()
+    asyncio.run(stage.play(plan, given, says=says, store=store))
+    return list(family(store.read, "r"))
+
+
+def told(news: Iterable[tuple[str, r.Record]], fold: Fold | None = None) -> Tables:
+    fold = fold or Fold()
+    return tables(row for run, record in news for row in fold.apply(run, record))
+
+
+def the(rows: dict[UUID, dict[str, Any]]) -> dict[str, Any]:
+    [row] = rows.values()
+    return row
+
+
+def by_hand(*records: r.Record, plan: Plan | None = None) -> list[tuple[str, r.Record]]:
+    """A run of a debate with these records behind its first."""
+    plan = plan or stage.debate()
+    started = r.RunStarted(run="r", engine="pattern", plan=to_json(plan).decode(), input={"question": "?"})
+    numbered = [r.RunOwned(epoch=1), *records]
+    return [("r", started), *(("r", one) for one in numbered)]
+
+
+def test_a_debate_is_an_execution_with_instances_messages_and_results() -> None:
+    """Of two rounds: five turns, each argument told to two others."""
+    found = told(played(stage.debate(), {"question": "Is it so?"}))
+    execution = the(found["executions"])
+
+    assert execution["id"] == execution_id("r")
+    assert execution["topology"] == "debate"
+    assert execution["status"] is ExecutionStatus.COMPLETED
+    assert execution["input_data"] == {"question": "Is it so?"}
+    assert execution["output_data"]["rounds"] == 2
+    assert execution["started_at"] <= execution["completed_at"]
+    assert [row["metadata"]["slot"] for row in found["agent_instances"].values()] == [
+        "proponent",
+        "opponent",
+        "mediator",
+    ]
+    assert len(found["results"]) == 5
+    assert found["results"][result_id("r", "mediator#1")]["output"] == {"content": "mediator#1 says so"}
+    assert all(row["started_at"] <= row["completed_at"] for row in found["results"].values())
+    assert [row["sequence_number"] for row in found["messages"].values()] == list(range(1, 9))
+    first = found["messages"][message_id("r", 1)]
+    assert (first["sender_id"], first["recipient_id"], first["round_number"]) == (
+        instance_id("r", "proponent"),
+        instance_id("r", "opponent"),
+        0,
+    )
+
+
+def test_the_same_records_are_the_same_rows() -> None:
+    """However often they are told."""
+    news = played(stage.debate(), {"question": "Is it so?"})
+
+    assert told(news) == told(news)
+
+
+def test_an_answer_tells_how_sure_it_is_and_what_it_cost() -> None:
+    """And what led there, as one text."""
+    outputs = {"_confidence": 0.75, "_reasoning": {"steps": ["first", "then"]}}
+    usage = r.Usage(input_tokens=3, output_tokens=4, cached_tokens=1)
+    finished = r.TurnFinished(turn="mediator#1", attempt=1, text="So.", outputs=outputs, usage=usage, at=9.5)
+    found = told(by_hand(r.TurnStarted(turn="mediator#1", agent="mediator", at=7.0), finished))
+    result = the(found["results"])
+
+    assert (result["confidence"], result["reasoning"]) == (0.75, "first\nthen")
+    assert result["token_usage"] == {"input_tokens": 3, "output_tokens": 4, "cached_tokens": 1}
+    assert (result["started_at"].timestamp(), result["completed_at"].timestamp()) == (7.0, 9.5)
+    assert found["agent_instances"][instance_id("r", "mediator")]["last_active"].timestamp() == 9.5
+
+
+def test_a_turn_that_failed_is_a_result_that_says_so() -> None:
+    """It began with its first attempt."""
+
+    async def says(request: Request) -> Result:
+        return Failure(kind="failed", reason="no such model") if request.agent.name == "opponent" else Answer(text="x")
+
+    found = told(played(stage.debate(), {"question": "?"}, says))
+
+    assert found["results"][result_id("r", "opponent#1")]["output"] == {"error": "no such model", "kind": "failed"}
+
+
+def test_what_no_database_takes_is_not_in_a_row() -> None:
+    """NUL and half a surrogate pair in a text, infinity in JSON."""
+    outputs = {"_reasoning": "a\0b\ud800", "score": float("inf")}
+    found = told(
+        by_hand(
+            r.TurnStarted(turn="mediator#1", agent="mediator"),
+            r.TurnFinished(turn="mediator#1", attempt=1, outputs=outputs),
+            r.RunFinished(outcome="failed", reason="bad\0news"),
+        )
+    )
+
+    assert the(found["results"])["reasoning"] == "a\ufffdb?"
+    assert the(found["results"])["output"]["score"] is None
+    assert the(found["executions"])["error"] == "bad\ufffdnews"
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "error"),
+    [
+        (r.RunFinished(outcome="completed", result={"text": "x"}), "completed", None),
+        (r.RunFinished(outcome="failed", reason="no agent"), "failed", "no agent"),
+        (r.RunFinished(outcome="cancelled", reason="called off"), "cancelled", "called off"),
+        (r.RunStopped(reason="waiting"), "paused", "stopped: waiting"),
+        (r.RunStopped(reason="max_turns"), "paused", "stopped: max_turns"),
+        (r.RunStopped(reason="interrupted"), "cancelled", "interrupted"),
+    ],
+)
+def test_an_execution_is_what_its_run_is(end: r.Record, status: str, error: str | None) -> None:
+    """Nothing that ended is left `running`."""
+    execution = the(told(by_hand(end))["executions"])
+
+    assert (execution["status"], execution["error"]) == (status, error)
+    assert (execution["completed_at"] is None) == (status == "paused")
+
+
+def test_a_run_that_is_resumed_runs_again() -> None:
+    """Until it ends, and what stopped it is no error any more."""
+    news = by_hand(r.RunStopped(reason="interrupted"), r.RunOwned(epoch=2))
+    fold = Fold()
+    running = the(told(news, fold)["executions"])
+    done = the(told([("r", r.RunFinished(outcome="completed"))], fold)["executions"])
+
+    assert (running["status"], running["error"], running["completed_at"]) == ("running", None, None)
+    assert (done["status"], done["error"], done["output_data"]) == ("completed", None, {"text": ""})
+
+
+def test_a_run_that_nobody_drives_is_paused() -> None:
+    """Whatever its process did last."""
+    fold = Fold()
+    told(by_hand(), fold)
+
+    assert [row.values["error"] for row in fold.let_go()] == [LET_GO]
+    assert list(fold.let_go()) == []
+
+
+def nested() -> Plan:
+    """Two debates, one after the other."""
+    first, second = stage.debate("first", 1), stage.debate("second", 1)
+    return stage.team("compound", name="both", first=first, second=second)
+
+
+def test_teams_of_a_compound_are_executions_of_their_own() -> None:
+    """With a link to the one they are part of; the compound itself asks nobody."""
+    found = told(played(nested(), {"question": "Is it so?"}))
+    outer, first, second = found["executions"].values()
+
+    assert [row["topology"] for row in (outer, first, second)] == ["both", "first", "second"]
+    assert [row["metadata"].get("parent") for row in (outer, first, second)] == [None, *[str(outer["id"])] * 2]
+    assert {row["execution_id"] for row in found["results"].values()} == {first["id"], second["id"]}
+    assert len(found["agent_instances"]) == 6
+
+
+def test_a_team_in_the_slot_of_a_debate_is_asked_like_an_agent() -> None:
+    """It has an instance and results there, and an execution of its own."""
+    plan = stage.team(
+        "debate", "proponent", "mediator", config={"max_rounds": 1}, opponent=stage.team("pipeline", "a", "b")
+    )
+    found = told(played(plan, {"question": "Is it so?"}))
+
+    assert len(found["executions"]) == 2
+    assert len(found["agent_instances"]) == 3 + 2
+    assert {row["agent_instance_id"] for row in found["results"].values()} >= {
+        instance_id("r", "opponent"),
+        instance_id("r/opponent#1.1", "b"),
+    }
+
+
+def test_a_pattern_in_a_flow_has_rows_though_the_flow_has_none() -> None:
+    """The tables have no word for a flow."""
+    agents = {"panel": AgentPlan(name="panel", kind="topology", child=stage.debate(rounds=1))}
+    flow = Plan(name="flow", agents=agents, coordination=FlowPlan(mentions=("panel",), groups=()))
+    found = told(played(flow, {"prompt": "Is it so?"}))
+
+    assert the(found["executions"])["metadata"]["run"] == "r/panel#1.1"
+    assert len(found["results"]) == 3
+
+
+def test_a_child_run_whose_parent_is_over_does_not_go_on() -> None:
+    """It was called off with it."""
+    news = played(nested(), {"question": "Is it so?"})
+    cut = [(run, one) for run, one in news if not (run != "r" and isinstance(one, r.RunFinished))]
+    outer = [(run, one) for run, one in cut if run == "r" and not isinstance(one, r.RunFinished)]
+    found = told(
+        [*outer, *(one for one in cut if one[0] != "r"), ("r", r.RunFinished(outcome="failed", reason="late"))]
+    )
+
+    assert [(row["status"], row["error"]) for row in found["executions"].values()] == [
+        ("failed", "late"),
+        ("cancelled", LEFT),
+        ("cancelled", LEFT),
+    ]
+
+
+def test_what_is_forgotten_is_told_from_its_beginning_again() -> None:
+    """Its child runs are, too."""
+    fold = Fold()
+    told(played(nested(), {"question": "Is it so?"}), fold)
+
+    assert list(fold.forget("r")) == ["r", "r/first#1.1", "r/second#1.1"]
+    assert fold.definition("r/first#1.1") is None
+
+
+def program(**given: Any) -> Plan:
+    """A program with one agent."""
+    slots = {"one": AgentDefinition(name="Asker", role="planner", config={"max_retries": 1})}
+    plan = ProgramPlan(program="m:C", type="pipeline", name="Ask", slots=slots, **given)
+    return Plan(name="ask", coordination=plan)
+
+
+def test_a_program_is_what_its_user_defined() -> None:
+    """Under the name that its starter gave it."""
+    found = definition(program(correlation="case-7", config={"stages": ["one"]}))
+
+    assert found is not None
+    assert (found.topology["name"], found.topology["topology_type"]) == ("ask", TopologyType.PIPELINE)
+    assert (found.agents["one"]["name"], found.agents["one"]["role"]) == ("asker", AgentRole.PLANNER)
+    assert the(told(by_hand(plan=program(correlation="case-7")))["executions"])["correlation_id"] == "case-7"
+
+
+def test_what_a_program_records_and_remembers_is_in_rows() -> None:
+    """Under the ids that it knows them by."""
+    found = told(
+        by_hand(
+            r.CallAsked(turn="one#1", agent="one", state={"asked": 1}),
+            r.ResultRecorded(id="one+1", agent="one", output={"score": 3}, confidence=0.5, tokens={"in": 1}, at=4.0),
+            r.StateChanged(agent="one", turn="one#1", state={"asked": 1, "memories": ["x"]}),
+            r.MessageSent(sender="one", type="feedback", content={"text": "well"}, round=2),
+            plan=program(),
+        )
+    )
+    result = found["results"][result_id("r", "one+1")]
+
+    assert the(found["agent_instances"])["state"] == {"asked": 1, "memories": ["x"]}
+    assert (result["output"], result["confidence"], result["token_usage"]) == ({"score": 3}, 0.5, {"in": 1})
+    assert result["started_at"] == result["completed_at"]
+    assert (the(found["messages"])["recipient_id"], the(found["messages"])["message_type"]) == (None, "feedback")
+
+
+def test_a_name_that_tables_do_not_take_is_made_to_fit() -> None:
+    """Two long ones stay two."""
+    assert row_name("My team (2)") == "my-team-2"
+    assert row_name("…") == "team"
+    long = "a" * 80
+    assert len(row_name(long)) == 64
+    assert row_name(long) != row_name(long + "b")
+
+
+def test_what_the_tables_have_no_word_for_has_no_rows() -> None:
+    """A flow, and a pattern of a user's own."""
+    own = stage.debate()
+    assert isinstance(own.coordination, stage.PatternPlan)
+    other = msgspec.structs.replace(own, coordination=msgspec.structs.replace(own.coordination, type="mine:pattern"))
+    assert definition(other) is None
+    assert definition(Plan(name="flow", coordination=FlowPlan(mentions=(), groups=()))) is None
