@@ -5,7 +5,6 @@ while an agent is asked.
 """
 
 import asyncio
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -68,7 +67,7 @@ async def _save(session: Any, topology: "BaseTopology") -> None:
             assert id is not None
             assert agent.id is not None
             session.add(TopologyMembership(topology_id=id, agent_type_id=agent.id, slot_name=slot, position=position))
-    await _done(session.flush())
+    await session.flush()
 
 
 async def _ensure(session: Any, kind: type[AgentType] | type[Topology], one: AgentType | Topology) -> None:
@@ -81,7 +80,7 @@ async def _ensure(session: Any, kind: type[AgentType] | type[Topology], one: Age
             one.id = found[0][0]
         return
     session.add(one)
-    await _done(session.flush())
+    await session.flush()
 
 
 async def _read(session: Any, topology: "BaseTopology", path: tuple[str, ...]) -> None:
@@ -137,20 +136,14 @@ def _copied(row: Any) -> Any:
 
 async def _rows(session: Any, wanted: Any) -> list[Any]:
     assert isinstance(wanted, Select)
-    result = await _done(session.execute(wanted))
-    return list(result.all())
+    return list((await session.execute(wanted)).all())
 
 
 async def _commit(session: Any) -> None:
     """Commit, and leave the caller's objects loaded: to load them again would be for their session to do."""
-    inner = getattr(session, "sync_session", session)
+    inner = session.sync_session
     expires, inner.expire_on_commit = inner.expire_on_commit, False
     try:
-        await _done(session.commit())
+        await session.commit()
     finally:
         inner.expire_on_commit = expires
-
-
-async def _done(value: Any) -> Any:
-    """What a session of either kind gives."""
-    return await value if isawaitable(value) else value

@@ -1,6 +1,7 @@
 """Executes and resumes topology objects: definitions, plan, journal, rows, and how it ended, as an execution."""
 
 import asyncio
+import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from coterie.backends.human import AskHuman
 from coterie.clock import Clock, SystemClock
-from coterie.errors import NoSuchRun, PatternRefused
+from coterie.errors import NoSuchRun, PatternRefused, RowsFailed
 from coterie.ids import new_run_id
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
@@ -31,6 +32,8 @@ from coterie.runs.live import Ended
 from coterie.runs.shell import Shell
 
 if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
     from coterie.patterns.reference.base import BaseTopology
     from coterie.patterns.rows.projection import Projection
 
@@ -72,6 +75,8 @@ async def execute(
     if not isinstance(given, dict):
         raise PatternRefused(f"the input of an execution is a dictionary, not {type(given).__name__}")
     given = plain_object(given, "the input")
+    if topology.db_session is not None:
+        _engine_of(topology.db_session)
     await prepare(topology)
     plan = plan_of(topology, correlation or "")
     run = new_run_id()
@@ -160,7 +165,7 @@ async def _drive(
     finally:
         await host.close()
         if rows is not None:
-            await rows.close()
+            await _close(rows, run)
     current = asyncio.current_task()
     if current is not None and current.cancelling():
         raise asyncio.CancelledError
@@ -178,9 +183,32 @@ async def _rows(topology: "BaseTopology", read: Callable[[str], Any]) -> "Projec
         return None
     from coterie.patterns.rows.projection import Projection
 
-    rows = Projection(topology.db_session.get_bind(), read=read)
+    rows = Projection(_engine_of(topology.db_session), read=read)
     await rows.open()
     return rows
+
+
+async def _close(rows: "Projection", run: str) -> None:
+    """Let the rows end. A run does not fail for them: what is missing can be written later."""
+    try:
+        await rows.close()
+    except RowsFailed as failed:
+        warnings.warn(f"{failed}; `await coterie.patterns.project({run!r}, …)` writes them later", stacklevel=2)
+
+
+def _engine_of(session: Any) -> "AsyncEngine":
+    """The engine that *session* is bound to."""
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+    bind = session.bind
+    if isinstance(bind, AsyncConnection):
+        bind = bind.engine
+    if not isinstance(bind, AsyncEngine):
+        raise PatternRefused(
+            f"the session must be an AsyncSession bound to an asynchronous engine, not {type(session).__name__} on "
+            f"{type(bind).__name__}; give None to run without rows"
+        )
+    return bind
 
 
 def _as_execution(
