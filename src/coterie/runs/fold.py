@@ -216,14 +216,12 @@ class Fold:
     def _begin(self, record: TurnStarted, command: Command | Again | None) -> None:
         del self._waiting[record.turn]
         if isinstance(command, Ask):
-            self.turns[record.turn] = turn = Turn(ask=command)
-            self.taken += self.kind(command.agent) != "topology"  # a child run's own turns count instead
+            self.turns[record.turn] = turn = Turn(ask=command, slot=self.takes_a_slot(command.agent))
+            self.taken += turn.slot or self.kind(command.agent) != "topology"  # a child run's own turns count instead
         else:
             turn = self.turns[record.turn]
-        turn.attempt, turn.status, turn.asked = record.attempt, "running", record.at
-        self.given.pop(record.turn, None)
-        turn.since = self.time.seconds
-        turn.slot = self.takes_a_slot(turn.ask.agent)
+            self.given.pop(record.turn, None)
+        turn.attempt, turn.status, turn.asked, turn.since = record.attempt, "running", record.at, self.time.seconds
         self.busy += turn.slot
 
     def _after_failure(self, record: AttemptFailed) -> Command | Again:
@@ -251,7 +249,8 @@ class Fold:
         return turn
 
     def _end_turn(self, record: TurnFinished | TurnFailed | TurnCancelled) -> None:
-        self.todo.pop(self._cancels.pop(record.turn, (0, 0)), None)
+        if self._cancels:
+            self.todo.pop(self._cancels.pop(record.turn, (0, 0)), None)
         waiting = self._waiting.pop(record.turn, None)
         if waiting is not None:  # a retry that was waiting, or a start that never came, is void
             command = self.todo.pop(waiting, None)

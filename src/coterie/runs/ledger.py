@@ -29,14 +29,18 @@ class Ledger:
         """Count what a child run used that was called off: no record of its parent holds it."""
         self._kept += usage
 
+    @property
+    def busy(self) -> int:
+        """How many turns run here now and take a slot."""
+        busy = 0
+        for live in self._runs.values():
+            busy += live.core.busy
+        return busy
+
     def admits(self, core: Core, agent: str, again: bool) -> bool:
         """Whether a turn of *agent* may start in *core* now; *again*: it is a further attempt, and no new turn."""
         limits = self._limits
-        if (
-            limits.max_parallel is not None
-            and core.takes_a_slot(agent)
-            and sum(live.core.busy for live in self._runs.values()) >= limits.max_parallel
-        ):
+        if limits.max_parallel is not None and core.takes_a_slot(agent) and self.busy >= limits.max_parallel:
             return False
         if limits.max_turns is None and limits.max_cost is None:
             return True

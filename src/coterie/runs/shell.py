@@ -221,7 +221,7 @@ class Shell:
 
     def _let_go(self) -> bool:
         """Stop the tree when nothing can happen any more without a human or other limits; whether it was stopped."""
-        if self._expected or any(live.core.busy for live in self.runs.values()):
+        if self._expected or self.family.ledger.busy:
             return False
         retries = self._timers.retries
         humans = [turn.ask.turn in live.held for live in self.runs.values() for turn in live.humans()]

@@ -36,9 +36,8 @@ class Counters:
             self._entered[phase] += 1
 
     def fire(self, i: int) -> None:
-        """Count a firing of group *i*."""
-        if self._groups[i].max is not None:
-            self._fired[i] = (self._scope(i), self._firings(i) + 1)
+        """Count a firing of group *i*, which has a `max`."""
+        self._fired[i] = (self._scope(i), self._firings(i) + 1)
 
     def is_spent(self, i: int) -> bool:
         """Whether group *i* has fired as often as it may."""

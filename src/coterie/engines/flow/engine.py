@@ -60,7 +60,6 @@ class Flow:
     Args:
         plan: The arrows.
         agents: The plans of its nodes, and of those that only a fallback names.
-
     """
 
     name: ClassVar[str] = "flow"
@@ -210,7 +209,8 @@ class Flow:
         """Let the groups of *fire* mark their targets; with none, the path ends for *reason*."""
         self._decide(turn, node, fire, spent)
         for i in fire:
-            self._counters.fire(i)
+            if self._groups[i].max is not None:
+                self._counters.fire(i)
             for target in self._groups[i].targets:
                 self._ready.mark(target, i)
         if fire:
