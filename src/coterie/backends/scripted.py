@@ -93,7 +93,7 @@ def default_outputs(agent: AgentPlan, n: int) -> dict[str, Any]:
 
 def _value(wanted: Wanted, agent: str, n: int) -> Any:
     match wanted.type:
-        case "enum" if wanted.values:
+        case "enum" | "text" if wanted.values:
             return wanted.values[min(n, len(wanted.values)) - 1]
         case "boolean":
             return n == 1

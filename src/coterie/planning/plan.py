@@ -21,7 +21,8 @@ class Wanted(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         type: `enum`, `text`, `number`, `integer`, `boolean`, `list` (of texts) or `any`.
-        values: The members of an enum; for an undeclared output the values that conditions compare it with.
+        values: The members of an enum; for a text those that will do; for an undeclared output the values that
+            conditions compare it with.
         declared: A declared output must be there and fit; an undeclared one is only asked for.
     """
 

@@ -83,6 +83,7 @@ def test_the_input_chooses(route: Mapping[str, str], chosen: str) -> None:
     assert (done.output["composition"], done.output["selected_route"]) == ("conditional", chosen)
     assert (done.output["status"], done.text) == ("completed", f"{chosen.upper()} 1")
     assert done.output["output"]["stage_results"][0]["stage"] == chosen.upper()
+    assert "given_back" not in done.output
     assert done.counts() == {f"{chosen}/{chosen.upper()}": 1}
 
 
@@ -111,6 +112,15 @@ def test_keys_are_mapped_from_one_team_to_the_next() -> None:
     assert done.records(run="r/first#1.1")[0].input == {"doc": "RAW", "note": "RAW"}
     second = done.records(run="r/second#1.1")[0].input
     assert (second["prompt"], second["said"]) == (["a"], "SAID")
+
+
+def test_a_mapping_that_no_run_could_follow_is_refused_before_anybody_is_asked() -> None:
+    """What each kind of team gives is known."""
+    plan = pattern("compound", {"first": stage("a"), "second": stage("b")}, mapping={"second": {"prompt": "votes"}})
+    done = perform(plan, DOC, {})
+
+    assert done.asked == []
+    assert done.ended.reason.startswith("mapping.second.prompt wants 'votes', and first gives stages,")
 
 
 def test_a_mapping_from_a_key_that_is_not_there_says_so() -> None:

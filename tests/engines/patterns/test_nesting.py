@@ -1,11 +1,16 @@
 """Patterns in patterns: any in any other, as deep as one likes, and nesting alone changes nothing."""
 
+from random import Random
+
 import pytest
-from pattern_play import Performance, pattern, text
+from pattern_chance import same_at_any_pace
+from pattern_play import Performance, failed, pattern, text
 
 from coterie.backends.base import Request, Result
 from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs.rehearsal import rehearse
 from coterie.topology.patterns.kinds import KINDS
+from coterie.topology.patterns.outputs import keys_of
 
 _GIVEN = {"question": "ASKED", "task": "ASKED", "prompt": "ASKED"}
 
@@ -76,3 +81,46 @@ def test_teams_may_stand_five_deep() -> None:
     assert deepest.count("/") == 4
     assert done.ended.status == "completed"
     assert "said" in done.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_kind_gives_is_known_before_it_runs(kind: str) -> None:
+    """So that a mapping or a condition can be checked."""
+    plans = [_team(kind)]
+    if kind == "compound":
+        compositions = ("sequential", "parallel", "conditional")
+        plans = [pattern(kind, {"it": _team("pipeline")}, composition_type=one) for one in compositions]
+
+    assert set().union(*(Performance(plan, _GIVEN, _says).output for plan in plans)) == set(keys_of(kind))
+
+
+@pytest.mark.parametrize("strategy", ["capability_match", "coordinator", "round_robin"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rehearsal_needs_no_script(kind: str, strategy: str) -> None:
+    """Every pattern comes to an end with stand-ins that say no more than they must, as deep as it is."""
+    inner = pattern("delegation", ["coordinator", "hand", "other"], routing_strategy=strategy)
+    played = rehearse(_team(kind, inner), _GIVEN)
+
+    assert played["outcome"] == "completed"
+    [child] = [turn["child"] for turn in played["turns"] if "child" in turn]
+    assert child["outcome"] == "completed"
+
+
+@pytest.mark.parametrize("inner", KINDS)
+@pytest.mark.parametrize("outer", KINDS)
+def test_it_does_not_matter_who_is_slow(outer: str, inner: str) -> None:
+    """Same questions, same end, whatever fails or says too little, in teams of teams."""
+    for seed in range(2):
+        same_at_any_pace(_team(outer, _team(inner)), _GIVEN, seed, _unsure)
+
+
+def _unsure(rng: Random, request: Request) -> Result:
+    match rng.randint(0, 7):
+        case 0:
+            return failed()
+        case 1:
+            return text(rng.choice(["{", "I agree", "BLOCKED: no", "agreement: 0.9"]))
+        case 2:
+            return text(f"maybe {request.turn}", _confidence=rng.random())
+        case _:
+            return _says("", request)[0]

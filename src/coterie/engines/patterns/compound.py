@@ -6,6 +6,7 @@ the dict does not have, that key is the text that the one before gave, so nobody
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, assert_never
 
 from msgspec import Struct
@@ -17,10 +18,13 @@ from coterie.journal.records import TurnFinished
 from coterie.topology.patterns.configs import CompoundConfig
 from coterie.topology.patterns.inputs import task_of
 from coterie.topology.patterns.kinds import KINDS
+from coterie.topology.patterns.outputs import keys_of
 from coterie.topology.patterns.slots import subs
 
 TEXT = "text"
 """What a mapping calls the text that the one before gave."""
+
+_KIND_OF = {kind.config: kind.name for kind in KINDS.values()}
 
 
 class SubResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,9 +59,10 @@ class ConditionalResult(Result, frozen=True, kw_only=True):
     status: str
     given_back: dict[str, Any]
 
-    def output(self) -> dict[str, Any]:
-        """What the team gave back, under the key of the reference."""
-        return {"output": self.given_back}
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain JSON values; what the team gave back is called `output`."""
+        made = super().to_dict()
+        return {("output" if name == "given_back" else name): value for name, value in made.items()}
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
@@ -85,19 +90,20 @@ def compound(team: Team, given: dict[str, Any]) -> Conversation:
 
 
 def _in_sequence(team: Team, given: dict[str, Any]) -> Conversation:
+    _check_mapping(team)
     done: list[SubResult] = []
-    before, text = given, task_of((), given)
-    for n, name in enumerate(subs(team.config, team.slots)):
-        shown = _mapped(team, name, before, text)
-        if n and not any(key in shown for key in team.keys(name)):
+    before, text, shown = given, task_of((), given), given
+    for name in subs(team.config, team.slots):
+        shown = shown | _mapped(team, name, before, text)
+        if done and not any(key in shown for key in team.keys(name)):
             shown[team.keys(name)[0]] = text
         try:
             reply: TurnFinished = yield _question(team, name, shown)
         except AgentFailed as failed:
             raise PatternFailed(_failed(name, failed)) from failed
         done.append(_done(name, reply))
-        before, text = _passed_on(reply), said(reply)
-    return SequentialResult(text=text, sub_results=tuple(done), final_output=done[-1].output or {})
+        before, text, shown = done[-1].output or {}, said(reply), _passed_on(reply)
+    return SequentialResult(text=text, sub_results=tuple(done), final_output=before)
 
 
 def _side_by_side(team: Team, given: dict[str, Any]) -> Conversation:
@@ -137,23 +143,34 @@ def _question(team: Team, name: str, shown: dict[str, Any]) -> Question:
     return Question(name, task or json.dumps(shown, indent=2, ensure_ascii=False), given=shown)
 
 
+def _check_mapping(team: Team) -> None:
+    """Refuse, before anybody is asked, what no run could map.
+
+    Raises:
+        PatternFailed: If a mapping names a key that the team before does not give.
+    """
+    config: CompoundConfig = team.config
+    for before, name in pairwise(subs(config, team.slots)):
+        kind = _KIND_OF.get(type(team.subs[before].config)) if before in team.subs else None
+        for key, source in config.mapping.get(name, {}).items():
+            if kind is not None and source not in (known := keys_of(kind)):
+                raise PatternFailed(f"mapping.{name}.{key} wants {source!r}, and {before} gives {', '.join(known)}")
+
+
 def _mapped(team: Team, name: str, before: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """What *name* is given: the dict *before* it, and the keys that are mapped for it.
+    """The keys that are mapped for *name* from the dict *before* it.
 
     Raises:
         PatternFailed: If a mapping names a key that is not there.
     """
     config: CompoundConfig = team.config
-    shown = dict(before)
+    found: dict[str, Any] = {}
     for key, source in config.mapping.get(name, {}).items():
-        if source == TEXT:
-            shown[key] = text
-        elif source in before:
-            shown[key] = before[source]
-        else:
+        if source != TEXT and source not in before:
             has = ", ".join(before) or "nothing"
             raise PatternFailed(f"mapping.{name}.{key} wants {source!r}, and what came before has {has}")
-    return shown
+        found[key] = text if source == TEXT else before[source]
+    return found
 
 
 def _passed_on(reply: TurnFinished) -> dict[str, Any]:

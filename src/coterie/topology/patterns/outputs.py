@@ -1,4 +1,4 @@
-"""What a pattern gives back that a condition can compare: the plain values of its result, by name."""
+"""What a pattern gives back: the plain values of its result, which a condition can compare, and all its keys."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -49,3 +49,23 @@ OUTPUTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 """By the stored name of the kind, then by name: the type, `text`, `integer`, `number` or `boolean`."""
+
+_OTHERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "debate": ("debate_history", "verdicts", "votes"),
+        "chain": ("strategy", "level_results", "parts"),
+        "delegation": ("tasks", "unrouted"),
+        "ensemble": ("individual_results", "votes"),
+        "pipeline": ("stages", "stage_results", "checkpoints", "final_output"),
+        "crosscheck": ("approval_details", "rejection_details", "consensus"),
+        "compound": ("sub_results", "final_output", "output"),
+    }
+)
+
+COMMON = ("text", "failures", "warnings", "usage")
+"""The keys of every result."""
+
+
+def keys_of(kind: str) -> tuple[str, ...]:
+    """Every key that a result of *kind* may have."""
+    return (*OUTPUTS[kind], *_OTHERS[kind], *COMMON)
