@@ -1,5 +1,6 @@
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,11 +141,7 @@ def test_an_answer_of_use_is_asked_for_once() -> None:
 
     assert answered.value == {"approved": True, "confidence": 0.9, "issues": []}
     assert (answered.asked, answered.fault, agents(rounds)) == (1, "", [["checker"]])
-    assert [(want.name, want.declared) for want in rounds[0][0].wanted] == [
-        ("approved", False),
-        ("confidence", False),
-        ("issues", False),
-    ]
+    assert (rounds[0][0].fields, rounds[0][0].wanted) == (VERDICT, ())
 
 
 def test_an_answer_of_no_use_is_asked_for_once_more() -> None:
@@ -230,3 +227,26 @@ def test_asking_all_at_once_gives_what_asking_each_gives(first: list[str], secon
             one_by_one.append(failed)
 
     assert [str(one) for one in together] == [str(one) for one in one_by_one]
+
+
+def test_prose_is_an_answer_where_prose_will_do() -> None:
+    """Nobody is asked again for it; whoever tried to give JSON is."""
+    plain, rounds = play(ask(Question("chief", "Divide"), SUBTASKS, prose=True), in_turn("I do it myself."))
+    assert (plain.value, plain.asked, len(rounds)) == (None, 1, 1)
+
+    broken, rounds = play(ask(Question("chief", "Divide"), SUBTASKS, prose=True), in_turn('{"subtasks": ["a"', '["a"]'))
+    assert (broken.value, broken.asked, len(rounds)) == ({"subtasks": ["a"]}, 2, 2)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["approved", "confidence", "issues", "else"]),
+        st.one_of(st.none(), st.booleans(), st.floats(0, 1), st.text(max_size=5), st.lists(st.text(max_size=3))),
+    )
+)
+def test_a_reply_that_is_nothing_but_json_reads_like_one_that_holds_it(said: dict[str, Any]) -> None:
+    """Most replies are; they are not searched, and that must not show."""
+    text = msgspec.json.encode(said).decode()
+
+    assert parse(reply(text), VERDICT) == parse(reply(f"So:\n{text}\n"), VERDICT)
+    assert confidence(reply(text)) == confidence(reply(f"So:\n{text}\n"))

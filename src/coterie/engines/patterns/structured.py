@@ -140,7 +140,20 @@ def _found(reply: TurnFinished, fields: Fields) -> dict[str, Any]:
             return {declared[0].name: whole} | given
     if not any(want.name in reply.text for want in fields):
         return given
+    said = _object(reply.text)
+    if any(want.name in said for want in fields):
+        return said | given
     return find_outputs(reply.text, fields) | given
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object that *text* is, all of it; most replies are nothing else, and need not be searched."""
+    if text[:1] != "{":
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return {}
 
 
 def _whole(text: str, want: Wanted) -> Any:
