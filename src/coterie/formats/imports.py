@@ -4,7 +4,6 @@ A topology says of its parameters and its result what whoever imports it must kn
 names it; each file is read once, however often and with whichever values it is imported.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -93,7 +92,7 @@ class Importer:
         except Unreadable as unreadable:
             message = f"the imported file {name!r} {unreadable.reason}"
             return [error(unreadable.code, message, span, unreadable.hint)], None
-        if statement.sha256 and (found := hashlib.sha256(text.encode()).hexdigest()) != statement.sha256:
+        if statement.sha256 and (found := _sha256(text)) != statement.sha256:
             message = f"{name!r} is not the file that was meant: its SHA-256 is {found}"
             return [error("wrong-sha256", message, span, "read what changed, then write the new one")], None
         try:
@@ -139,3 +138,9 @@ def _told(found: Diagnostic, name: str, source: str, span: Span) -> Diagnostic:
     if found.code in _OF_CHAINS:
         return error(found.code, found.message, span, found.hint)
     return of_part(found, name if found.file == source else found.file, span)
+
+
+def _sha256(text: str) -> str:
+    import hashlib  # few imports name one
+
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -130,13 +130,19 @@ def _checked_tree(topology: Topology) -> Iterator[Diagnostic]:
 
 @contextmanager
 def _collecting_later() -> Iterator[None]:
-    """Let the garbage collector wait: what a reader makes stays, so looking for garbage meanwhile would find none."""
+    """Let the garbage collector wait: what a reader makes stays, so looking for garbage meanwhile would find none.
+
+    What was made counts as old afterwards: the collector would else go over all of it at once.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():  # what a program froze itself stays frozen
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

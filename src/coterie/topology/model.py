@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 from coterie.diagnostics import Span
 from coterie.topology.composition import Import, Included, Interface, Param
 from coterie.topology.conditions import Condition, Scalar
-from coterie.topology.loop import Loop
-from coterie.topology.patterns.model import Pattern
 
-if TYPE_CHECKING:  # each is loaded when a file has such a block: most have few
+if TYPE_CHECKING:  # each is loaded when a file has such a part: most have few
     from coterie.topology.blocks.conduct import Conduct, Defaults, Hook, Retry, Sampling
     from coterie.topology.blocks.data import Artifact, Context, Environment, Schema, Variable
     from coterie.topology.blocks.memory import Memory
@@ -31,6 +29,8 @@ if TYPE_CHECKING:  # each is loaded when a file has such a block: most have few
         Trigger,
     )
     from coterie.topology.blocks.reach import McpServer, Provider, Settings, Skill, Tool
+    from coterie.topology.loop import Loop
+    from coterie.topology.patterns.model import Pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,8 +248,8 @@ class Topology:
     Attributes:
         patterns: The tags of the header, `[pipeline, fan-out]`.
         nodes: Everything a flow can lead to, in declaration order; names may repeat (a check says so).
-        flow: In what order the nodes run; *loop* which roles events lead to; *pattern* which slots they fill. A team has
-            one of them, or none.
+        flow: In what order the nodes run; *loop* which roles events lead to; *pattern* which slots they fill. A team
+            has one of them, or none.
         roles: Role name to its text.
         meta: `version`, `description` and whatever else the block says; `timeout` in seconds.
         extension: The top-level `extensions { coterie { … } }`, as plain values.

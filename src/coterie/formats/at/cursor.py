@@ -21,10 +21,14 @@ class Cursor:
         diagnostics: What was found so far.
         lost_flow: Some text of a flow could not be read as written, so what the flow does not say proves nothing.
         lost_items: Some text outside the flow could not be read, so what is not declared proves nothing.
+
+    Args:
+        tokens: Those of the file; the list becomes the cursor's own.
     """
 
     def __init__(self, tokens: list[Token]) -> None:
-        self.tokens = [*tokens, *[tokens[-1]] * _FURTHEST]
+        tokens += [tokens[-1]] * _FURTHEST
+        self.tokens = tokens
         self.at = 0
         self.token = tokens[0]
         self.depth = 0

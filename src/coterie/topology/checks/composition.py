@@ -1,12 +1,15 @@
 """A topology as a node of another: that it can answer there, as its interface says, and what it gives back."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, Span, error
 from coterie.topology.checks.facts import UNREADABLE, Facts, listing
 from coterie.topology.composition import missing
 from coterie.topology.model import Output, Topology
-from coterie.topology.patterns.model import Pattern
+
+if TYPE_CHECKING:
+    from coterie.topology.patterns.model import Pattern
 
 
 def interface_is_declared(facts: Facts) -> Iterator[Diagnostic]:
@@ -56,7 +59,7 @@ def outputs_of(topology: Topology) -> tuple[Output, ...]:
     return tuple(facts.outputs(exit))
 
 
-def _of_pattern(pattern: Pattern) -> Iterator[Output]:
+def _of_pattern(pattern: "Pattern") -> Iterator[Output]:
     from coterie.topology.patterns.kinds import kind_of
     from coterie.topology.patterns.outputs import OUTPUTS
 

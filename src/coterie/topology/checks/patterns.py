@@ -5,12 +5,15 @@ What each kind of pattern asks for is said in `coterie.topology.patterns`; here 
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, note, warning
 from coterie.topology.checks.facts import Facts, mended, title
 from coterie.topology.checks.names import fallback_of
 from coterie.topology.model import Topology
-from coterie.topology.patterns.model import Pattern, Slot
+
+if TYPE_CHECKING:
+    from coterie.topology.patterns.model import Pattern, Slot
 
 FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 """A pattern of a user's own, `module:function`."""
@@ -99,14 +102,14 @@ def agents_are_used(facts: Facts) -> Iterator[Diagnostic]:
             yield warning("unused-agent", message, node.span, "give it a slot, or leave it out")
 
 
-def span_of(pattern: Pattern, where: str) -> Span | None:
+def span_of(pattern: "Pattern", where: str) -> Span | None:
     """Where the part *where* of *pattern* stands, `config.max_rounds`; what is not written stands in what it is of."""
     while where and where not in pattern.spans:
         where = where.rpartition(".")[0]
     return pattern.spans.get(where) or pattern.span
 
 
-def _slots(topology: Topology) -> tuple[Slot, ...]:
+def _slots(topology: Topology) -> "tuple[Slot, ...]":
     return topology.pattern.slots if topology.pattern is not None else ()
 
 

@@ -4,11 +4,14 @@ Whether a loop can complete depends on its settings: that is looked at in `coter
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, did_you_mean, error, warning
 from coterie.topology.checks.facts import Facts, listing
-from coterie.topology.loop import Loop
 from coterie.topology.routing import COORDINATION, JOINED, START, is_pattern, matches, matches_any
+
+if TYPE_CHECKING:
+    from coterie.topology.loop import Handoff, Role
 
 RESERVED = ("@branch", "@loop", "@review")
 """Who is asked beside the roles: in waves, and between iterations."""
@@ -17,7 +20,7 @@ RESERVED = ("@branch", "@loop", "@review")
 def roles_are_told_apart(facts: Facts) -> Iterator[Diagnostic]:
     """Every role has an id of its own, and none that something else goes by."""
     seen = set[str]()
-    for role in _loop(facts).roles:
+    for role in _roles(facts):
         if role.id in seen:
             yield error("duplicate-role", f"two roles have the id {role.id!r}", role.span, "rename one of them")
         elif role.id in RESERVED:
@@ -28,9 +31,8 @@ def roles_are_told_apart(facts: Facts) -> Iterator[Diagnostic]:
 
 def handoffs_lead_to_roles(facts: Facts) -> Iterator[Diagnostic]:
     """An event is handed to roles that are declared; others do not count."""
-    loop = _loop(facts)
-    ids = [role.id for role in loop.roles]
-    for handoff in loop.handoff:
+    ids = [role.id for role in _roles(facts)]
+    for handoff in _handoffs(facts):
         for target in dict.fromkeys(handoff.targets):
             if target not in ids:
                 message = f"{handoff.event!r} leads to {target!r}, which is no role and does not count"
@@ -40,7 +42,7 @@ def handoffs_lead_to_roles(facts: Facts) -> Iterator[Diagnostic]:
 
 def roles_emit(facts: Facts) -> Iterator[Diagnostic]:
     """A role emits something: what may emit nothing hands nothing on."""
-    for role in _loop(facts).roles:
+    for role in _roles(facts):
         if not role.emits and "emits" in role.spans:
             message = f"role {role.id!r} may emit nothing, so it is asked again and again"
             yield warning("silent-role", message, role.spans["emits"], "say what it hands on")
@@ -48,7 +50,7 @@ def roles_emit(facts: Facts) -> Iterator[Diagnostic]:
 
 def emitted_events_count(facts: Facts) -> Iterator[Diagnostic]:
     """An event that a role emits is one that a role can emit."""
-    for role in _loop(facts).roles:
+    for role in _roles(facts):
         for event in role.emits:
             if event.endswith(JOINED):
                 message = f"role {role.id!r} emits {event!r}, which only the join of a wave does"
@@ -57,9 +59,9 @@ def emitted_events_count(facts: Facts) -> Iterator[Diagnostic]:
 
 def handled_events_come(facts: Facts) -> Iterator[Diagnostic]:
     """Every key of the handoff map is an event that comes: a role emits it, a wave joins, or the loop begins."""
-    loop = _loop(facts)
-    emits = [event for role in loop.roles for event in role.emits]
-    for handoff in loop.handoff if loop.roles else ():
+    roles = _roles(facts)
+    emits = [event for role in roles for event in role.emits]
+    for handoff in _handoffs(facts) if roles else ():
         event = handoff.event
         if event in COORDINATION:
             message = f"{event!r} leads nowhere: it is noted whoever emits it, and the loop stays where it is"
@@ -73,8 +75,12 @@ def handled_events_come(facts: Facts) -> Iterator[Diagnostic]:
             yield warning("unemitted-event", message, handoff.span, f"they emit {listing(dict.fromkeys(emits))}")
 
 
-def _loop(facts: Facts) -> Loop:
-    return facts.topology.loop or Loop()
+def _roles(facts: Facts) -> "tuple[Role, ...]":
+    return facts.topology.loop.roles if facts.topology.loop is not None else ()
+
+
+def _handoffs(facts: Facts) -> "tuple[Handoff, ...]":
+    return facts.topology.loop.handoff if facts.topology.loop is not None else ()
 
 
 def _may_match(pattern: str, emits: list[str]) -> bool:
