@@ -14,7 +14,7 @@ from coterie.journal.base import Store
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched
 from coterie.patterns.rows import models
-from coterie.patterns.rows.engine import open_engine
+from coterie.patterns.rows.engine import READS, open_engine
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.engines import make_engine
@@ -104,6 +104,7 @@ async def contents(place: str | URL, *tables: str) -> dict[str, dict[Any, dict[s
     engine = open_engine(place)
     try:
         async with engine.connect() as connection:
+            await connection.execution_options(**{READS: True})
             names: dict[str, dict[int, str]] = {}
             for model in (models.Topology, models.AgentType):
                 table = SQLModel.metadata.tables[model.__tablename__]

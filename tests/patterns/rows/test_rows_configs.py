@@ -25,6 +25,8 @@ from coterie.topology.patterns.kinds import KINDS, read_config
 TYPES = list(TopologyType)
 VALUES = st.one_of(
     st.none(),
+    st.booleans(),
+    st.sampled_from([0, 1, 1.0, "1", "true"]),
     st.integers(-2, 120),
     st.floats(-0.5, 1.5),
     st.sampled_from(["", "all", "any", "majority", "vote", "mean", "median", "linear", "parallel", "coordinator", "x"]),

@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Strict, ValidationError
 from sqlmodel import Field, SQLModel
 
 from coterie.patterns.rows.enums import AggregationMethod, ConsensusMethod, TopologyType
 from coterie.patterns.rows.kinds import Object
 from coterie.topology.patterns.kinds import KINDS, read_config
 
-Probability = Annotated[float, Field(gt=0, lt=1)]
+Flag = Annotated[bool, Strict()]
+Whole = Annotated[int, Strict()]
+Number = Annotated[float, Strict()]
+Probability = Annotated[float, Strict(), Field(gt=0, lt=1)]
 Weights = Literal["log_odds", "linear", "uniform"]
 
 
@@ -31,71 +34,71 @@ class AgentCapability(Config):
     name: str = Field(min_length=1)
     version: str = "1.0.0"
     config: Object = Field(default_factory=dict)
-    enabled: bool = True
+    enabled: Flag = True
 
 
 class AgentConfig(Config):
     """How an agent is asked: its model, its patience, its capabilities."""
 
     model: str = "claude-sonnet-4-20250514"
-    temperature: float = Field(default=0.7, ge=0, le=2)
-    max_tokens: int = Field(default=4096, gt=0)
+    temperature: Number = Field(default=0.7, ge=0, le=2)
+    max_tokens: Whole = Field(default=4096, gt=0)
     system_prompt: str | None = None
     output_format: str | None = None
-    max_retries: int = Field(default=3, ge=0)
-    timeout_seconds: int = Field(default=300, gt=0)
-    max_tool_calls: int = Field(default=10, ge=0)
+    max_retries: Whole = Field(default=3, ge=0)
+    timeout_seconds: Whole = Field(default=300, gt=0)
+    max_tool_calls: Whole = Field(default=10, ge=0)
     capabilities: list[AgentCapability] = Field(default_factory=list)
 
 
 class DebateConfig(Config):
     """How long two sides argue, and who decides."""
 
-    max_rounds: int = Field(default=3, ge=1, le=10)
+    max_rounds: Whole = Field(default=3, ge=1, le=10)
     consensus_method: ConsensusMethod = ConsensusMethod.MEDIATOR_DECISION
-    convergence_threshold: float = Field(default=0.8, ge=0, le=1)
-    allow_early_termination: bool = True
+    convergence_threshold: Number = Field(default=0.8, ge=0, le=1)
+    allow_early_termination: Flag = True
     mediator_agent_name: str | None = None
 
-    min_rounds: int = Field(default=1, ge=1, le=10)
-    swap_verdict: bool = False
+    min_rounds: Whole = Field(default=1, ge=1, le=10)
+    swap_verdict: Flag = False
 
 
 class ChainOfCommandConfig(Config):
     """Who commands whom, and when work comes back up."""
 
     authority_levels: list[str] = Field(default_factory=lambda: ["commander", "lieutenant", "worker"], min_length=1)
-    escalation_threshold: float = Field(default=0.5, ge=0, le=1)
-    max_delegation_depth: int = Field(default=3, ge=1)
+    escalation_threshold: Number = Field(default=0.5, ge=0, le=1)
+    max_delegation_depth: Whole = Field(default=3, ge=1)
 
-    max_subtasks: int = Field(default=10, ge=1)
-    max_concurrency: int | None = Field(default=None, ge=1)
+    max_subtasks: Whole = Field(default=10, ge=1)
+    max_concurrency: Whole | None = Field(default=None, ge=1)
 
 
 class DelegationConfig(Config):
     """Who gets a task."""
 
     routing_strategy: Literal["capability_match", "coordinator", "round_robin"] = "capability_match"
-    load_balance: bool = True
+    load_balance: Flag = True
     fallback_agent_name: str | None = None
 
-    max_concurrency: int | None = Field(default=None, ge=1)
+    max_concurrency: Whole | None = Field(default=None, ge=1)
 
 
 class EnsembleConfig(Config):
     """How the answers of several become one."""
 
     aggregation_method: AggregationMethod = AggregationMethod.SYNTHESIS
-    diversity_weight: float = Field(default=0.3, ge=0, le=1)
-    failure_threshold: float = Field(default=0.5, ge=0, le=1)
+    diversity_weight: Number = Field(default=0.3, ge=0, le=1)
+    failure_threshold: Number = Field(default=0.5, ge=0, le=1)
 
-    samples: int = Field(default=1, ge=1, le=100)
-    layers: int = Field(default=1, ge=1, le=10)
-    stop_when_decided: bool = False
+    samples: Whole = Field(default=1, ge=1, le=100)
+    layers: Whole = Field(default=1, ge=1, le=10)
+    stop_when_decided: Flag = False
     weights: Weights = "log_odds"
     accuracy: dict[str, Probability] = Field(default_factory=dict)
     average: Literal["mean", "median", "trimmed"] = "mean"
-    max_concurrency: int | None = Field(default=None, ge=1)
+    max_concurrency: Whole | None = Field(default=None, ge=1)
 
 
 class PipelineConfig(Config):
@@ -103,24 +106,24 @@ class PipelineConfig(Config):
 
     stages: list[str] = Field(default_factory=list)
     checkpoint_after: list[str] = Field(default_factory=list)
-    retry_failed_stages: bool = True
-    max_stage_retries: int = Field(default=2, ge=0)
+    retry_failed_stages: Flag = True
+    max_stage_retries: Whole = Field(default=2, ge=0)
 
 
 class CrossCheckConfig(Config):
     """Who judges an answer, and what their verdicts come to."""
 
-    num_checkers: int = Field(default=3, ge=2, le=10)
+    num_checkers: Whole = Field(default=3, ge=2, le=10)
     consensus_method: ConsensusMethod = ConsensusMethod.MAJORITY_VOTE
-    require_unanimous_for_approval: bool = False
+    require_unanimous_for_approval: Flag = False
     checker_specializations: list[str] = Field(default_factory=list)
 
-    quorum: int = Field(default=2, ge=1)
+    quorum: Whole = Field(default=2, ge=1)
     weights: Weights = "log_odds"
     accuracy: dict[str, Probability] = Field(default_factory=dict)
-    max_revisions: int = Field(default=0, ge=0, le=10)
-    stop_when_decided: bool = False
-    max_concurrency: int | None = Field(default=None, ge=1)
+    max_revisions: Whole = Field(default=0, ge=0, le=10)
+    stop_when_decided: Flag = False
+    max_concurrency: Whole | None = Field(default=None, ge=1)
 
 
 class CompoundConfig(Config):
@@ -131,7 +134,7 @@ class CompoundConfig(Config):
 
     failure_policy: Literal["all", "any"] = "all"
     mapping: dict[str, dict[str, str]] = Field(default_factory=dict)
-    max_concurrency: int | None = Field(default=None, ge=1)
+    max_concurrency: Whole | None = Field(default=None, ge=1)
 
 
 CONFIGS: Mapping[TopologyType, type[Config]] = MappingProxyType(

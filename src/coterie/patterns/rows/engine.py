@@ -4,13 +4,15 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, event, make_url
+from sqlalchemy import URL, Connection, event, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from coterie.errors import RowsFailed, UsageError
 
 BUSY = 30.0
 """Seconds that a writer waits while another one writes to the same SQLite file."""
+READS = "coterie_reads"
+"""The execution option of a connection that only reads: its transactions wait for nobody."""
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 _NO_TABLE = ("no such table", "UndefinedTable")
@@ -35,8 +37,8 @@ def url_of(place: str | Path | URL) -> URL:
 def open_engine(place: str | Path | URL) -> AsyncEngine:
     """An engine of our own for *place*.
 
-    On SQLite every transaction is one that writes, so that it waits for others as it begins and never has to give up
-    half-way; readers are not held up, nor do they hold up.
+    On SQLite a transaction waits for others that write as it begins, unless its connection only `READS`, so that it
+    never has to give up half-way; readers are not held up, nor do they hold up.
     """
     url = url_of(place)
     engine = create_async_engine(url)
@@ -75,5 +77,6 @@ def _prepare(connection: Any, _: object) -> None:
     cursor.close()
 
 
-def _begin(connection: Any) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+def _begin(connection: Connection) -> None:
+    reads = connection.get_execution_options().get(READS, False)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

@@ -217,7 +217,7 @@ class Projection:
         if self._read is None:
             why = f"record {record.seq} of run {run!r} came before {self._seen.get(run, 0) + 1}"
             hint = "Projection(…, read=store.read) finds the first records of a run that is resumed"
-            self._missed[run] = RowsFailed(str(self._engine.url), why, hint)
+            self._missed.setdefault(run, RowsFailed(str(self._engine.url), why, hint))
             return
         try:
             for name, one in family(self._read, root_of(run)):

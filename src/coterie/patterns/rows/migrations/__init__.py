@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coterie.patterns.rows.engine import failed, open_engine, probe
+from coterie.patterns.rows.engine import READS, failed, open_engine, probe
 
 HEAD = "0001"
 """The last migration."""
@@ -31,6 +31,10 @@ async def upgrade(place: str | Path | URL | AsyncEngine) -> None:
     engine = place if isinstance(place, AsyncEngine) else open_engine(place)
     try:
         probe(engine)
+        async with engine.connect() as connection:
+            reading = await connection.execution_options(**{READS: True})
+            if await reading.run_sync(version) == HEAD:
+                return
         async with engine.begin() as connection:
             if engine.dialect.name == "postgresql":
                 await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
