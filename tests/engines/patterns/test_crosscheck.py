@@ -76,6 +76,9 @@ def test_a_specialization_joins_the_question_of_its_checker() -> None:
     prompts = crosscheck(slots=("primary", "checker"), checker_specializations=special).prompts("checker")
     assert [[word in prompt for word in special] for prompt in prompts] == [[True, False], [False, True], [False] * 2]
 
+    prompts = crosscheck(verdicts(YES, NO), checker_specializations=("a", "b", "c!"), stop_when_decided=True).prompts
+    assert "c!" in prompts("checker_2")[0]
+
 
 def test_no_more_check_at_a_time_than_may() -> None:
     """`max_concurrency` bounds the calls that overlap."""
@@ -206,7 +209,7 @@ def test_a_rejected_answer_is_revised_and_checked_again() -> None:
     script = {
         "primary": ["POEM", "BETTER"],
         "checker_0": [verdict(False, 0.9, "bad rhyme", "too short", feedback="try harder"), YES],
-        "checker_1": [verdict(False, 0.9, "bad rhyme"), YES],
+        "checker_1": [verdict(False, 0.9, "bad rhyme", feedback="try harder"), YES],
     }
     done = crosscheck(script, max_revisions=2)
 
@@ -215,11 +218,21 @@ def test_a_rejected_answer_is_revised_and_checked_again() -> None:
     assert again.history == (("user", P["prompt"]), ("assistant", "POEM"))
     assert again.latest.count("- bad rhyme") == 1
     assert "- too short" in again.latest
-    assert "- try harder" in again.latest
+    assert again.latest.count("- try harder") == 1
     fresh = done.prompts("checker_0")[1]
     assert "BETTER" in fresh
     assert "POEM" not in fresh
     assert "bad rhyme" not in fresh
+
+
+def test_what_a_mediator_rejects_is_revised() -> None:
+    """Though all others approve; the primary is told what the mediator found."""
+    script = {"primary": ["POEM", "BETTER"], "mediator": [verdict(False, 0.9, "dull", feedback="no wit"), YES]}
+    done = crosscheck(script, (*THREE, "mediator"), consensus_method="mediator", max_revisions=1)
+
+    assert (done.text, outcome(done)) == ("BETTER", (True, 3, 0))
+    assert "- dull" in done.prompts("primary")[1]
+    assert "- no wit" in done.prompts("primary")[1]
 
 
 def test_revisions_come_to_an_end() -> None:

@@ -104,6 +104,7 @@ def test_one_side_that_gives_in_ends_the_debate_and_two_that_meet_do() -> None:
     assert debate({"opponent": [said(1)]}).output["rounds"] == 1
     met = debate({"opponent": ["No.", said(0.4)], "proponent": ["Yes.", said(0.4)]})
     assert (met.output["rounds"], met.output["convergence"]) == (2, 0.8)
+    assert debate({"opponent": ["No.", said(0.7)], "proponent": ["Yes.", said(0.1)]}).output["convergence"] == 0.8
     assert debate({"opponent": [said(0.4)], "proponent": [said(0.39)]}).output["rounds"] == 3
 
 
@@ -135,6 +136,9 @@ def test_the_conclusion_is_the_section_of_that_name() -> None:
     done = debate({"mediator": ['{"verdict": "opponent", "conclusion": "do not"}']})
     assert (done.output["conclusion"], done.output["winner"]) == ("do not", "opponent")
 
+    done = debate({"mediator": ["VERDICT: neither proponent nor opponent\n**Conclusion:** it depends"]})
+    assert (done.output["conclusion"], done.output["winner"]) == ("it depends", "")
+
     done = debate({"mediator": ["Both have a point: proponent and opponent."]})
     assert (done.output["conclusion"], done.output["winner"]) == ("", "")
     assert done.text == "Both have a point: proponent and opponent."
@@ -150,6 +154,26 @@ def test_a_majority_is_that_of_all_three_answers() -> None:
     assert (done.text, done.output["conclusion"], done.output["tie"]) == ("Yes", "Yes", False)
     assert done.output["votes"] == {"proponent": "Yes", "opponent": "The answer is yes.", "mediator": "No"}
     assert (done.output["share"], done.output["margin"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+
+
+def test_who_votes_has_heard_all_that_was_said() -> None:
+    """The proponent is told the last word, the opponent said it, and the mediator sees everything."""
+    done = debate({"opponent": ["LAST WORD", "A"]}, max_rounds=1, consensus_method="majority")
+
+    ballots = dict(done.asked)
+    assert ["LAST WORD" in ballots[slot].latest for slot in SLOTS] == [True, False, True]
+    assert all("LAST WORD" in ballots[slot].prompt and Q["question"] in ballots[slot].latest for slot in SLOTS)
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+@pytest.mark.parametrize("reply", [failed(), text(" ")])
+def test_a_vote_that_does_not_come_fails_the_debate(slot: str, reply: Result) -> None:
+    """Like an argument that does not come."""
+    before = ["an argument"] if slot != "mediator" else []
+    ended = debate({slot: [*before, reply]}, max_rounds=1, consensus_method="majority").ended
+
+    assert ended.status == "failed"
+    assert slot in ended.reason
 
 
 def test_a_tie_is_told() -> None:

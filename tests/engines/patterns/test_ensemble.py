@@ -179,6 +179,8 @@ def test_the_best_is_that_of_the_surest() -> None:
     """A confidence of 0 is one; whoever says nothing of it stands in the middle."""
     assert ensemble(answers(sure("A", 0.4), sure("B", 0.0), sure("C", 0.6)), aggregation_method="best_of").text == "C"
     assert ensemble(answers(sure("A", 0.4), sure("B", 0.0), "C"), aggregation_method="best_of").text == "C"
+    known = {"ensemble_1": 0.9}
+    assert ensemble(answers("A", sure("B", 0.0), "C"), aggregation_method="best_of", accuracy=known).text == "B"
 
 
 @pytest.mark.parametrize(("how", "answer"), [("mean", "26.4"), ("median", "11"), ("trimmed", "11")])

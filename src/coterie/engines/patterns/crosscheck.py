@@ -131,8 +131,7 @@ class Review:
     @property
     def rejected(self) -> bool:
         """Whether somebody found something wrong; too few verdicts alone are no rejection."""
-        judged = [*self.verdicts, self.mediated]
-        return not self.decision.approved and any(one is not None and one.approved is False for one in judged)
+        return not self.decision.approved and bool(self._against)
 
     def check(self, answer: TurnFinished) -> Generator[_Asking, Any, None]:
         """Have *answer* checked: by all, or by as many as it takes to know."""
@@ -153,7 +152,7 @@ class Review:
     def revision(self) -> Question:
         """Asks the primary to do better, in the chat in which it gave its answer."""
         said = [f"- {issue}" for issue in self.decision.issues]
-        said += [f"- {one.feedback}" for one in self.verdicts if one.approved is False and one.feedback.strip()]
+        said += [f"- {one.feedback}" for one in self._against if one.feedback.strip()]
         found = "\n".join(dict.fromkeys(said)) or "- nobody said what"
         demand = f"Your answer was checked and not approved. This was found wrong:\n\n{found}\n\nAnswer again, whole."
         return Question(PRIMARY, demand, history=(("user", self.task), ("assistant", self.output)))
@@ -179,6 +178,12 @@ class Review:
             failures=tuple(self.failures),
             warnings=() if decision.approved else (f"the answer is not approved: {decision.reason}",),
         )
+
+    @property
+    def _against(self) -> list[Verdict]:
+        """Who rejects, the mediator included."""
+        mediated = [self.mediated] if self.mediated is not None else []
+        return [one for one in (*self.verdicts, *mediated) if one.approved is False]
 
     @property
     def _heard(self) -> bool:
