@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 from coterie.engines.commands import Ask, Command, Emit, Reply
 from coterie.engines.replies import judge_reply
 from coterie.journal.records import (
+    AttemptFailed,
+    AttemptInterrupted,
     CallAsked,
     EventInvalid,
     MessageSent,
@@ -50,6 +52,8 @@ class Program:
         self.messages: list[MessageSent] = []
         self.states: dict[str, dict[str, Any]] = {}
         self.recorded: dict[str, ResultRecorded] = {}
+        self._changed: dict[str, StateChanged] = {}
+        """What replies changed that do not count yet: their turns have not ended."""
 
     def judge(self, said: Reply | Emit) -> Record:
         """Any reply counts; events are not allowed."""
@@ -70,8 +74,13 @@ class Program:
             case TurnFinished() | TurnFailed() | TurnCancelled():
                 self.outcomes[record.turn] = record
                 self.history.append(record)
+                changed = self._changed.pop(record.turn, None)
+                if changed is not None and isinstance(record, TurnFinished):
+                    self.states[changed.agent] = changed.state
             case StateChanged():
-                self.states[record.agent] = record.state
+                self._changed[record.turn] = record
+            case AttemptFailed() | AttemptInterrupted():
+                self._changed.pop(record.turn, None)
             case MessageSent():
                 self.messages.append(record)
             case ResultRecorded():

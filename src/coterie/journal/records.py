@@ -284,7 +284,7 @@ class CallAsked(Record, frozen=True, kw_only=True, tag="call.asked", gc=False):
 
 
 class StateChanged(Record, frozen=True, kw_only=True, tag="state.changed", gc=False):
-    """What an agent of a program remembers was changed by the reply to a turn.
+    """What an agent of a program remembers was changed by the reply to a turn; it counts once that has ended.
 
     Attributes:
         agent: Whose memory it is.

@@ -21,6 +21,7 @@ from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.models import ask_model
 from coterie.patterns.reference.performance import Performance, load_mixins, playing
 from coterie.patterns.rows import (
+    AgentConfig,
     AgentInstance,
     AgentType,
     Execution,
@@ -244,6 +245,10 @@ class BaseTopology(ABC):
         """*agent* with what is set differently for *slot* of this topology."""
         own = self._overrides.get(slot)
         return agent if not own else AgentType(**{**agent.model_dump(), "config": {**agent.config, **own}})
+
+    def retries(self, config: AgentConfig) -> int:
+        """How often a call of the agent that *config* sets is tried again."""
+        return config.max_retries
 
     def as_result(self, output: dict[str, Any]) -> dict[str, Any]:
         """*output* as the run keeps it: its text, and everything."""

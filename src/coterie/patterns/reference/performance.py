@@ -253,7 +253,11 @@ class Performance:
         instance, mixins = self.instances[slot], self.mixins[slot]
         before = digest(instance.state)
         tools = self.topology.tools if any(mixin.name == "tool_use" for mixin in mixins) else {}
-        response = await answer(call, mixins, tools, config.max_tool_calls)
+        try:
+            response = await answer(call, mixins, tools, config.max_tool_calls)
+        except BaseException:
+            instance.state = plain_object(self._engine.states.get(slot, {}), "the state")  # what this changed is void
+            raise
         if digest(instance.state) != before:
             changed = StateChanged(agent=slot, turn=turn, state=plain_object(instance.state, "the state"))
             await self._around.write(self.run, lambda: changed)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from coterie.patterns.reference.performance import HUMAN
-from coterie.patterns.rows import AgentConfig, PipelineConfig, TopologyType
+from coterie.patterns.rows import AgentConfig, TopologyType
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.program import AgentDefinition, ProgramPlan
 
@@ -33,7 +33,7 @@ def plan_of(topology: "BaseTopology", correlation: str = "") -> Plan:
             backend="program",
             model=config.model,
             timeout=float(config.timeout_seconds),
-            retry=_retries(topology, config),
+            retry=topology.retries(config),
         )
         asks_human = asks_human or _may_ask_human(config)
     for name, team in topology.teams().items():
@@ -57,14 +57,6 @@ def plan_of(topology: "BaseTopology", correlation: str = "") -> Plan:
             correlation=correlation,
         ),
     )
-
-
-def _retries(topology: "BaseTopology", config: AgentConfig) -> int:
-    """How often a call is tried again; a stage of a pipeline, as often as the pipeline says."""
-    settings = topology._config
-    if isinstance(settings, PipelineConfig) and settings.retry_failed_stages:
-        return settings.max_stage_retries
-    return config.max_retries
 
 
 def _may_ask_human(config: AgentConfig) -> bool:

@@ -17,6 +17,7 @@ from coterie.patterns.reference.invocation import ExecutionContext
 from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry
 from coterie.patterns.reference.performance import load_mixins
 from coterie.patterns.rows import (
+    AgentConfig,
     AgentInstance,
     AgentType,
     ChainOfCommandConfig,
@@ -163,6 +164,11 @@ class PipelineTopology(PatternTopology):
         """Its configuration."""
         assert isinstance(self._config, PipelineConfig)
         return self._config
+
+    def retries(self, config: AgentConfig) -> int:
+        """As often as the pipeline says, where it says so; the agent's own do not come on top."""
+        settings = self.pipeline_config
+        return settings.max_stage_retries if settings.retry_failed_stages else super().retries(config)
 
 
 class CrossCheckTopology(PatternTopology):
