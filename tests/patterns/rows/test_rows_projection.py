@@ -22,6 +22,7 @@ from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record
 from coterie.patterns.rows.engine import open_engine, url_of
 from coterie.patterns.rows.fold import LET_GO, family
+from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import MOST, Projection, project
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 
@@ -203,6 +204,28 @@ def test_fifty_writers_share_one_database(new_database: NewDatabase) -> None:
     }
 
 
+def test_writers_that_share_one_connection_wait_for_each_other() -> None:
+    """As all do whose database is in memory."""
+
+    async def main() -> list[Any]:
+        engine = create_async_engine("sqlite+aiosqlite://")
+        await upgrade(engine)
+
+        async def one(n: int) -> None:
+            async with Projection(engine, linger=0) as rows:
+                await stage.play(stage.debate(rounds=1), ASKED, run=f"run-{n}", observe=rows.observe)
+
+        await asyncio.gather(*(one(n) for n in range(10)))
+        async with engine.connect() as connection:
+            found = await connection.execute(text("SELECT status FROM executions"))
+            results = await connection.execute(text("SELECT count(*) FROM results"))
+            counted = [[status for (status,) in found], results.scalar()]
+        await engine.dispose()
+        return counted
+
+    assert asyncio.run(main()) == [["completed"] * 10, 30]
+
+
 def test_much_at_once_is_written_in_several_transactions(new_sqlite: NewDatabase) -> None:
     """None of them longer than the others wait for; together they are all."""
     url = new_sqlite()
@@ -339,6 +362,7 @@ import asyncio, os, signal, sys
 import rows_stage as stage
 from coterie.backends.base import Answer
 from coterie.journal.jsonl import JsonlStore
+from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import Projection
 from pathlib import Path
 

@@ -7,7 +7,7 @@ them behind the run, `migrations` makes the tables. All but the enums need the e
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from coterie.errors import ExtraMissing
+from coterie.patterns.extra import needing_sql
 from coterie.patterns.rows.enums import (
     AgentRole,
     AggregationMethod,
@@ -79,7 +79,6 @@ _PLACES = {
     "TopologyRead": "schemas",
     "TopologyUpdate": "schemas",
 }
-_EXTRA = ("aiosqlite", "alembic", "asyncpg", "greenlet", "pydantic", "sqlalchemy", "sqlmodel")
 
 __all__ = [
     "AgentCapability",
@@ -120,12 +119,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'coterie.patterns.rows' has no attribute {name!r}")
-    try:
+    with needing_sql(f"coterie.patterns.{name}"):
         module = import_module(f"coterie.patterns.rows.{_PLACES[name]}")
-    except ModuleNotFoundError as missing:
-        if missing.name is None or missing.name.partition(".")[0] not in _EXTRA:
-            raise
-        raise ExtraMissing("sql", missing.name, f"coterie.patterns.{name}") from None
     value = globals()[name] = getattr(module, name)
     return value
 

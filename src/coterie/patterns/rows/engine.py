@@ -1,10 +1,13 @@
 """Connections of our own to the database that keeps rows: SQLite, one file, or PostgreSQL."""
 
+import asyncio
 import sqlite3
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from sqlalchemy import URL, Connection, event, make_url
+from sqlalchemy import URL, Connection, Engine, StaticPool, event, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from coterie.errors import RowsFailed, UsageError
@@ -15,6 +18,7 @@ READS = "coterie_reads"
 """The execution option of a connection that only reads: its transactions wait for nobody."""
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
+_shared: WeakKeyDictionary[Engine, asyncio.Lock] = WeakKeyDictionary()
 _NO_TABLE = ("no such table", "UndefinedTable")
 
 
@@ -58,6 +62,13 @@ def probe(engine: AsyncEngine) -> None:
     path = engine.url.database
     if engine.dialect.name == "sqlite" and path and not path.startswith((":", "file:")):
         sqlite3.connect(path).close()
+
+
+def alone(engine: AsyncEngine) -> AbstractAsyncContextManager[object]:
+    """While a transaction is open: others wait that would share its connection, as all do of a database in memory."""
+    if not isinstance(engine.pool, StaticPool):
+        return nullcontext()
+    return _shared.setdefault(engine.sync_engine, asyncio.Lock())
 
 
 def failed(engine: AsyncEngine, error: Exception) -> RowsFailed:

@@ -11,7 +11,7 @@ from sqlmodel import SQLModel
 from coterie.errors import UsageError
 from coterie.patterns.rows import models
 from coterie.patterns.rows.definitions import Definition, Values
-from coterie.patterns.rows.engine import failed
+from coterie.patterns.rows.engine import alone, failed
 from coterie.patterns.rows.fold import Row
 from coterie.patterns.rows.kinds import utc_now
 
@@ -55,7 +55,7 @@ class Writing:
             RowsFailed: If that is not possible now.
         """
         try:
-            async with self._engine.begin() as connection:
+            async with alone(self._engine), self._engine.begin() as connection:
                 if self._defined:
                     topologies, agent_types = await self._define(connection)
                 else:
