@@ -162,6 +162,11 @@ def test_subtasks_of_a_level_run_at_once_up_to_a_limit(most: int | None, at_once
     began = Counter(call.began for call in done.calls if call.slot != "commander")
     assert max(began.values()) == at_once
 
+    script = {"commander": [plan("A", "B", "C", "D"), "MINE"], **{f"worker_{n}": [failed()] for n in range(1, 5)}}
+    stuck = two(script, workers=4, max_concurrency=most)
+    asked = Counter(call.began for call in stuck.calls if call.slot == "commander")
+    assert max(asked.values()) == at_once
+
 
 def test_a_task_that_is_done_twice_has_two_results() -> None:
     """Keys that are the same up to their fiftieth character get a number."""
@@ -236,6 +241,35 @@ def test_a_plain_answer_of_a_superior_is_no_name() -> None:
     done = two({"commander": [plan("A"), "42", "FINAL"], "worker_1": [failed()]})
 
     assert done.output["parts"][0]["result"] == "42"
+
+
+def test_whoever_had_it_does_not_get_it_again_unless_named() -> None:
+    """Even where that one has no more to do than the others."""
+    again = json.dumps({"reassign_to": "somebody"})
+    done = two({"commander": [plan("A", "B"), again, "FINAL"], "worker_1": [failed()]})
+
+    assert done.counts() == {"commander": 3, "worker_1": 1, "worker_2": 2}
+
+
+def test_nobody_goes_up_to_itself() -> None:
+    """In a lone level the top's own subtask has nobody above; its peers' go up to it."""
+    alone = pattern("chain", ["solo_1", "solo_2"], authority_levels=["solo"])
+    own = perform(alone, TASK, {"solo_1": [plan("A", "B"), failed("down"), "FINAL"]})
+    peer = perform(alone, TASK, {"solo_1": [plan("A", "B"), "A DONE", "MINE", "FINAL"], "solo_2": [failed("down")]})
+
+    assert own.counts() == {"solo_1": 3, "solo_2": 1}
+    assert [(lost["slot"], lost["reason"]) for lost in own.output["failures"]] == [("solo_1", "A: down")]
+    assert peer.output["level_results"]["solo_2:B"]["result"] == "MINE"
+
+
+def test_what_was_divided_without_being_sure_may_be_answered_instead() -> None:
+    """Then nobody works on the pieces."""
+    unsure = text(split("A1", "A2"), _confidence=0.1)
+    done = three({"commander": [plan("A"), "MINE", "FINAL"], "lieutenant_1": [unsure]})
+
+    assert "- A1" in done.prompts("commander")[1]
+    assert done.counts() == {"commander": 3, "lieutenant_1": 1}
+    assert done.output["level_results"]["lieutenant_1:A"]["result"] == "MINE"
 
 
 def test_work_goes_up_only_once() -> None:
