@@ -11,6 +11,7 @@ from pattern_play import Performance, Refused, failed, pattern, perform, text
 from coterie.backends.base import Request, Result
 from coterie.journal.records import MessageSent
 from coterie.topology.patterns.configs import CrossCheckConfig
+from coterie.topology.patterns.kinds import KINDS, faults
 
 P = {"prompt": "Write a poem."}
 FIVE = ("primary", *(f"checker_{n}" for n in range(5)))
@@ -348,6 +349,22 @@ def test_what_cannot_be_is_refused_before_anybody_is_asked(
     """Missing and unknown slots, unknown settings, values out of range."""
     with pytest.raises(Refused, match=words):
         pattern("crosscheck", slots, **config)
+
+
+@pytest.mark.parametrize(
+    ("config", "idle"),
+    [
+        ({"accuracy": {"checker_0": 0.9}}, ["config.accuracy"]),
+        ({"accuracy": {"checker_0": 0.9}, "consensus_method": "weighted"}, []),
+        ({"stop_when_decided": True, "consensus_method": "mediator"}, ["config.stop_when_decided"]),
+        ({"num_checkers": 3}, ["config.num_checkers"]),
+        ({"weights": "linear"}, ["config.weights"]),
+    ],
+)
+def test_a_setting_without_effect_is_told(config: dict[str, Any], idle: list[str]) -> None:
+    """As a warning, before anybody is asked."""
+    slots = (*THREE, "mediator") if config.get("consensus_method") == "mediator" else THREE
+    assert [fault.where for fault in faults(KINDS["crosscheck"], config, slots)] == idle
 
 
 def test_a_cross_check_without_a_prompt_asks_nobody() -> None:

@@ -12,6 +12,7 @@ from coterie.backends.base import Request, Result
 from coterie.journal.records import MessageSent
 from coterie.planning.plan import AgentPlan
 from coterie.topology.patterns.configs import DebateConfig
+from coterie.topology.patterns.kinds import KINDS, faults
 
 SLOTS = ("proponent", "opponent", "mediator")
 Q = {"question": "Should every module have tests?"}
@@ -314,6 +315,24 @@ def test_what_cannot_be_is_refused_before_anybody_is_asked(
     """Missing and unknown slots, unknown settings, values out of range."""
     with pytest.raises(Refused, match=words):
         pattern("debate", slots, **config)
+
+
+@pytest.mark.parametrize(
+    ("config", "idle"),
+    [
+        ({"swap_verdict": True, "consensus_method": "majority"}, ["config.swap_verdict"]),
+        ({"swap_verdict": True, "consensus_method": "first_agree"}, []),
+        ({"min_rounds": 2, "allow_early_termination": False}, ["config.min_rounds"]),
+        ({"convergence_threshold": 0.5, "allow_early_termination": False}, ["config.convergence_threshold"]),
+        (
+            {"convergence_threshold": 0.5, "allow_early_termination": False, "consensus_method": "first_agree"},
+            [],
+        ),
+    ],
+)
+def test_a_setting_without_effect_is_told(config: dict[str, Any], idle: list[str]) -> None:
+    """As a warning, before anybody is asked."""
+    assert [fault.where for fault in faults(KINDS["debate"], config, SLOTS)] == idle
 
 
 def test_a_debate_without_a_question_asks_nobody() -> None:

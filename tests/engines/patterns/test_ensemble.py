@@ -11,6 +11,7 @@ from coterie.backends.base import Request, Result
 from coterie.journal.records import MessageSent
 from coterie.planning.plan import AgentPlan
 from coterie.topology.patterns.configs import EnsembleConfig
+from coterie.topology.patterns.kinds import KINDS, faults
 
 P = {"prompt": "What is the capital of Australia?"}
 FIVE = tuple(f"ensemble_{n}" for n in range(5))
@@ -349,6 +350,25 @@ def test_what_cannot_be_is_refused_before_anybody_is_asked(
     """Missing and unknown slots, unknown settings, values out of range or without sense."""
     with pytest.raises(Refused, match=words):
         pattern("ensemble", slots, **config)
+
+
+@pytest.mark.parametrize(
+    ("config", "idle"),
+    [
+        ({"accuracy": {"ensemble_0": 0.9}, "aggregation_method": "vote"}, ["config.accuracy"]),
+        ({"accuracy": {"ensemble_0": 0.9}, "aggregation_method": "best_of"}, []),
+        ({"weights": "linear", "aggregation_method": "best_of"}, ["config.weights"]),
+        ({"average": "median"}, ["config.average"]),
+        ({"diversity_weight": 0.3}, ["config.diversity_weight"]),
+    ],
+)
+def test_a_setting_without_effect_is_told(config: dict[str, Any], idle: list[str]) -> None:
+    """As a warning, before anybody is asked; so is an aggregator that nobody asks."""
+    assert [fault.where for fault in faults(KINDS["ensemble"], config, THREE)] == idle
+
+    spare = list(faults(KINDS["ensemble"], {"aggregation_method": "vote"}, (*THREE, "aggregator")))
+    assert [(fault.code, fault.where) for fault in spare] == [("spare-slot", "slots.aggregator")]
+    assert not list(faults(KINDS["ensemble"], {}, (*THREE, "aggregator")))
 
 
 def test_an_ensemble_without_a_prompt_asks_nobody() -> None:

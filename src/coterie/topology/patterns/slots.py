@@ -122,6 +122,9 @@ def of_ensemble(config: EnsembleConfig, names: Sequence[str]) -> Iterator[Fault]
         yield Fault("missing-slot", "Ensemble requires at least one ensemble agent", "slots", hint="add `ensemble_0`")
     yield from _foreign("Ensemble", names, (*found, AGGREGATOR))
     yield from _strangers("config.accuracy", config.accuracy, found)
+    if AGGREGATOR in names and config.aggregation_method != "synthesis":
+        message = f"the slot 'aggregator' is never asked: aggregation_method is {config.aggregation_method}"
+        yield Fault("spare-slot", message, f"slots.{AGGREGATOR}", Severity.WARNING)
     if config.stop_when_decided and config.aggregation_method not in ("vote", "weighted"):
         message = f"stop_when_decided needs a vote, and aggregation_method is {config.aggregation_method!r}"
         yield Fault("bad-config", message, "config.stop_when_decided", hint="use vote or weighted")
@@ -182,7 +185,18 @@ def of_compound(config: CompoundConfig, names: Sequence[str]) -> Iterator[Fault]
 
 def without_effect(kind: str, config: Config, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
     """Settings that are written and change nothing as things are."""
+    if isinstance(config, DebateConfig):
+        decides = config.consensus_method
+        if config.swap_verdict and decides not in ("mediator", "first_agree"):
+            yield _idle("swap_verdict", f"consensus_method is {decides}, and there is a vote in place of a verdict")
+        for name in ("min_rounds", *(("convergence_threshold",) if decides != "first_agree" else ())):
+            if name in written and not config.allow_early_termination:
+                yield _idle(name, "allow_early_termination is false")
     if isinstance(config, CrossCheckConfig):
+        if config.accuracy and config.consensus_method != "weighted":
+            yield _idle("accuracy", "consensus_method is not weighted")
+        if config.stop_when_decided and config.consensus_method == "mediator":
+            yield _idle("stop_when_decided", "the mediator hears all verdicts before it decides")
         if "num_checkers" in written and CHECKER not in names:
             yield _idle("num_checkers", "it counts for a single slot named `checker`")
         if "weights" in written and config.consensus_method != "weighted":
@@ -191,6 +205,8 @@ def without_effect(kind: str, config: Config, written: Mapping[str, Any], names:
         method = config.aggregation_method
         if "weights" in written and method != "weighted":
             yield _idle("weights", "aggregation_method is not weighted")
+        if config.accuracy and method not in ("weighted", "best_of"):
+            yield _idle("accuracy", "aggregation_method is neither weighted nor best_of")
         if "average" in written and method != "average":
             yield _idle("average", "aggregation_method is not average")
         if "diversity_weight" in written and (method != "synthesis" or AGGREGATOR not in names):
