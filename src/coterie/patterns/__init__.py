@@ -13,6 +13,17 @@ if TYPE_CHECKING:
     from coterie.engines.generator import AgentFailed, PatternFailed, Question, Tell, Together
     from coterie.engines.patterns.registry import Calls, Team, pattern
     from coterie.errors import CallFailed, CollaborationFailed, PatternRefused
+    from coterie.patterns.constructors import (
+        agent,
+        chain_of_command,
+        collaboration,
+        compound,
+        cross_check,
+        debate,
+        delegation,
+        ensemble,
+        pipeline,
+    )
     from coterie.patterns.reference.base import BaseTopology
     from coterie.patterns.reference.calling import current_call
     from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext
@@ -130,9 +141,18 @@ _PLACES = {
     "TopologyType": "coterie.patterns.rows",
     "TopologyUpdate": "coterie.patterns.rows",
     "Vetoed": "coterie.patterns.reference.mixins.base",
+    "agent": "coterie.patterns.constructors",
+    "chain_of_command": "coterie.patterns.constructors",
+    "collaboration": "coterie.patterns.constructors",
+    "compound": "coterie.patterns.constructors",
+    "cross_check": "coterie.patterns.constructors",
     "current_call": "coterie.patterns.reference.calling",
+    "debate": "coterie.patterns.constructors",
+    "delegation": "coterie.patterns.constructors",
+    "ensemble": "coterie.patterns.constructors",
     "mixin": "coterie.patterns.reference.mixins.base",
     "pattern": "coterie.engines.patterns.registry",
+    "pipeline": "coterie.patterns.constructors",
     "topology": "coterie.patterns.reference.registry",
 }
 
@@ -199,9 +219,18 @@ __all__ = [
     "TopologyType",
     "TopologyUpdate",
     "Vetoed",
+    "agent",
+    "chain_of_command",
+    "collaboration",
+    "compound",
+    "cross_check",
     "current_call",
+    "debate",
+    "delegation",
+    "ensemble",
     "mixin",
     "pattern",
+    "pipeline",
     "topology",
 ]
 

@@ -89,7 +89,8 @@ def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, 
     owner = f"agent {name!r}"
     fields = Fields(table, owner, ENTRIES, report)
     extension, spans = _extension(fields)
-    topology = _thinks(fields, name, extension, team, report)
+    model = fields.text("model")
+    topology = _thinks(fields, name, model, extension, team, report)
     prompt = fields.text("prompt")
     is_path, found = read_prompt(prompt, folder, owner, fields.span("prompt"))
     if found is not None:
@@ -102,7 +103,7 @@ def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, 
     node = Agent(
         name=name,
         description=fields.text("description"),
-        model=fields.text("model"),
+        model=model,
         prompt=prompt,
         prompt_is_path=is_path,
         tools=tools,
@@ -155,7 +156,9 @@ def _extension(fields: Fields) -> tuple[dict[str, Any], dict[str, Span]]:
     return extension, spans
 
 
-def _thinks(fields: Fields, name: str, extension: dict[str, Any], team: Team, report: Report) -> Topology | None:
+def _thinks(
+    fields: Fields, name: str, model: str, extension: dict[str, Any], team: Team, report: Report
+) -> Topology | None:
     """Say in *extension* who thinks, or give the team that is written in place."""
     backend = fields.text("type")
     if backend and backend not in BACKENDS:
@@ -172,6 +175,7 @@ def _thinks(fields: Fields, name: str, extension: dict[str, Any], team: Team, re
     elif len(ways) > 1:
         message = f"{fields.owner} says {len(ways)} times who thinks: {listing(ways)}"
         report(error("two-thinkers", message, fields.span(ways[0]), "keep one of them"))
+        extension["backend"] = UNREADABLE
         return None
     if backend:
         extension["backend"] = backend
@@ -186,6 +190,8 @@ def _thinks(fields: Fields, name: str, extension: dict[str, Any], team: Team, re
         elif path:
             is_folder = way == "loop" and not path.endswith("topology.toml")
             extension["topology"] = f"{path.rstrip('/')}/topology.toml" if is_folder else path
+    if ways and not backend and not model and not extension.keys() & {"command", "topology"}:
+        extension["backend"] = UNREADABLE  # what was wrong with it is reported
     return None
 
 

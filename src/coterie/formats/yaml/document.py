@@ -32,7 +32,8 @@ _WORDS: Mapping[str, Any] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _TAG = "tag:yaml.org,2002:"
-_KNOWN = ("null", "bool", "int", "float", "str", "seq", "map", "timestamp", "value", "merge")
+_PLAIN = "!plain"
+_KNOWN = (_PLAIN, *(f"{_TAG}{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def load(text: str, report: Report) -> Value | None:
         return None
     places = _Places(text)
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as failure:
         mark = failure.problem_mark or failure.context_mark
         span = places.span(mark.index, mark.index) if mark is not None else None
@@ -126,6 +127,12 @@ def spans(value: Value, path: str) -> Iterator[tuple[str, Span]]:
         yield from spans(item, f"{path}.{key}")
 
 
+class _Loader(yaml.SafeLoader):
+    """Tells a text without quotes and tag from others, and leaves to `_scalar` what it means."""
+
+    yaml_implicit_resolvers = {None: [(_PLAIN, re.compile(""))]}  # noqa: RUF012  (the library's own way)
+
+
 class _TooMuch(Exception):
     """There is more in it than is read."""
 
@@ -152,7 +159,7 @@ class _Reading:
             raise _TooMuch(error("not-yaml", "an alias names what it stands in", span))
         if len(above) > MAX_NESTED:
             raise _TooMuch(_too_deep(span))
-        if str(node.tag).removeprefix(_TAG) not in _KNOWN:
+        if node.tag not in _KNOWN:
             tag = str(node.tag).replace(_TAG, "!!")
             self._report(error("bad-tag", f"the tag {tag!r} has no meaning here", span, "leave it out"))
         way = (*above, id(node))
@@ -161,18 +168,18 @@ class _Reading:
         if isinstance(node, yaml.SequenceNode):
             return Sequence(tuple([self.value(item, way) for item in node.value]), span)
         assert isinstance(node, yaml.ScalarNode)
-        return Leaf(_scalar(node), span)
+        return Leaf(self._whole(_scalar(node), span), span)
 
     def _table(self, node: yaml.MappingNode, span: Span, way: tuple[int, ...]) -> Table:
         entries: dict[str, Value] = {}
         keys: dict[str, Span] = {}
         for key_node, value_node in node.value:
             place = self._places.of(key_node)
-            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == f"{_TAG}merge":
+            if not isinstance(key_node, yaml.ScalarNode) or (key_node.tag, key_node.value) == (_PLAIN, "<<"):
                 hint = "write what it would add" if isinstance(key_node, yaml.ScalarNode) else ""
                 self._report(error("bad-key", "a key is a text", place, hint))
                 continue
-            key = key_node.value
+            key = self._whole(key_node.value, place)
             value = self.value(value_node, way)
             if key in entries:
                 first = keys[key].line
@@ -180,6 +187,16 @@ class _Reading:
                 continue
             entries[key], keys[key] = value, place
         return Table(entries, keys, span)
+
+    def _whole(self, value: Any, span: Span) -> Any:
+        """*value*; of a text the halves of characters that two escapes gave are put together."""
+        if not isinstance(value, str) or value.isascii():
+            return value
+        try:
+            return value.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._report(error("not-yaml", "this is not YAML: it holds half a character", span))
+            return ""
 
 
 class _Places:
@@ -202,7 +219,7 @@ class _Places:
 
 def _scalar(node: yaml.ScalarNode) -> Any:
     text = str(node.value)
-    if node.tag == f"{_TAG}str" or node.style is not None:
+    if node.tag in (f"{_TAG}str", "!"):
         return text
     if text in _WORDS:
         return _WORDS[text]

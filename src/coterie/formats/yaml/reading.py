@@ -19,7 +19,7 @@ from coterie.formats.files import YAML
 from coterie.formats.yaml.agents import Filler, laid_over, read_agent
 from coterie.formats.yaml.document import Leaf, Report, Table, Value, load, plain, spans
 from coterie.formats.yaml.fields import Fields, entry_span, shown
-from coterie.topology.checks.facts import listing
+from coterie.topology.checks.facts import UNREADABLE, listing
 from coterie.topology.composition import MAX_DEPTH
 from coterie.topology.model import Agent, Topology
 from coterie.topology.patterns.kinds import words
@@ -129,17 +129,19 @@ class _Reader:
             elif not isinstance(value, Table):
                 message = f"slot {name!r} is the name of an agent or a table, not {shown(value)}"
                 self._report(error("bad-value", message, value.span, "write AGENT, or {model: …, prompt: …}"))
+                yield _slot(name, UNREADABLE, None, key), None
             elif "agent" in value.entries:
                 yield from self._changed(name, value, key)
             elif name in self._tables:
                 message = f"slot {name!r} is written in place, and an agent has that name"
                 hint = f"write {name}: {name}, or call the agent otherwise"
                 self._report(error("duplicate-name", message, key, hint))
+                yield _slot(name, UNREADABLE, None, key), None
             else:
                 filler = self._agent(name, value, key)
                 yield _slot(name, name, filler, key), filler
 
-    def _changed(self, slot: str, table: Table, key: Span) -> Iterator[tuple[Slot, Filler]]:
+    def _changed(self, slot: str, table: Table, key: Span) -> Iterator[tuple[Slot, Filler | None]]:
         """The agent that `agent:` names, with the other words that *slot* has for it."""
         base = table.entries["agent"]
         who = base.value if isinstance(base, Leaf) and isinstance(base.value, str) else ""
@@ -147,6 +149,7 @@ class _Reader:
             message = f"slot {slot!r} names {shown(base)}, and no agent is declared as that"
             hint = did_you_mean(who, self._tables) or "declare it under agents:"
             self._report(error("unknown-agent", message, base.span, hint))
+            yield _slot(slot, UNREADABLE, None, key), None
             return
         own = Table(
             {name: value for name, value in table.entries.items() if name != "agent"},

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, note, warning
-from coterie.topology.checks.facts import Facts, mended, title
+from coterie.topology.checks.facts import UNREADABLE, Facts, mended, title
 from coterie.topology.checks.names import fallback_of
 from coterie.topology.model import Topology
 
@@ -53,7 +53,7 @@ def pattern_fits(facts: Facts) -> Iterator[Diagnostic]:
 def slots_are_filled(facts: Facts) -> Iterator[Diagnostic]:
     """Who fills a slot is declared."""
     for slot in _slots(facts.topology):
-        if slot.node not in facts.declared:
+        if slot.node not in facts.declared and slot.node != UNREADABLE:
             message = f"slot {slot.name!r} names {slot.node!r}, which is not declared"
             hint = facts.near(slot.node) or "declare it under agents:, or write {model: …, prompt: …} in its place"
             yield error("unknown-agent", message, slot.span, hint, mended(hint, slot.node, slot.span))

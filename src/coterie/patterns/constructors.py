@@ -1,0 +1,307 @@
+"""Patterns made in Python: each function gives a `Topology`, which `coterie.run` runs like one that was read.
+
+    from coterie.patterns import agent, debate
+
+    talk = debate(
+        proponent=agent(model="opus", prompt="You believe in it."),
+        opponent=agent(command=["python3", "skeptic.py"]),
+        mediator="haiku",
+        max_rounds=2,
+    )
+    outcome = await coterie.run(talk, {"question": "Will it rain?"})
+
+What fills a slot is an `agent(…)`; a text, the model that thinks; a path, the file of a team that answers; or a team:
+what another of these functions gave, or `coterie.load`. What does not fit is refused at once, with everything that is
+wrong: the same diagnostics that a pattern file gets.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from coterie.errors import TopologyError, UsageError
+from coterie.topology.checks import check
+from coterie.topology.model import Agent, Topology
+from coterie.topology.patterns.model import Pattern, Slot
+
+__all__ = [
+    "Filler",
+    "Filling",
+    "agent",
+    "chain_of_command",
+    "collaboration",
+    "compound",
+    "cross_check",
+    "debate",
+    "delegation",
+    "ensemble",
+    "pipeline",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """An agent that has no name yet, and what it brings to its slot; `agent` makes one."""
+
+    node: Agent
+    capabilities: tuple[str, ...] = ()
+    calls: int | None = None
+    cost: float | None = None
+    fallback: "Filling | None" = None
+
+
+Filler = Filling | Topology | Path | str
+"""What fills a slot."""
+
+
+def agent(
+    *,
+    model: str = "",
+    command: Sequence[str] = (),
+    type: str = "",
+    prompt: str = "",
+    description: str = "",
+    tools: Iterable[str | Callable[..., Any]] | None = None,
+    capabilities: Iterable[str] = (),
+    max_retries: int | None = None,
+    timeout_seconds: float | None = None,
+    fallback: "Filling | str | None" = None,
+    calls: int | None = None,
+    cost: float | None = None,
+    cwd: str = "",
+    env: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> Filling:
+    """Somebody who thinks: a model, a program, or with `type="human"` a person.
+
+    Args:
+        tools: What it may use: names, functions, or their paths, `module:function`.
+        capabilities: What it can do, for a delegation.
+        max_retries: Further attempts after a failure; by default 3.
+        timeout_seconds: What one attempt may take; by default 300.
+        fallback: Who is asked when it fails for good.
+        calls: How many turns it may have in a run; *cost*: US dollars that they may cost.
+        settings: Of a model: `temperature`, `max_tokens`, `provider`, `base_url`, `api_key`, …
+
+    Raises:
+        UsageError: If a tool is a function that another process could not find.
+    """
+    extension: dict[str, Any] = {}
+    if type:
+        extension["backend"] = type
+    if command:
+        extension["command"] = list(command)
+    for key, value in (("cwd", cwd), ("env", dict(env or {}))):
+        if value:
+            extension[key] = value
+    own = {name: settings.pop(name) for name in _OF_THE_EXTENSION if name in settings}
+    extension |= {name.replace("_", "-"): value for name, value in own.items()}
+    if settings:
+        extension["options"] = settings
+    listed = None if tools is None else [_tool(tool) for tool in tools]
+    if functions := {path.rpartition(":")[2]: path for path in listed or () if ":" in path}:
+        extension["tools"] = functions
+    return Filling(
+        node=Agent(
+            name="",
+            model=model,
+            prompt=prompt,
+            description=description,
+            tools=None if listed is None else tuple(path.rpartition(":")[2] for path in listed),
+            retry=max_retries,
+            timeout=None if timeout_seconds is None else float(timeout_seconds),
+            extension=extension,
+        ),
+        capabilities=tuple(capabilities),
+        calls=calls,
+        cost=None if cost is None else float(cost),
+        fallback=agent(model=fallback) if isinstance(fallback, str) else fallback,
+    )
+
+
+def debate(
+    *,
+    proponent: Filler,
+    opponent: Filler,
+    mediator: Filler,
+    name: str = "debate",
+    description: str = "",
+    **config: Any,
+) -> Topology:
+    """Two sides argue, a mediator decides; it is given a `question`.
+
+    Args:
+        config: What `DebateConfig` has: `max_rounds`, `consensus_method`, …
+
+    Raises:
+        TopologyError: If something does not fit, as of all functions here; it carries everything that was found.
+    """
+    slots = {"proponent": proponent, "opponent": opponent, "mediator": mediator}
+    return _team("debate", slots, config, name, description)
+
+
+def chain_of_command(
+    slots: Mapping[str, Filler], /, *, name: str = "chain", description: str = "", **config: Any
+) -> Topology:
+    """Who is above plans and hands down, who is below works; it is given a `task`.
+
+    Args:
+        slots: Each named after its level: `commander`, `lieutenant_1`, `worker_2`.
+        config: What `ChainConfig` has: `authority_levels`, `escalation_threshold`, …
+    """
+    return _team("chain", slots, config, name, description)
+
+
+def delegation(
+    slots: Mapping[str, Filler],
+    /,
+    *,
+    coordinator: Filler | None = None,
+    name: str = "delegation",
+    description: str = "",
+    **config: Any,
+) -> Topology:
+    """Each task goes to somebody who can do it; it is given a `task` or `tasks`.
+
+    Args:
+        coordinator: Who says whom, with `routing_strategy="coordinator"`.
+        config: What `DelegationConfig` has: `routing_strategy`, `load_balance`, …
+    """
+    first = {"coordinator": coordinator} if coordinator is not None else {}
+    return _team("delegation", {**first, **slots}, config, name, description)
+
+
+def ensemble(
+    *members: Filler, aggregator: Filler | None = None, name: str = "ensemble", description: str = "", **config: Any
+) -> Topology:
+    """Several answer the same `prompt`, and their answers become one.
+
+    Args:
+        members: In the order in which their answers count; their slots are `ensemble_0`, `ensemble_1`, …
+        aggregator: Who makes one answer of them, where that is no vote.
+        config: What `EnsembleConfig` has: `aggregation_method`, `samples`, …
+    """
+    slots: dict[str, Filler] = {f"ensemble_{n}": member for n, member in enumerate(members)}
+    if aggregator is not None:
+        slots["aggregator"] = aggregator
+    return _team("ensemble", slots, config, name, description)
+
+
+def pipeline(
+    slots: Mapping[str, Filler], /, *, name: str = "pipeline", description: str = "", **config: Any
+) -> Topology:
+    """Each stage works on what the one before gave.
+
+    Args:
+        slots: The stages by name, in their order.
+        config: What `PipelineConfig` has: `max_stage_retries`, `checkpoint_after`, …
+    """
+    return _team("pipeline", slots, config, name, description)
+
+
+def cross_check(
+    primary: Filler,
+    /,
+    *checkers: Filler,
+    mediator: Filler | None = None,
+    name: str = "crosscheck",
+    description: str = "",
+    **config: Any,
+) -> Topology:
+    """One answers a `prompt`, others judge the answer.
+
+    Args:
+        checkers: Their slots are `checker_0`, `checker_1`, …; a single one is asked `num_checkers` times.
+        mediator: Who decides, with `consensus_method="mediator"`.
+        config: What `CrossCheckConfig` has: `consensus_method`, `max_revisions`, …
+    """
+    slots: dict[str, Filler] = {"primary": primary}
+    slots |= {"checker": checkers[0]} if len(checkers) == 1 else {f"checker_{n}": one for n, one in enumerate(checkers)}
+    if mediator is not None:
+        slots["mediator"] = mediator
+    return _team("crosscheck", slots, config, name, description)
+
+
+def compound(
+    teams: Mapping[str, Filler], /, *, name: str = "compound", description: str = "", **config: Any
+) -> Topology:
+    """Several teams work on one input: one after the other, side by side, or the one that `route_to` names.
+
+    Args:
+        teams: By name, in their order.
+        config: What `CompoundConfig` has: `composition_type`, `mapping`, …
+    """
+    return _team("compound", teams, config, name, description)
+
+
+def collaboration(
+    play: Callable[..., Any], slots: Mapping[str, Filler], /, *, name: str = "", description: str = "", **config: Any
+) -> Topology:
+    """A pattern of your own: *play* is a generator with `@pattern` in front of it.
+
+    Raises:
+        UsageError: If it has not.
+    """
+    from coterie.engines.patterns.registry import type_of
+
+    return _team(type_of(play), slots, config, name or play.__name__, description)
+
+
+_OF_THE_EXTENSION = ("prompt_via", "on_interrupt", "provider", "base_url", "api_key", "price_in", "price_out")
+
+
+def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], name: str, description: str) -> Topology:
+    nodes: list[Agent] = []
+    filled: list[Slot] = []
+    for slot, filler in slots.items():
+        filling = _filling(slot, filler)
+        nodes += _nodes(slot, filling)
+        filled.append(
+            Slot(name=slot, node=slot, capabilities=filling.capabilities, calls=filling.calls, cost=filling.cost)
+        )
+    team = Topology(
+        name=name,
+        nodes=tuple(nodes),
+        pattern=Pattern(type=type, config=config, slots=tuple(filled)),
+        meta={"description": description} if description else {},
+    )
+    if wrong := [found for found in check(team) if found.is_error]:
+        raise TopologyError(wrong)
+    return team
+
+
+def _nodes(slot: str, filling: Filling) -> Iterable[Agent]:
+    """The node of *slot*, and those of whoever stands in for it."""
+    name: str = slot
+    current: Filling | None = filling
+    while current is not None:
+        stands_in = f"{name}-fallback" if current.fallback is not None else ""
+        yield replace(current.node, name=name, on_fail=f"fallback {stands_in}" if stands_in else None)
+        name, current = stands_in, current.fallback
+
+
+def _filling(slot: str, filler: Filler) -> Filling:
+    match filler:
+        case Filling():
+            return filler
+        case Topology():
+            return Filling(node=Agent(name="", topology=filler))
+        case Path():
+            from coterie.runs.api import load
+
+            return Filling(node=Agent(name="", topology=load(filler)))
+        case str() if filler:
+            return agent(model=filler)
+        case _:
+            wanted = "an agent(…), the name of a model, a Path, or a team"
+            raise UsageError(f"slot {slot!r} is filled by {wanted}, not by {filler!r}")
+
+
+def _tool(tool: str | Callable[..., Any]) -> str:
+    if isinstance(tool, str):
+        return tool
+    path = f"{getattr(tool, '__module__', '')}:{getattr(tool, '__qualname__', '')}"
+    if "<" in path or path.startswith((":", "__main__:")) or path.endswith(":"):
+        raise UsageError(f"{tool!r} cannot be found by its name in a run: put it at the top level of a module")
+    return path

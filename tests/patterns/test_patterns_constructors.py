@@ -1,0 +1,185 @@
+"""Patterns made in Python: they say what a file would, run like one, and are refused with the same words."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import coterie
+from coterie.diagnostics import Diagnostic
+from coterie.engines.generator import Conversation, Question
+from coterie.engines.patterns.registry import Team, pattern
+from coterie.errors import TopologyError, UsageError
+from coterie.formats import read_text
+from coterie.patterns import (
+    agent,
+    chain_of_command,
+    collaboration,
+    compound,
+    cross_check,
+    debate,
+    delegation,
+    ensemble,
+    pipeline,
+)
+from coterie.planning import plan_or_raise
+from coterie.planning.pattern import PatternPlan
+from coterie.runs.rehearsal import rehearse
+from coterie.topology.model import Topology
+
+CAT = agent(command=["cat"])
+TWO = ensemble(CAT, CAT, aggregation_method="vote")
+MADE: dict[str, Callable[[], Topology]] = {
+    "debate": lambda: debate(proponent=CAT, opponent=CAT, mediator=CAT, max_rounds=1),
+    "chain": lambda: chain_of_command({"commander": CAT, "worker_1": CAT}, authority_levels=["commander", "worker"]),
+    "delegation": lambda: delegation(
+        {"coder": agent(command=["cat"], capabilities=["code"])}, coordinator=CAT, routing_strategy="coordinator"
+    ),
+    "ensemble": lambda: ensemble(CAT, CAT, aggregator=CAT),
+    "pipeline": lambda: pipeline({"draft": CAT, "review": CAT}),
+    "crosscheck": lambda: cross_check(CAT, CAT, CAT, mediator=CAT, consensus_method="mediator"),
+    "compound": lambda: compound({"one": TWO, "two": CAT}),
+}
+
+
+@pattern("asked-twice", key="prompt")
+def asked_twice(team: Team, given: dict[str, Any]) -> Conversation:
+    first = yield Question("one", given["prompt"])
+    second = yield Question("two", first.text)
+    return second.text
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_each_kind_has_its_function(kind: str) -> None:
+    """What it gives is planned and plays through."""
+    plan = plan_or_raise(MADE[kind]())
+
+    assert isinstance(plan.coordination, PatternPlan)
+    assert plan.coordination.type == kind
+    document = rehearse(plan, {"question": "why", "task": "why", "prompt": "why"})
+    assert document["outcome"] == "completed"
+    assert document["never_ran"] == []
+
+
+def test_a_team_made_in_python_says_what_a_file_says() -> None:
+    """The plans are the same."""
+    text = """
+pattern:
+  type: debate
+  name: talk
+  config: {max_rounds: 2}
+  slots:
+    proponent: {model: opus, prompt: "For it.", temperature: 0.2, tools: [search, "os.path:join"], max_retries: 0}
+    opponent: {command: [cat, "-"], timeout_seconds: 5, capabilities: [doubt], budget: {calls: 3, cost: 0.5}, cwd: src}
+    mediator: {type: human, prompt: "Decide."}
+"""
+    made = debate(
+        name="talk",
+        max_rounds=2,
+        proponent=agent(
+            model="opus", prompt="For it.", temperature=0.2, tools=["search", "os.path:join"], max_retries=0
+        ),
+        opponent=agent(command=["cat", "-"], timeout_seconds=5, capabilities=["doubt"], calls=3, cost=0.5, cwd="src"),
+        mediator=agent(type="human", prompt="Decide."),
+    )
+    read = read_text(text, "talk.yaml").topology
+    assert read is not None
+
+    assert plan_or_raise(made).content_hash() == plan_or_raise(read).content_hash()
+
+
+def test_a_slot_is_filled_by_a_name_a_path_or_a_team(tmp_path: Path) -> None:
+    """A text is a model; a path is a file; what another function gave is a team."""
+    (tmp_path / "one.pattern.yaml").write_text("pattern: {type: pipeline, slots: {a: {command: [cat]}}}\n")
+    plan = plan_or_raise(debate(proponent="haiku", opponent=tmp_path / "one.pattern.yaml", mediator=TWO))
+
+    assert (plan.agents["proponent"].model, plan.agents["proponent"].backend) == ("haiku", "model")
+    assert [plan.agents[slot].kind for slot in ("opponent", "mediator")] == ["topology", "topology"]
+    opponent = plan.agents["opponent"].child
+    assert opponent is not None
+    assert opponent.folder == str(tmp_path)
+
+
+def test_whoever_stands_in_stands_beside_the_slot() -> None:
+    """And may have somebody who stands in again."""
+    last = agent(command=["cat"], fallback="haiku")
+    plan = plan_or_raise(pipeline({"draft": agent(command=["false"], fallback=last)}))
+
+    assert list(plan.agents) == ["draft", "draft-fallback", "draft-fallback-fallback"]
+    assert [one.fallback for one in plan.agents.values()] == ["draft-fallback", "draft-fallback-fallback", ""]
+
+
+def test_it_runs_and_its_result_has_the_keys_of_its_kind(tmp_path: Path) -> None:
+    """As any team does, with a journal."""
+    team = cross_check(agent(command=["echo", "42"]), agent(command=["echo", '{"approved": true}']), num_checkers=2)
+    outcome = asyncio.run(coterie.run(team, {"prompt": "6 x 7"}, state_dir=tmp_path))
+
+    assert outcome.status == "completed", outcome.reason
+    assert outcome.result["text"].strip() == "42"
+    assert outcome.result["outputs"]["crosscheck"]["final_approved"] is True
+
+
+def test_a_pattern_of_ones_own_is_run_by_its_function(tmp_path: Path) -> None:
+    """The plan names it, so that it is found again."""
+    team = collaboration(asked_twice, {"one": CAT, "two": CAT})
+    plan = plan_or_raise(team)
+
+    assert isinstance(plan.coordination, PatternPlan)
+    assert plan.coordination.type == f"{__name__}:asked_twice"
+    assert rehearse(plan, {"prompt": "why"})["outcome"] == "completed"
+
+
+def test_a_function_that_is_no_pattern_is_refused() -> None:
+    """It says what to put in front of it."""
+    with pytest.raises(UsageError, match="put @pattern"):
+        collaboration(lambda team, given: None, {"one": CAT})
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: debate(proponent=CAT, opponent=CAT, mediator=CAT, max_round=3), "there is no setting 'max_round'"),
+        (lambda: debate(proponent=CAT, opponent=CAT, mediator=CAT, max_rounds=11), "max_rounds is 11"),
+        (lambda: cross_check(CAT), "Cross-check requires at least 2 checkers"),
+        (lambda: chain_of_command({"worker": CAT}), "No agent assigned to top level: commander"),
+        (lambda: ensemble(), "Ensemble requires at least one ensemble agent"),
+        (lambda: pipeline({"a": CAT}, stages=["b"]), "No agent for stage: b"),
+        (lambda: pipeline({"a b": CAT}), "a slot cannot be called 'a b'"),
+        (lambda: pipeline({"a": agent(command=["cat"], calls=0)}), "slot 'a' may have 0 turns"),
+        (lambda: pipeline({"a": agent()}), "agent 'a' has no model"),
+        (lambda: delegation({}), "Delegation requires at least one agent beside the coordinator"),
+        (lambda: compound({"a": CAT}, composition_type="zigzag"), "Unknown composition type: zigzag"),
+    ],
+)
+def test_what_does_not_fit_is_refused_at_once(make: Callable[[], Topology], said: str) -> None:
+    """With the words of a file's diagnostics."""
+    with pytest.raises(TopologyError) as raised:
+        make()
+
+    found: tuple[Diagnostic, ...] = tuple(raised.value.diagnostics)
+    assert said in [each.message[: len(said)] for each in found]
+
+
+def test_what_fills_no_slot_is_refused() -> None:
+    """And told what would."""
+    with pytest.raises(UsageError, match=r"slot 'mediator' is filled by an agent\(…\), .* not by 5"):
+        debate(proponent=CAT, opponent=CAT, mediator=5)  # type: ignore[arg-type]
+
+
+def test_a_tool_must_be_found_by_its_name() -> None:
+    """A function of another function is not there in a run that is resumed."""
+    assert agent(model="haiku", tools=[asyncio.sleep]).node.extension["tools"] == {"sleep": "asyncio.tasks:sleep"}
+    with pytest.raises(UsageError, match="cannot be found by its name"):
+        agent(model="haiku", tools=[lambda: None])
+
+
+def test_teams_lie_only_so_deep_in_each_other() -> None:
+    """What is made in Python is bounded as files are."""
+    team = pipeline({"a": CAT})
+    for _ in range(9):
+        team = pipeline({"a": team})
+
+    with pytest.raises(TopologyError, match="more than 8 deep"):
+        plan_or_raise(team)
