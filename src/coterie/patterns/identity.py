@@ -3,11 +3,13 @@
 Whoever knows the run knows them: its program while it runs, and a projection long after.
 """
 
+from functools import lru_cache
 from uuid import UUID, uuid5
 
 _SPACE = UUID("8f1c2a52-6f0b-5d51-9d5a-3a1e0f7c4b26")
 
 
+@lru_cache(1024)
 def execution_id(run: str) -> UUID:
     """The id of the execution that *run* is, a root run or a child run."""
     return uuid5(_SPACE, run)

@@ -239,7 +239,7 @@ class Fold:
         values = {
             "id": result_id(run, name),
             "execution_id": told.execution["id"],
-            "agent_instance_id": instance_id(run, slot),
+            "agent_instance_id": told.instances[slot]["id"],
             "output": as_json(output),
             "confidence": None,
             "reasoning": None,
@@ -258,12 +258,12 @@ class Fold:
         told.messages += 1
         if record.sender not in told.instances:
             return
-        to_one = record.recipient in told.instances
+        recipient = told.instances.get(record.recipient)
         values = {
             "id": message_id(run, told.messages),
             "execution_id": told.execution["id"],
-            "sender_id": instance_id(run, record.sender),
-            "recipient_id": instance_id(run, record.recipient) if to_one else None,
+            "sender_id": told.instances[record.sender]["id"],
+            "recipient_id": recipient["id"] if recipient is not None else None,
             "message_type": MessageType(record.type),
             "content": as_json(record.content),
             "round_number": record.round,
