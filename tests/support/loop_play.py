@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from coterie.engines.commands import Emit, Failed, Reply
+from coterie.engines.commands import Emit, Reply
 from coterie.engines.loop import Loop
 from coterie.journal import records as r
 from coterie.planning.loop import LoopPlan, ParallelPlan, ReviewPlan, RolePlan
@@ -100,8 +100,12 @@ class Play:
     def fail(self, kind: str = "exit", turn: str = "", **more: Any) -> None:
         """End an attempt with a failure."""
         name = turn or self.turn
-        failed = Failed(turn=name, attempt=self.core.turns[name].attempt, kind=kind, reason=f"{kind}!", **more)
-        self._said(self.core.accept(self.now, failed))
+        attempt = self.core.turns[name].attempt
+        if kind == "interrupted":
+            self._said(self.core.accept(self.now, r.AttemptInterrupted(turn=name, attempt=attempt, reason=kind)))
+        else:
+            failed = r.AttemptFailed(turn=name, attempt=attempt, kind=kind, reason=f"{kind}!", **more)
+            self._said(self.core.accept(self.now, failed))
 
     def does(self, *events: str) -> None:
         """Play a turn for each of *events*: it emits that, and ends."""

@@ -92,17 +92,6 @@ class Reply(Struct, frozen=True, kw_only=True, gc=False):
     open_tasks: tuple[str, ...] = ()
 
 
-class Failed(Struct, frozen=True, kw_only=True, gc=False):
-    """An attempt failed; *kind* is one of `coterie.backends.base.FAILURES`, *wait* as in its `Failure`."""
-
-    turn: str
-    attempt: int
-    kind: str
-    reason: str
-    usage: Usage = NO_USAGE
-    wait: float = 0.0
-
-
 class Emit(Struct, frozen=True, kw_only=True, gc=False):
     """An attempt emitted an event; *open_tasks* are those that keep a loop from completing."""
 

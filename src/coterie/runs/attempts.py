@@ -8,9 +8,9 @@ from typing import Any
 
 from coterie.agentside.speaking import NOTES_FOLDER
 from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result, Session
-from coterie.engines.commands import Emit, Failed, Reply
+from coterie.engines.commands import Emit, Reply
 from coterie.engines.loop import Loop
-from coterie.journal.records import AttemptLaunched, TreeSaved
+from coterie.journal.records import AttemptFailed, AttemptInterrupted, AttemptLaunched, TreeSaved
 from coterie.planning.plan import AgentPlan
 from coterie.runs.commands import Start
 from coterie.runs.core import Said
@@ -139,9 +139,11 @@ class Attempts:
                 prompt = start.prompt
                 reply = Reply(turn=turn, attempt=attempt, text=text, outputs=outputs, usage=usage, prompt=prompt)
                 self._hear(live, reply)
+            case Failure(kind="interrupted"):
+                self._hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason="interrupted"))
             case Failure(kind=kind, reason=reason, usage=usage, wait=wait):
-                said = Failed(turn=turn, attempt=attempt, kind=kind, reason=reason, usage=usage, wait=wait)
-                self._hear(live, said)
+                failed = AttemptFailed(turn=turn, attempt=attempt, kind=kind, reason=reason, usage=usage, wait=wait)
+                self._hear(live, failed)
 
     def _event(self, live: Live, name: str, attempt: int, event: Event) -> None:
         match event:

@@ -4,13 +4,13 @@ from functools import partial
 from typing import Any
 
 from coterie.clock import Clock
-from coterie.engines.commands import Failed, Reply
+from coterie.engines.commands import Reply
 from coterie.engines.generator import GeneratorEngine
 from coterie.engines.loop import Loop
 from coterie.errors import NoSuchRun
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
-from coterie.journal.records import NO_USAGE, RunFinished
+from coterie.journal.records import NO_USAGE, AttemptFailed, RunFinished
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Start
@@ -54,7 +54,7 @@ class Children:
         usage = child.core.spent if child is not None else NO_USAGE
         if child is not None:
             child.counted = True  # what it spent is part of what its parent spent
-        failed = Failed(turn=name, attempt=start.attempt, kind="timeout", reason=reason, usage=usage)
+        failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason, usage=usage)
         self._family.hear(live, failed)
         if child is not None:
             self._end(child)
@@ -109,13 +109,14 @@ class Children:
             return
         parent, start = live.parent
         name, usage = start.ask.turn, live.core.spent
-        said: Reply | Failed
+        said: Reply | AttemptFailed
         if finished.outcome == "completed":
             text, outputs = reply_of(finished.result)
             said = Reply(turn=name, attempt=start.attempt, text=text, outputs=outputs or None, usage=usage)
         else:
             reason = finished.reason or f"child run {live.run} failed"
-            said = Failed(turn=name, attempt=start.attempt, kind=kind_of(finished.result), reason=reason, usage=usage)
+            kind = kind_of(finished.result)
+            said = AttemptFailed(turn=name, attempt=start.attempt, kind=kind, reason=reason, usage=usage)
 
         def hear() -> None:
             parent.children.pop(name, None)

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from coterie.engines.commands import Ask, Cancel, Command, Emit, Engine, Failed, Finish, Note, Reload, Reply
+from coterie.engines.commands import Ask, Cancel, Command, Emit, Engine, Finish, Note, Reload, Reply
 from coterie.journal import records
-from coterie.journal.records import Cause, Record
+from coterie.journal.records import AttemptFailed, AttemptInterrupted, AttemptLaunched, Cause, Record, TreeSaved
 from coterie.planning.plan import AgentPlan, Limits
 from coterie.runs.commands import Again, Effect, Halt, ReadPlan, Start, Turn, Wait
 from coterie.runs.fold import Fold
 
-Said = Reply | Failed | Emit | records.AttemptLaunched | records.TreeSaved
-"""What an attempt may say."""
+Said = Reply | Emit | AttemptFailed | AttemptInterrupted | AttemptLaunched | TreeSaved
+"""What an attempt may say: something that is judged, or what is written as it is."""
 Room = Callable[[str, bool], bool]
 """`room(agent, again)`: whether a turn of *agent* may start now, for the first time or again."""
 
@@ -60,27 +60,11 @@ class Core(Fold):
         """Turn what an attempt says into a record. None: it is too late, and nothing was written."""
         if not self.hears(said.turn, said.attempt):
             return None
-        match said:
-            case Reply() if given := self.given.get(said.turn):
-                said = msgspec.structs.replace(said, given=given)
-                return self.write(now, self.engine.judge(said), source=source)
-            case Reply() | Emit():
-                return self.write(now, self.engine.judge(said), source=source)
-            case Failed(kind="interrupted"):
-                cut = records.AttemptInterrupted(turn=said.turn, attempt=said.attempt, reason="interrupted")
-                return self.write(now, cut)
-            case Failed():
-                failed = records.AttemptFailed(
-                    turn=said.turn,
-                    attempt=said.attempt,
-                    kind=said.kind,
-                    reason=said.reason,
-                    usage=said.usage,
-                    wait=said.wait,
-                )
-                return self.write(now, failed)
-            case records.AttemptLaunched() | records.TreeSaved():
-                return self.write(now, said)
+        if isinstance(said, Record):
+            return self.write(now, said)
+        if isinstance(said, Reply) and (given := self.given.get(said.turn)):
+            said = msgspec.structs.replace(said, given=given)
+        return self.write(now, self.engine.judge(said), source=source)
 
     def pump(self, now: float, room: Room) -> list[Effect]:
         """Carry out what is decided: write each intent, and return the effects to perform once these are durable.
@@ -143,13 +127,6 @@ class Core(Fold):
         if cause in self.todo:
             self._asks.append(cause)
 
-    @property
-    def queued(self) -> bool:
-        """Whether a start stands in line."""
-        while self._asks and self._asks[0] not in self.todo:
-            self._asks.popleft()  # void: its turn has ended
-        return bool(self._asks)
-
     def cancel(self, now: float, turn: str, reason: str, source: str = "operator") -> list[Effect]:
         """Call a turn off on somebody's word, not the engine's; nothing happens if it ended first."""
         known = self.turns[turn]
@@ -184,7 +161,7 @@ class Core(Fold):
             if self._goes_on(turn.ask.agent):
                 effects.append(Start(ask=turn.ask, attempt=turn.attempt, prompt=self.render(self, turn), resumed=True))
             else:
-                self.write(now, records.AttemptInterrupted(turn=name, attempt=turn.attempt, reason="crash"))
+                self.write(now, AttemptInterrupted(turn=name, attempt=turn.attempt, reason="crash"))
         return effects
 
     def _goes_on(self, agent: str) -> bool:

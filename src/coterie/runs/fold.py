@@ -107,6 +107,13 @@ class Fold:
         command = self.todo.get(self.stopping) if self.stopping is not None else None
         return command.reason if isinstance(command, Stop) else ""
 
+    @property
+    def queued(self) -> bool:
+        """Whether a start stands in line."""
+        while self._asks and self._asks[0] not in self.todo:
+            self._asks.popleft()  # void: its turn has ended
+        return bool(self._asks)
+
     def hears(self, turn: str, attempt: int) -> bool:
         """Whether what *attempt* of *turn* says still counts."""
         known = self.turns.get(turn)

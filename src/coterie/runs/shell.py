@@ -18,12 +18,12 @@ from typing import Any
 import msgspec
 
 from coterie.clock import Clock
-from coterie.engines.commands import Failed
 from coterie.engines.loop import Loop
 from coterie.errors import CoterieError
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
 from coterie.journal.records import (
+    AttemptFailed,
     AttemptInterrupted,
     Cause,
     ConfigAnswer,
@@ -297,7 +297,7 @@ class Shell:
             if child is not None and isinstance(live.core.engine, Loop):
                 await self._place.begin_branch(child_run_id(live.run, start.ask.turn, start.attempt), child)
         except CoterieError as error:
-            failed = Failed(turn=start.ask.turn, attempt=start.attempt, kind="failed", reason=str(error))
+            failed = AttemptFailed(turn=start.ask.turn, attempt=start.attempt, kind="failed", reason=str(error))
             self._line.put(0, partial(self.family.hear, live, failed))
             return
         self._start(live, start)
@@ -319,7 +319,7 @@ class Shell:
         if agent.kind == "human" and agent.timeout is not None:
             due = live.core.turns[name].asked + agent.timeout
             reason = f"nobody answered within {agent.timeout:g} s"
-            failed = Failed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
+            failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
             self._timers.at(live, due, partial(self.family.hear, live, failed))
 
     def _due(self, live: Live, cause: Cause) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from coterie.engines.commands import Emit, Failed, Reply
+from coterie.engines.commands import Emit, Reply
 from coterie.engines.loop import Loop
 from coterie.journal.records import (
     AttemptFailed,
@@ -89,14 +89,16 @@ def _is_enough(core: Core, name: str, reason: str) -> bool:
     return turn is not None and running and (turn.completes or (reason == "interrupted" and bool(turn.events)))
 
 
-def _said(record: Record, attempt: int) -> Reply | Failed | Emit:
+def _said(record: Record, attempt: int) -> Reply | AttemptFailed | Emit:
     match record:
         case TurnFinished():
             return Reply(
                 turn=record.turn, attempt=attempt, text=record.text, outputs=record.outputs, usage=record.usage
             )
         case AttemptFailed():
-            return Failed(turn=record.turn, attempt=attempt, kind=record.kind, reason=record.reason, usage=record.usage)
+            return AttemptFailed(
+                turn=record.turn, attempt=attempt, kind=record.kind, reason=record.reason, usage=record.usage
+            )
         case EventEmitted() | EventNoted():
             return Emit(turn=record.turn, attempt=attempt, event=record.event, payload=record.payload)
         case EventInvalid():

@@ -5,7 +5,7 @@ The rules are those of the flow notation. Which marked node may start, `readines
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, assert_never
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -98,16 +98,12 @@ class Flow:
 
     def judge(self, said: Reply | Emit) -> Record:
         """What the journal shall say of a reply, held against what its node should give back; emits are refused."""
-        match said:
-            case Reply():
-                turn = self._turns[said.turn]
-                plan = self._plan(turn.agent if turn.spent else turn.node)
-                return judge_reply(said, plan.outputs, bare=plan.kind == "human")
-            case Emit(turn=name, event=event, attempt=attempt, message=message):
-                why = "a flow takes no events"
-                return records.EventInvalid(turn=name, event=event, reason=why, attempt=attempt, message=message)
-            case _:
-                assert_never(said)
+        if isinstance(said, Emit):
+            name, event, why = said.turn, said.event, "a flow takes no events"
+            return records.EventInvalid(turn=name, event=event, reason=why, attempt=said.attempt, message=said.message)
+        turn = self._turns[said.turn]
+        plan = self._plan(turn.agent if turn.spent else turn.node)
+        return judge_reply(said, plan.outputs, bare=plan.kind == "human")
 
     def step(self, record: Record) -> Sequence[Command]:
         """What follows from *record*."""
