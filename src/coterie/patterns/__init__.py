@@ -77,6 +77,8 @@ if TYPE_CHECKING:
         TopologyType,
         TopologyUpdate,
     )
+    from coterie.patterns.rows.migrations import upgrade
+    from coterie.patterns.rows.projection import Projection, project
 
 _PLACES = {
     "AgentCapability": "coterie.patterns.rows",
@@ -124,6 +126,7 @@ _PLACES = {
     "PatternRefused": "coterie.errors",
     "PipelineConfig": "coterie.patterns.rows",
     "PipelineTopology": "coterie.patterns.reference.topologies",
+    "Projection": "coterie.patterns.rows.projection",
     "Question": "coterie.engines.generator",
     "ReasoningMixin": "coterie.patterns.reference.mixins.reasoning",
     "ReplyRefused": "coterie.patterns.reference.mixins.base",
@@ -153,7 +156,9 @@ _PLACES = {
     "mixin": "coterie.patterns.reference.mixins.base",
     "pattern": "coterie.engines.patterns.registry",
     "pipeline": "coterie.patterns.constructors",
+    "project": "coterie.patterns.rows.projection",
     "topology": "coterie.patterns.reference.registry",
+    "upgrade": "coterie.patterns.rows.migrations",
 }
 
 __all__ = [
@@ -202,6 +207,7 @@ __all__ = [
     "PatternRefused",
     "PipelineConfig",
     "PipelineTopology",
+    "Projection",
     "Question",
     "ReasoningMixin",
     "ReplyRefused",
@@ -231,7 +237,9 @@ __all__ = [
     "mixin",
     "pattern",
     "pipeline",
+    "project",
     "topology",
+    "upgrade",
 ]
 
 
