@@ -1,7 +1,6 @@
 """Make a plan of a pattern: every field of its configuration, an agent for each slot, and those that stand in."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -42,7 +41,7 @@ def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Pla
     agents: dict[str, AgentPlan] = {}
     for name, node_name in names.items():
         node = declared[node_name]
-        planned = plan_node(node, replace(setting, backend=_backend(node, setting)))
+        planned = plan_node(node, _for(node, setting))
         if planned is not None:
             agents[name] = _ruled(structs.replace(planned, name=name, fallback=_key(planned.fallback, names)), node)
     if isinstance(config, PipelineConfig):
@@ -52,7 +51,8 @@ def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Pla
         agents=agents,
         coordination=PatternPlan(
             type=kind.name if kind is not None else pattern.type,
-            config=msgspec.to_builtins(config) if config is not None else dict(pattern.config),
+            # As it will be read back.
+            config=msgspec.json.decode(msgspec.json.encode(dict(pattern.config) if config is None else config)),
             slots=tuple(
                 SlotPlan(name=slot.name, capabilities=slot.capabilities, calls=slot.calls, cost=slot.cost)
                 for slot in pattern.slots
@@ -84,6 +84,16 @@ def _names(pattern: Pattern, declared: Mapping[str, AnyNode], setting: Setting) 
 def _key(node: str, names: Mapping[str, str]) -> str:
     """The name that the plan has for *node*."""
     return node if not node or names.get(node) == node else next((key for key in names if names[key] == node), node)
+
+
+def _for(node: AnyNode, setting: Setting) -> Setting:
+    return Setting(
+        topology=setting.topology,
+        folder=setting.folder,
+        default=setting.default,
+        backend=_backend(node, setting),
+        report=setting.report,
+    )
 
 
 def _backend(node: AnyNode, setting: Setting) -> str | None:
