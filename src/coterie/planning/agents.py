@@ -1,10 +1,10 @@
 """The plan of each node: its prompt and role, its outputs, its limits, and who thinks there."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, assert_never
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from coterie.diagnostics import Span
@@ -33,8 +33,7 @@ Asked = Mapping[str, Mapping[str, tuple[Scalar, ...]]]
 """What conditions read: for each agent and field the constants they compare it with, in source order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Struct, frozen=True, kw_only=True):
     """What the plans of all nodes of a topology share.
 
     Attributes:
@@ -48,8 +47,8 @@ class Setting:
     default: Extension
     backend: str | None
     report: Report
-    asked: Asked = field(default_factory=dict)
-    phases: Mapping[str, float | None] = field(default_factory=dict)
+    asked: Asked = {}
+    phases: Mapping[str, float | None] = {}
 
 
 def asked_of(groups: Sequence[ArrowGroup]) -> Asked:

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
 from coterie.planning.providers import VARIABLE
@@ -20,8 +22,7 @@ _FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
+class Extension(Struct, frozen=True, kw_only=True):
     """What one block says; a field that it leaves out is empty.
 
     Attributes:
@@ -39,18 +40,18 @@ class Extension:
     pattern: str = ""
     timeout: float | None = None
     cwd: str = ""
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = {}
     prompt_via: str = ""
     on_interrupt: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = {}
     provider: str = ""
     base_url: str = ""
     api_key: str = ""
-    tools: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, str] = {}
     price_in: float | None = None
     price_out: float | None = None
     given: frozenset[str] = frozenset()
-    spans: Mapping[str, Span] = field(default_factory=dict)
+    spans: Mapping[str, Span] = {}
 
 
 PROCESS_KEYS = ("timeout", "cwd", "env", "on-interrupt")

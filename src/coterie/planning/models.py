@@ -6,8 +6,9 @@ the fields of the notation. Tools are named here and imported only when a run ne
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, note, warning
 from coterie.planning.extension import MODEL_KEYS, Extension, Report
@@ -25,8 +26,7 @@ THINKING = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 _MCP = re.compile(r"mcp\.([^.]+)\.(.+)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Setting:
+class _Setting(Struct, frozen=True):
     wanted: str
     fits: Callable[[Any], bool]
 

@@ -6,8 +6,9 @@ so a plan whose model is changed (`fork --model`) is decided anew.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 APIS = ("anthropic", "openai")
 """The dialects that are spoken: Anthropic's messages, and OpenAI's chat completions, which many servers understand."""
@@ -26,8 +27,7 @@ _CLAUDE = re.compile(r"claude(-|$)")
 _GPT = re.compile(r"(gpt|chatgpt|o\d+)(-|$)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Chosen(Struct, frozen=True, kw_only=True):
     """Where a model is asked.
 
     Attributes:
@@ -46,8 +46,7 @@ class Chosen:
     variable: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unclear:
+class Unclear(Struct, frozen=True, kw_only=True):
     """Why no provider could be chosen, and what to do."""
 
     message: str

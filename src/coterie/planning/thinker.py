@@ -1,21 +1,21 @@
 """Who thinks at a node: the agent's own extension, then the backend the run is given, then the topology's extension."""
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from coterie.diagnostics import error
 from coterie.planning.extension import Extension, Report
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thinker:
+class Thinker(Struct, frozen=True, kw_only=True):
     """Who thinks, and how its process is started; *backend* is empty when nobody was named."""
 
     backend: str = ""
     argv: tuple[str, ...] = ()
     topology: str = ""
     prompt_via: str = "stdin"
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = {}
 
 
 def choose(owner: str, own: Extension, default: Extension, backend: str | None, report: Report) -> Thinker:

@@ -10,8 +10,10 @@ way back, nobody would start, so there nothing is implied.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+
+from msgspec import Struct, structs
 
 from coterie.topology.graph import FlowGraph
 from coterie.topology.model import ArrowGroup, Flow
@@ -24,8 +26,7 @@ _Arrows = dict[int, ArrowGroup]  # the groups still looked at, by their index in
 _SHOWN = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Unbounded:
+class Unbounded(Struct, frozen=True):
     """A cycle that no written `max` bounds.
 
     Attributes:
@@ -103,7 +104,7 @@ def unbounded(flow: Flow, phases: Phases | None = None, graph: FlowGraph | None 
                 del standing[i]
         parts = _inside(FlowGraph((), tuple(left.values())).cyclic_parts, left)
     startless = _startless(graph) if found else set()
-    found = [replace(cycle, startless=cycle.target in startless) for cycle in found]
+    found = [structs.replace(cycle, startless=cycle.target in startless) for cycle in found]
     return sorted(found, key=lambda cycle: cycle.back)
 
 

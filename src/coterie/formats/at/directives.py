@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from coterie.diagnostics import Span, error
 from coterie.formats.at.fields import Report
@@ -20,8 +21,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}", re.IGNORECASE)
 _VALUES = frozenset({STRING, NUMBER, NAME, WORD, DURATION})
 
 
-@dataclass(slots=True)
-class ImportStatement:
+class ImportStatement(Struct):
     """`import SOURCE as ALIAS with { … } sha256: "…"`, as far as it could be read.
 
     Attributes:
@@ -32,7 +32,7 @@ class ImportStatement:
     source: str
     span: Span
     alias: Token
-    given: Mapping[str, Scalar] = field(default_factory=dict)
+    given: Mapping[str, Scalar] = {}
     sha256: str = ""
 
 
