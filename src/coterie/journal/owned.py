@@ -21,10 +21,9 @@ class OwnedTime:
 
     def apply(self, record: Record) -> None:
         """Let the time up to *record* count, unless it is one that a new owner begins with."""
-        at = record.at
-        if self.at is not None and at != self.at and not isinstance(record, _TAKING_OVER):
-            self.seconds += at - self.at
-        self.at = at
+        if self.at is not None and not isinstance(record, _TAKING_OVER):
+            self.seconds += record.at - self.at
+        self.at = record.at
 
     def until(self, now: float) -> float:
         """What it will have come to at *now*, if the run is owned until then."""
