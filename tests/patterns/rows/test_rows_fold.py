@@ -6,8 +6,10 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+import pattern_play
 import pytest
 import rows_stage as stage
+from pattern_cases import Case, case_id, cases, script_of
 
 from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.journal import records as r
@@ -271,6 +273,23 @@ def test_what_a_program_records_and_remembers_is_in_rows() -> None:
     assert (result["output"], result["confidence"], result["token_usage"]) == ({"score": 3}, 0.5, {"in": 1})
     assert result["started_at"] == result["completed_at"]
     assert (the(found["messages"])["recipient_id"], the(found["messages"])["message_type"]) == (None, "feedback")
+
+
+COMPLETED = [case for case in cases() if not case["deviates"] and case["expect_seed"]["status"] == "completed"]
+
+
+@pytest.mark.parametrize("case", COMPLETED, ids=case_id)
+def test_where_an_earlier_system_was_right_it_had_as_many_rows(case: Case) -> None:
+    """As many executions, with the same ends, and as many results; messages where it wrote them at all."""
+    stored = {one["name"]: one for one in case.get("sub_topologies", ())}
+    plan = pattern_play._plan_of(case, stored, case["agent_defaults"])
+    done = pattern_play.Performance(plan, case["input"], pattern_play._says(script_of(case)))
+    found, wanted = told(family(done.store.read, "r")), case["expect_seed"]
+
+    assert [row["status"] for row in found["executions"].values()] == [one["status"] for one in wanted["executions"]]
+    assert len(found["results"]) == wanted["result_rows"]
+    if wanted["messages"]:
+        assert len(found["messages"]) == len(wanted["messages"])
 
 
 def test_a_name_that_tables_do_not_take_is_made_to_fit() -> None:
