@@ -2,6 +2,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from repositories import git, repository
 
 import coterie
 
@@ -80,3 +81,13 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     """As of any module."""
     with pytest.raises(AttributeError, match="'coterie' has no attribute 'fly'"):
         _ = coterie.fly  # type: ignore[attr-defined]
+
+
+def test_git_overlooks_what_runs_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that adds all files to a commit does not add the journals."""
+    found = repository(tmp_path / "r", **{"team.at": TEAM})
+    monkeypatch.chdir(found)
+    asyncio.run(coterie.run("team.at", "Hello"))
+
+    assert list(found.glob(".coterie/runs/*/journal.jsonl"))
+    assert git(found, "status", "--porcelain") == ""

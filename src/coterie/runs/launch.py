@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from coterie.runs.looping.waves import with_wave_files
 from coterie.runs.shell import Shell
 from coterie.runs.thinkers import AskHuman, ready_turns
 from coterie.runs.trees import worktree
+from coterie.runs.trees.hiding import hide
 from coterie.runs.trees.isolation import isolate
 from coterie.runs.trees.keeping import Trees
 from coterie.runs.trees.worktree import Tree
@@ -138,6 +140,8 @@ async def start(
     shell = _shell(store, turns, clock, limits, park, observe, cwd, place)
     if attach is not None:
         attach(shell)
+    with suppress(OSError):  # where nothing can be written, the journal says so
+        hide(store.root / "runs")
     index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
     outcome = await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
     return replace(outcome, notices=await conclude(plan, outcome, state_dir, cwd))

@@ -17,6 +17,7 @@ from msgspec import Struct
 from coterie.errors import GitFailed, UsageError
 from coterie.ids import folder_name
 from coterie.runs.trees.git import Repository, find
+from coterie.runs.trees.hiding import hide
 
 FOLDER = "worktrees"
 META = "meta.json"
@@ -114,7 +115,7 @@ def make(repository: Repository, state_dir: Path, tree: Tree) -> Tree:
         return known
     home = folder(state_dir, tree.run)
     home.mkdir(parents=True, exist_ok=True)
-    _hide(state_dir.resolve() / FOLDER)
+    hide(state_dir.resolve() / FOLDER)
     branch = _free(repository, tree.branch)
     repository.ask("worktree", "add", "--quiet", "-b", branch, tree.path, tree.base)
     Path(tree.cwd).mkdir(parents=True, exist_ok=True)
@@ -173,11 +174,3 @@ def _free(repository: Repository, branch: str) -> str:
     if repository.call("check-ref-format", "--branch", free).status:
         raise GitFailed(("worktree", "add"), 1, f"{free!r} is no name for a branch: set worktree.branch_prefix")
     return free
-
-
-def _hide(folder: Path) -> None:
-    """Have git overlook *folder*, which may lie in the user's own tree."""
-    folder.mkdir(parents=True, exist_ok=True)
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")
