@@ -46,7 +46,8 @@ class Request(Struct, frozen=True, kw_only=True):
         epoch: Which owner of the run asks.
         root: The folder of the root run, where its inbox lies; None when nothing is kept on disk.
         env: Further variables for an agent's process, which name no secrets: those of a loop.
-        history: What was said before, for who can be told it as a chat: the role, `user` or `assistant`, and the text.
+        history: What was said before, for who can be told it as a chat: the role, `system`, `user` or
+            `assistant`, and the text.
             *prompt* begins with it, as `told` writes it.
         wanted: What JSON the prompt asks for, where an engine wrote it.
     """

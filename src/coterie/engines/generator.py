@@ -124,7 +124,7 @@ Conversation = Generator[Question | Together | Tell, Any, Any]
 _Step = Callable[[Conversation], Question | Together | Tell]
 
 
-class _Place:
+class Place:
     """One of the questions that are asked now, and what came of it."""
 
     __slots__ = ("got", "question", "slot", "turn")
@@ -159,8 +159,8 @@ class GeneratorEngine:
         self._starts: dict[str, int] = {}
         self._wanted: dict[str, tuple[Wanted, ...]] = {}
         self._asked: Question | Together | None = None
-        self._places: list[_Place] = []
-        self._at: dict[str, _Place] = {}
+        self._places: list[Place] = []
+        self._at: dict[str, Place] = {}
         """The places whose turns run, by turn."""
         self._settled = 0
         """How many places have got something, without a gap from the first."""
@@ -295,11 +295,11 @@ class GeneratorEngine:
                 commands.append(self._ask(place, place.turn, place.slot))
         return None
 
-    def _place(self, question: Question) -> _Place:
+    def _place(self, question: Question) -> Place:
         """Where the reply to *question* goes; its turn has its number whoever of several is asked first."""
         agent = question.agent
         n = self._starts[agent] = self._starts.get(agent, 0) + 1
-        place = _Place(question, turn_id(agent, n))
+        place = Place(question, turn_id(agent, n))
         if (budget := self._budgets.get(agent)) is not None:
             spent = self._spent.get(agent, NO_USAGE).cost
             if budget.calls is not None and n > budget.calls:
@@ -308,7 +308,7 @@ class GeneratorEngine:
                 place.got = AgentFailed("", "budget", f"{agent} may cost ${budget.cost:g}, and has cost ${spent:.4f}")
         return place
 
-    def _ask(self, place: _Place, turn: str, agent: str) -> Ask:
+    def _ask(self, place: Place, turn: str, agent: str) -> Ask:
         question, plan = place.question, self._agents.get(agent)
         self._turns += plan is None or plan.child is None
         self._at[turn] = place

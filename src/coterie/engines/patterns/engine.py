@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from coterie.engines.commands import Command, Emit, Finish, Reply
-from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed
+from coterie.engines.commands import Ask, Command, Emit, Finish, Reply
+from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed, Place
 from coterie.engines.patterns.registry import Calls, Definition, Team, definition
 from coterie.engines.patterns.result import Result
 from coterie.engines.replies import judge_reply
@@ -61,6 +61,12 @@ class Pattern(GeneratorEngine):
         if not text.strip():
             return Finish(outcome="failed", reason=f"{self.definition.kind.title} gave an empty answer")
         return Finish(outcome="completed", result={"text": text, "outputs": {self.definition.kind.name: output}})
+
+    def _ask(self, place: Place, turn: str, agent: str) -> Ask:
+        """Ask, after what whoever is asked is told for a start: its own prompt and its role."""
+        ask, plan = super()._ask(place, turn, agent), self._agents.get(agent)
+        standing = "\n\n".join(text for text in (plan.prompt, plan.role) if text) if plan is not None else ""
+        return msgspec.structs.replace(ask, history=(("system", standing), *ask.history)) if standing else ask
 
     def _declared(self, turn: str) -> tuple[Wanted, ...]:
         """The outputs that whoever was asked in *turn* declares."""

@@ -1,0 +1,42 @@
+"""What the engine of a pattern does for all of them: whom it asks, what it tells them first, which replies count."""
+
+from pattern_play import failed, pattern, perform
+
+from coterie.planning.plan import AgentPlan, Wanted
+
+DOC = {"doc": "RAW"}
+
+
+def test_whoever_is_asked_is_told_first_what_it_is() -> None:
+    """Its own prompt and its role stand before the question, apart for those who can be told them apart."""
+    slots = {"a": AgentPlan(name="a", prompt="You are terse.", role="A reader."), "b": AgentPlan(name="b")}
+    done = perform(pattern("pipeline", slots), DOC, {})
+
+    (_, first), (_, second) = done.asked
+    assert first.history == (("system", "You are terse.\n\nA reader."),)
+    assert first.prompt.startswith("You are terse.\n\nA reader.\n\nYou work at the stage 'a'")
+    assert first.latest.startswith("You work at the stage 'a'")
+    assert second.history == ()
+
+
+def test_whoever_stands_in_is_told_what_that_one_is() -> None:
+    """Not what the agent is that it stands in for."""
+    slots = {"a": AgentPlan(name="a", prompt="You are A.", on_fail="fallback", fallback="spare")}
+    plan = pattern("pipeline", slots, retry_failed_stages=False)
+    plan.agents["spare"] = AgentPlan(name="spare", prompt="You are the spare.")
+    done = perform(plan, DOC, {"a": [failed()]})
+
+    assert [request.history for _, request in done.asked] == [
+        (("system", "You are A."),),
+        (("system", "You are the spare."),),
+    ]
+
+
+def test_an_agent_is_told_how_to_give_what_it_declares() -> None:
+    """The question of a pattern knows nothing of it; a reply without it is an attempt that does not count."""
+    slots = {"a": AgentPlan(name="a", outputs=(Wanted(name="score", type="number"),))}
+    done = perform(pattern("pipeline", slots), DOC, {"a": ["no idea", '{"score": 4}']})
+
+    assert all("- `score`: a number" in prompt for prompt in done.prompts("a"))
+    assert "did not count" in done.prompts("a")[1]
+    assert done.output["stage_results"][0]["output"]["outputs"] == {"score": 4}
