@@ -10,12 +10,13 @@ Whoever drives the program (`coterie.patterns.reference`) writes the records, an
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from coterie.engines.commands import Ask, Command, Emit, Reply
+from coterie.engines.commands import Ask, Cancel, Command, Emit, Reply
 from coterie.engines.replies import judge_reply
 from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
     CallAsked,
+    CallDropped,
     EventInvalid,
     MessageSent,
     Record,
@@ -28,6 +29,9 @@ from coterie.journal.records import (
 
 Outcome = TurnFinished | TurnFailed | TurnCancelled
 """What came of a call."""
+
+DROPPED = "the program no longer waits for it"
+"""Why a turn is called off whose caller was cancelled: when the program begins again, nobody is told of its end."""
 
 
 class Program:
@@ -63,7 +67,7 @@ class Program:
         return EventInvalid(turn=said.turn, event=said.event, attempt=said.attempt, reason=reason, message=said.message)
 
     def step(self, record: Record) -> Sequence[Command]:
-        """A call is asked; everything else is the program's business."""
+        """A call is asked, or called off; everything else is the program's business."""
         match record:
             case CallAsked():
                 self.calls[record.turn] = record
@@ -71,6 +75,8 @@ class Program:
                 if record.state is not None:
                     self.states[record.agent] = record.state
                 return [Ask(turn=record.turn, agent=record.agent, prompt=shown(record), whole=record.given)]
+            case CallDropped():
+                return [Cancel(turn=record.turn, reason=DROPPED)]
             case TurnFinished() | TurnFailed() | TurnCancelled():
                 self.outcomes[record.turn] = record
                 self.history.append(record)

@@ -283,6 +283,12 @@ class CallAsked(Record, frozen=True, kw_only=True, tag="call.asked", gc=False):
     state: dict[str, Any] | None = None
 
 
+class CallDropped(Record, frozen=True, kw_only=True, tag="call.dropped", gc=False):
+    """A program no longer waits for a call of its own, and calls it off."""
+
+    turn: str
+
+
 class StateChanged(Record, frozen=True, kw_only=True, tag="state.changed", gc=False):
     """What an agent of a program remembers was changed by the reply to a turn; it counts once that has ended.
 
@@ -534,6 +540,7 @@ AnyRecord = (
     | MessageRefused
     | MessageSent
     | CallAsked
+    | CallDropped
     | StateChanged
     | ResultRecorded
     | OperatorSaid

@@ -203,6 +203,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.TaskChanged: lambda x: f"{x.turn or 'an operator'} changed the tasks: {_entries(x)}",
     r.MessageRefused: lambda x: f"a message{f' for {x.turn}' if x.turn else ''} was refused: {x.reason}",
     r.CallAsked: lambda x: f"the program asks {x.agent}: {x.turn}",
+    r.CallDropped: lambda x: f"the program no longer waits for {x.turn}",
     r.StateChanged: lambda x: f"{x.turn} changed what {x.agent} remembers",
     r.ResultRecorded: lambda x: f"the program recorded a result for {x.agent}",
     r.MessageSent: lambda x: f"{x.sender} told {x.recipient or 'everybody'} ({x.type}): {_content(x)}",

@@ -19,6 +19,7 @@ from coterie.engines.program import Program
 from coterie.errors import CallFailed, ReplayMismatch
 from coterie.journal.records import (
     AttemptLaunched,
+    CallDropped,
     Record,
     RunFinished,
     RunOwned,
@@ -30,7 +31,7 @@ from coterie.journal.records import (
 from coterie.patterns.reference.invocation import split
 from coterie.patterns.reference.mixins.base import ReplyRefused
 from coterie.patterns.reference.performance import HUMAN, Performance
-from coterie.patterns.reference.replies import GIVEN_UP
+from coterie.patterns.reference.plain import plain_object
 from coterie.runs.live import Live
 from coterie.runs.shell import Shell
 from coterie.runs.turns import Settled
@@ -111,11 +112,11 @@ class Host:
     def _begin(self, run: str, seq: int) -> None:
         live = self._live(run)
         topology = self._topology_of(live)
-        if live is None or topology is None or not isinstance(live.core.engine, Program):
+        if live is None or topology is None or not live.core.is_live or not isinstance(live.core.engine, Program):
             return
         engine, started = live.core.engine, live.core.started
-        history = [one for one in engine.history if one.seq < seq]
-        made = Performance(topology, self, run, engine, dict(started.input) if started else {}, history)
+        given = plain_object(started.input if started is not None else {}, "the input")
+        made = Performance(topology, self, run, engine, given, seq)
         self._performances[run] = made
         self._at_work(1)
         self._tasks[run] = task = asyncio.get_running_loop().create_task(self._play(run, made))
@@ -167,15 +168,16 @@ class Host:
         self._post(run, append, written.cancel)
         return await written
 
-    def give_up(self, run: str, turn: str) -> None:
-        """Call *turn* off."""
+    def drop(self, run: str, turn: str) -> None:
+        """Call *turn* off, unless it has ended."""
 
-        def cancel(live: Live) -> None:
-            if turn in live.core.turns:
-                live.outbox += live.core.cancel(self._clock.now(), turn, GIVEN_UP, "agent")
+        def dropped(live: Live) -> None:
+            engine = live.core.engine
+            if isinstance(engine, Program) and turn in engine.calls and turn not in engine.outcomes:
+                live.core.write(self._clock.now(), CallDropped(turn=turn), source="agent")
 
         if not self._closing:
-            self._post(run, cancel)
+            self._post(run, dropped)
 
     def models(self) -> Backend:
         """Who asks the providers of models."""

@@ -50,7 +50,7 @@ class Surroundings(Protocol):
     async def write(self, run: str, make: Callable[[], R]) -> R:
         """Append the record that *make* gives, called when its turn has come; return once it has its place."""
 
-    def give_up(self, run: str, turn: str) -> None:
+    def drop(self, run: str, turn: str) -> None:
         """Call *turn* off: nobody waits for it any more."""
 
     def models(self) -> Backend:
@@ -62,7 +62,7 @@ class Performance:
 
     Args:
         engine: The run's engine, which knows what earlier owners did.
-        history: The calls and outcomes of those.
+        seq: Of the record with which this owner began.
 
     Attributes:
         ready: Set once the agents are there; from then on calls can be answered.
@@ -76,13 +76,14 @@ class Performance:
         run: str,
         engine: Program,
         given: dict[str, Any],
-        history: Sequence[CallAsked | Outcome],
+        seq: int,
     ) -> None:
         self.topology, self.run = topology, run
         self._around, self._engine = around, engine
         self.instances: dict[str, AgentInstance] = {}
         self.mixins: dict[str, list[BaseMixin]] = {}
-        self.replies = Replies(history)
+        human = {turn for turn, call in engine.calls.items() if call.agent == HUMAN}
+        self.replies = Replies(one for one in engine.history if one.seq < seq and one.turn not in human)
         self.ready = asyncio.Event()
         self.context = ExecutionContext(
             execution_id=execution_id(run), topology_id=topology.topology.id or 0, input_data=given
@@ -186,17 +187,20 @@ class Performance:
             state = instance.state if digest(instance.state) != before else None
             sent = plain_object(request, f"the request to {slot}")
             asked = CallAsked(turn=turn, agent=slot, hash=hash, request=sent, state=state)
-            await self._around.write(self.run, lambda: asked)
-        return await self._result(slot, turn, hash)
+            outcome = await self._outcome(turn, asked)
+        else:
+            outcome = await self._outcome(turn)
+        instance = self.instances[slot]
+        instance.last_active = datetime.fromtimestamp(outcome.at, UTC)
+        took = int((outcome.at - self._engine.calls[turn].at) * 1000)
+        return result_of(outcome, instance.id, took)
 
     async def ask_team(self, name: str, given: dict[str, Any]) -> Outcome:
         """What came of the team *name* being asked; a run of its own."""
         given = plain_object(given, f"the input of {name}")
         turn, hash = turn_id(name, self._count("call", name)), digest(given)
-        if not self._is_known(turn, hash):
-            asked = CallAsked(turn=turn, agent=name, hash=hash, given=given)
-            await self._around.write(self.run, lambda: asked)
-        return await self._outcome(turn)
+        known = self._is_known(turn, hash)
+        return await self._outcome(turn, None if known else CallAsked(turn=turn, agent=name, hash=hash, given=given))
 
     def _is_known(self, turn: str, hash: str) -> bool:
         """Whether this call was made before; it must have been the same."""
@@ -205,19 +209,15 @@ class Performance:
             raise self._mismatch(call, "another request")
         return call is not None
 
-    async def _outcome(self, turn: str) -> Outcome:
+    async def _outcome(self, turn: str, asked: CallAsked | None = None) -> Outcome:
+        """What comes of the call *turn*, which is made now if it is *asked*."""
         try:
+            if asked is not None:
+                await self._around.write(self.run, lambda: asked)
             return await self.replies.of(turn)
         except asyncio.CancelledError:
-            self._around.give_up(self.run, turn)
+            self._around.drop(self.run, turn)
             raise
-
-    async def _result(self, slot: str, turn: str, hash: str) -> AgentInvocationResult:
-        outcome = await self._outcome(turn)
-        instance = self.instances[slot]
-        instance.last_active = datetime.fromtimestamp(outcome.at, UTC)
-        took = int((outcome.at - self._engine.calls[turn].at) * 1000)
-        return result_of(outcome, instance.id, took)
 
     def _agent(self, slot: str) -> AgentType:
         agent = self.topology.agents.get(slot)
@@ -278,7 +278,7 @@ class Performance:
                 ),
             )
             known = record.turn
-        match await self._outcome(known):
+        match self._engine.outcomes.get(known) or await self.replies.of(known):
             case TurnFinished(text=text):
                 return text
             case TurnFailed(reason=reason) | TurnCancelled(reason=reason):

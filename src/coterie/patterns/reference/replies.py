@@ -9,11 +9,8 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 
-from coterie.engines.program import Outcome
+from coterie.engines.program import DROPPED, Outcome
 from coterie.journal.records import CallAsked, TurnCancelled
-
-GIVEN_UP = "the program no longer waits for it"
-"""Why a turn is called off whose caller was cancelled: at a resume nobody is told of its end, as then."""
 
 _TURNS = 16
 """Turns of the event loop between two outcomes; a few more than nested tasks take to go on."""
@@ -42,7 +39,7 @@ class Replies:
         self.asked: set[str] = set()
 
     async def of(self, turn: str) -> Outcome:
-        """What came of the call *turn*, once it is to be told; never, if an earlier caller had given it up."""
+        """What came of the call *turn*, once it is to be told; never, if an earlier caller had dropped it."""
         self.asked.add(turn)
         if turn in self._told:
             return self._told[turn]
@@ -87,7 +84,7 @@ class Replies:
             self._stuck = None
 
     def _tell(self, outcome: Outcome) -> bool:
-        if isinstance(outcome, TurnCancelled) and outcome.reason == GIVEN_UP:
+        if isinstance(outcome, TurnCancelled) and outcome.reason == DROPPED:
             return False
         self._told[outcome.turn] = outcome
         future = self._waiting.pop(outcome.turn, None)
