@@ -112,7 +112,7 @@ class Fold:
         told.definition = definition(told.plan) if told.plan is not None else None
         if told.definition is None:
             return
-        metadata: Values = {"run": run, "plan": record.plan_hash or (told.plan.content_hash() if told.plan else "")}
+        metadata: Values = {"run": run}
         if parent is not None and parent.execution:
             metadata["parent"] = str(execution_id(record.parent))
         told.execution = {
