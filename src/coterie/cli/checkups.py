@@ -243,12 +243,12 @@ def _go_on(run: str, standing_now: str) -> str:
 
 def files(examinee: Examinee) -> Iterator[Finding]:
     """Whether the teams in the folder are valid, and whether who thinks in them can be asked."""
-    found = sorted(path for path in examinee.folder.glob("*.at") if path.is_file())
+    found = sorted(path for end in ("*.at", "*.pattern.yaml") for path in examinee.folder.glob(end) if path.is_file())
     for path in found[:SHOWN]:
         yield from _file(path)
     if len(found) > SHOWN:
         rest = f"{len(found) - SHOWN} more files"
-        yield Finding(check="files", status="note", found=rest, next="coterie topology validate *.at")
+        yield Finding(check="files", status="note", found=rest, next="coterie topology validate FILE …")
 
 
 def _file(path: Path) -> Iterator[Finding]:

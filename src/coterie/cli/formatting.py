@@ -80,7 +80,11 @@ def _laid_out(file: Path, text: str) -> str | None:
 
     from coterie.errors import TopologyError
     from coterie.formats.at.layout import format_text
+    from coterie.formats.files import YAML
 
+    if file.suffix in YAML:
+        complain(f"{file}: a pattern file has the layout that it has: any YAML formatter may bring it into another")
+        return None
     try:
         return format_text(text)
     except TopologyError as failure:

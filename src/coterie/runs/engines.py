@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.diagnostics import error
 from coterie.engines.commands import Engine
@@ -15,6 +15,9 @@ from coterie.planning.on_max import human_agent
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.planning.program import ProgramPlan
+
+if TYPE_CHECKING:
+    from coterie.topology.patterns.faults import Fault
 
 
 def make_engine(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
@@ -48,30 +51,47 @@ def make_engine(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
 
 
 def refuse_lacking(plan: Plan, given: Mapping[str, Any]) -> None:
-    """See that what a run of *plan* is *given* is enough, before anything begins.
+    """See that what a run of *plan* is *given* is enough, before anything begins, and that a user's own patterns play.
 
     Raises:
-        UsageError: If it is not; it says what is wanted.
+        UsageError: If not; it says what is wanted.
     """
-    if not isinstance(plan.coordination, PatternPlan):
-        return
-    from coterie.engines.patterns.engine import input_faults
-
     _find_own(plan)
-    for fault in input_faults(plan, given):
-        raise UsageError(f"{plan.name}: {fault.message}" + (f"; {fault.hint}" if fault.hint else ""))
+    for own in _own(plan):
+        _refuse_unplayable(own)
+    if isinstance(plan.coordination, PatternPlan):
+        from coterie.engines.patterns.engine import input_faults
+
+        for fault in input_faults(plan, given):
+            raise UsageError(f"{plan.name}: {_told(fault)}")
+
+
+def _refuse_unplayable(plan: Plan) -> None:
+    """See that the user's own pattern of *plan* can be loaded, and has the settings that the file gives it."""
+    from coterie.engines.patterns.registry import definition
+    from coterie.topology.patterns.kinds import read_config
+
+    assert isinstance(plan.coordination, PatternPlan)
+    _, wrong = read_config(definition(plan.coordination.type).kind.config, plan.coordination.config)
+    for fault in wrong:
+        raise UsageError(f"{plan.name}: {_told(fault)}")
+
+
+def _told(fault: "Fault") -> str:
+    return f"{fault.message}; {fault.hint}" if fault.hint else fault.message
 
 
 def _find_own(plan: Plan) -> None:
     """Let Python find a user's own patterns where it looks, then beside the files that name them."""
-    for folder in _folders_of_own(plan):
-        if folder and folder not in sys.path:
-            sys.path.append(folder)  # at the end: a file beside a topology hides no module of anybody else
+    for own in _own(plan):
+        if own.folder and own.folder not in sys.path:
+            sys.path.append(own.folder)  # at the end: a file beside a topology hides no module of anybody else
 
 
-def _folders_of_own(plan: Plan) -> Iterator[str]:
+def _own(plan: Plan) -> Iterator[Plan]:
+    """The plans in the tree of *plan* that are patterns of a user's own."""
     if isinstance(plan.coordination, PatternPlan) and ":" in plan.coordination.type:
-        yield plan.folder
+        yield plan
     for agent in plan.agents.values():
         if agent.child is not None:
-            yield from _folders_of_own(agent.child)
+            yield from _own(agent.child)

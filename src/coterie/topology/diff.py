@@ -63,7 +63,21 @@ _SETS = frozenset(
 """Sequences whose order says nothing."""
 
 _REFERENCES = frozenset(
-    {"source", "targets", "per", "mentions", "agent", "after", "before", "reads", "members", "handles", "entry", "exit"}
+    {
+        "source",
+        "targets",
+        "per",
+        "mentions",
+        "agent",
+        "after",
+        "before",
+        "reads",
+        "members",
+        "handles",
+        "entry",
+        "exit",
+        "node",
+    }
 )
 """Fields that name nodes; those that hold a policy do so behind the word `fallback`."""
 
@@ -240,11 +254,13 @@ def _renames(old: Topology, new: Topology) -> dict[str, str]:
 
 
 def _around(team: Topology, name: str, unknown: Iterable[str]) -> Counter[str]:
-    """The arrows that touch *name*, with a sign for it and one for every other name that is not in both teams."""
+    """The arrows that touch *name*, and the slots it fills, with signs for it and for names that one team lacks."""
     signs = dict.fromkeys(unknown, "?") | {name: "!"}
     groups = team.flow.groups if team.flow is not None else ()
-    touching = (group for group in groups if name in (group.source, *group.targets))
-    return Counter(str(_plain(_with_names(group, signs))) for group in touching)
+    slots = team.pattern.slots if team.pattern is not None else ()
+    touching: list[Any] = [group for group in groups if name in (group.source, *group.targets)]
+    touching += [slot for slot in slots if name == slot.node]
+    return Counter(str(_plain(_with_names(each, signs))) for each in touching)
 
 
 def _renamed(team: Topology, names: Mapping[str, str]) -> Topology:

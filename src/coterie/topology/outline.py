@@ -24,6 +24,7 @@ from coterie.topology.model import (
     Output,
     Topology,
 )
+from coterie.topology.patterns.model import Pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +89,14 @@ class Outline:
     """A team: the flow's nodes in order of first mention, then the others.
 
     Attributes:
+        settings: What a pattern sets, `max_rounds: 2`.
         kept: What the file says that has no effect yet, one sentence each.
     """
 
     name: str
     patterns: tuple[str, ...] = ()
     description: str = ""
+    settings: tuple[str, ...] = ()
     nodes: tuple[OutlinedNode, ...] = ()
     kept: tuple[str, ...] = ()
 
@@ -115,9 +118,7 @@ def outline(
     if topology.loop is not None:
         return Outline(name=topology.name, nodes=tuple(_roles(topology.loop, thinks)), kept=tuple(kept))
     if topology.pattern is not None:
-        from coterie.topology.patterns.seen import as_flow  # loaded where there is one
-
-        topology = as_flow(topology)
+        return _of_pattern(topology, topology.pattern, thinks, kept, teams)
     declared = {node.name: node for node in reversed(topology.nodes)}
     phases = {name: node.phase for name, node in declared.items()}
     flow = bounded(topology.flow, phases) if topology.flow is not None else Flow()
@@ -144,6 +145,22 @@ def outline(
         nodes=tuple(seen),
         kept=tuple(kept),
     )
+
+
+def _of_pattern(
+    topology: Topology,
+    pattern: Pattern,
+    thinks: Mapping[str, str],
+    kept: Sequence[str],
+    teams: Mapping[str, Outline],
+) -> Outline:
+    """The slots, what is handed on between them, and what they ask for."""
+    from coterie.topology.patterns import seen  # loaded where there is one
+
+    rules = {slot.name: tuple(seen.rules(slot)) for slot in pattern.slots}
+    team = outline(seen.as_flow(topology), thinks, kept, teams)
+    nodes = (replace(node, rules=(*rules.get(node.name, ()), *node.rules)) for node in team.nodes)
+    return replace(team, settings=tuple(seen.settings(pattern)), nodes=tuple(nodes))
 
 
 def _roles(loop: Loop, thinks: Mapping[str, str]) -> Iterator[OutlinedNode]:

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from coterie.cli.text.words import table
+from coterie.cli.text.words import as_json, table
 from coterie.planning.loop import LoopPlan
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
@@ -17,7 +17,7 @@ def plan(shown: Plan) -> str:
         case FlowPlan() as flow:
             lines += ["", *(arrow((group.source, tuple(group.targets))) for group in flow.groups)]
         case PatternPlan() as pattern:
-            lines += ["", f"pattern: {pattern.type}"]
+            lines += ["", *_pattern(pattern)]
         case ProgramPlan() as program:
             lines += ["", f"program: {program.program} ({program.type})"]
         case LoopPlan() as loop:
@@ -32,6 +32,24 @@ def plan(shown: Plan) -> str:
 def _agent(one: AgentPlan) -> tuple[str, str, str]:
     thinks = " ".join(filter(None, (one.backend, one.model, *one.argv)))
     return one.name, one.kind, " ".join(thinks.split()) or "nobody yet"
+
+
+def _pattern(pattern: PatternPlan) -> list[str]:
+    rows = [
+        (
+            slot.name,
+            ", ".join(slot.capabilities),
+            f"{slot.calls or ''}",
+            f"${slot.cost:g}" if slot.cost is not None else "",
+        )
+        for slot in pattern.slots
+    ]
+    says_more = any(any(row[1:]) for row in rows)
+    return [
+        f"pattern: {pattern.type}",
+        *(f"  {name}: {as_json(value)}" for name, value in pattern.config.items() if value not in (None, {}, [])),
+        *(["", table(rows, ("slot", "can", "most turns", "most cost"))] if says_more else []),
+    ]
 
 
 def _loop(loop: LoopPlan) -> list[str]:

@@ -51,6 +51,8 @@ def _team(team: "Outline", width: int | None) -> Iterator[str]:
     yield team.name + (f" [{', '.join(team.patterns)}]" if team.patterns else "")
     if team.description:
         yield from _broken(team.description, "  ", "  ", width)
+    for setting in team.settings:
+        yield from _broken(setting, "  ", "    ", width)
     for node in team.nodes:
         yield from _node(node, node is team.nodes[-1], width)
 

@@ -3,6 +3,7 @@
 Nothing runs by these arrows. They say of a debate that its sides answer each other and a mediator hears both.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -11,7 +12,7 @@ from typing import Any
 from coterie.topology.model import AnyNode, ArrowGroup, Flow, Topology
 from coterie.topology.patterns import slots as of
 from coterie.topology.patterns.kinds import kind_of, read_config
-from coterie.topology.patterns.model import Pattern
+from coterie.topology.patterns.model import Pattern, Slot
 
 
 def as_flow(topology: Topology) -> Topology:
@@ -27,6 +28,27 @@ def as_flow(topology: Topology) -> Topology:
         flow=Flow(groups=tuple(arrows(pattern)), mentions=names),
         pattern=None,
     )
+
+
+def rules(slot: Slot) -> Iterator[str]:
+    """What *slot* says of whoever fills it, each in a few words."""
+    if slot.capabilities:
+        yield f"can {', '.join(slot.capabilities)}"
+    if slot.calls is not None:
+        yield f"at most {slot.calls} {'turn' if slot.calls == 1 else 'turns'}"
+    if slot.cost is not None:
+        yield f"at most ${slot.cost:g}"
+
+
+def settings(pattern: Pattern) -> Iterator[str]:
+    """What *pattern* sets otherwise than is usual, `max_rounds: 2`."""
+    kind = kind_of(pattern.type)
+    usual = kind.config() if kind is not None else None
+    for name, value in pattern.config.items():
+        plain = list(value) if isinstance(value, tuple) else value
+        default = getattr(usual, name, None)
+        if plain != (list(default) if isinstance(default, tuple) else default):
+            yield f"{name}: {json.dumps(plain, ensure_ascii=False, default=str)}"
 
 
 def arrows(pattern: Pattern) -> Iterator[ArrowGroup]:

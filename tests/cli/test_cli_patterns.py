@@ -1,0 +1,238 @@
+"""Patterns on the command line: run, carried on, looked at, checked, drawn, compared."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Place
+
+SAY = """
+import os, sys
+prompt = sys.stdin.read()
+with open("prompts.log", "a") as log:
+    log.write(os.environ["COTERIE_TURN"] + ": " + prompt.replace(chr(10), " ") + chr(10))
+print(os.environ["COTERIE_AGENT"] + " has spoken")
+"""
+TALK = """
+pattern:
+  type: debate
+  description: Two sides and a judge
+  config: {max_rounds: 1}
+  slots:
+    proponent: ada
+    opponent: {agent: ada, prompt: "Doubt it.", capabilities: [doubt], budget: {calls: 2}}
+    mediator: {command: [python3, say.py]}
+agents:
+  ada: {command: [python3, say.py], prompt: "Believe it."}
+"""
+OWN = """
+from coterie.patterns import Question, pattern
+from coterie.topology.patterns.configs import Config
+
+
+class Manners(Config, frozen=True, kw_only=True):
+    polite: bool = True
+
+
+@pattern("second-opinion", key="prompt", config=Manners)
+def second_opinion(team, given):
+    please = "Please say: " if team.config.polite else ""
+    first = yield Question("doctor", please + given["prompt"])
+    second = yield Question("colleague", f"{first.text.strip()}? Do you agree?")
+    return f"{first.text.strip()} / {second.text.strip()}"
+"""
+OWN_TEAM = """
+pattern:
+  type: own_medicine:second_opinion
+  slots:
+    doctor: {command: [python3, say.py]}
+    colleague: {command: [python3, say.py]}
+"""
+FLOW = """
+topology release : [pipeline] {
+  import "panel.pattern.yaml" as panel
+  agent good { extensions { coterie { command: [python3, say.py] } } }
+  agent bad { extensions { coterie { command: [python3, say.py] } } }
+  flow {
+    panel -> good  [when panel.final_approved == true]
+    panel -> bad   [when panel.final_approved == false]
+  }
+}
+"""
+PANEL = """
+pattern:
+  type: crosscheck
+  slots:
+    primary: {command: [echo, "42"]}
+    checker_1: {command: [echo, '{"approved": true}']}
+    checker_2: {command: [echo, '{"approved": %s}']}
+    checker_3: {command: [echo, '{"approved": %s}']}
+"""
+
+
+@pytest.fixture
+def talk(place: Place) -> Place:
+    """A folder with a debate of small programs."""
+    (place.folder / "say.py").write_text(SAY)
+    (place.folder / "talk.pattern.yaml").write_text(TALK)
+    (place.folder / "own_medicine.py").write_text(OWN)
+    (place.folder / "own.pattern.yaml").write_text(OWN_TEAM)
+    return place
+
+
+def prompts(place: Place) -> dict[str, str]:
+    """What was asked in each turn."""
+    lines = (place.folder / "prompts.log").read_text().splitlines()
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def test_a_debate_runs_from_its_file(talk: Place) -> None:
+    """Its result has the keys of a debate."""
+    document = json.loads(talk.call("run", "talk.pattern.yaml", "--input", "question=Will it rain?", "--json").out)
+
+    assert (document["outcome"], document["usage"]["turns"]) == ("completed", 3)
+    debate = document["result"]["outputs"]["debate"]
+    assert (debate["question"], debate["rounds"]) == ("Will it rain?", 1)
+    assert [one["argument"].strip() for one in debate["debate_history"]] == [
+        "proponent has spoken",
+        "opponent has spoken",
+    ]
+    asked = prompts(talk)
+    assert asked["proponent#1"].startswith("Believe it.")
+    assert asked["opponent#1"].startswith("Doubt it.")
+
+
+def test_a_stopped_run_goes_on_and_is_replayed_looked_at_and_forked(talk: Place) -> None:
+    """As every run does."""
+    talk.call("run", "talk.pattern.yaml", "--input", "question=why", "--max-turns", "2", status=3)
+    assert "completed: 3 turns" in talk.call("resume", "last").out
+    assert list(prompts(talk)) == ["proponent#1", "opponent#1", "mediator#1"]
+
+    assert "agrees" in talk.look("replay", "last").out
+    assert "proponent told opponent (broadcast)" in talk.look("inspect", "last").out
+    shown = talk.look("inspect", "last", "topology").out
+    assert "pattern: debate" in shown
+    assert "max_rounds: 1" in shown
+    (talk.folder / "other.md").write_text("Judge with care.")
+    forked = talk.call("fork", "last", "--at", "13", "--prompt", "mediator=other.md")
+    assert "completed" in forked.out
+    assert prompts(talk)["mediator#1"].startswith("Judge with care.")
+
+
+def test_a_pattern_is_rehearsed_without_anybody(talk: Place) -> None:
+    """In virtual time, with a script or without."""
+    (talk.folder / "script.json").write_text(json.dumps({"mediator": [{"text": "CONCLUSION: It will."}]}))
+    said = talk.look("run", "talk.pattern.yaml", "why", "--rehearse", "script.json", "--json")
+
+    assert [turn["agent"] for turn in json.loads(said.out)["turns"]] == ["proponent", "opponent", "mediator"]
+    assert not (talk.folder / "prompts.log").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("talk.pattern.yaml",), "talk: Debate needs an input `question` or `topic`; --input question=…"),
+        (("talk.pattern.yaml", "--rehearse"), "talk: Debate needs an input `question` or `topic`; --input question=…"),
+        (("own.pattern.yaml",), "own: second-opinion needs an input `prompt`; --input prompt=…"),
+        (("none.pattern.yaml", "why"), "there is no file 'none.pattern.yaml'"),
+    ],
+)
+def test_what_is_missing_is_told_before_anything_begins(talk: Place, words: tuple[str, ...], told: str) -> None:
+    """With what is wanted; nobody is asked, and there is no run."""
+    assert told in talk.look("run", *words, status=2).err
+    assert not (talk.folder / ".coterie" / "runs").exists()
+
+
+def test_a_pattern_of_ones_own_is_found_beside_its_file(talk: Place) -> None:
+    """And again when it is resumed from elsewhere; `validate` does not load it."""
+    assert "pattern of your own" in talk.look("topology", "validate", "own.pattern.yaml").err
+    talk.call("run", "own.pattern.yaml", "rest", "--max-turns", "1", status=3)
+    assert "completed: 2 turns" in talk.call("resume", "last").out
+    assert prompts(talk) == {
+        "doctor#1": "Please say: rest",
+        "colleague#1": "doctor has spoken? Do you agree?",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("  slots:", "  config: {rude: true}\n  slots:"), "there is no setting 'rude'"),
+        (("own_medicine:second_opinion", "own_medicine:third"), "cannot be loaded"),
+        (("own_medicine:second_opinion", "nowhere_at_all:play"), "cannot be loaded"),
+        (("own_medicine:second_opinion", "own_medicine:Question"), "is no pattern"),
+    ],
+)
+def test_what_is_wrong_with_ones_own_is_told_before_anything_begins(
+    talk: Place, change: tuple[str, str], told: str
+) -> None:
+    """In its own words."""
+    (talk.folder / "own.pattern.yaml").write_text(OWN_TEAM.replace(*change))
+
+    assert told in talk.call("run", "own.pattern.yaml", "rest", status=2).err
+
+
+def test_a_flow_goes_on_by_what_a_pattern_gives_back(talk: Place) -> None:
+    """Its outputs are those of the node."""
+    (talk.folder / "release.at").write_text(FLOW)
+    for verdict, follows in (("true", "good#1"), ("false", "bad#1")):
+        (talk.folder / "panel.pattern.yaml").write_text(PANEL % (verdict, verdict))
+        (talk.folder / "prompts.log").unlink(missing_ok=True)
+        talk.call("run", "release.at", "Is it so?")
+        assert list(prompts(talk)) == [follows]
+
+
+def test_a_pattern_is_shown_drawn_checked_and_compared(talk: Place) -> None:
+    """By its slots."""
+    shown = talk.look("topology", "show", "talk.pattern.yaml").out
+    assert "talk [debate]\n  Two sides and a judge\n  max_rounds: 1\n" in shown
+    assert "├─ opponent (agent, python3 '{here}/say.py')\n│    can doubt, at most 2 turns\n│    -> mediator\n" in shown
+    drawn = talk.look("topology", "graph", "talk.pattern.yaml").out
+    assert drawn.count("-->") == 2
+    counted = talk.look("topology", "check", "talk.pattern.yaml", "--price", "0.1").out
+    assert "at most 3 turns (proponent 1, opponent 1, mediator 1)" in counted
+    assert "at most $0.30" in counted
+
+    (talk.folder / "new.pattern.yaml").write_text(
+        TALK.replace("max_rounds: 1", "max_rounds: 3")
+        .replace("ada", "bob")
+        .replace("type: debate", "type: debate\n  name: talk")
+    )
+    changes = talk.look("topology", "diff", "talk.pattern.yaml", "new.pattern.yaml", status=1).out
+    assert changes.splitlines() == ["~ agent ada is now called bob", "~ pattern", "    config.max_rounds: 1 → 3"]
+
+
+def test_a_pattern_file_is_not_laid_out(talk: Place) -> None:
+    """It is left as it is, and that is said."""
+    before = (talk.folder / "talk.pattern.yaml").read_text()
+    assert "any YAML formatter" in talk.look("topology", "fmt", "talk.pattern.yaml", status=1).err
+
+    assert (talk.folder / "talk.pattern.yaml").read_text() == before
+
+
+def test_a_human_mediates_through_the_inbox(talk: Place) -> None:
+    """The run waits, and goes on with the answer."""
+    (talk.folder / "talk.pattern.yaml").write_text(
+        TALK.replace("{command: [python3, say.py]}\nagents", "{type: human}\nagents")
+    )
+    talk.call("run", "talk.pattern.yaml", "why", status=4)
+    talk.call("control", "respond", "last", "CONCLUSION: It will.")
+
+    assert "It will." in talk.call("resume", "last").out
+
+
+def test_reading_a_flow_loads_nothing_of_patterns(place: Place) -> None:
+    """Neither YAML nor the kinds: most files are flows."""
+    import subprocess
+    import sys
+
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom coterie.cli.reading import examine\n"
+        "examine(Path('loop.at'))\n"
+        "print([name for name in ('yaml', 'coterie.formats.yaml', 'coterie.planning.patterns') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(place.folder), capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "[]\n"
