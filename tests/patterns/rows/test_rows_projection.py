@@ -19,7 +19,7 @@ from coterie.backends.base import Answer, Request, Result
 from coterie.errors import NoSuchRun, RowsFailed, UsageError
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
-from coterie.journal.records import Record
+from coterie.journal.records import MessageSent, Record
 from coterie.patterns.rows.engine import open_engine, url_of
 from coterie.patterns.rows.fold import LET_GO, family
 from coterie.patterns.rows.migrations import upgrade
@@ -35,6 +35,13 @@ def records(plan: Plan, given: dict[str, Any] = ASKED) -> list[tuple[str, Record
     store = MemoryStore()
     asyncio.run(stage.play(plan, given, store=store))
     return list(family(store.read, "r"))
+
+
+def records_of(run: str) -> list[tuple[str, Record]]:
+    """Those of a short debate."""
+    store = MemoryStore()
+    asyncio.run(stage.play(stage.debate(rounds=1), ASKED, run=run, store=store))
+    return list(family(store.read, run))
 
 
 def path_of(url: str) -> str:
@@ -355,6 +362,25 @@ def test_a_run_whose_beginning_nobody_saw_has_no_rows(new_sqlite: NewDatabase) -
 
     records_of_a_debate = records(stage.debate(rounds=1))
     assert asyncio.run(main())["executions"] == {}
+
+
+def test_a_record_that_cannot_be_told_is_no_other_runs_business(new_sqlite: NewDatabase) -> None:
+    """Whoever closes the projection hears of it."""
+    url = new_sqlite()
+    odd = MessageSent(seq=3, sender="mediator", type="gossip")
+    news = [*records_of("odd")[:2], ("odd", odd), *records_of("even")]
+
+    async def main() -> dict[str, Any]:
+        rows = Projection(url)
+        await rows.open()
+        for run, record in news:
+            rows.observe(run, record)
+        with pytest.raises(RowsFailed, match=r"record 3 of run 'odd' cannot be told: .*gossip"):
+            await rows.close()
+        return await stage.contents(url, "executions")
+
+    found = asyncio.run(main())["executions"].values()
+    assert {row["metadata"]["run"]: row["status"] for row in found} == {"odd": "paused", "even": "completed"}
 
 
 KILLED = """

@@ -103,8 +103,8 @@ class Projection:
         It takes a microsecond or two. What was observed before is passed over. Never raises: a run does not fail for
         its rows, and what is wrong with these, `flush` and `close` tell.
         """
-        expected = self._seen.get(run, 0) + 1
-        if record.seq > expected or (expected == 1 and root_of(run) not in (run, *self._seen)):
+        expected, root = self._seen.get(run, 0) + 1, root_of(run)
+        if record.seq > expected or (root != run and root not in self._seen):
             self._catch_up(run, record)
         elif record.seq == expected:
             self._note(run, record)
@@ -114,7 +114,7 @@ class Projection:
 
         Raises:
             RowsFailed: If they cannot be; they are kept, and tried again with what comes next. Also if a run was not
-                observed from its beginning, and `read` was not given: it has no rows.
+                observed from its beginning, and `read` was not given: then it has no rows.
         """
         await self._prepare()
         await self._write()
@@ -155,9 +155,8 @@ class Projection:
         """
         fold, executions = Fold(), []
         for name, record in family(read, run):
-            self._keep(fold.apply(name, record))
-            if isinstance(record, RunStarted) and (definition := fold.definition(name)) is not None:
-                self._writing.define(definition)
+            self._take(fold, name, record)
+            if isinstance(record, RunStarted) and fold.definition(name) is not None:
                 executions.append(execution_id(name))
         if not owned:
             self._keep(fold.let_go())
@@ -193,15 +192,21 @@ class Projection:
     def _tell(self) -> None:
         """Turn some of what was noted into rows to write."""
         for run, record in [self._news.popleft() for _ in range(min(MOST, len(self._news)))]:
-            self._keep(self._fold.apply(run, record))
-            if isinstance(record, RunStarted) and (definition := self._fold.definition(run)) is not None:
-                self._writing.define(definition)
+            try:
+                self._take(self._fold, run, record)
+            except Exception as error:  # whoever flushes is told, and the rows of other runs are written
+                self._miss(run, f"record {record.seq} of run {run!r} cannot be told: {error!r}")
             if isinstance(record, RunFinished) and root_of(run) == run:
                 self._over.append(run)
         while len(self._over) > KEPT:
             run = self._over.popleft()
             for name in self._fold.forget(run):
                 self._seen.pop(name, None)
+
+    def _take(self, fold: Fold, run: str, record: Record) -> None:
+        self._keep(fold.apply(run, record))
+        if isinstance(record, RunStarted) and (definition := fold.definition(run)) is not None:
+            self._writing.define(definition)
 
     def _keep(self, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -217,14 +222,18 @@ class Projection:
         if self._read is None:
             why = f"record {record.seq} of run {run!r} came before {self._seen.get(run, 0) + 1}"
             hint = "Projection(…, read=store.read) finds the first records of a run that is resumed"
-            self._missed.setdefault(run, RowsFailed(str(self._engine.url), why, hint))
+            self._miss(run, why, hint)
             return
         try:
             for name, one in family(self._read, root_of(run)):
                 if one.seq == self._seen.get(name, 0) + 1:
                     self._note(name, one)
-        except CoterieError as error:
-            self._missed[run] = RowsFailed(str(self._engine.url), str(error))
+        except (CoterieError, OSError) as error:
+            self._miss(run, str(error))
+
+    def _miss(self, run: str, why: str, hint: str = "") -> None:
+        place = self._engine.url.render_as_string(hide_password=True)
+        self._missed.setdefault(run, RowsFailed(place, why, hint))
 
 
 async def project(run: str = "last", place: Place | None = None, *, state_dir: str | Path = STATE_DIR) -> list[UUID]:
