@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import URL, Connection, Engine, StaticPool, event, make_url
+from sqlalchemy import URL, Connection, StaticPool, event, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from coterie.errors import RowsFailed, UsageError
@@ -18,7 +18,7 @@ READS = "coterie_reads"
 """The execution option of a connection that only reads: its transactions wait for nobody."""
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
-_shared: WeakKeyDictionary[Engine, asyncio.Lock] = WeakKeyDictionary()
+_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
 _NO_TABLE = ("no such table", "UndefinedTable")
 
 
@@ -65,10 +65,16 @@ def probe(engine: AsyncEngine) -> None:
 
 
 def alone(engine: AsyncEngine) -> AbstractAsyncContextManager[object]:
-    """While a transaction is open: others wait that would share its connection, as all do of a database in memory."""
-    if not isinstance(engine.pool, StaticPool):
+    """While a transaction is open: others of this program wait that would write to the same SQLite database.
+
+    One can write at a time anyway, but only here they take turns: SQLite lets whoever tries at the right moment in. And
+    all who use a database in memory share one connection, so one would commit, or lose, what another has begun.
+    """
+    if engine.dialect.name != "sqlite":
         return nullcontext()
-    return _shared.setdefault(engine.sync_engine, asyncio.Lock())
+    locks = _locks.setdefault(asyncio.get_running_loop(), {})
+    name = str(id(engine.sync_engine)) if isinstance(engine.pool, StaticPool) else str(engine.url.database)
+    return locks.setdefault(name, asyncio.Lock())
 
 
 def failed(engine: AsyncEngine, error: Exception) -> RowsFailed:

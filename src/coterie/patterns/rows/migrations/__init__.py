@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coterie.patterns.rows.engine import READS, failed, open_engine, probe
+from coterie.patterns.rows.engine import READS, alone, failed, open_engine, probe
 
 HEAD = "0001"
 """The last migration."""
@@ -35,7 +35,7 @@ async def upgrade(place: str | Path | URL | AsyncEngine) -> None:
             reading = await connection.execution_options(**{READS: True})
             if await reading.run_sync(version) == HEAD:
                 return
-        async with engine.begin() as connection:
+        async with alone(engine), engine.begin() as connection:
             if engine.dialect.name == "postgresql":
                 await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
             await connection.run_sync(migrate)
