@@ -55,6 +55,18 @@ def test_what_was_said_before_is_told_as_a_chat(api: str) -> None:
     assert told[-1][1].count("Answer.") == 1
 
 
+def test_who_it_is_is_told_apart_from_what_it_is_asked(api: str) -> None:
+    """What comes first as `system` is no part of the chat where the provider has a place of its own for it."""
+    said = (("system", "You doubt."), ("user", "For tests."))
+    with FakeModels(Say("fine")) as models:
+        answered(models, plan(api), prompt="You doubt.\n\nFor tests.\n\nAnswer.", history=said)
+
+    body = models.requests[0]
+    assert body["messages"][0]["role"] == ("user" if api == "anthropic" else "system")
+    assert "You doubt." in str(body["system"] if api == "anthropic" else body["messages"][0])
+    assert str(body).count("You doubt.") == 1
+
+
 def test_declared_outputs_are_given_by_a_tool(api: str) -> None:
     """Its schema is made of what is declared; the text that comes with it stays the answer's text."""
     wanted = (
