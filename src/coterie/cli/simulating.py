@@ -3,6 +3,7 @@
 import shlex
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +13,15 @@ from coterie.cli.options import STATE_DIR, AsJson, Set, StateDir
 from coterie.cli.output import complain, say, say_json
 
 if TYPE_CHECKING:
+    from coterie.planning.plan import Plan
     from coterie.testing.series import Broken, Series
 
 
+_Share = partial(typer.Option, min=0.0, max=1.0, metavar="R", show_default=False)
+
+
 def simulate(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="An .at file.", show_default=False)],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="An .at or .yaml file.", show_default=False)],
     seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many schedules.")] = 1000,
     first: Annotated[int, typer.Option("--from", min=0, metavar="S", help="The seed of the first.")] = 0,
     jobs: Annotated[
@@ -25,31 +30,105 @@ def simulate(
             min=1, metavar="K", help="Over how many processes; by default one a processor.", show_default=False
         ),
     ] = None,
+    accuracy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A",
+            help="Compare the options of a pattern whose agents are right so often: 0.7, or 0.7,primary=0.8, or with "
+            "how often a wrong answer is rejected 0.7,checker=0.9/0.6.",
+            show_default=False,
+        ),
+    ] = None,
+    correlation: Annotated[float | None, _Share(help="How often all agents stand or fall together.")] = None,
+    habit: Annotated[float | None, _Share(help="How often an agent repeats itself when it is asked again.")] = None,
+    bias: Annotated[float | None, _Share(help="How often who chooses takes the first it reads.")] = None,
+    conformity: Annotated[float | None, _Share(help="How often an answer of others is taken over.")] = None,
+    overconfidence: Annotated[float | None, _Share(help="How far confidence lies above accuracy.")] = None,
+    failures: Annotated[float | None, _Share(help="How often an attempt fails.")] = None,
+    wrong: Annotated[
+        int | None, typer.Option(min=1, metavar="K", help="In how many ways one can be wrong.", show_default=False)
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="How many questions each option is asked; by default 1000.", show_default=False
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="S", help="Other questions than those of seed 0.", show_default=False)
+    ] = None,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the comparison is drawn as well.", show_default=False)
+    ] = None,
     params: Set = None,
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Crash a team everywhere, in virtual time, before it is real.
+    """Crash a team everywhere, in virtual time, before it is real; or compare what a pattern could buy.
 
     Each schedule runs the team with stand-ins that answer, fail and take time at random, kills its owner at random
     places, takes the run up again, and checks that nothing was lost, repeated or decided otherwise. Nobody is asked
     and no command of the team is run. Equal seeds give equal schedules, over however many processes. The status is 1
     when a promise was broken: then the seed, its records and the command that repeats it are told. Of a file that is
     wrong --json says what `topology validate` would: {"file", "valid", "diagnostics"}; the status is 1, too.
+
+    With --accuracy, TARGET is a pattern, and nothing crashes: agents that are right as often as it says answer many
+    questions, to the team as it is, to what could be changed about it, and to one agent alone. A table and a picture
+    show how often each is right and how many calls that takes. The options from --correlation to --svg go with it.
     """
-    from coterie.cli import text
     from coterie.cli.reading import plan_for_a_run
     from coterie.errors import TopologyError
     from coterie.planning.loop import LoopGiven
-    from coterie.testing.series import Series, processors, simulate_many
 
+    shares: dict[str, Any] = {
+        "correlation": correlation,
+        "habit": habit,
+        "bias": bias,
+        "conformity": conformity,
+        "overconfidence": overconfidence,
+        "failures": failures,
+        "wrong": wrong,
+    }
+    assumed = {name: value for name, value in shares.items() if value is not None}
+    if accuracy is None:
+        _refuse_alone({**assumed, "runs": runs, "seed": seed, "svg": svg})
     try:
         plan, _ = plan_for_a_run(target, LoopGiven(overrides=tuple(params or ())))
-    except TopologyError as wrong:
+    except TopologyError as wrong_file:
         if not as_json:
             raise
-        say_json({"file": target, "valid": False, "diagnostics": [one.to_dict() for one in wrong.diagnostics]})
+        say_json({"file": target, "valid": False, "diagnostics": [one.to_dict() for one in wrong_file.diagnostics]})
         return 1
+    if accuracy is not None:
+        from coterie.cli.laboratory import compare_options
+
+        return compare_options(plan, accuracy, assumed, runs=runs, seed=seed or 0, svg=svg, as_json=as_json)
+    return _crash(plan, target, seeds, first, jobs, params, as_json=as_json, state_dir=state_dir)
+
+
+def _refuse_alone(given: dict[str, Any]) -> None:
+    from coterie.errors import UsageError
+
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"--{name} goes with --accuracy, which says how often the agents of a pattern are right")
+
+
+def _crash(
+    plan: "Plan",
+    target: str,
+    seeds: int,
+    first: int,
+    jobs: int | None,
+    params: list[str] | None,
+    *,
+    as_json: bool,
+    state_dir: Path,
+) -> int:
+    """Run the crash schedules, and tell what they showed."""
+    from coterie.cli import text
+    from coterie.testing.series import Series, processors, simulate_many
+
     jobs = jobs or processors()
     began = time.perf_counter()
     found, shows, interrupted = Series(), sys.stderr is not None and sys.stderr.isatty(), False

@@ -1,17 +1,25 @@
-"""For users and their tests: virtual time, rehearsals, the simulation, and recorded answers of models."""
+"""For users and their tests: virtual time, rehearsals, the simulation, recorded answers of models, the laboratory."""
 
 from coterie.clock import VirtualClock
 from coterie.runs.rehearsal import rehearse
 from coterie.testing.cassettes import cassette
+from coterie.testing.lab import Comparison, Measured, compare
 from coterie.testing.series import Series, simulate_many
+from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, Skill
 from coterie.testing.simulation import SimulationFailed, Survived, simulate
 
 __all__ = [
+    "Assumptions",
+    "Comparison",
+    "Measured",
     "Series",
+    "SimulatedAgents",
     "SimulationFailed",
+    "Skill",
     "Survived",
     "VirtualClock",
     "cassette",
+    "compare",
     "rehearse",
     "simulate",
     "simulate_many",

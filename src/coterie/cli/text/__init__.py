@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coterie.cli.text.checkups import findings
     from coterie.cli.text.endings import next_steps, outcome, outcome_data, replayed, result, usage
+    from coterie.cli.text.laboratory import compared
     from coterie.cli.text.looks import INEXACT, question, runs, timeline, turn, usage_table, why
     from coterie.cli.text.plans import plan
     from coterie.cli.text.progress import Progress, tree
@@ -22,6 +23,7 @@ _PLACES = {
     "INEXACT": "looks",
     "Progress": "progress",
     "broken": "simulations",
+    "compared": "laboratory",
     "difference": "teams",
     "findings": "checkups",
     "laid_out": "teams",
@@ -52,6 +54,7 @@ __all__ = [
     "INEXACT",
     "Progress",
     "broken",
+    "compared",
     "difference",
     "findings",
     "laid_out",

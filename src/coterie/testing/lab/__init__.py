@@ -1,0 +1,8 @@
+"""The laboratory: what a pattern would buy, at what cost, if its agents were as good as is assumed."""
+
+from coterie.testing.lab.comparing import RUNS, Comparison, Measured, compare, measure
+from coterie.testing.lab.picture import picture
+from coterie.testing.lab.playing import Played, play
+from coterie.testing.lab.scales import Scales, letter
+
+__all__ = ["RUNS", "Comparison", "Measured", "Played", "Scales", "compare", "letter", "measure", "picture", "play"]

@@ -1,0 +1,149 @@
+"""How often each option is right, and what it costs: the same questions for all, many times over."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct, structs
+
+from coterie.diagnostics import did_you_mean
+from coterie.errors import UsageError
+from coterie.planning.plan import Plan
+from coterie.testing.lab.options import options
+from coterie.testing.lab.playing import Played, pattern_of, play
+from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, is_right
+
+RUNS = 1000
+"""How many questions each option is asked, unless somebody says otherwise: the numbers are right to about 0.03."""
+
+SURE = 1.96
+"""An interval of so many standard errors holds the truth in 19 of 20 cases."""
+
+MANY_TEXTS = ("average", "concat")
+"""How an ensemble makes an answer that is right or wrong by no means that is known here."""
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """What an option showed.
+
+    Attributes:
+        calls: How many attempts at agents a question took, on the average.
+        accuracy: How often it was right; *low* and *high* hold the truth in 19 of 20 cases.
+        failed: How often it gave no answer at all; that is not right.
+        decided: How often it stood by its answer: approved, without a tie, the same in both orders.
+        right_when_decided: How often it was right then; None: it never was decided.
+        worth: No other option is right as often for fewer calls, or more often for as many.
+    """
+
+    name: str
+    calls: float
+    accuracy: float
+    low: float
+    high: float
+    failed: float
+    decided: float
+    right_when_decided: float | None
+    worth: bool = False
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """What the options of a team showed, the one agent alone first."""
+
+    pattern: str
+    runs: int
+    seed: int
+    assumptions: Assumptions
+    options: tuple[Measured, ...]
+
+
+def compare(
+    plan: Plan,
+    assumptions: Assumptions,
+    *,
+    runs: int = RUNS,
+    seed: int = 0,
+    told: Callable[[str], object] = lambda name: None,
+) -> Comparison:
+    """Ask every option of the team of *plan* the same questions.
+
+    Args:
+        told: Called with the name of each option before it is asked.
+
+    Raises:
+        UsageError: If the team cannot be simulated so, or a slot has a skill and is not there.
+    """
+    pattern = pattern_of(plan)
+    _refuse_strangers(plan, assumptions)
+    if pattern.type == "ensemble" and pattern.config["aggregation_method"] in MANY_TEXTS:
+        method = pattern.config["aggregation_method"]
+        raise UsageError(f"an ensemble with {method!r} has no answer that is right or wrong; simulate it with 'vote'")
+    found: list[Measured] = []
+    for option in options(plan, assumptions):
+        told(option.name)
+        found.append(measure(option.name, option.plan, assumptions, runs=runs, seed=seed))
+    return Comparison(
+        pattern=plan.name, runs=runs, seed=seed, assumptions=assumptions, options=tuple(_with_worth(found))
+    )
+
+
+def measure(name: str, plan: Plan, assumptions: Assumptions, *, runs: int, seed: int = 0) -> Measured:
+    """Ask one team *runs* questions."""
+    agents = SimulatedAgents(plan, assumptions, seed)
+    calls = right = failed = decided = right_then = 0
+    for question in range(runs):
+        played = play(plan, agents, str(question))
+        good, sure = is_right(played.text), _is_decided(played)
+        calls, failed, right = calls + played.calls, failed + bool(played.reason), right + good
+        decided, right_then = decided + sure, right_then + (sure and good)
+    low, high = interval(right, runs)
+    return Measured(
+        name=name,
+        calls=calls / runs,
+        accuracy=right / runs,
+        low=low,
+        high=high,
+        failed=failed / runs,
+        decided=decided / runs,
+        right_when_decided=right_then / decided if decided else None,
+    )
+
+
+def interval(right: int, runs: int) -> tuple[float, float]:
+    """Where the truth lies in 19 of 20 cases when *right* of *runs* were right (Wilson's score interval)."""
+    share, spread = right / runs, SURE * SURE / runs
+    middle = (share + spread / 2) / (1 + spread)
+    half = SURE * math.sqrt(share * (1 - share) / runs + spread / (4 * runs)) / (1 + spread)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _is_decided(played: Played) -> bool:
+    said = played.outputs
+    stands = said.get("final_approved", True) and said.get("consistent", True) and not said.get("tie", False)
+    return not played.reason and bool(stands)
+
+
+def _with_worth(found: Sequence[Measured]) -> Iterator[Measured]:
+    for one in found:
+        beaten = any(
+            other.calls <= one.calls
+            and other.accuracy >= one.accuracy
+            and (other.calls, other.accuracy) != (one.calls, one.accuracy)
+            for other in found
+        )
+        yield structs.replace(one, worth=not beaten)
+
+
+def _refuse_strangers(plan: Plan, assumptions: Assumptions) -> None:
+    known = set(_paths(plan, ""))
+    names = known | {path.rpartition("/")[2] for path in known}
+    for name in assumptions.skills:
+        if name not in names:
+            hint = did_you_mean(name, names) or f"there are {', '.join(sorted(known))}"
+            raise UsageError(f"the team has no agent {name!r}; {hint}")
+
+
+def _paths(plan: Plan, path: str) -> Iterator[str]:
+    for name, agent in plan.agents.items():
+        if agent.child is None:
+            yield f"{path}{name}"
+        else:
+            yield from _paths(agent.child, f"{path}{name}/")

@@ -1,0 +1,142 @@
+"""What else a team could be: the settings worth comparing, and one agent alone, which any team has to beat."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from coterie.planning.pattern import PatternPlan, SlotPlan
+from coterie.planning.plan import Plan
+from coterie.testing.lab.playing import pattern_of
+from coterie.testing.simulated_agents import Assumptions
+from coterie.topology.patterns.configs import EnsembleConfig
+from coterie.topology.patterns.slots import MEDIATOR, PRIMARY, members
+
+SAMPLES = (1, 3, 5)
+"""How often an answer is asked for, to vote on it."""
+
+WRITTEN = "as written"
+"""What the team is called that the file describes."""
+
+REVISIONS = (0, 1, 2)
+ROUNDS = (1, 2, 3)
+VOTERS = (3, 5)
+
+
+class Option(Struct, frozen=True):
+    """One way to have a question answered."""
+
+    name: str
+    plan: Plan
+
+
+def options(plan: Plan, assumptions: Assumptions) -> list[Option]:
+    """One agent alone, a vote of its answers, the team as it is written, and what could be changed about it.
+
+    Two that would do the same stand there once.
+    """
+    found: dict[str, Option] = {}
+    for option in _options(plan, assumptions):
+        same = option.plan.content_hash()
+        if same in found and found[same].name == WRITTEN:
+            found[same] = structs.replace(option, name=f"{WRITTEN}: {option.name}")
+        found.setdefault(same, option)
+    return list(found.values())
+
+
+def _options(plan: Plan, assumptions: Assumptions) -> Iterator[Option]:
+    within, slot = _alone(plan, assumptions)
+    yield Option(f"{slot} alone", _vote(within, slot, 1))
+    for n in VOTERS:
+        yield Option(f"{slot} {n} times, vote", _vote(within, slot, n))
+    yield Option(WRITTEN, plan)
+    match pattern_of(plan).type:
+        case "ensemble":
+            yield from _of_ensemble(plan, assumptions)
+        case "crosscheck":
+            yield from _of_crosscheck(plan)
+        case "debate":
+            yield from _of_debate(plan)
+        case _:
+            pass
+
+
+def _of_ensemble(plan: Plan, assumptions: Assumptions) -> Iterator[Option]:
+    """Other numbers of samples, a vote, a vote weighted by what each member can do, and to stop once it is decided."""
+    pattern = pattern_of(plan)
+    names = members([slot.name for slot in pattern.slots])
+    accuracy = {name: min(max(assumptions.of(name).accuracy, 0.001), 0.999) for name in names}
+    ways: dict[str, dict[str, Any]] = {"vote": {"aggregation_method": "vote"}}
+    if len(set(accuracy.values())) > 1:
+        ways["weighted"] = {"aggregation_method": "weighted", "weights": "log_odds", "accuracy": accuracy}
+    written = pattern.config["aggregation_method"]
+    if written not in ways:
+        ways = {written: {}, **ways}
+    for name, way in ways.items():
+        for samples in sorted({*SAMPLES, pattern.config["samples"]}):
+            told = f"{name}, {samples} sample{'s' if samples > 1 else ''}"
+            yield Option(told, _with(plan, {"stop_when_decided": False, **way, "samples": samples}))
+            if name in ("vote", "weighted"):
+                yield Option(f"{told}, stop", _with(plan, {**way, "samples": samples, "stop_when_decided": True}))
+
+
+def _of_crosscheck(plan: Plan) -> Iterator[Option]:
+    """More or fewer revisions, and to stop once the verdict is decided."""
+    pattern = pattern_of(plan)
+    for revisions in sorted({*REVISIONS, pattern.config["max_revisions"]}):
+        told = f"{revisions} revision{'s' if revisions != 1 else ''}"
+        yield Option(told, _with(plan, {"max_revisions": revisions, "stop_when_decided": False}))
+        yield Option(f"{told}, stop", _with(plan, {"max_revisions": revisions, "stop_when_decided": True}))
+
+
+def _of_debate(plan: Plan) -> Iterator[Option]:
+    """More or fewer rounds; the verdict once or in both orders, or a vote of all three."""
+    pattern = pattern_of(plan)
+    for rounds in sorted({*ROUNDS, pattern.config["max_rounds"]}):
+        fewer = {"max_rounds": rounds, "min_rounds": min(rounds, pattern.config["min_rounds"])}
+        told = f"{rounds} round{'s' if rounds > 1 else ''}"
+        for name, way in (
+            ("a verdict", {"consensus_method": "mediator", "swap_verdict": False}),
+            ("swapped verdicts", {"consensus_method": "mediator", "swap_verdict": True}),
+            ("a vote", {"consensus_method": "majority", "swap_verdict": False}),
+        ):
+            yield Option(f"{told}, {name}", _with(plan, {**fewer, **way}))
+
+
+def _with(plan: Plan, changed: Mapping[str, Any]) -> Plan:
+    pattern = pattern_of(plan)
+    return structs.replace(plan, coordination=structs.replace(pattern, config={**pattern.config, **changed}))
+
+
+def _vote(plan: Plan, slot: str, samples: int) -> Plan:
+    """The agent at *slot* of *plan*, asked so often, its answers put to the vote."""
+    config = EnsembleConfig(aggregation_method="vote", samples=samples)
+    pattern = PatternPlan(type="ensemble", config=msgspec.to_builtins(config), slots=(SlotPlan(name=slot),))
+    stand_ins = {name: agent for name, agent in plan.agents.items() if name in _standing_in(plan, slot)}
+    return Plan(name=slot, agents={slot: plan.agents[slot], **stand_ins}, coordination=pattern)
+
+
+def _standing_in(plan: Plan, slot: str) -> set[str]:
+    found: set[str] = set()
+    while (slot := plan.agents[slot].fallback) and slot in plan.agents and slot not in found:
+        found.add(slot)
+    return found
+
+
+def _alone(plan: Plan, assumptions: Assumptions) -> tuple[Plan, str]:
+    """The agent that would answer alone, and the team it stands in: the best of those that answer."""
+    pattern = pattern_of(plan)
+    slots = [slot.name for slot in pattern.slots]
+    match pattern.type:
+        case "crosscheck":
+            slots = [PRIMARY]
+        case "debate":
+            slots = [MEDIATOR if MEDIATOR in slots else pattern.config["mediator_agent_name"]]
+        case "ensemble":
+            slots = list(members(slots))
+        case _:
+            pass
+    best = max(slots, key=lambda name: assumptions.of(name).accuracy)
+    child = plan.agents[best].child
+    return _alone(child, assumptions) if child is not None else (plan, best)

@@ -1,0 +1,130 @@
+"""Play a team of patterns with simulated agents: the engine alone, as fast as it decides.
+
+What asks, judges, counts, and stops is the code that a run executes: the generator of the pattern under
+`coterie.engines.patterns.engine`. Left out is what does not touch the result: journal, shell, time. What comes is taken
+in the order asked, and an attempt that fails is followed by as many more as the agent's plan allows, as in a run.
+"""
+
+from collections import deque
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.backends.base import Failure
+from coterie.engines.commands import Ask, Cancel, Finish, Reply
+from coterie.engines.patterns.engine import Pattern
+from coterie.engines.patterns.registry import definition
+from coterie.errors import UsageError
+from coterie.journal.records import AttemptFailed, Record, RunStarted, TurnFailed
+from coterie.planning.pattern import PatternPlan
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs.children import reply_of
+from coterie.testing.simulated_agents import Asked, SimulatedAgents, turn_number
+
+
+class Played(Struct, frozen=True):
+    """How one question ended.
+
+    Attributes:
+        calls: How many attempts at agents it took, those in teams included.
+        text: The answer; empty when it failed.
+        outputs: What else the result says.
+        reason: Why it failed, if it did.
+    """
+
+    calls: int
+    text: str
+    outputs: dict[str, Any]
+    reason: str = ""
+
+
+def play(plan: Plan, agents: SimulatedAgents, question: str) -> Played:
+    """Ask the team of *plan* a question.
+
+    Raises:
+        UsageError: If the team, or one in it, is no pattern.
+    """
+    run = _Run(agents, question)
+    result = run.team(plan, given_to(plan), "")
+    if isinstance(result, str):
+        return Played(run.calls, "", {}, result)
+    return Played(run.calls, *reply_of(result.result))
+
+
+def given_to(plan: Plan) -> dict[str, Any]:
+    """The input that asks the team of *plan* whatever the question is."""
+    keys = definition(pattern_of(plan).type).kind.keys or ("prompt",)
+    return {keys[0]: "What is the answer?"}
+
+
+def pattern_of(plan: Plan) -> PatternPlan:
+    """The pattern that coordinates *plan*.
+
+    Raises:
+        UsageError: If something else does.
+    """
+    if not isinstance(plan.coordination, PatternPlan):
+        raise UsageError(f"{plan.name} is no pattern: only patterns can be simulated with agents of known accuracy")
+    return plan.coordination
+
+
+class _Run:
+    """One question, in all teams that it passes through."""
+
+    def __init__(self, agents: SimulatedAgents, question: str) -> None:
+        self._agents, self._question = agents, question
+        self.calls = 0
+
+    def team(self, plan: Plan, given: dict[str, Any], path: str) -> Finish | str:
+        """How the team of *plan* ends; a text says why it failed."""
+        engine = Pattern(pattern_of(plan), plan.agents)
+        commands = deque(engine.step(RunStarted(run=self._question, engine=engine.name, input=given)))
+        called_off: set[str] = set()
+        while commands:
+            match commands.popleft():
+                case Ask() as ask if ask.turn not in called_off:
+                    commands.extend(engine.step(self._turn(engine, plan, ask, path)))
+                case Cancel(turn=turn):
+                    called_off.add(turn)
+                case Finish() as finish:
+                    return finish if finish.outcome == "completed" else finish.reason
+                case _:
+                    pass
+        raise AssertionError(f"{plan.name} waits for nothing")
+
+    def _turn(self, engine: Pattern, plan: Plan, ask: Ask, path: str) -> Record:
+        """What the journal of a run would say last of the turn."""
+        agent, attempt = plan.agents[ask.agent], 1
+        while True:
+            judged = self._attempt(engine, agent, ask, attempt, path)
+            if not isinstance(judged, AttemptFailed):
+                return judged
+            engine.step(judged)
+            if attempt > agent.retry:
+                return TurnFailed(turn=ask.turn, kind=judged.kind, reason=judged.reason)
+            attempt += 1
+
+    def _attempt(self, engine: Pattern, agent: AgentPlan, ask: Ask, attempt: int, path: str) -> Record:
+        """What the journal would say of one attempt."""
+        here = f"{path}{agent.name}"
+        if agent.child is not None:
+            given = ask.whole if ask.whole is not None else {"prompt": ask.prompt, **ask.given}
+            ended = self.team(agent.child, given, f"{here}/")
+            if isinstance(ended, str):
+                return AttemptFailed(turn=ask.turn, attempt=attempt, kind="failed", reason=ended)
+            text, outputs = reply_of(ended.result)
+            return engine.judge(Reply(turn=ask.turn, attempt=attempt, text=text, outputs=outputs or None))
+        self.calls += 1
+        asked = Asked(
+            question=self._question,
+            path=here,
+            pattern=engine.plan.type,
+            turn=turn_number(ask.turn),
+            attempt=attempt,
+            prompt=ask.prompt or "",
+            wanted=ask.wanted,
+        )
+        said = self._agents.says(asked)
+        if isinstance(said, Failure):
+            return AttemptFailed(turn=ask.turn, attempt=attempt, kind=said.kind, reason=said.reason)
+        return engine.judge(Reply(turn=ask.turn, attempt=attempt, text=said.text))

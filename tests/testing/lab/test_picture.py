@@ -1,0 +1,118 @@
+import math
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie.cli.text import compared
+from coterie.testing import Assumptions, Comparison, Measured, Skill
+from coterie.testing.lab import Scales, letter, picture
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def measured(name: str, calls: float, accuracy: float, *, worth: bool = True, decided: float = 1.0) -> Measured:
+    return Measured(
+        name=name,
+        calls=calls,
+        accuracy=accuracy,
+        low=max(0.0, accuracy - 0.02),
+        high=min(1.0, accuracy + 0.02),
+        failed=0.0,
+        decided=decided,
+        right_when_decided=accuracy if decided else None,
+        worth=worth,
+    )
+
+
+def comparison(*options: Measured) -> Comparison:
+    return Comparison(pattern="pa<nel", runs=200, seed=1, assumptions=Assumptions(skill=Skill(0.7)), options=options)
+
+
+THREE = comparison(
+    measured("a alone", 1.0, 0.7), measured("all & one", 9.0, 0.75, worth=False), measured("vote", 3.0, 0.78)
+)
+
+
+def test_options_have_letters() -> None:
+    """As many as there are options."""
+    assert [letter(n) for n in (0, 1, 25, 26, 27, 52)] == ["a", "b", "z", "aa", "ab", "ba"]
+
+
+@given(st.lists(st.tuples(st.floats(0, 500), st.floats(0, 1)), min_size=1, max_size=6))
+def test_every_option_is_on_the_picture_and_more_is_further(drawn: list[tuple[float, float]]) -> None:
+    """From 0 to 1 both ways, in the order of calls and accuracies, between the marks at the ends."""
+    options = [measured(str(n), calls, accuracy) for n, (calls, accuracy) in enumerate(drawn)]
+    scales = Scales(options)
+
+    assert len(scales.calls) >= 2
+    assert len(scales.accuracies) >= 2
+    for one in options:
+        assert -1e-9 <= scales.right(one.calls) <= 1 + 1e-9
+        assert -1e-9 <= scales.up(one.low) <= scales.up(one.accuracy) <= scales.up(one.high) <= 1 + 1e-9
+    for one in options:
+        for other in options:
+            assert one.calls >= other.calls or scales.right(one.calls) <= scales.right(other.calls)
+
+
+def test_marks_are_round_numbers() -> None:
+    """1, 2, 3, 5, 10 calls; accuracies by twentieths."""
+    scales = Scales(THREE.options)
+
+    assert scales.calls == [1, 2, 3, 5, 10]
+    assert scales.accuracies == pytest.approx([0.65, 0.7, 0.75, 0.8])
+    assert scales.right(math.sqrt(10)) == pytest.approx(0.5)
+
+
+def test_the_drawing_is_a_whole_file_with_every_option() -> None:
+    """Well-formed, with a title and a description for those who do not see it; what is worth having is in a line."""
+    root = ElementTree.fromstring(picture(THREE))
+    texts = [node.text for node in root.iter(f"{SVG}text")]
+
+    assert root.findtext(f"{SVG}title") == "pa<nel: how often it is right, against calls"
+    assert "Worth having: a alone: right 70.0%, 1.0 calls; vote" in (root.findtext(f"{SVG}desc") or "")
+    assert {"a  a alone", "b  all & one", "c  vote", "70.0%, 1.0", "75%", "10"} <= set(texts)
+    assert len(list(root.iter(f"{SVG}circle"))) == 3
+    [line] = root.iter(f"{SVG}polyline")
+    assert len(line.get("points", "").split()) == 2
+    assert picture(THREE) == picture(THREE)
+
+
+def test_the_terminal_shows_table_and_picture() -> None:
+    """A row for each option, a star at what is worth having, and each letter once in the picture."""
+    table, _, rest = compared(THREE).partition("\n\n")
+    drawn, _, notes = rest.partition("\n\n")
+
+    assert table.splitlines() == [
+        "     pa<nel     calls  right  19 times in 20",
+        "a *  a alone    1.0    70.0%  68.0% to 72.0%",
+        "b    all & one  9.0    75.0%  73.0% to 77.0%",
+        "c *  vote       3.0    78.0%  76.0% to 80.0%",
+    ]
+    *field, line, marks = drawn.splitlines()
+    assert sorted(" ".join(row[7:] for row in field).split()) == ["a", "b", "c"]
+    assert [row.index("a") for row in field if "a" in row] == [7]
+    assert [row[:5].strip() for row in field if row[:5].strip()] == ["80%", "75%", "70%", "65%"]
+    assert line.endswith("-" * 60)
+    assert marks.split() == ["1", "2", "3", "5", "10", "calls"]
+    assert notes.startswith("200 questions each, the same for all (seed 1)\n* no other option")
+
+
+def test_what_is_not_decided_and_what_failed_have_columns_when_there_is_any() -> None:
+    """A dash where nothing was ever decided."""
+    unsure = compared(comparison(measured("x", 1, 0.5, decided=0.5), measured("y", 2, 0.5, decided=0.0)))
+
+    head, *rows = unsure.splitlines()[:3]
+    assert head.split()[-3:] == ["decided", "right", "then"]
+    assert rows[0].split()[-2:] == ["50.0%", "50.0%"]
+    assert rows[1].split()[-2:] == ["0.0%", "-"]
+
+
+def test_of_options_in_one_place_the_one_worth_having_shows() -> None:
+    """The other is in the table."""
+    text = compared(comparison(measured("x", 2, 0.5, worth=False), measured("y", 2, 0.5)))
+
+    field = text.split("\n\n")[1]
+    assert "b" in field
+    assert "a" not in field.replace("calls", "")
