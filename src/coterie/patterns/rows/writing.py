@@ -1,6 +1,7 @@
 """Rows into a database: one transaction, which begins with a write and holds nothing else."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Table, select
@@ -38,7 +39,7 @@ class Writing:
         if engine.dialect.name not in _INSERT:
             raise UsageError(f"rows are kept in SQLite or PostgreSQL, not in {engine.dialect.name!r}")
         self._engine, self._insert = engine, _INSERT[engine.dialect.name]
-        self._upserts = {name: self._upsert(_table(model)) for name, model in _WRITTEN.items()}
+        self._upserts = _upserts(engine.dialect.name)
         self._defined: list[Definition] = []
         self._topologies: dict[str, int] = {}
         self._agent_types: dict[str, int] = {}
@@ -54,33 +55,30 @@ class Writing:
         Raises:
             RowsFailed: If that is not possible now.
         """
+        defined = list(self._defined)  # more may come meanwhile
+        topologies, agent_types = self._topologies, self._agent_types
         try:
             async with alone(self._engine), self._engine.begin() as connection:
-                if self._defined:
-                    topologies, agent_types = await self._define(connection)
-                else:
-                    topologies, agent_types = self._topologies, self._agent_types
+                if defined:
+                    topologies, agent_types = await self._define(connection, defined)
                 for name, upsert in self._upserts.items():
                     if values := [_bound(row.values, topologies, agent_types) for row in rows if row.table == name]:
                         await connection.execute(upsert, values)
         except Exception as error:  # a driver raises what it likes
             raise failed(self._engine, error) from error
         self._topologies, self._agent_types = topologies, agent_types
-        self._defined.clear()
+        del self._defined[: len(defined)]
 
     def _knows(self, definition: Definition) -> bool:
         names = {agent["name"] for agent in definition.agents.values()}
         return definition.topology["name"] in self._topologies and names <= self._agent_types.keys()
 
-    def _upsert(self, table: Table) -> Any:
-        insert = self._insert(table)
-        changed = {column.name: insert.excluded[column.name] for column in table.columns if not column.primary_key}
-        return insert.on_conflict_do_update(index_elements=["id"], set_=changed)
-
-    async def _define(self, connection: AsyncConnection) -> tuple[dict[str, int], dict[str, int]]:
-        """Save what is missing; the ids of what was known and of that, by name."""
-        agents = {agent["name"]: agent for one in self._defined for agent in one.agents.values()}
-        topologies = {one.topology["name"]: one.topology for one in self._defined}
+    async def _define(
+        self, connection: AsyncConnection, defined: Sequence[Definition]
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """Save what the database lacks of *defined*; the ids of topologies and agent types that are known now."""
+        agents = {agent["name"]: agent for one in defined for agent in one.agents.values()}
+        topologies = {one.topology["name"]: one.topology for one in defined}
         known = {**self._agent_types, **await self._named(connection, _table(models.AgentType), agents)}
         teams = {**self._topologies, **await self._named(connection, _table(models.Topology), topologies)}
         members = [
@@ -91,7 +89,7 @@ class Writing:
                 "position": position,
                 "config_overrides": {},
             }
-            for one in self._defined
+            for one in defined
             if one.members
             for position, (slot, agent) in enumerate(one.agents.items())
         ]
@@ -112,6 +110,18 @@ class Writing:
 
     def _unless_there(self, table: Table, *columns: str) -> Any:
         return self._insert(table).on_conflict_do_nothing(index_elements=list(columns))
+
+
+@cache
+def _upserts(dialect: str) -> Mapping[str, Any]:
+    """What writes a row of each table, whether it is there or not; building it takes milliseconds."""
+    found = {}
+    for name, model in _WRITTEN.items():
+        table = _table(model)
+        insert = _INSERT[dialect](table)
+        changed = {column.name: insert.excluded[column.name] for column in table.columns if not column.primary_key}
+        found[name] = insert.on_conflict_do_update(index_elements=["id"], set_=changed)
+    return found
 
 
 def _table(model: type[SQLModel]) -> Table:
