@@ -27,6 +27,7 @@ RIGHT = "[right]"
 """The right answer to every question."""
 
 _ANSWER = re.compile(r"\[(?:right|wrong \d+)\]")
+_COUNTED = re.compile(r"_\d+\Z")
 _PROPONENT, _OPPONENT = SIDES
 _EIGHT = struct.Struct("<8Q")
 
@@ -53,7 +54,8 @@ class Assumptions(Struct, frozen=True, kw_only=True):
 
     Attributes:
         skill: That of every slot.
-        skills: That of single slots, by name, or `sub/slot` in a team that answers at a slot.
+        skills: That of single slots, by name (`checker` is that of `checker_0`, `checker_1`, … as well), or `sub/slot`
+            in a team that answers at a slot.
         correlation: How often a question is one on which all stand or fall together: one draw answers it for all.
         habit: How often an agent has one answer to a question however often it is asked.
         wrong: In how many ways an answer can be wrong; with 1, whoever errs agrees.
@@ -82,8 +84,14 @@ class Assumptions(Struct, frozen=True, kw_only=True):
             raise UsageError(f"there is at least 1 wrong answer, not {self.wrong}")
 
     def of(self, path: str) -> Skill:
-        """The skill at *path*: that of its slot in its team, else of slots of that name, else of all."""
-        return self.skills.get(path) or self.skills.get(path.rpartition("/")[2]) or self.skill
+        """The skill at *path*, by the first of its names that has one, else that of all."""
+        return next((self.skills[name] for name in names_of(path) if name in self.skills), self.skill)
+
+
+def names_of(path: str) -> tuple[str, ...]:
+    """What a skill may call the slot at *path*: `sub/checker_1`, `checker_1`, `checker`."""
+    slot = path.rpartition("/")[2]
+    return path, slot, _COUNTED.sub("", slot)
 
 
 class Asked(Struct, frozen=True, gc=False):

@@ -22,8 +22,8 @@ def test_the_options_of_an_ensemble() -> None:
     """One alone and its votes, then samples with and without stopping; what is written stands there once."""
     assert names(PANEL) == [
         "a alone",
-        "a 3 times, vote",
-        "a 5 times, vote",
+        "a 3 times, vote, stop",
+        "a 5 times, vote, stop",
         "as written: vote, 1 sample",
         "vote, 1 sample, stop",
         "vote, 3 samples",
@@ -69,7 +69,7 @@ def test_every_option_can_be_run(plan: Plan) -> None:
 def test_a_team_of_teams_is_compared_with_an_agent_within() -> None:
     """And one whose agents are stood in for keeps them."""
     team = pattern("compound", {"panel": PANEL, "check": CHECK})
-    assert names(team) == ["a alone", "a 3 times, vote", "a 5 times, vote", "as written"]
+    assert names(team) == ["a alone", "a 3 times, vote, stop", "a 5 times, vote, stop", "as written"]
 
     fallible = AgentPlan(name="a", on_fail="fallback", fallback="b")
     stood_in = pattern("ensemble", {"a": fallible, "b": AgentPlan(name="b"), "c": AgentPlan(name="c")})

@@ -10,7 +10,7 @@ from coterie.errors import UsageError
 from coterie.planning.plan import Plan
 from coterie.testing.lab.options import options
 from coterie.testing.lab.playing import Played, pattern_of, play
-from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, is_right
+from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, is_right, names_of
 
 RUNS = 1000
 """How many questions each option is asked, unless somebody says otherwise: the numbers are right to about 0.03."""
@@ -134,7 +134,7 @@ def _with_worth(found: Sequence[Measured]) -> Iterator[Measured]:
 
 def _refuse_strangers(plan: Plan, assumptions: Assumptions) -> None:
     known = set(_paths(plan, ""))
-    names = known | {path.rpartition("/")[2] for path in known}
+    names = {name for path in known for name in names_of(path)}
     for name in assumptions.skills:
         if name not in names:
             hint = did_you_mean(name, names) or f"there are {', '.join(sorted(known))}"

@@ -49,7 +49,7 @@ def _options(plan: Plan, assumptions: Assumptions) -> Iterator[Option]:
     within, slot = _alone(plan, assumptions)
     yield Option(f"{slot} alone", _vote(within, slot, 1))
     for n in VOTERS:
-        yield Option(f"{slot} {n} times, vote", _vote(within, slot, n))
+        yield Option(f"{slot} {n} times, vote, stop", _vote(within, slot, n))
     yield Option(WRITTEN, plan)
     match pattern_of(plan).type:
         case "ensemble":
@@ -110,8 +110,8 @@ def _with(plan: Plan, changed: Mapping[str, Any]) -> Plan:
 
 
 def _vote(plan: Plan, slot: str, samples: int) -> Plan:
-    """The agent at *slot* of *plan*, asked so often, its answers put to the vote."""
-    config = EnsembleConfig(aggregation_method="vote", samples=samples)
+    """The agent at *slot* of *plan*, asked so often, or until its answers have decided a vote."""
+    config = EnsembleConfig(aggregation_method="vote", samples=samples, stop_when_decided=True)
     pattern = PatternPlan(type="ensemble", config=msgspec.to_builtins(config), slots=(SlotPlan(name=slot),))
     stand_ins = {name: agent for name, agent in plan.agents.items() if name in _standing_in(plan, slot)}
     return Plan(name=slot, agents={slot: plan.agents[slot], **stand_ins}, coordination=pattern)
