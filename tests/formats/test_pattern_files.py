@@ -444,3 +444,22 @@ def test_whatever_a_text_holds_it_is_read_or_told(text: str) -> None:
 
     for each in found.diagnostics:
         assert each.span is None or 0 <= each.span.offset <= len(text)
+
+
+def test_teams_that_share_others_do_not_multiply_without_bound() -> None:
+    """Each of eight agents is a team of twenty of the one before: they would be thousands of millions."""
+    lines = ["pattern: {type: pipeline, slots: {a: a7}}", "agents:", "  a0: {command: [cat]}"]
+    for n in range(1, 8):
+        slots = ", ".join(f"s{k}: a{n - 1}" for k in range(20))
+        lines.append(f"  a{n}: {{pattern: {{type: pipeline, slots: {{{slots}}}}}}}")
+
+    assert "too-many-topologies" in codes("\n".join(lines))
+
+
+def test_a_long_chain_of_teams_is_refused() -> None:
+    """In whichever order they are declared."""
+    agents = ["  a0: {command: [cat]}"]
+    agents += [f"  a{n}: {{pattern: {{type: pipeline, slots: {{s: a{n - 1}}}}}}}" for n in range(1, 60)]
+    for order in (agents, agents[::-1]):
+        found = codes("\n".join(["pattern: {type: pipeline, slots: {a: a59}}", "agents:", *order]))
+        assert "nested-too-deep" in found

@@ -115,17 +115,18 @@ def _read_pattern(text: str, file: str, folder: Path | None, given: Mapping[str,
         message = f"a value is given for {name!r}, and a pattern file has no parameters"
         found.append(error("unknown-param", message, hint="leave it out"))
     if reading.topology is not None:
-        found += _checked_tree(reading.topology)
+        found += _checked_tree(reading.topology, set())
     found.sort(key=lambda each: (each.span.offset if each.span else -1, each.code))
     return Source(text, file, reading.topology, tuple(replace(each, file=file) for each in found))
 
 
-def _checked_tree(topology: Topology) -> Iterator[Diagnostic]:
-    """What the checks find in *topology*, and in the teams that are written in place in it."""
+def _checked_tree(topology: Topology, looked_at: set[int]) -> Iterator[Diagnostic]:
+    """What the checks find in *topology*, and in the teams that are written in place in it, each once."""
+    looked_at.add(id(topology))
     yield from check(topology)
     for node in topology.nodes:
-        if node.topology is not None:
-            yield from _checked_tree(node.topology)
+        if node.topology is not None and id(node.topology) not in looked_at:
+            yield from _checked_tree(node.topology, looked_at)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ Report = Callable[[Diagnostic], None]
 
 MAX_CHARACTERS = 1024 * 1024
 """Longer texts are not read."""
-MAX_VALUES = 100_000
+MAX_VALUES = 50_000
 """How many values a text may stand for, those that aliases repeat included."""
 MAX_NESTED = 60
 """How deep its values may lie in each other."""
@@ -89,8 +89,8 @@ def load(text: str, report: Report) -> Value | None:
         span = places.span(failure.position, failure.position + 1)
         report(error("not-yaml", "this is not YAML: it holds a character that no text may have", span))
         return None
-    except RecursionError:
-        report(_too_deep(Span(1, 1)))
+    except _Deep as deep:
+        report(_too_deep(places.span(deep.mark.index, deep.mark.index + 1)))
         return None
     if root is None:
         return Table()
@@ -128,9 +128,28 @@ def spans(value: Value, path: str) -> Iterator[tuple[str, Span]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Tells a text without quotes and tag from others, and leaves to `_scalar` what it means."""
+    """Tells a text without quotes and tag from others, and leaves to `_scalar` what it means; goes only so deep."""
 
-    yaml_implicit_resolvers = {None: [(_PLAIN, re.compile(""))]}  # noqa: RUF012  (the library's own way)
+    yaml_implicit_resolvers = {None: [(_PLAIN, re.compile(""))]}
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The next node."""
+        if self._depth > MAX_NESTED:
+            raise _Deep(self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        self._depth += 1
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+class _Deep(Exception):
+    """Values lie too deep in each other, from *mark* on."""
+
+    def __init__(self, mark: yaml.Mark) -> None:
+        self.mark = mark
+        super().__init__("too deep")
 
 
 class _TooMuch(Exception):

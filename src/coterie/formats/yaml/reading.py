@@ -16,10 +16,12 @@ from pathlib import Path, PurePath
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error
 from coterie.formats.files import YAML
+from coterie.formats.imports import MAX_IMPORTS
 from coterie.formats.yaml.agents import Filler, laid_over, read_agent
 from coterie.formats.yaml.document import Leaf, Report, Table, Value, load, plain, spans
 from coterie.formats.yaml.fields import Fields, entry_span, shown
 from coterie.topology.checks.facts import UNREADABLE, listing
+from coterie.topology.checks.patterns import NAME_HINT, is_name
 from coterie.topology.composition import MAX_DEPTH
 from coterie.topology.model import Agent, Topology
 from coterie.topology.patterns.kinds import words
@@ -81,7 +83,12 @@ class _Reader:
         self._shared: dict[str, Filler] = {}
         self._open: list[str] = []  # the agents that are being read
         self._depth = 0
+        self._extents: dict[int, tuple[int, int]] = {}  # how deep and how many teams lie in each, by identity
+        self._teams: list[Topology] = []  # so that no identity is given again
         for name, value in agents.entries.items():
+            if not is_name(name):
+                message = f"an agent cannot be called {name!r}"
+                report(error("bad-name", message, self._keys[name], NAME_HINT))
             if name not in self._tables:
                 message = f"agent {name!r} is a table, not {shown(value)}"
                 report(error("bad-value", message, value.span, "write {model: …, prompt: …}"))
@@ -200,6 +207,18 @@ class _Reader:
         self._depth += 1
         team = self._pattern(table, name, table.span)
         self._depth -= 1
+        teams = {node.name: id(node.topology) for node in team.nodes if node.topology is not None}
+        slots = team.pattern.slots if team.pattern is not None else ()
+        within = [self._extents[teams[slot.node]] for slot in slots if slot.node in teams]
+        depth = 1 + max((depth for depth, _ in within), default=0)
+        count = 1 + sum(count for _, count in within)
+        if depth > MAX_DEPTH or count > MAX_IMPORTS:
+            code = "nested-too-deep" if depth > MAX_DEPTH else "too-many-topologies"
+            message = f"teams lie {depth} deep in each other, {count} in all: {MAX_DEPTH} and {MAX_IMPORTS} are allowed"
+            self._report(error(code, message, table.span, "put a part of them into a file of its own"))
+            return None
+        self._extents[id(team)] = depth, count
+        self._teams.append(team)
         return team
 
 

@@ -21,6 +21,14 @@ FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
+NAME_HINT = "a name is at most 64 letters, digits, - and _, and begins with a letter"
+
+
+def is_name(text: str) -> bool:
+    """Whether *text* can name a slot, or who fills it: turns and their folders are called after it."""
+    return _NAME.fullmatch(text) is not None
+
+
 def type_is_known(facts: Facts) -> Iterator[Diagnostic]:
     """The type of a pattern is one of the seven, or the function that plays it, `module:function`."""
     pattern = facts.topology.pattern
@@ -65,9 +73,8 @@ def slots_are_told_apart(facts: Facts) -> Iterator[Diagnostic]:
     for slot in _slots(facts.topology):
         if slot.name in seen:
             yield error("duplicate-name", f"two slots are called {slot.name!r}", slot.span, "call one otherwise")
-        elif not _NAME.fullmatch(slot.name):
-            message = f"a slot cannot be called {slot.name!r}"
-            yield error("bad-name", message, slot.span, "a name is letters, digits, - and _, and begins with a letter")
+        elif not is_name(slot.name):
+            yield error("bad-name", f"a slot cannot be called {slot.name!r}", slot.span, NAME_HINT)
         seen.add(slot.name)
 
 
@@ -95,7 +102,7 @@ def agents_are_used(facts: Facts) -> Iterator[Diagnostic]:
     """Every agent of a pattern file fills a slot, somewhere in it, or stands in for one that does."""
     if facts.topology.pattern is None or any(slot.node not in facts.declared for slot in _slots(facts.topology)):
         return
-    asked = set(_asked(facts.topology))
+    asked = set(_asked(facts.topology, set()))
     for name, node in facts.declared.items():
         if name not in asked:
             message = f"{title(node)} is declared and fills no slot"
@@ -113,8 +120,11 @@ def _slots(topology: Topology) -> "tuple[Slot, ...]":
     return topology.pattern.slots if topology.pattern is not None else ()
 
 
-def _asked(topology: Topology) -> Iterator[str]:
+def _asked(topology: Topology, looked_at: set[int]) -> Iterator[str]:
     """The nodes that fill the slots of *topology* and of the teams written in it, and who stands in for those."""
+    if id(topology) in looked_at:
+        return
+    looked_at.add(id(topology))
     declared = {node.name: node for node in topology.nodes}
     front = [slot.node for slot in _slots(topology)]
     seen = set[str]()
@@ -126,5 +136,5 @@ def _asked(topology: Topology) -> Iterator[str]:
         seen.add(name)
         front.append(fallback_of(node))
         if node.topology is not None:
-            yield from _asked(node.topology)
+            yield from _asked(node.topology, looked_at)
     yield from seen
