@@ -91,6 +91,7 @@ class Performance:
         self._told = list(engine.messages)
         self._made = dict(engine.recorded)
         self._counts: dict[tuple[str, str], int] = {}
+        self._mismatch: ReplayMismatch | None = None
 
     # -- from the beginning to the end --------------------------------------------------------------------------------
 
@@ -110,8 +111,7 @@ class Performance:
             for mixin in self._all_mixins():
                 await mixin.on_start(started)
             self.ready.set()
-            output = await topology._run(self.context)
-            self._check_complete()
+            output = await self._run()
             for mixin in self._all_mixins():
                 output = await mixin.on_complete(output)
             return plain_object(output, f"what {type(topology).__name__} gave")
@@ -125,6 +125,22 @@ class Performance:
         finally:
             self.replies.close()
             await topology.teardown()
+
+    async def _run(self) -> dict[str, Any]:
+        """What the program gives, once it is sure that it is the one that began the run.
+
+        Raises:
+            ReplayMismatch: If it is another one, whatever it makes of being told so.
+        """
+        try:
+            output = await self.topology._run(self.context)
+        finally:
+            if self._mismatch is not None:
+                raise self._mismatch
+        for turn, call in self._engine.calls.items():
+            if turn not in self.replies.asked and call.agent != HUMAN:
+                raise self._other(call, "the program ended without this call")
+        return output
 
     async def begin(self) -> None:
         """Make the instances, and their mixins: what `BaseTopology.setup` does."""
@@ -147,19 +163,15 @@ class Performance:
     def _all_mixins(self) -> list[BaseMixin]:
         return [mixin for mixins in list(self.mixins.values()) for mixin in mixins]
 
-    def _check_complete(self) -> None:
-        """The program has made every call that the journal holds."""
-        for turn, call in self._engine.calls.items():
-            if turn not in self.replies.asked and call.agent != HUMAN:
-                raise self._mismatch(call, "the program ended without this call")
-
-    def _mismatch(self, record: Record, wanted: str) -> ReplayMismatch:
+    def _other(self, record: Record, wanted: str) -> ReplayMismatch:
+        """That the program does something else than *record* says it did."""
         found = f"{record.turn} asked" if isinstance(record, CallAsked) else "another message"
         hint = (
             "the program is another one, or asks what is not the same every time: run the one that began it, or start "
             "anew"
         )
-        return ReplayMismatch(self.run, record.seq, found, wanted, hint)
+        self._mismatch = ReplayMismatch(self.run, record.seq, found, wanted, hint)
+        return self._mismatch
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -206,7 +218,7 @@ class Performance:
         """Whether this call was made before; it must have been the same."""
         call = self._engine.calls.get(turn)
         if call is not None and call.hash != hash:
-            raise self._mismatch(call, "another request")
+            raise self._other(call, "another request")
         return call is not None
 
     async def _outcome(self, turn: str, asked: CallAsked | None = None) -> Outcome:
@@ -298,7 +310,7 @@ class Performance:
         if known:
             n, record = known[0]
             if record.recipient != (recipient or ""):
-                raise self._mismatch(record, f"a message of {sender} to {recipient or 'everybody'}")
+                raise self._other(record, f"a message of {sender} to {recipient or 'everybody'}")
             return self._message(n, record)
         message = Message(
             execution_id=self.context.execution_id,

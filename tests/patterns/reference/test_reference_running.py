@@ -1,0 +1,475 @@
+"""A user's own topology class runs: calls, hooks, messages, results, failures, and several executions at once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from reference_play import agent, play, team
+
+from coterie.clock import VirtualClock
+from coterie.errors import CallFailed, CoterieError, PatternRefused
+from coterie.patterns import (
+    AgentInvocationResult,
+    BaseMixin,
+    BaseTopology,
+    EnsembleConfig,
+    ExecutionContext,
+    ExecutionStatus,
+    MessageType,
+    MixinRegistry,
+    Topology,
+    TopologyType,
+    current_call,
+    mixin,
+)
+from coterie.planning.plan import Limits
+
+Body = Callable[[BaseTopology, ExecutionContext], Awaitable[dict[str, Any]]]
+
+
+def own(body: Body, model: Any, **agents: Any) -> BaseTopology:
+    """A topology class of a user's, made from its `_run`, with these slots."""
+
+    class Own(BaseTopology):
+        topology_type = TopologyType.ENSEMBLE
+        config_class = EnsembleConfig
+
+        async def _run(self, context: ExecutionContext) -> dict[str, Any]:
+            return await body(self, context)
+
+        async def _call_llm(self, request: dict[str, Any]) -> dict[str, Any]:
+            answer: dict[str, Any] = await model(request)
+            return answer
+
+    defined = Topology(name="own", description="own", topology_type=TopologyType.ENSEMBLE)
+    return Own(defined, agents or {"a": agent("a"), "b": agent("b")})
+
+
+async def echo(request: dict[str, Any]) -> dict[str, Any]:
+    """Says what it was asked."""
+    return {"content": f"{current_call().slot}: {request['messages'][-1]['content']}"}
+
+
+def user(text: str) -> list[dict[str, Any]]:
+    """One question."""
+    return [{"role": "user", "content": text}]
+
+
+def test_a_call_gives_what_the_model_said() -> None:
+    """Content, confidence, reasoning and usage; the messages of the caller stay what they were."""
+    seen: list[dict[str, Any]] = []
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        seen.append(request)
+        usage = {"input_tokens": 3, "output_tokens": 2}
+        return {"content": "42", "_confidence": 0.7, "_reasoning": {"steps": ["add", "halve"]}, "usage": usage}
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        messages = user("How many?")
+        got = await self.invoke_agent("a", messages, context)
+        assert messages == user("How many?")
+        assert (got.output["content"], got.confidence, got.reasoning) == ("42", 0.7, "add\nhalve")
+        assert (got.token_usage, got.error) == ({"input_tokens": 3, "output_tokens": 2}, None)
+        return {"n": got.text}
+
+    done = play(own(run, model, a=agent("a", system_prompt="Count.", temperature=0.1, max_tokens=7)), {})
+
+    assert (done.status, done.output_data) == (ExecutionStatus.COMPLETED, {"n": "42"})
+    [request] = seen
+    assert request["messages"] == [{"role": "system", "content": "Count."}, *user("How many?")]
+    assert (request["temperature"], request["max_tokens"]) == (0.1, 7)
+
+
+@pytest.mark.parametrize(("retries", "error"), [(2, None), (1, "down")])
+def test_a_call_is_tried_as_often_as_the_agent_says(retries: int, error: str | None) -> None:
+    """And what failed in the end is told, never raised."""
+    tried = 0
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        nonlocal tried
+        tried += 1
+        if tried <= 2:
+            raise RuntimeError("down")
+        return {"content": "up"}
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        got = await self.invoke_agent("a", user("?"), context)
+        return {"error": got.error, "output": got.output}
+
+    done = play(own(run, model, a=agent("a", max_retries=retries)), {})
+
+    assert done.output_data == {"error": error, "output": {} if error else {"content": "up"}}
+    assert tried == retries + 1
+
+
+def test_a_model_that_takes_too_long_is_cut_off() -> None:
+    """After the agent's `timeout_seconds`, at each attempt."""
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(3600)
+        return {}
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        got = await self.invoke_agent("a", user("?"), context)
+        return {"error": got.error, "took": got.duration_ms}
+
+    done = play(own(run, model, a=agent("a", timeout_seconds=5, max_retries=1)), {})
+
+    assert done.output_data == {"error": "the model took longer than 5 s", "took": 10_000}
+
+
+def test_what_passes_is_tried_again_after_a_while() -> None:
+    """`CallFailed` says of which kind a failure is: one that passes is waited for, whatever `max_retries` says."""
+    times: list[float] = []
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        times.append(asyncio.get_running_loop().time())
+        if len(times) < 3:
+            raise CallFailed("too many requests", "rate_limited", wait=7)
+        return {"content": "now"}
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        return {"said": (await self.invoke_agent("a", user("?"), context)).text}
+
+    assert play(own(run, model), {}).output_data == {"said": "now"}
+    assert times == [0, 7, 14]
+
+
+@pytest.mark.parametrize("said", ["text", None, {"content": object()}])
+def test_a_response_that_cannot_be_kept_is_a_failed_call(said: Any) -> None:
+    """It must be a dictionary of JSON values."""
+
+    async def model(request: dict[str, Any]) -> Any:
+        return said
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        return {"error": (await self.invoke_agent("a", user("?"), context)).error}
+
+    output = play(own(run, model), {}).output_data
+    assert output is not None
+    assert "dictionary" in output["error"] or "JSON" in output["error"]
+
+
+def test_a_program_may_ask_several_at_once() -> None:
+    """They are asked at the same time; a limit of the run holds."""
+    most = now = 0
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        nonlocal most, now
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(1)
+        now -= 1
+        return await echo(request)
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        got = await asyncio.gather(*(self.invoke_agent("a", user(str(n)), context) for n in range(6)))
+        return {"said": [one.text for one in got]}
+
+    assert play(own(run, model), {}).output_data == {"said": [f"a: {n}" for n in range(6)]}
+    assert most == 6
+    most = 0
+    play(own(run, model), {}, limits=Limits(max_parallel=2))
+    assert most == 2
+
+
+def test_a_call_that_is_no_longer_waited_for_is_called_off() -> None:
+    """Started or not: the model's answer is not waited for either."""
+    ended: list[str] = []
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            ended.append(current_call().turn)
+        return {}
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(3):
+                await asyncio.gather(*(self.invoke_agent(slot, user("?"), context) for slot in "ab"))
+        except TimeoutError:
+            return {"after": asyncio.get_running_loop().time()}
+        return {}
+
+    assert play(own(run, model), {}, limits=Limits(max_parallel=1)).output_data == {"after": 3.0}
+    assert ended == ["a#1"]
+
+
+def test_messages_have_their_place_and_their_readers() -> None:
+    """Broadcasts go to each but the sender and the excluded; a mixin of the recipient may change what is kept."""
+
+    @mixin
+    class Loud(BaseMixin):
+        name = "loud"
+
+        async def on_message(self, message: Any) -> Any:
+            message.content = {"said": message.content["said"].upper()}
+            return message
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        context.round_number = 2
+        one = await self.send_message("a", "b", MessageType.FEEDBACK, {"said": "psst"}, context)
+        two = await self.send_message("a", None, MessageType.SYSTEM, {"said": "all"}, context)
+        rest = await self.broadcast_message("a", MessageType.BROADCAST, {"said": "hi"}, context, exclude=["c"])
+        assert (one.content, one.round_number, two.recipient_id) == ({"said": "PSST"}, 2, None)
+        assert [one.recipient_id for one in rest] == [self._instances[slot].id for slot in "bd"]
+        return {"numbers": [message.sequence_number for message in [one, two, *rest]]}
+
+    try:
+        agents = {slot: agent(slot) for slot in "acd"} | {"b": agent("b", capabilities=[{"name": "loud"}])}
+        done = play(own(run, echo, **{slot: agents[slot] for slot in "abcd"}), {})
+    finally:
+        del MixinRegistry._mixins["loud"]
+    assert done.output_data == {"numbers": [1, 2, 3, 4]}
+
+
+def test_a_result_of_a_call_and_one_of_the_programs_own_can_be_recorded() -> None:
+    """The first is known already; what was changed, or made up, is kept as it is given."""
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        got = await self.invoke_agent("a", user("?"), context)
+        same = [await self.record_result(got, context), await self.record_result(got, context)]
+        assert same[0].id == same[1].id
+        got.output["validation"] = "ok"
+        changed = await self.record_result(got, context)
+        made = AgentInvocationResult(agent_instance_id=got.agent_instance_id, output={"of": 1}, duration_ms=0)
+        own = await self.record_result(made, context)
+        assert same[0].output == {"content": "a: ?"}
+        assert (changed.output["validation"], own.output) == ("ok", {"of": 1})
+        assert all(one.started_at <= one.completed_at for one in (*same, changed, own) if one.completed_at)
+        return {"ids": len({one.id for one in (*same, changed, own)})}
+
+    assert play(own(run, echo), {}).output_data == {"ids": 3}
+
+
+def test_hooks_run_in_order_and_once_for_a_call() -> None:
+    """Around everything: slot by slot, each mixin behind what it needs; a failed call has no response."""
+    told: list[str] = []
+
+    class Told(BaseMixin):
+        async def on_create(self) -> None:
+            told.append(f"{self.name} of {self.agent.metadata_['slot']} created")
+
+        async def on_start(self, context: dict[str, Any]) -> None:
+            told.append(f"{self.name} started {context['input_data']}")
+
+        async def on_invoke(self, request: dict[str, Any]) -> dict[str, Any]:
+            told.append(f"{self.name} invoke")
+            return {**request, self.name: True}
+
+        async def on_response(self, response: dict[str, Any]) -> dict[str, Any]:
+            told.append(f"{self.name} response")
+            return {**response, "content": f"{self.name}({response['content']})"}
+
+        async def on_complete(self, result: dict[str, Any]) -> dict[str, Any]:
+            told.append(f"{self.name} complete")
+            return {**result, "order": [*result.get("order", []), self.agent.metadata_["slot"] + self.name]}
+
+        async def on_destroy(self) -> None:
+            told.append(f"{self.name} destroyed")
+
+    class Under(Told):
+        name = "under"
+
+    class Over(Told):
+        name = "over"
+        dependencies = ["under"]
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        assert request["under"]
+        assert request["over"]
+        if request["messages"][-1]["content"] == "fail":
+            raise RuntimeError("no")
+        return {"content": "said"}
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        told.append("run")
+        said = (await self.invoke_agent("a", user("?"), context)).text
+        assert (await self.invoke_agent("a", user("fail"), context)).error == "no"
+        return {"said": said}
+
+    capable = {"capabilities": [{"name": "over"}, {"name": "under", "enabled": False}]}
+    MixinRegistry.register(Under)
+    MixinRegistry.register(Over)
+    try:
+        made = own(run, model, a=agent("a", **capable, max_retries=1), b=agent("b", capabilities=[{"name": "under"}]))
+        done = play(made, {"x": 1})
+    finally:
+        del MixinRegistry._mixins["under"], MixinRegistry._mixins["over"]
+
+    assert done.output_data == {"said": "over(under(said))", "order": ["aunder", "aover", "bunder"]}
+    names = ["under", "over", "under"]
+    assert told == [
+        *("under of a created", "over of a created", "under of b created"),
+        *(f"{name} started {{'x': 1}}" for name in names),
+        "run",
+        *("under invoke", "over invoke", "under response", "over response"),
+        *("under invoke", "over invoke"),
+        *(f"{name} complete" for name in names),
+        *(f"{name} destroyed" for name in names),
+    ]
+
+
+def test_an_error_of_the_program_is_raised_as_it_is_or_as_a_mixin_says() -> None:
+    """`on_error` hears of it and may give another one; everything is cleaned up."""
+    told: list[str] = []
+
+    class Translator(BaseMixin):
+        name = "translator"
+
+        async def on_error(self, error: Exception) -> Exception | None:
+            told.append(str(error))
+            return LookupError(f"translated: {error}") if "foreign" in str(error) else None
+
+        async def on_destroy(self) -> None:
+            told.append("destroyed")
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        raise KeyError(context.input_data["why"])
+
+    MixinRegistry.register(Translator)
+    try:
+        made = own(run, echo, a=agent("a", capabilities=[{"name": "translator"}]))
+        with pytest.raises(KeyError, match="own"):
+            play(made, {"why": "own"})
+        with pytest.raises(LookupError, match="translated: 'foreign'"):
+            play(made, {"why": "foreign"})
+    finally:
+        del MixinRegistry._mixins["translator"]
+    assert told == ["'own'", "destroyed", "'foreign'", "destroyed"]
+
+
+def test_one_object_is_executed_twice_at_once() -> None:
+    """Each execution has instances, counts and a context of its own."""
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(1)
+        return await echo(request)
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        said = [(await self.invoke_agent("a", user(f"{context.input_data['n']}.{k}"), context)).text for k in range(2)]
+        assert self._instances["a"].execution_id == context.execution_id
+        message = await self.send_message("a", "b", MessageType.REQUEST, {}, context)
+        return {"said": said, "n": message.sequence_number}
+
+    made, clock = own(run, model), VirtualClock()
+
+    async def both() -> list[Any]:
+        return list(await asyncio.gather(*(made.execute({"n": n}, durable=False, clock=clock) for n in range(2))))
+
+    done = clock.run(both())
+    assert [one.output_data for one in done] == [{"said": [f"a: {n}.0", f"a: {n}.1"], "n": 1} for n in range(2)]
+    assert done[0].id != done[1].id
+    assert clock.now() == 2.0
+
+
+def test_a_cancelled_execution_is_cancelled_and_cleans_up() -> None:
+    """Whatever it waits for: the model, or something of its own."""
+    told: list[str] = []
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            told.append("model ended")
+        return {}
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        try:
+            await self.invoke_agent("a", user("?"), context)
+        finally:
+            told.append("program ended")
+        return {}
+
+    class Cleaning(BaseMixin):
+        name = "cleaning"
+
+        async def on_destroy(self) -> None:
+            told.append("destroyed")
+
+    MixinRegistry.register(Cleaning)
+    made, clock = own(run, model, a=agent("a", capabilities=[{"name": "cleaning"}])), VirtualClock()
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(2):
+                await made.execute({}, durable=False, clock=clock)
+
+    try:
+        clock.run(main())
+    finally:
+        del MixinRegistry._mixins["cleaning"]
+    assert told == ["model ended", "program ended", "destroyed"]
+
+
+def test_a_limit_pauses_an_execution() -> None:
+    """It says which, and how to go on."""
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        for n in range(5):
+            await self.invoke_agent("a", user(str(n)), context)
+        return {}
+
+    done = play(own(run, echo), {}, limits=Limits(max_turns=2))
+
+    assert done.status is ExecutionStatus.PAUSED
+    assert "max_turns" in str(done.error)
+
+
+def test_a_parallel_compound_runs_its_teams_at_once() -> None:
+    """As executions of their own, with what they gave in their order."""
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(5 if current_call().run.endswith("first#1.1") else 1)
+        return {"content": "4"}
+
+    subs = {
+        name: team("ensemble", ["ensemble_0"], model, name=name, aggregation_method="vote")
+        for name in ("first", "second")
+    }
+    made = team("compound", {}, subs=subs, sub_topologies=["first", "second"], composition_type="parallel")
+    clock = VirtualClock()
+    done = clock.run(made.execute({"prompt": "2+2"}, durable=False, clock=clock))
+
+    assert done.output_data is not None
+    assert [(one["name"], one["status"]) for one in done.output_data["sub_results"]] == [
+        ("first", "completed"),
+        ("second", "completed"),
+    ]
+    assert clock.now() == 5.0
+
+
+def test_what_does_not_run_cannot_be_asked() -> None:
+    """Agents are asked from `_run`."""
+    made = team("ensemble", ["ensemble_0"], echo)
+
+    async def outside() -> None:
+        context: Any = None
+        await made.invoke_agent("ensemble_0", user("?"), context)
+
+    with pytest.raises(PatternRefused, match="from `_run`"):
+        asyncio.run(outside())
+
+
+def test_an_unknown_slot_is_named() -> None:
+    """With those that there are."""
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        await self.invoke_agent("c", user("?"), context)
+        return {}
+
+    with pytest.raises(CoterieError, match="no slot 'c'; there are a, b"):
+        play(own(run, echo), {})
+
+
+@pytest.mark.parametrize("given", [None, {"o": object()}, 3])
+def test_an_output_must_be_a_dictionary_that_can_be_written_down(given: Any) -> None:
+    """Anything else fails the execution, and says so."""
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        return given  # type: ignore[no-any-return]
+
+    with pytest.raises(CallFailed, match="what Own gave"):
+        play(own(run, echo), {})
