@@ -59,10 +59,10 @@ class Attempts:
     async def end(self) -> None:
         """End all that still run, and wait until they have."""
         while self._tasks:
-            tasks, self._tasks = self._tasks, set()
-            for task in tasks:
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.wait(tasks)
+            await asyncio.wait(self._tasks)
+            self._tasks = {task for task in self._tasks if not task.done()}
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run *work*, which leaves `_tasks` by itself; if it is cancelled before its first step, `end` finds it."""
@@ -101,8 +101,9 @@ class Attempts:
             self._leave()
 
     def _request(self, live: Live, start: Start, agent: AgentPlan) -> Request:
-        name, attempt = start.ask.turn, start.attempt
-        turn = live.core.turns[name]
+        asked, attempt, core = start.ask, start.attempt, live.core
+        name = asked.turn
+        turn = core.turns[name]
         return Request(
             run=live.run,
             turn=name,
@@ -110,16 +111,16 @@ class Attempts:
             agent=agent,
             prompt=start.prompt,
             key=f"{live.run}/{name}",
-            context=partial(context, live.core, turn),
+            context=partial(context, core, turn),
             interrupted=turn.tally.interrupted,
             folder=self._place.attempt_folder(live.run, name, attempt),
             cwd=self._place.cwd(live.run) or self._cwd,
             here=live.here,
-            epoch=live.core.epoch,
+            epoch=core.epoch,
             root=self._place.folder(live.root),
             env=self._told(live, name) if live.in_loop else {},
-            history=start.ask.history,
-            wanted=start.ask.wanted,
+            history=asked.history,
+            wanted=asked.wanted,
         )
 
     def _told(self, live: Live, turn: str) -> dict[str, str]:

@@ -303,10 +303,10 @@ class Shell:
         self._start(live, start)
 
     def _start(self, live: Live, start: Start) -> None:
-        name = start.ask.turn
-        if not live.core.hears(name, start.attempt):
+        name, core = start.ask.turn, live.core
+        if not core.hears(name, start.attempt):
             return  # it was cancelled before its intent was durable
-        agent = live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
+        agent = core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
         if (left := self._timers.seconds_left(live)) is not None and agent.kind != "human":
             agent = msgspec.structs.replace(agent, timeout=min(left, agent.timeout or left))
         if left == 0:
@@ -317,7 +317,7 @@ class Shell:
             return
         self._attempts.start(live, start, agent)
         if agent.kind == "human" and agent.timeout is not None:
-            due = live.core.turns[name].asked + agent.timeout
+            due = core.turns[name].asked + agent.timeout
             reason = f"nobody answered within {agent.timeout:g} s"
             failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
             self._timers.at(live, due, partial(self.family.hear, live, failed))

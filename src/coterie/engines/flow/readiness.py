@@ -29,13 +29,14 @@ class Readiness:
 
     def mark(self, node: str, group: int | None = None) -> None:
         """Mark *node* on its arrow of *group*, or as an entry. Marks on one arrow do not add up."""
-        if node not in self._marks:
+        marks = self._marks.get(node)
+        if marks is None:
             rank = self._rank[node]
-            self._marks[node] = set()
+            marks = self._marks[node] = set()
             self._marked |= 1 << rank
             self._due.add(rank)
         if group is not None:
-            self._marks[node].add(group)
+            marks.add(group)
 
     def end(self, node: str) -> None:
         """Let *node* be in flight no more: its turn has ended and its groups are judged."""
@@ -57,6 +58,8 @@ class Readiness:
         Gives each with the sources that marked it, in the source order of the arrows that fired.
         """
         started: list[tuple[str, list[str]]] = []
+        if not self._due:
+            return started
         due, self._due = sorted(self._due), set()
         for rank in due:
             node, bit = self._names[rank], 1 << rank
