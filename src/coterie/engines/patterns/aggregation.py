@@ -29,7 +29,6 @@ __all__ = [
     "best_of",
     "cluster",
     "concat",
-    "decided",
     "needed",
     "normalise",
     "vote",
@@ -54,13 +53,11 @@ class Candidate(Struct, frozen=True):
     Attributes:
         slot: Who gave it.
         confidence: How sure it was, from 0 to 1; None: it did not say.
-        weight: What its vote weighs, whatever it says.
     """
 
     slot: str
     text: str
     confidence: float | None = None
-    weight: float | None = None
 
 
 class Cluster(Struct, frozen=True):
@@ -187,16 +184,6 @@ def needed(
     return len(left)
 
 
-def decided(
-    came: Sequence[Candidate],
-    left: Sequence[str],
-    weights: Weights = "uniform",
-    accuracy: Mapping[str, float] | None = None,
-) -> bool:
-    """Whether the votes of those *left* cannot change the answer."""
-    return needed(came, left, weights, accuracy) == 0
-
-
 def average(candidates: Sequence[Candidate], how: Average = "mean") -> Aggregate | None:
     """The mean of the numbers that are answered, or their median; None when nobody answers one."""
     said = [(candidate, number(candidate.text)) for candidate in candidates]
@@ -246,10 +233,7 @@ def _count(
     candidates: Sequence[Candidate], weights: Weights, accuracy: Mapping[str, float]
 ) -> tuple[list[Cluster], list[int]]:
     """The answers that differ, and what those who gave each weigh together."""
-    heavy = [
-        round(ONE * one.weight) if one.weight is not None else weight(_probability(one, accuracy), weights)
-        for one in candidates
-    ]
+    heavy = [weight(_probability(one, accuracy), weights) for one in candidates]
     clusters = cluster(candidates)
     return clusters, [sum(heavy[at] for at in one.members) for one in clusters]
 
