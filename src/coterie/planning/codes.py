@@ -11,6 +11,7 @@ _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 PLANNING = (
     Code("bad-command", _E, "A command cannot be split into words."),
+    Code("bad-mapping", _E, "A compound hands on what the team before does not give.", pattern=True),
     Code("cannot-run-group", _E, "The flow leads through a group, which cannot be run yet."),
     Code("fragment", _E, "A fragment is not run by itself: a topology includes it."),
     Code("idle-key", _W, "A key of the coterie extension is for models, and no model is asked."),

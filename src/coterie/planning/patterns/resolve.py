@@ -1,12 +1,13 @@
 """Make a plan of a pattern: every field of its configuration, an agent for each slot, and those that stand in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from coterie.diagnostics import error
+from coterie.diagnostics import Diagnostic, did_you_mean, error
 from coterie.planning.agents import Setting
 from coterie.planning.notes import sentences
 from coterie.planning.pattern import PatternPlan, SlotPlan
@@ -14,10 +15,13 @@ from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import Unclear, choose_provider
 from coterie.topology.checks.facts import title
 from coterie.topology.checks.names import fallback_of
+from coterie.topology.checks.patterns import span_of
 from coterie.topology.model import Agent, AnyNode
-from coterie.topology.patterns.configs import PipelineConfig
-from coterie.topology.patterns.kinds import kind_of, read_config
+from coterie.topology.patterns.configs import CompoundConfig, PipelineConfig
+from coterie.topology.patterns.kinds import KINDS, kind_of, read_config
 from coterie.topology.patterns.model import Pattern
+from coterie.topology.patterns.outputs import keys_of
+from coterie.topology.patterns.slots import subs
 
 MAX_RETRIES = 3
 """Further attempts of an agent that does not say how many."""
@@ -46,6 +50,9 @@ def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Pla
             agents[name] = _ruled(structs.replace(planned, name=name, fallback=_key(planned.fallback, names)), node)
     if isinstance(config, PipelineConfig):
         agents = {name: _staged(agent, declared[names[name]], config) for name, agent in agents.items()}
+    if isinstance(config, CompoundConfig):
+        for found in _unmappable(pattern, config, agents):
+            setting.report(found)
     return Plan(
         name=topology.name,
         agents=agents,
@@ -61,6 +68,21 @@ def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Pla
         folder=str(setting.folder) if setting.folder is not None else "",
         notes=sentences(topology),
     )
+
+
+def _unmappable(pattern: Pattern, config: CompoundConfig, agents: Mapping[str, AgentPlan]) -> Iterator[Diagnostic]:
+    """An error for each key that is mapped from a team which never gives it, as far as is known what teams give."""
+    for before, name in pairwise(subs(config, [slot.name for slot in pattern.slots])):
+        child = agents[before].child if before in agents else None
+        given = child.coordination if child is not None else None
+        if not isinstance(given, PatternPlan) or given.type not in KINDS:
+            continue
+        known = keys_of(given.type)
+        for key, source in config.mapping.get(name, {}).items():
+            if source not in known:
+                message = f"{key!r} of {name!r} is mapped from {source!r}, which {before!r} does not give"
+                hint = did_you_mean(source, known) or f"it gives {', '.join(known)}"
+                yield error("bad-mapping", message, span_of(pattern, f"config.mapping.{name}.{key}"), hint)
 
 
 def _names(pattern: Pattern, declared: Mapping[str, AnyNode], setting: Setting) -> dict[str, str]:
@@ -126,4 +148,6 @@ def _staged(agent: AgentPlan, node: AnyNode, config: PipelineConfig) -> AgentPla
     """*agent* as a stage, whose attempts the pipeline counts; without that only those that its node allows."""
     if agent.kind == "human":
         return agent
-    return structs.replace(agent, retry=config.max_stage_retries if config.retry_failed_stages else node.retry or 0)
+    if not config.retry_failed_stages:
+        return structs.replace(agent, retry=node.retry or 0)
+    return structs.replace(agent, retry=config.max_stage_retries, attempts=1 + config.max_stage_retries)
