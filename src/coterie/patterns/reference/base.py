@@ -250,6 +250,10 @@ class BaseTopology(ABC):
         """How often a call of the agent that *config* sets is tried again."""
         return config.max_retries
 
+    def attempts(self) -> int | None:
+        """How often a call is tried in all, however it fails; None: as its agent and the kind of failure say."""
+        return None
+
     def as_result(self, output: dict[str, Any]) -> dict[str, Any]:
         """*output* as the run keeps it: its text, and everything."""
         from coterie.patterns.reference.plain import text_of

@@ -34,6 +34,7 @@ def plan_of(topology: "BaseTopology", correlation: str = "") -> Plan:
             model=config.model,
             timeout=float(config.timeout_seconds),
             retry=topology.retries(config),
+            attempts=topology.attempts(),
         )
         asks_human = asks_human or _may_ask_human(config)
     for name, team in topology.teams().items():

@@ -170,6 +170,11 @@ class PipelineTopology(PatternTopology):
         settings = self.pipeline_config
         return settings.max_stage_retries if settings.retry_failed_stages else super().retries(config)
 
+    def attempts(self) -> int | None:
+        """So often and no more, where the pipeline says it."""
+        settings = self.pipeline_config
+        return 1 + settings.max_stage_retries if settings.retry_failed_stages else None
+
 
 class CrossCheckTopology(PatternTopology):
     """One answers, others check it."""
