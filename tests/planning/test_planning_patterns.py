@@ -78,18 +78,20 @@ def test_an_agent_is_tried_four_times_and_for_five_minutes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "slot", "retry"),
+    ("config", "slot", "retry", "attempts"),
     [
-        ("{}", "{command: [cat]}", 2),
-        ("{max_stage_retries: 5}", "{command: [cat], max_retries: 1}", 5),
-        ("{retry_failed_stages: false}", "{command: [cat], max_retries: 1}", 1),
-        ("{retry_failed_stages: false}", "{command: [cat]}", 0),
-        ("{}", "{type: human}", 0),
+        ("{}", "{command: [cat]}", 2, 3),
+        ("{max_stage_retries: 5}", "{command: [cat], max_retries: 1}", 5, 6),
+        ("{max_stage_retries: 0}", "{command: [cat], max_retries: 1}", 0, 1),
+        ("{retry_failed_stages: false}", "{command: [cat], max_retries: 1}", 1, None),
+        ("{retry_failed_stages: false}", "{command: [cat]}", 0, None),
+        ("{}", "{type: human}", 0, None),
     ],
 )
-def test_a_pipeline_counts_the_attempts_of_its_stages(config: str, slot: str, retry: int) -> None:
+def test_a_pipeline_counts_the_attempts_of_its_stages(config: str, slot: str, retry: int, attempts: int | None) -> None:
     """Those of the agent do not come on top."""
-    assert made(pipeline(slot, config=config))[0].agents["s0"].retry == retry
+    stage = made(pipeline(slot, config=config))[0].agents["s0"]
+    assert (stage.retry, stage.attempts) == (retry, attempts)
 
 
 def test_whoever_stands_in_is_planned_too() -> None:

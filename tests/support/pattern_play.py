@@ -204,7 +204,8 @@ def _tried_again(config: Any, agents: dict[str, AgentPlan]) -> dict[str, AgentPl
         return agents
     from msgspec.structs import replace
 
-    return {name: replace(agent, retry=config.max_stage_retries) for name, agent in agents.items()}
+    tries = 1 + config.max_stage_retries
+    return {name: replace(agent, retry=tries - 1, attempts=tries) for name, agent in agents.items()}
 
 
 def perform(plan: Plan, given: Mapping[str, Any], script: Mapping[str, Sequence[str | Result]]) -> Performance:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import FlowPlan, Plan
-from coterie.proofs.measures import Measures, plus
+from coterie.proofs.measures import Measures, attempts, plus
 from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import HUMAN
 from coterie.proofs.ways import Amounts
@@ -79,7 +79,7 @@ def _of_pattern(pattern: PatternPlan, plan: Plan, most: Mapping[str, int], measu
             agent = plan.agents[name]
             once = measures.turn(path + name, agent)
             if agent.child is not None:
-                once = _often(1 + agent.retry, at_most(agent.child, measures, f"{path}{name}/"))
+                once = _often(attempts(agent), at_most(agent.child, measures, f"{path}{name}/"))
             total = plus(total, _often(count, once))
             name = agent.fallback
     return total

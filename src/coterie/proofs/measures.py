@@ -61,6 +61,8 @@ def attempts(agent: AgentPlan) -> int:
 
     `retry` further ones after failures, and after replies that do not hold the declared outputs at least one more.
     """
+    if agent.attempts is not None:
+        return agent.attempts
     asked_again = max(1, agent.retry) if any(wanted.declared for wanted in agent.outputs) else 0
     return 1 + agent.retry + asked_again
 

@@ -235,7 +235,8 @@ class Fold:
         turn = self._pause(record, record.turn)
         self._use(record.usage)
         turn.failure = record
-        wait = turn.tally.after_failure(record, self._agent(turn).retry)
+        agent = self._agent(turn)
+        wait = turn.tally.after_failure(record, agent.retry, agent.attempts)
         if wait is None:
             return Note(record=TurnFailed(turn=record.turn, kind=record.kind, reason=record.reason))
         return Again(turn=record.turn, attempt=record.attempt + 1, due=record.at + wait)

@@ -3,6 +3,7 @@
 Rule 9 of the flow notation, the same for every engine: transient failures at most 3 times with backoff (1 s, doubled,
 at most 30 s; longer, if whoever was asked wants to be left alone); an invalid reply is asked again at least once; other
 failures as often as the agent's `retry` says; an interruption never counts, but three crashes in a row do end the turn.
+An agent may have a number of attempts in all instead, as a stage of a pipeline has; then every failure is one of them.
 """
 
 from msgspec import Struct
@@ -37,25 +38,29 @@ class Tally(Struct, gc=False):
     crashes: int = 0
     interrupted: int = 0
 
-    def after_failure(self, failed: AttemptFailed, retry: int) -> float | None:
+    def after_failure(self, failed: AttemptFailed, retry: int, attempts: int | None = None) -> float | None:
         """Count *failed* and return the seconds to wait before the next attempt; None: the turn has failed."""
         self.crashes = 0
         if failed.kind in TRANSIENT:
             self.transient += 1
-            if self.transient > MAX_TRANSIENT:
+            if self._is_last(attempts, self.transient > MAX_TRANSIENT):
                 return None
-            backoff = min(BACKOFF_FIRST * (1 << (self.transient - 1)), BACKOFF_MOST)
+            backoff = min(BACKOFF_FIRST * 2.0 ** min(self.transient - 1, 10), BACKOFF_MOST)
             return max(backoff, min(failed.wait, WAIT_MOST))
         if failed.kind in FINAL:
             return None
         if failed.kind == "invalid_output":
             self.invalid += 1
-            return 0.0 if self.invalid <= max(1, retry) else None
+            return None if self._is_last(attempts, self.invalid > max(1, retry)) else 0.0
         self.other += 1
-        return 0.0 if self.other <= retry else None
+        return None if self._is_last(attempts, self.other > retry) else 0.0
 
     def after_interruption(self, cut: AttemptInterrupted) -> float | None:
         """Count *cut* and return the seconds to wait before the next attempt; None: too many crashes in a row."""
         self.interrupted += 1
         self.crashes = self.crashes + 1 if cut.reason == "crash" else 0
         return 0.0 if self.crashes < MAX_CRASHES else None
+
+    def _is_last(self, attempts: int | None, enough: bool) -> bool:
+        """Whether no further attempt follows: *enough* failures of one kind, or all attempts that there are."""
+        return enough if attempts is None else self.transient + self.invalid + self.other >= attempts

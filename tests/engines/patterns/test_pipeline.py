@@ -7,7 +7,7 @@ import pytest
 from pattern_chance import chance, same_at_any_pace
 from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
 
-from coterie.backends.base import Answer, Request, Result
+from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.journal.records import MessageSent, Usage
 from coterie.planning import plan_or_raise
 from coterie.planning.plan import AgentPlan, Wanted
@@ -71,6 +71,31 @@ def test_a_stage_is_tried_as_often_as_the_pipeline_says(config: dict[str, Any], 
 
     assert done.ended.reason == "Pipeline failed at stage 'parse': down"
     assert done.counts() == {"parse": attempts}
+
+
+@pytest.mark.parametrize("retries", [0, 1, 5])
+@pytest.mark.parametrize(
+    "script",
+    [
+        [Failure(kind="transient", reason="down")],
+        ['{"other": 1}'],
+        [Failure(kind="rate_limited", reason="down"), '{"other": 1}', failed(), Failure(kind="timeout", reason="slow")],
+    ],
+)
+def test_failures_of_every_kind_count_as_attempts_of_a_stage(script: list[str | Result], retries: int) -> None:
+    """Neither what passes by itself nor a reply that does not fit is tried on top of what the pipeline says."""
+    slots = {"a": AgentPlan(name="a", outputs=(Wanted(name="answer", type="text"),))}
+    done = perform(pattern("pipeline", slots, max_stage_retries=retries), DOC, {"a": script})
+
+    assert done.ended.status == "failed"
+    assert done.counts() == {"a": 1 + retries}
+
+
+def test_what_trying_again_cannot_mend_is_not_tried_again() -> None:
+    """A key that is refused is refused again."""
+    done = perform(pattern("pipeline", ["a"]), DOC, {"a": [Failure(kind="auth", reason="no key")]})
+
+    assert done.counts() == {"a": 1}
 
 
 def test_a_stage_that_was_tried_again_says_so() -> None:

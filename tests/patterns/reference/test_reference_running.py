@@ -18,6 +18,7 @@ from coterie.patterns import (
     ExecutionStatus,
     MessageType,
     MixinRegistry,
+    PipelineTopology,
     Topology,
     TopologyType,
     current_call,
@@ -134,6 +135,23 @@ def test_what_passes_is_tried_again_after_a_while() -> None:
 
     assert play(own(run, model), {}).output_data == {"said": "now"}
     assert times == [0, 7, 14]
+
+
+def test_a_stage_of_a_pipeline_is_tried_so_often_and_no_more() -> None:
+    """`max_stage_retries` is all there is, even where a failure would pass."""
+    tried = 0
+
+    class Stages(PipelineTopology):
+        async def _call_llm(self, request: dict[str, Any]) -> dict[str, Any]:
+            nonlocal tried
+            tried += 1
+            raise CallFailed("too many requests", "rate_limited")
+
+    config = {"max_stage_retries": 1}
+    defined = Topology(name="p", description="p", topology_type=TopologyType.PIPELINE, config=config)
+    with pytest.raises(CoterieError, match="Pipeline failed at stage 'a': too many requests"):
+        play(Stages(defined, {"a": agent("a")}), {"doc": "x"})
+    assert tried == 2
 
 
 @pytest.mark.parametrize("said", ["text", None, {"content": object()}])
