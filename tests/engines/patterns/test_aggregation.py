@@ -253,6 +253,14 @@ def test_no_call_is_paid_beyond_the_one_that_decides() -> None:
     assert needed([], ["expert", "b", "c"], "log_odds", {"expert": 0.95, "b": 0.6, "c": 0.6}) == 1
 
 
+def test_an_answer_that_only_a_liar_gives_is_behind_one_that_nobody_gave_yet() -> None:
+    """So the next good voter decides, and nobody is asked with it in vain."""
+    accuracy = {"liar": 0.2, "good": 0.7, "weak": 0.55}
+
+    assert needed([Candidate("liar", "x")], ["good", "weak"], "log_odds", accuracy) == 1
+    assert needed([Candidate("liar", "x"), Candidate("good", "y")], ["weak"], "log_odds", accuracy) == 0
+
+
 # -- other ways -------------------------------------------------------------------------------------------------------
 
 

@@ -220,6 +220,14 @@ def test_a_decision_is_known_when_no_one_can_change_it_and_not_later(
             assert needed(verdicts(so_far), ["x"] * left, method, **rules) == expected, (so_far, left)
 
 
+def test_where_a_verdict_counts_for_the_contrary_and_a_rejection_rejects_they_are_heard_one_by_one() -> None:
+    """Then more than is needed is never asked: the first rejection ends it."""
+    rules: dict[str, Any] = {"unanimous": True, "quorum": 1, "accuracy": {"liar": 0.2}}
+
+    assert needed([], ["liar", "b", "c"], "weighted", **rules) == 1
+    assert needed([Verdict("liar", False)], ["b", "c"], "weighted", **rules) == 0
+
+
 def test_two_of_three_who_agree_decide() -> None:
     """The third call is saved."""
     assert needed([], list("abc")) == 2

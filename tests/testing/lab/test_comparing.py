@@ -4,8 +4,8 @@ from pattern_play import pattern
 from coterie.errors import UsageError
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.testing import Assumptions, Skill, compare
-from coterie.testing.lab import measure
-from coterie.testing.lab.comparing import interval
+from coterie.testing.lab import Measured, measure
+from coterie.testing.lab.comparing import interval, with_worth
 from coterie.testing.lab.options import options
 
 EVEN = Assumptions(skill=Skill(0.7))
@@ -90,6 +90,24 @@ def test_a_comparison_tells_what_is_worth_its_calls() -> None:
     assert early.calls < 13
     assert found == compare(PANEL, EVEN, runs=200, seed=3)
     assert found.options != compare(PANEL, EVEN, runs=200, seed=4).options
+
+
+def test_worth_having_is_what_nothing_beats_in_both() -> None:
+    """Equal ones do not beat each other; as many calls for less is beaten, and as much for more calls."""
+    found = {
+        "few": (1.0, 0.7),
+        "same": (1.0, 0.7),
+        "less for as many": (1.0, 0.6),
+        "as much for more": (3.0, 0.7),
+        "more for more": (3.0, 0.8),
+        "between": (2.0, 0.65),
+    }
+    measured = [
+        Measured(name=name, calls=calls, accuracy=right, low=0, high=1, failed=0, decided=1, right_when_decided=right)
+        for name, (calls, right) in found.items()
+    ]
+
+    assert [one.name for one in with_worth(measured) if one.worth] == ["few", "same", "more for more"]
 
 
 def test_whoever_does_not_stand_by_its_answer_is_counted_apart() -> None:

@@ -81,7 +81,7 @@ def compare(
         told(option.name)
         found.append(measure(option.name, option.plan, assumptions, runs=runs, seed=seed))
     return Comparison(
-        pattern=plan.name, runs=runs, seed=seed, assumptions=assumptions, options=tuple(_with_worth(found))
+        pattern=plan.name, runs=runs, seed=seed, assumptions=assumptions, options=tuple(with_worth(found))
     )
 
 
@@ -121,7 +121,8 @@ def _is_decided(played: Played) -> bool:
     return not played.reason and bool(stands)
 
 
-def _with_worth(found: Sequence[Measured]) -> Iterator[Measured]:
+def with_worth(found: Sequence[Measured]) -> Iterator[Measured]:
+    """*found*, each knowing whether it is worth its calls among them."""
     for one in found:
         beaten = any(
             other.calls <= one.calls
