@@ -130,7 +130,7 @@ def _text(response: dict[str, Any]) -> str:
 
 
 def _last_object(text: str) -> dict[str, Any] | None:
-    found = {} if text.strip() == "{}" else None
+    found: dict[str, Any] | None = {} if text.strip() == "{}" else None
     for found in objects_in(text):  # noqa: B007 - the last one counts
         pass
     return found
