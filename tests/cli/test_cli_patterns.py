@@ -236,3 +236,8 @@ def test_reading_a_flow_loads_nothing_of_patterns(place: Place) -> None:
     )
 
     assert done.stdout == "[]\n"
+
+
+def test_the_schema_is_printed_for_editors(talk: Place) -> None:
+    """As JSON."""
+    assert json.loads(talk.look("topology", "schema").out)["required"] == ["pattern"]

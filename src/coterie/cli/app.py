@@ -52,6 +52,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "fmt": "formatting.fmt",
             "diff": "comparing.diff",
             "graph": "drawing.graph",
+            "schema": "topology.schema",
             "lsp": "editing.lsp",
         },
     ),

@@ -57,6 +57,19 @@ def show(
     return int(not found.valid)
 
 
+def schema() -> int:
+    """Print the JSON Schema of pattern files, for editors that know YAML.
+
+    A line at the top of a file names it: # yaml-language-server: $schema=pattern.schema.json
+    """
+    import json
+
+    from coterie.formats.yaml.schema import schema
+
+    say(json.dumps(schema(), indent=2))
+    return 0
+
+
 def _teams(plan: "Plan | None") -> "dict[str, Outline]":
     """The teams that answer at nodes of *plan*, and those that answer at theirs."""
     from coterie.planning import thinks

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from coterie.engines.generator import AgentFailed, PatternFailed, Question, Tell, Together
     from coterie.engines.patterns.registry import Calls, Team, pattern
     from coterie.errors import CallFailed, CollaborationFailed, PatternRefused
+    from coterie.formats.yaml.writing import to_yaml
     from coterie.patterns.constructors import (
         agent,
         chain_of_command,
@@ -157,6 +158,7 @@ _PLACES = {
     "pattern": "coterie.engines.patterns.registry",
     "pipeline": "coterie.patterns.constructors",
     "project": "coterie.patterns.rows.projection",
+    "to_yaml": "coterie.formats.yaml.writing",
     "topology": "coterie.patterns.reference.registry",
     "upgrade": "coterie.patterns.rows.migrations",
 }
@@ -238,6 +240,7 @@ __all__ = [
     "pattern",
     "pipeline",
     "project",
+    "to_yaml",
     "topology",
     "upgrade",
 ]

@@ -15,10 +15,10 @@ from coterie.topology.model import Agent, Topology
 BACKENDS = ("human", "model", "command", "scripted")
 """What `type` may say."""
 
-_TEAMS = {"flow": (".at",), "loop": (), "pattern": (".yaml", ".yml")}
+TEAMS = {"flow": (".at",), "loop": (), "pattern": (".yaml", ".yml")}
 """The entries that name a team, and how the names of their files end."""
-_WAYS = ("model", "command", *_TEAMS, "type")
-_SETTINGS = (
+_WAYS = ("model", "command", *TEAMS, "type")
+SETTINGS = (
     "temperature",
     "max_tokens",
     "max_turns",
@@ -30,7 +30,7 @@ _SETTINGS = (
     "top_p",
 )
 """What a model is told beside its prompt."""
-_EXTENSION = {
+EXTENSION = {
     "command": "command",
     "cwd": "cwd",
     "env": "env",
@@ -53,8 +53,8 @@ ENTRIES = (
     "fallback",
     "capabilities",
     "budget",
-    *(entry for entry in _EXTENSION if entry not in _WAYS),
-    *_SETTINGS,
+    *(entry for entry in EXTENSION if entry not in _WAYS),
+    *SETTINGS,
 )
 """Everything an agent may say."""
 
@@ -77,7 +77,7 @@ def laid_over(base: Table, over: Table) -> Table:
     ways = [entry for entry in over.entries if entry in _WAYS]
     if not ways:
         return merged(base, over, ())
-    return merged(base, over, _WAYS if ways == ["model"] else (*_WAYS, *_EXTENSION, *_SETTINGS))
+    return merged(base, over, _WAYS if ways == ["model"] else (*_WAYS, *EXTENSION, *SETTINGS))
 
 
 def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, team: Team, report: Report) -> Filler:
@@ -130,19 +130,19 @@ def _extension(fields: Fields) -> tuple[dict[str, Any], dict[str, Span]]:
     for entry in ENTRIES:
         if (span := fields.span(entry)) is not None:
             spans[entry] = span
-            if entry in _EXTENSION:
-                spans[f"extension.{_EXTENSION[entry]}"] = span
-    for entry, key in _EXTENSION.items():
+            if entry in EXTENSION:
+                spans[f"extension.{EXTENSION[entry]}"] = span
+    for entry, key in EXTENSION.items():
         if (value := fields.value(entry)) is not None:
             extension[key] = plain(value)
     options = {}
-    for entry in _SETTINGS:
+    for entry in SETTINGS:
         if (value := fields.value(entry)) is not None:
             options[entry] = plain(value)
             spans.setdefault("extension.options", spans[entry])
     if options:
         extension["options"] = options
-    for entry in _TEAMS:
+    for entry in TEAMS:
         if entry in spans:
             spans["extension.topology"] = spans[entry]
     if "type" in spans:
@@ -179,7 +179,7 @@ def _thinks(
         return None
     if backend:
         extension["backend"] = backend
-    for way, ends in _TEAMS.items():
+    for way, ends in TEAMS.items():
         value = fields.value(way)
         if isinstance(value, Table) and way == "pattern":
             return team(value, name)

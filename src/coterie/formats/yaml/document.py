@@ -33,6 +33,14 @@ _WORDS: Mapping[str, Any] = {
 }
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = "!plain"
+CORE = (
+    (f"{_TAG}null", re.compile(r"(~|null|Null|NULL)?$")),
+    (f"{_TAG}bool", re.compile(r"(true|True|TRUE|false|False|FALSE)$")),
+    (f"{_TAG}int", re.compile(rf"({_INTEGER.pattern})$")),
+    (f"{_TAG}float", re.compile(rf"({_NUMBER.pattern})$")),
+    (f"{_TAG}merge", re.compile(r"<<$")),
+)
+"""What a text without quotes is read as, by the whole of it; every other one is a text."""
 _KNOWN = (_PLAIN, *(f"{_TAG}{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map")))
 
 

@@ -1,0 +1,155 @@
+"""Write a pattern as the text of a pattern file; what is read back is the same team."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from coterie.errors import UsageError
+from coterie.formats.yaml.agents import EXTENSION, SETTINGS, TEAMS
+from coterie.formats.yaml.document import CORE
+from coterie.topology.checks.names import fallback_of
+from coterie.topology.model import Agent, AnyNode, Topology
+from coterie.topology.patterns.model import Slot
+
+
+def to_yaml(topology: Topology) -> str:
+    """The text of a pattern file that says what *topology* does; equal teams give equal texts.
+
+    An agent that fills one slot, and goes by its name, is written in its place; others are declared below.
+
+    Raises:
+        UsageError: If it is no pattern, or holds what a pattern file cannot say.
+    """
+    writer = _Writer()
+    document = {"pattern": writer.pattern(topology)}
+    if writer.agents:
+        document["agents"] = writer.agents
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
+
+
+_BREAKS = re.compile("[\r\x85\u2028\u2029]")
+"""What the library takes for the end of a line, and would fold."""
+
+
+class _Writer:
+    """Collects the agents of one file.
+
+    Attributes:
+        agents: What is declared, by name.
+    """
+
+    def __init__(self) -> None:
+        self.agents: dict[str, Any] = {}
+
+    def pattern(self, topology: Topology) -> dict[str, Any]:
+        """What stands below `pattern:`."""
+        pattern = topology.pattern
+        if pattern is None:
+            raise UsageError(f"{topology.name!r} is no pattern, and only patterns are written as YAML")
+        declared = {node.name: node for node in reversed(topology.nodes)}
+        uses = [slot.node for slot in pattern.slots] + [fallback_of(node) for node in topology.nodes]
+        slots: dict[str, Any] = {}
+        for slot in pattern.slots:
+            node = declared.get(slot.node)
+            if node is None:
+                raise UsageError(f"slot {slot.name!r} of {topology.name!r} is filled by nobody")
+            is_alone = slot.node == slot.name and uses.count(slot.node) == 1
+            said = self._node(node, slot, declared)
+            slots[slot.name] = said if is_alone else self._declared(slot.node, said)
+        for name, node in declared.items():
+            if name not in uses:
+                self._declared(name, self._node(node, None, declared))
+        return _filled(
+            {
+                "type": pattern.type,
+                "name": topology.name,
+                "description": topology.meta.get("description"),
+                "config": _plain(pattern.config),
+                "slots": slots,
+            }
+        )
+
+    def _declared(self, name: str, said: dict[str, Any]) -> str:
+        """The name under which *said* is declared: *name*, unless another goes by it."""
+        wanted = name = name.replace("@", "-")
+        number = 1
+        while self.agents.get(name, said) != said:
+            number += 1
+            name = f"{wanted}-{number}"
+        self.agents[name] = said
+        return name
+
+    def _node(self, node: AnyNode, slot: Slot | None, declared: Mapping[str, AnyNode]) -> dict[str, Any]:
+        if not isinstance(node, Agent) or (node.topology is not None and node.topology.pattern is None):
+            raise UsageError(f"{node.name!r} is no agent that a pattern file can hold: name its file there")
+        stands_in = fallback_of(node)
+        if stands_in:
+            stands_in = self._declared(stands_in, self._node(declared[stands_in], None, declared))
+        own = dict(node.extension)
+        return _filled(
+            {
+                "model": node.model,
+                "type": own.get("backend"),
+                **{name: _plain(own.get(key)) for name, key in EXTENSION.items()},
+                **_team(own.get("topology") or own.get("pattern")),
+                **({"pattern": self.pattern(node.topology)} if node.topology is not None else {}),
+                "prompt": node.prompt,
+                "description": node.description,
+                "tools": _tools(node),
+                "max_retries": node.retry,
+                "timeout_seconds": node.timeout,
+                "fallback": stands_in,
+                "capabilities": list(slot.capabilities) if slot is not None else None,
+                "budget": _filled({"calls": slot.calls, "cost": slot.cost}) if slot is not None else None,
+                **{name: _plain(value) for name, value in own.get("options", {}).items() if name in SETTINGS},
+            }
+        ) | _nothing(node)
+
+
+def _nothing(node: Agent) -> dict[str, Any]:
+    """`tools: []`, which is not the same as leaving it out."""
+    return {"tools": []} if node.tools == () else {}
+
+
+def _team(path: str | None) -> dict[str, str]:
+    if not path:
+        return {}
+    for way, ends in TEAMS.items():
+        if ends and path.endswith(ends):
+            return {way: path}
+    return {"loop": path.removesuffix("/topology.toml")}
+
+
+def _tools(node: Agent) -> list[str] | None:
+    functions = node.extension.get("tools", {})
+    return None if node.tools is None else [functions.get(name, name) for name in node.tools]
+
+
+def _filled(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if value not in (None, "", [], {})}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what would be read as something else than a text, and writes no aliases."""
+
+    yaml_implicit_resolvers = {None: list(CORE)}
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """What is the same twice is written twice."""
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if _BREAKS.search(text) else "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
