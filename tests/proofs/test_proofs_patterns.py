@@ -141,3 +141,22 @@ def test_a_pattern_in_a_flow_is_counted(tmp_path: Path) -> None:
     assert report.worst is not None
     assert report.worst.agents == {"w": 1, "p/a": 2}
     assert [found.code for found in report.findings] == ["counted"]
+
+
+def test_a_loop_in_a_slot_is_not_counted(tmp_path: Path) -> None:
+    """It is said which, and nothing is claimed of the whole."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "topology.toml").write_text(
+        'name = "work"\n[[role]]\nid = "a"\nemits = ["task.complete"]\nprompt = "p"\n'
+    )
+    text = "pattern: {type: pipeline, slots: {a: {command: [cat]}, b: {loop: work}}}"
+    topology = read_text(text, str(tmp_path / "t.yaml"), tmp_path).topology
+    assert topology is not None
+    _, report = proved(topology)
+
+    assert (report.ends, report.worst, report.usual) == (False, None, None)
+    (found,) = report.findings
+    assert (found.code, found.message) == (
+        "not-proved",
+        "nothing bounds the whole: 'b' is a loop, whose turns are not counted here",
+    )

@@ -9,6 +9,7 @@ from typing import Any
 
 from coterie.diagnostics import Severity, Span
 from coterie.engines.patterns.registry import Calls
+from coterie.planning.loop import LoopPlan
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import Plan
 from coterie.proofs.bounds import at_most, calls_of_ours, usually
@@ -56,8 +57,12 @@ def _unknown(plan: Plan, above: str = "") -> Iterator[Finding]:
             what = f"{above.rstrip('/')!r}" if above else f"{plan.name!r}"
             message = f"nothing can be proved: {what} is played by {type!r}, which is known when it runs"
             yield Finding(code="not-proved", severity=Severity.NOTE, message=message)
-        case None:
+        case LoopPlan():
+            message = f"nothing bounds the whole: {above.rstrip('/')!r} is a loop, whose turns are not counted here"
+            yield Finding(code="not-proved", severity=Severity.NOTE, message=message, hint="check it by itself")
             return
+        case _:
+            pass
     for name, agent in plan.agents.items():
         if agent.child is not None:
             yield from _unknown(agent.child, f"{above}{name}/")
