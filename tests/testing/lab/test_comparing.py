@@ -1,7 +1,11 @@
+import sys
+from pathlib import Path
+
 import pytest
 from pattern_play import pattern
 
 from coterie.errors import UsageError
+from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.testing import Assumptions, Skill, compare
 from coterie.testing.lab import Measured, measure
@@ -74,6 +78,30 @@ def test_a_team_of_teams_is_compared_with_an_agent_within() -> None:
     fallible = AgentPlan(name="a", on_fail="fallback", fallback="b")
     stood_in = pattern("ensemble", {"a": fallible, "b": AgentPlan(name="b"), "c": AgentPlan(name="c")})
     assert set(options(stood_in, EVEN)[0].plan.agents) == {"a", "b"}
+
+
+def test_a_pattern_of_ones_own_is_found_beside_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a run; there are no options but the agents it asks."""
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    (tmp_path / "in_a_row.py").write_text(
+        "from coterie.engines.generator import Question\n"
+        "from coterie.engines.patterns.registry import pattern\n"
+        "@pattern('in-a-row')\n"
+        "def in_a_row(team, given):\n"
+        "    yield Question('first', given['prompt'])\n"
+        "    return (yield Question('second', given['prompt'])).text\n"
+    )
+    slots = (SlotPlan(name="first"), SlotPlan(name="second"))
+    plan = Plan(
+        name="row",
+        agents={slot.name: AgentPlan(name=slot.name) for slot in slots},
+        coordination=PatternPlan(type="in_a_row:in_a_row", slots=slots),
+        folder=str(tmp_path),
+    )
+
+    found = measure("", plan, Assumptions(skill=Skill(0.0), skills={"second": Skill(1.0)}), runs=5)
+
+    assert (found.accuracy, found.calls) == (1.0, 2.0)
 
 
 def test_a_comparison_tells_what_is_worth_its_calls() -> None:

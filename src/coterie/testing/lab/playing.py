@@ -19,6 +19,7 @@ from coterie.journal.records import AttemptFailed, Record, RunStarted, TurnFaile
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.children import reply_of
+from coterie.runs.engines import make_engine
 from coterie.testing.simulated_agents import Asked, SimulatedAgents, turn_number
 
 
@@ -45,7 +46,7 @@ def play(plan: Plan, agents: SimulatedAgents, question: str) -> Played:
         UsageError: If the team, or one in it, is no pattern.
     """
     run = _Run(agents, question)
-    result = run.team(plan, given_to(plan), "")
+    result = run.team(plan, None, "")
     if isinstance(result, str):
         return Played(run.calls, "", {}, result)
     return Played(run.calls, *reply_of(result.result))
@@ -75,10 +76,13 @@ class _Run:
         self._agents, self._question = agents, question
         self.calls = 0
 
-    def team(self, plan: Plan, given: dict[str, Any], path: str) -> Finish | str:
-        """How the team of *plan* ends; a text says why it failed."""
-        engine = Pattern(pattern_of(plan), plan.agents)
-        commands = deque(engine.step(RunStarted(run=self._question, engine=engine.name, input=given)))
+    def team(self, plan: Plan, given: dict[str, Any] | None, path: str) -> Finish | str:
+        """How the team of *plan* ends; a text says why it failed. Without *given* it is asked the question itself."""
+        pattern_of(plan)
+        engine, _ = make_engine(plan)
+        assert isinstance(engine, Pattern)
+        said = given_to(plan) if given is None else given
+        commands = deque(engine.step(RunStarted(run=self._question, engine=engine.name, input=said)))
         called_off: set[str] = set()
         while commands:
             match commands.popleft():
