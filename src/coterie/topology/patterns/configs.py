@@ -27,7 +27,10 @@ class DebateConfig(Config, frozen=True, kw_only=True):
 
     Attributes:
         max_rounds: Exchanges at most; in each the opponent answers the proponent.
+        consensus_method: `mediator`: the mediator decides; `majority`, `weighted` and `unanimous`: both sides and the
+            mediator vote; `first_agree`: the argument that the other side first agrees with, else the mediator.
         convergence_threshold: How sure both sides must agree for the debate to end early.
+        allow_early_termination: Whether it may end early at all.
         mediator_agent_name: The agent that fills the slot `mediator`, when no slot has that name.
         min_rounds: Exchanges before the debate may end early.
         swap_verdict: Ask for the verdict twice, the sides in both orders; two different ones are told as inconsistent.
@@ -84,6 +87,9 @@ class EnsembleConfig(Config, frozen=True, kw_only=True):
     """How the answers of several become one.
 
     Attributes:
+        aggregation_method: `vote`: the answer that most give; `weighted`: the one whose givers weigh most; `average`:
+            the mean of the numbers; `best_of`: the answer of who is surest; `concat`: all, one after another;
+            `synthesis`: what the slot `aggregator` makes of them.
         diversity_weight: How much the order in which an aggregator sees the answers favours different ones.
         failure_threshold: The largest share of members that may fail.
         samples: How often each member is asked.
@@ -115,6 +121,7 @@ class PipelineConfig(Config, frozen=True, kw_only=True):
     Attributes:
         stages: The slots in their order; empty: as they are declared.
         checkpoint_after: The stages whose input and output the result keeps.
+        retry_failed_stages: Whether the pipeline says how often a stage is tried; otherwise each agent does.
         max_stage_retries: Further attempts of a stage, with *retry_failed_stages*; the agent's own do not come on top.
     """
 
@@ -129,10 +136,13 @@ class CrossCheckConfig(Config, frozen=True, kw_only=True):
 
     Attributes:
         num_checkers: How often a single slot named `checker` is asked, each time independently.
+        consensus_method: `majority`: more approve than reject; `unanimous`: nobody rejects; `weighted`: those who
+            approve weigh more; `mediator`: the slot `mediator` decides; `first_agree`: the side that first has a quorum.
         require_unanimous_for_approval: A single rejection rejects, whatever the method.
         checker_specializations: The i-th joins the question of checker i.
         quorum: Verdicts that must come; a checker that fails abstains.
-        weights: As in `EnsembleConfig`, for the method `weighted`.
+        weights: What a confidence weighs, for the method `weighted`: as in an ensemble.
+        accuracy: How often each slot is right, as measured; counts instead of the confidence that it says.
         max_revisions: How often a rejected answer goes back to the primary, with the issues, and is checked again.
         stop_when_decided: Ask no further checker once the rest could not change the decision.
         max_concurrency: Checkers asked at once; None is without limit.

@@ -1,0 +1,153 @@
+"""Writes what is generated on the pages of the patterns: tables of settings, and pictures of who hands on to whom.
+
+python -m coterie.cli.pattern_pages
+
+A page stands in `docs/patterns`; a table stands on it between two comments, and everything around it is written by
+hand. The pictures in `docs/pictures` are those of the examples in `examples/patterns`.
+"""
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import NODEFAULT
+from msgspec import inspect as types
+
+from coterie import formats, planning
+from coterie.planning.teams import as_topology, briefly, children, settled
+from coterie.topology.drawing import draw, svg
+from coterie.topology.patterns.configs import Config
+from coterie.topology.patterns.kinds import KINDS
+
+ROOT = Path(__file__).parents[3]
+PAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "debate": "debate",
+        "chain": "chain-of-command",
+        "delegation": "delegation",
+        "ensemble": "ensemble",
+        "pipeline": "pipeline",
+        "crosscheck": "cross-check",
+        "compound": "compound",
+    }
+)
+"""What the page, the example and the picture of each kind are called."""
+
+_TABLE = re.compile(r"(<!-- Settings: .*? -->\n).*?(<!-- End of settings -->)", re.DOTALL)
+_ATTRIBUTE = re.compile(r"^    (\w+): ")
+
+
+def page_of(kind: str) -> Path:
+    """The page of a kind."""
+    return ROOT / "docs" / "patterns" / f"{PAGES[kind]}.md"
+
+
+def picture_of(kind: str) -> Path:
+    """Its picture."""
+    return ROOT / "docs" / "pictures" / f"{PAGES[kind]}.svg"
+
+
+def example_of(kind: str) -> Path:
+    """Its example."""
+    return ROOT / "examples" / "patterns" / f"{PAGES[kind]}.pattern.yaml"
+
+
+def filled(page: str, kind: str) -> str:
+    """The text of a page with its table written anew."""
+    return _TABLE.sub(lambda found: f"{found[1]}\n{table(KINDS[kind].config)}\n{found[2]}", page)
+
+
+def table(config: type[Config]) -> str:
+    """The settings of a kind: each with its type, its default and its meaning."""
+    meant = dict(_meanings(config))
+    known = types.type_info(config)
+    assert isinstance(known, types.StructType)
+    rows = [f"| `{one.name}` | {_type(one.type)} | {_default(one)} | {meant[one.name]} |\n" for one in known.fields]
+    return "".join(["| setting | type | default | meaning |\n|---|---|---|---|\n", *rows])
+
+
+def drawn(kind: str) -> str:
+    """The picture of a kind's example, with the teams in it, as `topology graph --nested -f svg` draws it."""
+    source = formats.read(example_of(kind))
+    assert source.topology is not None
+    plan, _ = planning.plan(source.topology)
+    nested = {
+        name: draw(as_topology(child), briefly(child)) for name, child in (children(plan) if plan else {}).items()
+    }
+    return svg(draw(settled(source.topology, plan), briefly(plan), nested))
+
+
+def _meanings(config: type[Config]) -> Iterator[tuple[str, str]]:
+    """What the docstring of *config* says of each field."""
+    _, _, told = inspect.cleandoc(config.__doc__ or "").partition("Attributes:\n")
+    name, words = "", list[str]()
+    for line in told.splitlines():
+        if found := _ATTRIBUTE.match(line):
+            if name:
+                yield name, _sentence(words)
+            name, words = found[1], [line[found.end() :]]
+        else:
+            words.append(line)
+    yield name, _sentence(words)
+
+
+def _sentence(words: list[str]) -> str:
+    said = " ".join(" ".join(words).split())
+    return re.sub(r"(?<!\*)\*(\w+)\*(?!\*)", r"`\1`", said).replace("|", "\\|")
+
+
+def _type(known: types.Type) -> str:
+    match known:
+        case types.BoolType():
+            return "`true` or `false`"
+        case types.IntType(ge=least, le=most):
+            return f"whole number{_range(least, most)}"
+        case types.FloatType(gt=above, ge=least, le=most, lt=below):
+            if above is not None:
+                return f"number between {above:g} and {below:g}"
+            return f"number{_range(least, most)}"
+        case types.LiteralType(values=values):
+            return ", ".join(f"`{value}`" for value in values)
+        case types.StrType():
+            return "name"
+        case types.VarTupleType():
+            return "list of texts"
+        case types.DictType(value_type=types.DictType()):
+            return "by slot: input key and where it comes from"
+        case types.DictType(value_type=value):
+            return f"by slot: {_type(value)}"
+        case types.UnionType(types=several):
+            return " or ".join("none" if isinstance(one, types.NoneType) else _type(one) for one in several)
+        case _:
+            raise TypeError(f"no words for {known}")
+
+
+def _range(least: float | None, most: float | None) -> str:
+    if least is None:
+        return ""
+    return f" from {least:g}" + (f" to {most:g}" if most is not None else "")
+
+
+def _default(field: types.Field) -> str:
+    value: Any = field.default
+    if value is NODEFAULT:
+        value = field.default_factory() if callable(field.default_factory) else None
+    if value is None:
+        return "none"
+    return f"`{value}`" if isinstance(value, str) else f"`{json.dumps(value)}`"
+
+
+def main() -> None:
+    """Write all pages and pictures that there are."""
+    for kind in PAGES:
+        page = page_of(kind)
+        page.write_text(filled(page.read_text(encoding="utf-8"), kind), encoding="utf-8")
+        picture_of(kind).write_text(drawn(kind), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
