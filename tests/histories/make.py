@@ -190,6 +190,31 @@ def pattern() -> list[r.Record]:
     ]
 
 
+def program() -> list[r.Record]:
+    """A program that asks, tells, gives a call up and asks a team; it was killed, and began again."""
+    request = {"model": "m", "messages": [{"role": "user", "content": LONG}], "max_tokens": 9, "temperature": 0.7}
+    return [
+        r.RunStarted(run="program", engine="program", topology="duo", plan='{"name":"duo"}', input={"task": "Count"}),
+        r.RunOwned(epoch=1),
+        r.CallAsked(source="agent", turn="a#1", agent="a", hash="ab" * 32, request=request, state={"asked": 1}),
+        r.TurnStarted(cause=(3, 0), turn="a#1", agent="a"),
+        r.StateChanged(source="agent", turn="a#1", agent="a", state={"asked": 1, "answered": 1}),
+        r.TurnFinished(source="agent", turn="a#1", attempt=1, text=LONG, outputs={"_confidence": 0.5}),
+        r.MessageSent(source="agent", sender="a", recipient="b", type="request", content={"n": 1}),
+        r.CallAsked(source="agent", turn="b#1", agent="b", hash="cd" * 32, request=request),
+        r.TurnStarted(cause=(8, 0), turn="b#1", agent="b"),
+        r.CallDropped(source="agent", turn="b#1"),
+        r.TurnCancelled(cause=(10, 0), turn="b#1", reason="the program no longer waits for it"),
+        r.ResultRecorded(source="agent", id="a+1", agent="a", output={"n": 2}, confidence=0.9, reasoning="so",
+                         tokens={"input_tokens": 3}),
+        r.CallAsked(source="agent", turn="team#1", agent="team", hash="ef" * 32, given={"prompt": "?"}),
+        r.TurnStarted(cause=(13, 0), turn="team#1", agent="team"),
+        r.RunOwned(epoch=2),
+        r.TurnFinished(turn="team#1", attempt=1, text="4", outputs={"text": "4"}),
+        r.RunFinished(source="agent", outcome="completed", result={"text": "4", "outputs": {"pipeline": {"n": 4}}}),
+    ]  # fmt: skip
+
+
 def files() -> list[r.Record]:
     """A loop in a git work tree: what its files were at the end of turns, and what came back of a wave's."""
     branches = ("wave-1.1#1", "wave-1.2#1")
@@ -220,6 +245,7 @@ def files() -> list[r.Record]:
 
 
 HISTORIES = {
+    "program": program,
     "files": files,
     "noted": noted,
     "waves": waves,
