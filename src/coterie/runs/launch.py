@@ -141,7 +141,7 @@ async def start(
     if attach is not None:
         attach(shell)
     with suppress(OSError):  # where nothing can be written, the journal says so
-        hide(store.root / "runs")
+        hide(state_dir, "runs/", ".gitignore")
     index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
     outcome = await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
     return replace(outcome, notices=await conclude(plan, outcome, state_dir, cwd))

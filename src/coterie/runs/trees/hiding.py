@@ -5,9 +5,12 @@ from pathlib import Path
 from coterie.journal.lines import make_folder
 
 
-def hide(folder: Path) -> None:
-    """Make *folder*, and have git overlook all in it: it may lie in the user's own tree, where agents add files."""
+def hide(folder: Path, *what: str) -> None:
+    """Make *folder*, and have git overlook *what* in it: it may lie in the user's own tree, where agents add files.
+
+    What the folder says of that already stays as it is.
+    """
     make_folder(folder)
     ignore = folder / ".gitignore"
     if not ignore.exists():
-        ignore.write_text("*\n")
+        ignore.write_text("".join(f"{one}\n" for one in what))

@@ -115,7 +115,7 @@ def make(repository: Repository, state_dir: Path, tree: Tree) -> Tree:
         return known
     home = folder(state_dir, tree.run)
     home.mkdir(parents=True, exist_ok=True)
-    hide(state_dir.resolve() / FOLDER)
+    hide(state_dir.resolve() / FOLDER, "*")
     branch = _free(repository, tree.branch)
     repository.ask("worktree", "add", "--quiet", "-b", branch, tree.path, tree.base)
     Path(tree.cwd).mkdir(parents=True, exist_ok=True)
