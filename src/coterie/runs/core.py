@@ -158,15 +158,11 @@ class Core(Fold):
         for name, turn in list(self.turns.items()):
             if turn.status != "running":
                 continue
-            if self._goes_on(turn.ask.agent):
+            if not self.takes_a_slot(turn.ask.agent):  # it outlives its owner
                 effects.append(Start(ask=turn.ask, attempt=turn.attempt, prompt=self.render(self, turn), resumed=True))
             else:
                 self.write(now, AttemptInterrupted(turn=name, attempt=turn.attempt, reason="crash"))
         return effects
-
-    def _goes_on(self, agent: str) -> bool:
-        """Whether a turn of *agent* outlives its owner."""
-        return not self.takes_a_slot(agent)
 
     def _halt(self, turn: Turn | None, name: str) -> list[Effect]:
         return [Halt(turn=name)] if turn is not None and turn.status == "running" else []
