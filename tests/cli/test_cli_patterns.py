@@ -34,7 +34,7 @@ class Manners(Config, frozen=True, kw_only=True):
     polite: bool = True
 
 
-@pattern("second-opinion", key="prompt", config=Manners)
+@pattern("own-medicine", key="prompt", config=Manners)
 def second_opinion(team, given):
     please = "Please say: " if team.config.polite else ""
     first = yield Question("doctor", please + given["prompt"])
@@ -133,7 +133,7 @@ def test_a_pattern_is_rehearsed_without_anybody(talk: Place) -> None:
     [
         (("talk.pattern.yaml",), "talk: Debate needs an input `question` or `topic`; --input question=…"),
         (("talk.pattern.yaml", "--rehearse"), "talk: Debate needs an input `question` or `topic`; --input question=…"),
-        (("own.pattern.yaml",), "own: second-opinion needs an input `prompt`; --input prompt=…"),
+        (("own.pattern.yaml",), "own: own-medicine needs an input `prompt`; --input prompt=…"),
         (("none.pattern.yaml", "why"), "there is no file 'none.pattern.yaml'"),
     ],
 )
