@@ -172,6 +172,18 @@ def test_somebody_stands_in_and_the_place_keeps_its_name() -> None:
     assert driver.to_end() == Finish(outcome="failed", reason="a.b#1 failed (exit): it broke")
 
 
+def test_who_stands_in_may_be_stood_in_for_and_nobody_is_asked_twice() -> None:
+    def play() -> Conversation:
+        return (yield Question("a", "q")).text
+
+    agents = {name: AgentPlan(name=name, on_fail="fallback", fallback=other) for name, other in ("ab", "bc", "ca")}
+    driver = Driver(engine(play, agents=agents), failed).begin()
+    assert driver.to_end().outcome == "failed"
+    assert [(ask.turn, ask.agent, ask.instead_of) for ask in driver.asked] == [
+        ("a#1", "a", ""), ("a.b#1", "b", "a"), ("a.c#1", "c", "a"),
+    ]  # fmt: skip
+
+
 def test_a_failure_is_raised_at_a_question_and_is_a_value_among_several() -> None:
     def play() -> Conversation:
         try:
@@ -221,16 +233,77 @@ def test_what_failed_attempts_cost_counts_too() -> None:
     assert driver.engine.spent == Usage(cost=0.6, turns=1)
 
 
+def test_what_has_cost_too_much_is_seen_before_each_question_of_several() -> None:
+    """And before somebody stands in: that one's turn would be paid for by the same budget."""
+
+    def play() -> Conversation:
+        return texts((yield Together(*(Question("a", str(n)) for n in range(3)), most=1)))
+
+    agents = {"a": AgentPlan(name="a", on_fail="fallback", fallback="b"), "b": AgentPlan(name="b")}
+    budgets = {"a": SlotPlan(name="a", cost=0.5)}
+    cost = Usage(cost=0.3)
+    driver = Driver(engine(play, agents=agents, budgets=budgets)).begin()
+    for turn in ("a#1", "a#2"):
+        driver.hear(turn, TurnFinished(turn=turn, attempt=1, text="fine", usage=cost))
+    over = "a may cost $0.5, and has cost $0.6000"
+    assert driver.finish is not None
+    assert driver.finish.result == ["fine", "fine", over]
+
+    driver = Driver(engine(play, agents=agents, budgets=budgets)).begin()
+    driver.engine.step(AttemptFailed(turn="a#1", attempt=1, kind="exit", reason="no", usage=cost + cost))
+    driver.hear("a#1", TurnFailed(turn="a#1", kind="exit", reason="no"))
+    assert driver.finish is not None
+    assert driver.finish.result == [over, over, over]
+    assert [ask.turn for ask in driver.asked] == ["a#1"]
+
+
 @pytest.mark.parametrize(
     ("play", "reason"),
     [
         (lambda: _raising(PatternFailed("Too many failures: 2/3")), "Too many failures: 2/3"),
         (lambda: _raising(KeyError("x")), "it raised KeyError: 'x'"),
         (lambda: _raising(None), "it raised TypeError: it yields a Question, Together or Tell, not NoneType"),
+        (lambda: _yielding(lambda: "a question"), "it yields a Question, Together or Tell, not str"),
+        (lambda: _yielding(lambda: Question("a", None)), "what it asks is to be of type str, not NoneType"),  # type: ignore[arg-type]
+        (lambda: _yielding(lambda: Question("a", "\ud800")), "UnicodeEncodeError"),
+        (lambda: _yielding(lambda: Question(1, "q")), "whom a question is for is to be of type str, not int"),  # type: ignore[arg-type]
+        (lambda: _yielding(lambda: Question("a", "q", history=[("narrator", "once")])), "ValidationError"),
+        (lambda: _yielding(lambda: Question("a", "q", history=[("user",)])), "ValidationError"),  # type: ignore[list-item]
+        (lambda: _yielding(lambda: Question("a", "q", given={"x": object()})), "TypeError"),
+        (lambda: _yielding(lambda: Together("a")), "what is asked together is to be of type Question, not str"),  # type: ignore[arg-type]
+        (lambda: _yielding(lambda: Together(Question("a", "q"), most=0)), "0 at a time: nobody would ever be asked"),
+        (lambda: _yielding(lambda: Tell("a", "b", "gossip", {})), "no type of message 'gossip'"),
+        (lambda: _yielding(lambda: Tell(None, "b", "request", {})), "who tells is to be of type str"),  # type: ignore[arg-type]
+        (lambda: _yielding(lambda: Tell("a", "b", "request", {"x": object()})), "TypeError"),
     ],
 )
 def test_a_generator_that_gives_up_fails_its_run_with_its_words(play: Callable[[], Conversation], reason: str) -> None:
-    assert Driver(engine(play)).begin().finish == Finish(outcome="failed", reason=reason)
+    finish = Driver(engine(play)).begin().finish
+    assert finish is not None
+    assert (finish.outcome, reason in finish.reason) == ("failed", True), finish.reason
+
+
+def test_whoever_is_not_there_cannot_be_asked() -> None:
+    """Where it is known who is."""
+    finish = Driver(engine(lambda: _yielding(lambda: Question("b", "q")), agents={"a": AgentPlan(name="a")})).begin()
+
+    assert finish.finish == Finish(outcome="failed", reason="it asks 'b', and there is no such slot; there are a")
+
+
+def test_an_until_that_raises_raises_where_it_was_yielded() -> None:
+    """Who was still asked is called off."""
+
+    def play() -> Conversation:
+        try:
+            yield Together(Question("a", "1"), Question("a", "2"), until=lambda got: 1 // 0 == 0)
+        except ZeroDivisionError as error:
+            return str(error)
+
+    driver = Driver(engine(play)).begin()
+    driver.hear("a#1")
+    assert driver.cancelled == ["a#2"]
+    assert driver.finish is not None
+    assert "zero" in driver.finish.result
 
 
 def test_no_questions_at_all_are_answered_at_once() -> None:
@@ -238,6 +311,10 @@ def test_no_questions_at_all_are_answered_at_once() -> None:
         return (yield Together())
 
     assert Driver(engine(play)).begin().finish == Finish(outcome="completed", result=[])
+
+
+def _yielding(made: Callable[[], Any]) -> Conversation:
+    yield made()
 
 
 def _raising(error: Exception | None) -> Conversation:

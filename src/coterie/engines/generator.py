@@ -13,7 +13,8 @@ Replies count in the order asked, not in the order in which they come: who was f
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -35,6 +36,10 @@ from coterie.journal.records import (
 )
 from coterie.planning.pattern import SlotPlan
 from coterie.planning.plan import AgentPlan, Wanted
+
+_MESSAGES = ("request", "response", "feedback", "escalation", "broadcast", "system")
+_History = tuple[tuple[Literal["system", "user", "assistant"], str], ...]
+_T = TypeVar("_T")
 
 
 class AgentFailed(CoterieError):
@@ -60,6 +65,9 @@ class Question:
         fields: What JSON the prompt asks for; whether it came is for the generator to see.
         history: What was said before the prompt: the role, `user` or `assistant`, and the text.
         given: The whole input of a team that answers; by default its prompt.
+
+    Raises:
+        TypeError, ValueError: If one of them is something else, or *given* no JSON.
     """
 
     __slots__ = ("agent", "fields", "given", "history", "prompt", "wanted")
@@ -74,8 +82,12 @@ class Question:
         history: Sequence[tuple[str, str]] = (),
         given: Mapping[str, Any] | None = None,
     ) -> None:
-        self.agent, self.prompt, self.wanted, self.fields = agent, prompt, tuple(wanted), tuple(fields)
-        self.history, self.given = tuple(history), given
+        self.agent, self.prompt = _expect(agent, str, "whom a question is for"), _expect(prompt, str, "what it asks")
+        if not prompt.isascii():
+            prompt.encode()  # half a surrogate pair could not be written down
+        self.wanted, self.fields = tuple(wanted), tuple(fields)
+        self.history = msgspec.convert(history, _History) if history else ()
+        self.given = as_read_back(given) if given is not None else None
 
 
 Got = TurnFinished | AgentFailed | None
@@ -89,6 +101,9 @@ class Together:
         until: Looks at what has come so far without a gap, in the order asked (None for the rest); True calls the rest
             off, whatever has come of it.
         most: How many are asked at a time; None is without limit.
+
+    Raises:
+        TypeError, ValueError: If it is given something else than questions, or nobody may be asked at a time.
     """
 
     __slots__ = ("most", "questions", "until")
@@ -99,6 +114,10 @@ class Together:
         until: Callable[[Sequence[Got]], bool] | None = None,
         most: int | None = None,
     ) -> None:
+        for question in questions:
+            _expect(question, Question, "what is asked together")
+        if most is not None and most < 1:
+            raise ValueError(f"{most} at a time: nobody would ever be asked")
         self.questions, self.until, self.most = questions, until, most
 
 
@@ -109,6 +128,9 @@ class Tell:
         type: `request`, `response`, `feedback`, `escalation`, `broadcast` or `system`.
         content: What was said, as plain JSON values.
         round: The round of the collaboration, from 0.
+
+    Raises:
+        TypeError, ValueError: If one of them is something else, or *content* no JSON.
     """
 
     __slots__ = ("record",)
@@ -116,8 +138,15 @@ class Tell:
     def __init__(
         self, sender: str, recipient: str | None, type: str, content: Mapping[str, Any], round: int = 0
     ) -> None:
-        said = msgspec.json.decode(msgspec.json.encode(dict(content)))  # as it will be read back
-        self.record = MessageSent(sender=sender, recipient=recipient or "", type=type, content=said, round=round)
+        if type not in _MESSAGES:
+            raise ValueError(f"there is no type of message {type!r}; there are {', '.join(_MESSAGES)}")
+        self.record = MessageSent(
+            sender=_expect(sender, str, "who tells"),
+            recipient=_expect(recipient or "", str, "who is told"),
+            type=type,
+            content=as_read_back(content),
+            round=_expect(round, int, "the round"),
+        )
 
 
 Conversation = Generator[Question | Together | Tell, Any, Any]
@@ -125,12 +154,18 @@ _Step = Callable[[Conversation], Question | Together | Tell]
 
 
 class Place:
-    """One of the questions that are asked now, and what came of it."""
+    """One of the questions that are asked now, and what came of it.
 
-    __slots__ = ("got", "question", "slot", "turn")
+    Attributes:
+        n: Which question to its slot it is, from 1.
+        asked: Whom it was put to: the slot's agent, then those that stand in for it.
+    """
 
-    def __init__(self, question: Question, turn: str) -> None:
-        self.question, self.turn, self.slot = question, turn, question.agent
+    __slots__ = ("asked", "got", "n", "question", "slot")
+
+    def __init__(self, question: Question, n: int) -> None:
+        self.question, self.n, self.slot = question, n, question.agent
+        self.asked: list[str] = []
         self.got: Got = None
 
 
@@ -225,17 +260,20 @@ class GeneratorEngine:
         return commands
 
     def _fail(self, turn: str, failure: AgentFailed) -> Sequence[Command]:
-        """Ask whoever stands in for the agent of *turn*, if somebody does; else the question has failed."""
+        """Ask whoever stands in for the agent of *turn*, if somebody does; else the question has failed.
+
+        Who stands in may be stood in for, too; nobody is asked twice about one question.
+        """
         place = self._at.get(turn)
         if place is None:
             return ()
-        agent = self._agents.get(place.slot)
-        if turn != place.turn or agent is None or agent.on_fail != "fallback" or not agent.fallback:
+        agent = self._agents.get(place.asked[-1])
+        if agent is None or agent.on_fail != "fallback" or not agent.fallback or agent.fallback in place.asked:
             return self._receive(turn, failure)
+        if (spent := self._overspent(place.slot)) is not None:
+            return self._receive(turn, spent)
         del self._at[turn]
-        name, _, n = turn.rpartition("#")
-        stands_in = f"{name}.{agent.fallback}#{n}"
-        return [self._ask(place, stands_in, agent.fallback)]
+        return [self._ask(place, agent.fallback)]
 
     def _move(self, step: _Step | None, commands: list[Command]) -> None:
         """Take the generator on, as far as it goes without a reply that is still to come."""
@@ -244,72 +282,80 @@ class GeneratorEngine:
             self._places, self._at, self._settled, self._next, self._asked = [], {}, 0, 0, None
             try:
                 asked = step(self._conversation)
+                if isinstance(asked, Tell):
+                    commands.append(Note(record=asked.record))
+                    step = next
+                    continue
+                self._places = [self._place(question) for question in _questions(asked)]
             except StopIteration as end:
-                commands.append(self.completed(end.value))
+                commands.append(self._end(end.value))
                 return
             except Exception as error:  # a user's own pattern may do what it likes: it fails its run, not the owner
                 commands.append(_failed(error))
                 return
-            match asked:
-                case Tell():
-                    commands.append(Note(record=asked.record))
-                    step = next
-                    continue
-                case Question():
-                    self._places = [self._place(asked)]
-                case Together():
-                    self._places = [self._place(question) for question in asked.questions]
-                case _:
-                    wrong = TypeError(f"it yields a Question, Together or Tell, not {type(asked).__name__}")
-                    commands.append(_failed(wrong))
-                    return
             self._asked = asked
             step = self._advance(commands)
 
     def _advance(self, commands: list[Command]) -> _Step | None:
         """Start what may start; once all that the generator waits for is there, give its next step."""
         asked, places = self._asked, self._places
-        if isinstance(asked, Question):
-            [place] = places
-            got = place.got
-            if isinstance(got, AgentFailed):
-                return lambda conversation: conversation.throw(got)
-            if got is not None:
-                return lambda conversation: conversation.send(got)
-            commands.append(self._ask(place, place.turn, place.slot))
-            return None
-        assert isinstance(asked, Together)
-        while self._settled < len(places) and places[self._settled].got is not None:
-            self._settled += 1
-            if asked.until is not None:
-                came = [place.got if n < self._settled else None for n, place in enumerate(places)]
-                if asked.until(came):
+        until, most = (asked.until, asked.most) if isinstance(asked, Together) else (None, None)
+        while True:
+            while self._settled < len(places) and places[self._settled].got is not None:
+                self._settled += 1
+                if until is not None and (step := self._until(until)) is not None:
                     commands += [Cancel(turn=turn, reason="enough replies") for turn in self._at]
-                    return lambda conversation: conversation.send(came)
-        if self._settled == len(places):
-            return lambda conversation: conversation.send([place.got for place in places])
-        while self._next < len(places) and (asked.most is None or len(self._at) < asked.most):
+                    return step
+            if self._settled == len(places):
+                got = [place.got for place in places]
+                return partial(_send, value=got) if isinstance(asked, Together) else partial(_give, got=got[0])
+            if self._next == len(places) or (most is not None and len(self._at) >= most):
+                return None
             place = places[self._next]
             self._next += 1
+            place.got = self._overspent(place.slot, place.n)
             if place.got is None:
-                commands.append(self._ask(place, place.turn, place.slot))
-        return None
+                commands.append(self._ask(place, place.slot))
+
+    def _until(self, until: Callable[[Sequence[Got]], bool]) -> _Step | None:
+        """The next step if what has come is enough."""
+        came = [place.got if n < self._settled else None for n, place in enumerate(self._places)]
+        try:
+            return partial(_send, value=came) if until(came) else None
+        except Exception as error:  # it is a user's own, as the generator that hears of it
+            return partial(_give, got=error)
+
+    def _end(self, value: Any) -> Finish:
+        try:
+            return self.completed(value)
+        except Exception as error:  # whatever a user's own pattern gives back
+            return _failed(error)
 
     def _place(self, question: Question) -> Place:
         """Where the reply to *question* goes; its turn has its number whoever of several is asked first."""
-        agent = question.agent
-        n = self._starts[agent] = self._starts.get(agent, 0) + 1
-        place = Place(question, turn_id(agent, n))
-        if (budget := self._budgets.get(agent)) is not None:
-            spent = self._spent.get(agent, NO_USAGE).cost
-            if budget.calls is not None and n > budget.calls:
-                place.got = AgentFailed("", "budget", f"{agent} may have {budget.calls} turns, and has had them")
-            elif budget.cost is not None and spent >= budget.cost:
-                place.got = AgentFailed("", "budget", f"{agent} may cost ${budget.cost:g}, and has cost ${spent:.4f}")
-        return place
+        slot = question.agent
+        if self._agents and slot not in self._agents:
+            raise PatternFailed(f"it asks {slot!r}, and there is no such slot; there are {', '.join(self._agents)}")
+        self._starts[slot] = self._starts.get(slot, 0) + 1
+        return Place(question, self._starts[slot])
 
-    def _ask(self, place: Place, turn: str, agent: str) -> Ask:
+    def _overspent(self, slot: str, n: int = 0) -> AgentFailed | None:
+        """Why *slot* is not asked its *n*-th question, or nobody else in its stead, if its budget is spent."""
+        budget = self._budgets.get(slot)
+        if budget is None:
+            return None
+        spent = self._spent.get(slot, NO_USAGE).cost
+        if budget.calls is not None and n > budget.calls:
+            return AgentFailed("", "budget", f"{slot} may have {budget.calls} turns, and has had them")
+        if budget.cost is not None and spent >= budget.cost:
+            return AgentFailed("", "budget", f"{slot} may cost ${budget.cost:g}, and has cost ${spent:.4f}")
+        return None
+
+    def _ask(self, place: Place, agent: str) -> Ask:
+        """Put the question of *place* to *agent*, or to *agent* in its stead."""
         question, plan = place.question, self._agents.get(agent)
+        turn = turn_id(place.slot if agent == place.slot else f"{place.slot}.{agent}", place.n)
+        place.asked.append(agent)
         self._turns += plan is None or plan.child is None
         self._at[turn] = place
         self._slots[turn] = place.slot
@@ -321,7 +367,7 @@ class GeneratorEngine:
             prompt=question.prompt,
             history=question.history,
             wanted=question.fields or question.wanted,
-            whole=dict(question.given) if question.given is not None else None,
+            whole=question.given,
             instead_of=place.slot if agent != place.slot else "",
         )
 
@@ -335,3 +381,30 @@ def _failed(error: Exception) -> Finish:
     """How the run ends when the generator raises *error*."""
     meant = isinstance(error, AgentFailed | PatternFailed)
     return Finish(outcome="failed", reason=str(error) if meant else f"it raised {type(error).__name__}: {error}")
+
+
+def _questions(asked: object) -> tuple[Question, ...]:
+    if isinstance(asked, Together):
+        return asked.questions
+    if not isinstance(asked, Question):
+        raise TypeError(f"it yields a Question, Together or Tell, not {type(asked).__name__}")
+    return (asked,)
+
+
+def _send(conversation: Conversation, value: Any) -> Question | Together | Tell:
+    return conversation.send(value)
+
+
+def _give(conversation: Conversation, got: TurnFinished | Exception | None) -> Question | Together | Tell:
+    return conversation.throw(got) if isinstance(got, Exception) else conversation.send(got)
+
+
+def _expect(value: Any, type: type[_T], what: str) -> _T:
+    if not isinstance(value, type):
+        raise TypeError(f"{what} is to be of type {type.__name__}, not {value.__class__.__name__}")
+    return value
+
+
+def as_read_back(value: Mapping[str, Any]) -> dict[str, Any]:
+    """*value* as the journal will have it."""
+    return msgspec.json.decode(msgspec.json.encode(dict(value)), type=dict[str, Any])

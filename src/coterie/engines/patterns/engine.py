@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from coterie.engines.commands import Ask, Command, Emit, Finish, Reply
-from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed, Place
+from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed, Place, as_read_back
 from coterie.engines.patterns.registry import Calls, Definition, Team, definition
 from coterie.engines.patterns.result import Result
 from coterie.engines.replies import judge_reply
@@ -54,26 +54,27 @@ class Pattern(GeneratorEngine):
             value = msgspec.structs.replace(value, usage=self.spent)
             text, output = value.text, value.to_dict()
         elif isinstance(value, dict):
-            text, output = str(value.get("text", "")), value
+            output = as_read_back(value)
+            text = str(output.get("text") or "")
+        elif isinstance(value, str | None):
+            output = as_read_back({"text": value or ""})
+            text = output["text"]
         else:
-            text = "" if value is None else str(value)
-            output = {"text": text}
+            raise TypeError(f"it gives back a text, a dict or a Result, not {type(value).__name__}")
         if not text.strip():
             return Finish(outcome="failed", reason=f"{self.definition.kind.title} gave an empty answer")
         return Finish(outcome="completed", result={"text": text, "outputs": {self.definition.kind.name: output}})
 
-    def _ask(self, place: Place, turn: str, agent: str) -> Ask:
+    def _ask(self, place: Place, agent: str) -> Ask:
         """Ask, after what whoever is asked is told for a start: its own prompt and its role."""
-        ask, plan = super()._ask(place, turn, agent), self._agents.get(agent)
+        ask, plan = super()._ask(place, agent), self._agents.get(agent)
         standing = "\n\n".join(text for text in (plan.prompt, plan.role) if text) if plan is not None else ""
         return msgspec.structs.replace(ask, history=(("system", standing), *ask.history)) if standing else ask
 
     def _declared(self, turn: str) -> tuple[Wanted, ...]:
         """The outputs that whoever was asked in *turn* declares."""
         place = self._at.get(turn)
-        agent = self._agents.get(place.slot) if place is not None else None
-        if place is not None and agent is not None and turn != place.turn:
-            agent = self._agents.get(agent.fallback)
+        agent = self._agents.get(place.asked[-1]) if place is not None else None
         return agent.outputs if agent is not None else ()
 
     def _play(self, given: dict[str, Any]) -> Conversation:

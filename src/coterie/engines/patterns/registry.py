@@ -75,8 +75,8 @@ class Calls(Struct, frozen=True):
 
     Attributes:
         usual: When nothing fails and nothing ends early.
-        most: At most, whatever happens. Retries are attempts of a turn, not turns; whoever stands in for a slot counts
-            there.
+        most: At most, whatever happens. Retries are attempts of a turn, not turns; of a slot that somebody stands in
+            for, each of these turns may fail and be followed by one of that agent, as `topology check` counts.
     """
 
     usual: dict[str, int]
