@@ -47,7 +47,7 @@ class AgentInvocationResult(BaseModel):
     _turn: str = PrivateAttr(default="")
     _kind: str = PrivateAttr(default="")
     _attempt: int = PrivateAttr(default=1)
-    _usage: Usage = PrivateAttr(default=NO_USAGE)
+    _usage: Usage = PrivateAttr(default_factory=lambda: NO_USAGE)
 
     @property
     def text(self) -> str:

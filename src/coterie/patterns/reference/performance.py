@@ -92,6 +92,7 @@ class Performance:
         self._made = dict(engine.recorded)
         self._counts: dict[tuple[str, str], int] = {}
         self._mismatch: ReplayMismatch | None = None
+        self._configs: dict[str, AgentConfig] = {}
 
     # -- from the beginning to the end --------------------------------------------------------------------------------
 
@@ -153,6 +154,7 @@ class Performance:
                 metadata_={"slot": slot},
             )
             self.instances[slot] = instance
+            self._configs[slot] = self.topology.as_member(slot, agent).get_typed_config()
             self.mixins[slot] = await self.topology._load_mixins(agent, instance)
 
     async def end(self) -> None:
@@ -177,8 +179,7 @@ class Performance:
 
     async def invoke(self, slot: str, messages: Sequence[Mapping[str, Any]]) -> AgentInvocationResult:
         """Ask who fills *slot*; what failed is in the result."""
-        agent = self._agent(slot)
-        config = agent.get_typed_config()
+        config = self._config(slot)
         request: dict[str, Any] = {
             "model": config.model,
             "messages": [dict(message) for message in messages],
@@ -231,11 +232,16 @@ class Performance:
             self._around.drop(self.run, turn)
             raise
 
-    def _agent(self, slot: str) -> AgentType:
-        agent = self.topology.agents.get(slot)
-        if agent is None or slot not in self.instances:
-            raise PatternRefused(f"there is no slot {slot!r}; there are {', '.join(self.instances) or 'none'}")
-        return self.topology.as_member(slot, agent)
+    def _config(self, slot: str) -> AgentConfig:
+        """What is set of who fills *slot*.
+
+        Raises:
+            PatternRefused: If there is no such slot.
+        """
+        config = self._configs.get(slot)
+        if config is None:
+            raise PatternRefused(f"there is no slot {slot!r}; there are {', '.join(self._configs) or 'none'}")
+        return config
 
     def _count(self, what: str, name: str) -> int:
         n = self._counts[what, name] = self._counts.get((what, name), 0) + 1
@@ -249,7 +255,7 @@ class Performance:
         _PLAYING.set(self)
         asked = self._engine.calls[turn]
         slot = asked.agent
-        config: AgentConfig = self._agent(slot).get_typed_config()
+        config = self._config(slot)
         call = Call(
             run=self.run,
             slot=slot,
@@ -302,9 +308,9 @@ class Performance:
         self, sender: str, recipient: str | None, type: MessageType, content: dict[str, Any], round: int
     ) -> Message:
         """Tell *recipient*, or everybody, something."""
-        self._agent(sender)
+        self._config(sender)
         if recipient is not None:
-            self._agent(recipient)
+            self._config(recipient)
         k = self._count("message", sender)
         known = [(n, one) for n, one in enumerate(self._told, start=1) if one.sender == sender][k - 1 : k]
         if known:

@@ -2,7 +2,8 @@
 
 A program that begins again makes the same calls, and each answer must not come before the calls that stood before it in
 the journal: code that looks at what has come so far would see something else. So an outcome waits for the calls before
-it, and gives the event loop some turns before the next is told: whoever waits has then gone on.
+it; and while others are waited for, the event loop gets some turns before the next is told: whoever waited for the
+first has then gone on.
 """
 
 import asyncio
@@ -42,7 +43,7 @@ class Replies:
         """What came of the call *turn*, once it is to be told; never, if an earlier caller had dropped it."""
         self.asked.add(turn)
         if turn in self._told:
-            return self._told[turn]
+            return self._told.pop(turn)
         self._waiting[turn] = future = asyncio.get_running_loop().create_future()
         self._go_on()
         outcome: Outcome = await future
@@ -75,7 +76,7 @@ class Replies:
                 self._queue.popleft()
                 continue
             self._queue.popleft()
-            if self._tell(first):
+            if self._tell(first) and self._waiting:
                 self._busy = True
                 self._later(_TURNS)
                 break
@@ -86,17 +87,16 @@ class Replies:
     def _tell(self, outcome: Outcome) -> bool:
         if isinstance(outcome, TurnCancelled) and outcome.reason == DROPPED:
             return False
-        self._told[outcome.turn] = outcome
         future = self._waiting.pop(outcome.turn, None)
         if future is None or future.done():
+            self._told[outcome.turn] = outcome
             return False
         future.set_result(outcome)
         return True
 
     def _later(self, turns: int) -> None:
-        loop = asyncio.get_running_loop()
         if turns:
-            loop.call_soon(self._later, turns - 1)
+            asyncio.get_running_loop().call_soon(self._later, turns - 1)
         else:
             self._next()
 
