@@ -159,6 +159,8 @@ class Live:
 
     def humans(self) -> list[Turn]:
         """The turns that wait for a human's answer."""
+        if not self.held and all(agent.kind != "human" for agent in self.core.agents.values()):
+            return []  # most runs have no humans, and may have a great many turns
         return [
             turn
             for turn in self.core.turns.values()
