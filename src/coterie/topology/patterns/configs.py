@@ -137,7 +137,7 @@ class CrossCheckConfig(Config, frozen=True, kw_only=True):
     Attributes:
         num_checkers: How often a single slot named `checker` is asked, each time independently.
         consensus_method: `majority`: more approve than reject; `unanimous`: nobody rejects; `weighted`: those who
-            approve weigh more; `mediator`: the slot `mediator` decides; `first_agree`: the side that first has a quorum.
+            approve weigh more; `mediator`: the slot `mediator` decides; `first_agree`: who first has a quorum.
         require_unanimous_for_approval: A single rejection rejects, whatever the method.
         checker_specializations: The i-th joins the question of checker i.
         quorum: Verdicts that must come; a checker that fails abstains.
