@@ -6,7 +6,7 @@ A fault's words contain those of the reference, `Debate requires 'mediator' slot
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
@@ -121,7 +121,7 @@ def faults(kind: Kind, written: Mapping[str, Any], names: Sequence[str]) -> Iter
     yield from wrong
     if config is not None:
         yield from kind.rules(config, tuple(names))
-        yield from slots.without_effect(kind.name, config, written, tuple(names))
+        yield from slots.without_effect(config, written, tuple(names))
 
 
 def _config_faults(config: type[Config], written: Mapping[str, Any]) -> Iterator[Fault]:
@@ -136,17 +136,22 @@ def _config_faults(config: type[Config], written: Mapping[str, Any]) -> Iterator
         try:
             msgspec.convert(_listed(value), field.type, strict=True)
         except msgspec.ValidationError as error:
-            yield Fault("bad-config", _told(name, value, str(error)), where)
+            members = get_args(field.type) if get_origin(field.type) is Literal else ()
+            hint = did_you_mean(value, members) if isinstance(value, str) else ""
+            yield Fault("bad-config", _told(name, value, str(error), members), where, hint=hint)
 
 
 def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _told(name: str, value: Any, why: str) -> str:
-    if name == "composition_type":
-        return f"Unknown composition type: {value}"
+def _told(name: str, value: Any, why: str, members: Sequence[str]) -> str:
     reason, _, path = why.partition(" - at `$")
     place = name + path.rstrip("`") if path else name
     shown = repr(value)
-    return f"{place} is {shown if len(shown) <= 60 else shown[:60] + '…'}: {reason[:1].lower()}{reason[1:]}"
+    shown = shown if len(shown) <= 60 else shown[:60] + "…"
+    if members:
+        reason = f"expected one of {', '.join(members)}"
+    if name == "composition_type":
+        return f"Unknown composition type: {value if isinstance(value, str) else shown}; {reason}"
+    return f"{place} is {shown}: {reason[:1].lower()}{reason[1:]}"
