@@ -8,6 +8,7 @@ from coterie.errors import NoSuchTurn
 from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
+    CallAsked,
     EventEmitted,
     LoopExhausted,
     Record,
@@ -44,6 +45,9 @@ class Why:
         self._retried: dict[str, list[Record]] = {}
         self._emitted: dict[str, list[Record]] = {}
         self._exhausted: dict[str, LoopExhausted] = {}
+        self._heard: dict[str, str] = {}
+        """What a program had heard of last when it made a call: the turn that had ended, by the call's."""
+        self._ended = ""
 
     def apply(self, record: Record) -> None:
         """Take the next record in."""
@@ -53,6 +57,9 @@ class Why:
                 self._starts.setdefault(record.turn, record)
             case TurnFinished() | TurnFailed() | TurnCancelled():
                 self._ends[record.turn] = record
+                self._ended = record.turn
+            case CallAsked():
+                self._heard[record.turn] = self._ended
             case AttemptFailed() | AttemptInterrupted():
                 self._retried.setdefault(record.turn, []).append(record)
             case EventEmitted():
@@ -91,6 +98,8 @@ class Why:
         asked = self._records.get(start.cause[0]) if start.cause else None
         while asked is not None and not getattr(asked, "turn", "") and asked.cause is not None:
             asked = self._records.get(asked.cause[0])  # a loop read its plan again in between
+        if isinstance(asked, CallAsked):
+            return self._heard[asked.turn]
         return str(getattr(asked, "turn", ""))
 
     def _about(self, turn: str, *, with_end: bool) -> list[Reason]:

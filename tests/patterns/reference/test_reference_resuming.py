@@ -25,6 +25,7 @@ from coterie.patterns import (
 )
 from coterie.planning.plan import Limits
 from coterie.runs import launch
+from coterie.views.why import why
 
 Body = Callable[["Own", ExecutionContext], Awaitable[dict[str, Any]]]
 
@@ -285,3 +286,17 @@ def test_the_journal_of_an_execution_is_one_as_any(tmp_path: Path) -> None:
     assert isinstance(finished, RunFinished)
     assert finished.result == {"text": "a one", "outputs": {"ensemble": execution.output_data}}
     assert launch.replay(run, state_dir=tmp_path).records == len(records)
+
+
+def test_why_a_program_made_a_call_is_what_it_had_heard(tmp_path: Path) -> None:
+    """The last answer before it: its code is not known."""
+
+    async def body(self: Own, context: ExecutionContext) -> dict[str, Any]:
+        return {"text": await self.ask("b", await self.ask("a", "one", context), context)}
+
+    asyncio.run(own(body, echo).execute({}, state_dir=tmp_path))
+
+    [run] = JsonlStore(tmp_path).list()
+    reasons = [reason.text for reason in why(JsonlStore(tmp_path).read(run), "b#1")]
+    assert reasons[0] == "b#1 started, once a#1 had ended"
+    assert len(reasons) == 4
