@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from coterie.formats import read_text
 from coterie.planning import plan_or_raise
-from coterie.planning.plan import Plan
+from coterie.planning.plan import Plan, Wanted
 from coterie.proofs import Prices, Report, check
+from coterie.proofs.measures import attempts
 from coterie.runs.rehearsal import rehearse
 from coterie.topology.model import Topology
 
@@ -160,3 +162,12 @@ def test_a_loop_in_a_slot_is_not_counted(tmp_path: Path) -> None:
         "not-proved",
         "nothing bounds the whole: 'b' is a loop, whose turns are not counted here",
     )
+
+
+def test_attempts_that_a_pipeline_counts_are_all_there_are() -> None:
+    """Those for a reply without declared outputs included."""
+    plan = plan_or_raise(team(*TEAMS["pipeline"]))
+    draft = structs.replace(plan.agents["draft"], outputs=(Wanted(name="verdict"),))
+
+    assert attempts(draft) == 3
+    assert attempts(structs.replace(draft, attempts=None)) == 5

@@ -52,8 +52,8 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
         reads: Agents or files whose content joins the prompt.
         timeout: Seconds one attempt may take; None is without limit.
         retry: Further attempts after a failure that is not transient.
-        attempts: Attempts of one turn in all, in whatever way they fail; interrupted ones do not count. None: as *retry*
-            says, and the kind of failure.
+        attempts: Attempts of one turn in all, in whatever way they fail; interrupted ones do not count. None: as
+            *retry* says, and the kind of failure.
         on_fail: `halt`, `skip`, `continue` or `fallback`.
         fallback: Who is asked instead, with `on_fail = "fallback"`.
         on_interrupt: After a crash of the run: `retry`, `resume`, `adopt` (as the backend can) or `ask` a human.
