@@ -63,8 +63,6 @@ def attempts(agent: AgentPlan) -> int:
     """
     if agent.attempts is not None:
         return agent.attempts
-    if agent.attempts is not None:
-        return agent.attempts
     asked_again = max(1, agent.retry) if any(wanted.declared for wanted in agent.outputs) else 0
     return 1 + agent.retry + asked_again
 
