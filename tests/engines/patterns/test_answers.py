@@ -151,7 +151,7 @@ def test_the_number_of_an_answer_is_the_only_one_in_it(text: str, value: Decimal
 def test_a_huge_text_takes_linear_time(piece: str) -> None:
     """A reply may be a log of a million lines."""
     began = time.process_time()
-    normalise(piece * 200_000)
-    number(piece * 200_000)
+    normalise(piece * 50_000)
+    number(piece * 50_000)
 
-    assert time.process_time() - began < 3.0
+    assert time.process_time() - began < 1.5  # in square time it would be minutes

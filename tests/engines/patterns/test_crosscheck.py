@@ -417,9 +417,17 @@ def test_as_many_are_asked_as_the_formula_says(config: dict[str, Any], several: 
     assert done.counts() == calls(plan).usual
 
     plan = pattern("crosscheck", team(config, several), **config, stop_when_decided=stop)
-    done = same_at_any_pace(plan, P, seed, moody)
+    done = Performance(plan, P, chance(seed, moody))
     most = calls(plan).most
     assert all(turns <= most[slot] for slot, turns in done.counts().items())
+
+
+@settings(max_examples=40)
+@given(configs, st.integers(1, 4), st.booleans(), st.integers(0, 999))
+def test_it_does_not_matter_who_is_slow(config: dict[str, Any], several: int, stop: bool, seed: int) -> None:
+    """Same questions, same end."""
+    plan = pattern("crosscheck", team(config, several), **config, stop_when_decided=stop)
+    same_at_any_pace(plan, P, seed, moody)
 
 
 def test_the_most_calls_can_come_to_pass() -> None:

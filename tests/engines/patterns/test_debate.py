@@ -384,6 +384,13 @@ def test_as_many_are_asked_as_the_formula_says(config: dict[str, Any], seed: int
     assert done.counts() == calls(full).usual
 
     plan = pattern("debate", slots(config), **config)
-    done = same_at_any_pace(plan, Q, seed, moody)
+    done = Performance(plan, Q, chance(seed, moody))
     most = calls(plan).most
     assert all(turns <= most[slot] for slot, turns in done.counts().items())
+
+
+@settings(max_examples=40)
+@given(configs, st.integers(0, 999))
+def test_it_does_not_matter_who_is_slow(config: dict[str, Any], seed: int) -> None:
+    """Same questions, same end."""
+    same_at_any_pace(pattern("debate", slots(config), **config), Q, seed, moody)

@@ -421,9 +421,17 @@ def test_as_many_are_asked_as_the_formula_says(
 
     votes = config["aggregation_method"] in ("vote", "weighted")
     plan = pattern("ensemble", slots, **config, stop_when_decided=stop and votes)
-    done = same_at_any_pace(plan, P, seed, moody)
+    done = Performance(plan, P, chance(seed, moody))
     most = calls(plan).most
     assert all(turns <= most[slot] for slot, turns in done.counts().items())
+
+
+@settings(max_examples=40)
+@given(teams, configs, st.booleans(), st.integers(0, 999))
+def test_it_does_not_matter_who_is_slow(slots: tuple[str, ...], config: dict[str, Any], stop: bool, seed: int) -> None:
+    """Same questions, same end."""
+    stop = stop and config["aggregation_method"] in ("vote", "weighted")
+    same_at_any_pace(pattern("ensemble", slots, **config, stop_when_decided=stop), P, seed, moody)
 
 
 def test_whoever_stands_in_for_a_member_votes_for_it() -> None:
