@@ -1,6 +1,7 @@
 """What is built in: tools, memory, reasoning, a human in the loop, JSON of a given shape."""
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from coterie.patterns import (
     current_call,
 )
 from coterie.patterns.reference.mixins.structured import faults
+from coterie.patterns.reference.performance import HUMAN
 
 
 class Asks(BaseTopology):
@@ -214,6 +216,45 @@ def test_confirmation_of_each_tool_is_a_setting_of_tools_too() -> None:
 
     got(made, human=human)
     assert len(questions) == 1
+
+
+def test_a_human_answers_from_elsewhere(tmp_path: Path) -> None:
+    """The question stands in the run, `coterie control respond` answers it."""
+    made = asks([wants("add", a=1, b=2), "done"], [{"name": "human_in_loop"}])
+    made.tools = {"add": add}
+
+    async def respond(run: str) -> int:
+        command = [sys.executable, "-m", "coterie", "control", "respond", run, "human#1", "yes"]
+        done = await asyncio.create_subprocess_exec(*command, cwd=tmp_path)
+        return await done.wait()
+
+    async def main() -> None:
+        asked = asyncio.Event()
+
+        async def looks_away(request: Request) -> str:
+            asked.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        state_dir = tmp_path / ".coterie"
+        task = asyncio.create_task(made.execute({"ask": ["?"]}, state_dir=state_dir, human=looks_away))
+        await asked.wait()
+        [run] = JsonlStore(state_dir).list()
+        assert await respond(run) == 0
+        done = await task
+        assert done.output_data is not None
+        assert done.output_data["got"][0]["content"] == "done"
+        assert said(made.seen[1]) == "3"
+
+    asyncio.run(main())
+
+
+def test_a_slot_does_not_pass_for_a_human() -> None:
+    """Where one may be asked, no agent has that name."""
+    one = asks(["?"], [{"name": "human_in_loop"}])
+    made = Asks(one.topology, {**one.agents, HUMAN: agent("h")})
+    with pytest.raises(PatternRefused, match="no slot may be called 'human'"):
+        play(made, {"ask": ["?"]})
 
 
 def test_what_a_human_has_answered_they_are_not_asked_again(tmp_path: Path) -> None:

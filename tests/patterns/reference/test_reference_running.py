@@ -74,11 +74,13 @@ def test_a_call_gives_what_the_model_said() -> None:
         assert (got.token_usage, got.error) == ({"input_tokens": 3, "output_tokens": 2}, None)
         return {"n": got.text}
 
-    done = play(own(run, model, a=agent("a", system_prompt="Count.", temperature=0.1, max_tokens=7)), {})
+    set_so = {"system_prompt": "Count.", "temperature": 0.1, "max_tokens": 7, "output_format": "a number"}
+    done = play(own(run, model, a=agent("a", **set_so)), {})
 
     assert (done.status, done.output_data) == (ExecutionStatus.COMPLETED, {"n": "42"})
     [request] = seen
-    assert request["messages"] == [{"role": "system", "content": "Count."}, *user("How many?")]
+    system = {"role": "system", "content": "Count.\n\nAnswer in this format: a number"}
+    assert request["messages"] == [system, *user("How many?")]
     assert (request["temperature"], request["max_tokens"]) == (0.1, 7)
 
 

@@ -117,6 +117,8 @@ class Host:
         engine, started = live.core.engine, live.core.started
         given = plain_object(started.input if started is not None else {}, "the input")
         made = Performance(topology, self, run, engine, given, seq)
+        if live.parent is not None:
+            made.context.parent_context = self._performances[live.parent[0].run].context
         self._performances[run] = made
         self._at_work(1)
         self._tasks[run] = task = asyncio.get_running_loop().create_task(self._play(run, made))

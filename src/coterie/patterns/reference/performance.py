@@ -186,8 +186,9 @@ class Performance:
             "max_tokens": config.max_tokens,
             "temperature": config.temperature,
         }
-        if config.system_prompt:
-            request["messages"].insert(0, {"role": "system", "content": config.system_prompt})
+        format = f"Answer in this format: {config.output_format}" if config.output_format else ""
+        if system := "\n\n".join(part for part in (config.system_prompt, format) if part):
+            request["messages"].insert(0, {"role": "system", "content": system})
         request = plain_object(request, f"the request to {slot}")
         turn, hash = turn_id(slot, self._count("call", slot)), digest(request)
         if not self._is_known(turn, hash):

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from coterie.errors import PatternRefused
 from coterie.patterns.reference.performance import HUMAN
 from coterie.patterns.rows import AgentConfig, TopologyType
 from coterie.planning.plan import AgentPlan, Plan
@@ -39,6 +40,8 @@ def plan_of(topology: "BaseTopology", correlation: str = "") -> Plan:
         asks_human = asks_human or _may_ask_human(config)
     for name, team in topology.teams().items():
         agents[name] = AgentPlan(name=name, kind="topology", child=plan_of(team))
+    if asks_human and HUMAN in agents:
+        raise PatternRefused(f"no slot may be called {HUMAN!r} where tools need a human's word: that is who gives it")
     if asks_human:
         agents[HUMAN] = AgentPlan(
             name=HUMAN, kind="human", backend="human", description="allows what agents want to do"
