@@ -1,9 +1,12 @@
+import itertools
 import math
+import re
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from coterie.cli.text import compared
 from coterie.testing import Assumptions, Comparison, Measured, Skill
@@ -72,11 +75,62 @@ def test_the_drawing_is_a_whole_file_with_every_option() -> None:
 
     assert root.findtext(f"{SVG}title") == "pa<nel: how often it is right, against calls"
     assert "Worth having: a alone: right 70.0%, 1.0 calls; vote" in (root.findtext(f"{SVG}desc") or "")
-    assert {"a  a alone", "b  all & one", "c  vote", "70.0%, 1.0", "75%", "10"} <= set(texts)
+    assert {"a", "a alone", "b", "all & one", "c", "vote", "70.0%, 1.0", "75%", "10"} <= set(texts)
     assert len(list(root.iter(f"{SVG}circle"))) == 3
     [line] = root.iter(f"{SVG}polyline")
     assert len(line.get("points", "").split()) == 2
     assert picture(THREE) == picture(THREE)
+
+
+CROWDED = comparison(
+    measured("one", 1.0, 0.7),
+    *(measured(f"the same {n}", 1.0, 0.7, worth=False) for n in range(3)),
+    measured("as_long_a_name_as_a_slot_may_ever_have 5 times, vote, stop", 4.0, 0.8),
+    measured("as good for a little more", 4.02, 0.8, worth=False),
+    measured("漢字" * 20, 99.0, 1.0),
+)
+
+
+@pytest.mark.parametrize("shown", [THREE, CROWDED, structs.replace(CROWDED, pattern="long" * 20)])
+def test_nothing_on_the_drawing_lies_over_a_text_or_outside(shown: Comparison) -> None:
+    """Letters keep off dots and each other, names off numbers, and the picture is as wide as what it says."""
+    root = ElementTree.fromstring(picture(shown))
+    _, _, width, height = map(float, root.get("viewBox", "").split())
+    areas = [area(node) for node in root.iter(f"{SVG}text")]
+    for dot in root.iter(f"{SVG}circle"):
+        x, y, r = (float(dot.get(name, "")) for name in ("cx", "cy", "r"))
+        assert 0 <= x - r < x + r <= width
+        assert not any(meet((x - r, y - r, x + r, y + r), one) for one in areas)
+
+    assert all(0 <= left < right <= width and 0 <= top < bottom <= height for left, top, right, bottom in areas)
+    assert not [pair for pair in itertools.combinations(areas, 2) if meet(*pair)]
+
+
+Area = tuple[float, float, float, float]
+
+
+def area(text: ElementTree.Element) -> Area:
+    """About what *text* takes up: a Latin letter is half as wide as high, others are as wide as high."""
+    x, y, kind, said = float(text.get("x", "")), float(text.get("y", "")), text.get("class", ""), text.text or ""
+    high = 15 if "title" in kind else 12
+    wide = sum(0.5 if one.isascii() else 1.0 for one in said) * high
+    left = x - wide if "end" in kind else x - wide / 2 if "middle" in kind else x
+    return left, y - high * 0.75, left + wide, y
+
+
+def meet(one: Area, other: Area) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def test_a_program_that_knows_no_themes_draws_it_light() -> None:
+    """Every colour stands in a rule of its own before those for dark pages: a variable would be black on black."""
+    style = ElementTree.fromstring(picture(THREE)).findtext(f"{SVG}style") or ""
+    light, _, dark = style.partition("@media (prefers-color-scheme: dark)")
+
+    assert "var(" not in style
+    rules = [re.findall(r"([.\w][.\w ]*) \{ (?:fill|stroke): #", part) for part in (light, dark)]
+    assert rules[0] == rules[1]
+    assert {".paper", "circle", "text"} <= set(rules[0])
 
 
 def test_the_terminal_shows_table_and_picture() -> None:

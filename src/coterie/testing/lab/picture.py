@@ -1,54 +1,93 @@
-"""A comparison as an SVG picture that needs nothing else: accuracy against calls, what is worth having in a line."""
+"""A comparison as an SVG picture that needs nothing else: accuracy against calls, what is worth having in a line.
 
-from collections.abc import Iterator
+Light or dark as the page around it; a program that knows no such thing draws it light.
+"""
+
+from collections.abc import Iterator, Sequence
+from string import Template
+from typing import NamedTuple
+from unicodedata import east_asian_width
 from xml.sax.saxutils import escape
 
 from coterie.testing.lab.comparing import Comparison, Measured
 from coterie.testing.lab.scales import Scales, letter
 
 _WIDTH, _HEIGHT = 460.0, 320.0
-_LEFT, _TOP, _BELOW = 64.0, 48.0, 52.0
-_LEGEND, _LINE = 340.0, 19.0
+_LEFT, _TOP, _BELOW, _GAP, _MARGIN = 64.0, 56.0, 52.0, 36.0, 16.0
+_LINE = 19.0
+_NUMBERS = 96.0
+_CHARACTER, _TITLE = 7.4, 9.2  # how wide a letter is at most, on the average, in its size of type
+_DOT = 3.5
 
 _STYLE = """\
-svg { --ink: #1f2328; --soft: #59636e; --grid: #d1d9e0; --paper: #ffffff; --worth: #0969da; --other: #8c959f; }
-@media (prefers-color-scheme: dark) { svg { --ink: #e6edf3; --soft: #9198a1; --grid: #3d444d; --paper: #0d1117; \
---worth: #4493f8; --other: #6e7681; } }
-text { font-family: ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans-serif; font-size: 12px; \
-fill: var(--ink); }
-.paper { fill: var(--paper); }
+text { font-family: ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans-serif; font-size: 12px; }
 .title { font-size: 15px; font-weight: 600; }
-.soft { fill: var(--soft); }
 .end { text-anchor: end; } .middle { text-anchor: middle; }
-.grid { stroke: var(--grid); stroke-width: 1; }
-.range { stroke: var(--other); stroke-width: 1.4; } .worth .range { stroke: var(--worth); }
-circle { fill: var(--other); } .worth circle { fill: var(--worth); }
-.worth text { font-weight: 600; }
-.line { fill: none; stroke: var(--worth); stroke-width: 1.4; stroke-dasharray: 5 4; }"""
+.grid { stroke-width: 1; }
+.range { stroke-width: 1.4; }
+.line { fill: none; stroke-width: 1.4; stroke-dasharray: 5 4; }
+.mark { paint-order: stroke; stroke-width: 3; stroke-linejoin: round; }
+.mark.worth, .worth text { font-weight: 600; }"""
+_COLOURS = Template("""\
+text { fill: $ink; } .soft { fill: $soft; } .paper { fill: $paper; } .mark { stroke: $paper; } .grid { stroke: $grid; }
+.range { stroke: $other; } .worth .range, .line { stroke: $worth; }
+circle { fill: $other; } .worth circle { fill: $worth; }""")
+_LIGHT = {
+    "ink": "#1f2328",
+    "soft": "#59636e",
+    "grid": "#d1d9e0",
+    "paper": "#ffffff",
+    "worth": "#0969da",
+    "other": "#8c959f",
+}
+_DARK = {
+    "ink": "#e6edf3",
+    "soft": "#9198a1",
+    "grid": "#3d444d",
+    "paper": "#0d1117",
+    "worth": "#4493f8",
+    "other": "#6e7681",
+}
+
+
+class _Area(NamedTuple):
+    """A rectangle that something takes up."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: "_Area") -> bool:
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
 
 
 def picture(comparison: Comparison) -> str:
     """*comparison* as a whole SVG file."""
     options = comparison.options
-    width = _LEFT + _WIDTH + 30 + _LEGEND
-    height = max(_TOP + _HEIGHT + _BELOW, _TOP + _LINE * (len(options) + 1))
     title = f"{comparison.pattern}: how often it is right, against calls"
+    legend = max(_wide(f"{letter(len(options))}  {one.name}") * _CHARACTER for one in options) + _NUMBERS
+    width = max(_LEFT + _WIDTH + _GAP + legend, _LEFT + _wide(title) * _TITLE) + _MARGIN
+    height = max(_TOP + _HEIGHT + _BELOW, _TOP + _LINE * (len(options) + 1))
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" role="img" aria-labelledby="name about">',
         f'<title id="name">{escape(title)}</title>',
         f'<desc id="about">{escape(_in_words(comparison))}</desc>',
-        f"<style>\n{_STYLE}\n</style>",
+        f"<style>\n{_STYLE}\n{_COLOURS.substitute(_LIGHT)}",
+        f"@media (prefers-color-scheme: dark) {{\n{_COLOURS.substitute(_DARK)}\n}}\n</style>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
-        f'<text class="title" x="{_LEFT:.0f}" y="28">{escape(title)}</text>',
+        f'<text class="title" x="{_LEFT:.0f}" y="26">{escape(title)}</text>',
         *_drawn(options, Scales(options)),
-        *_legend(options),
+        *_legend(options, width - _MARGIN),
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _drawn(options: tuple[Measured, ...], scales: Scales) -> Iterator[str]:
+def _drawn(options: Sequence[Measured], scales: Scales) -> Iterator[str]:
     def x(calls: float) -> float:
         return _LEFT + scales.right(calls) * _WIDTH
 
@@ -61,30 +100,51 @@ def _drawn(options: tuple[Measured, ...], scales: Scales) -> Iterator[str]:
     for calls in scales.calls:
         yield f'<path class="grid" d="M{x(calls):.1f} {_TOP:.0f}v{_HEIGHT:.0f}"/>'
         yield f'<text class="soft middle" x="{x(calls):.1f}" y="{_TOP + _HEIGHT + 18:.0f}">{calls:g}</text>'
+    yield f'<text class="soft end" x="{_LEFT - 8:.0f}" y="{_TOP - 12:.0f}">right</text>'
     middle = _LEFT + _WIDTH / 2
     yield f'<text class="soft middle" x="{middle:.0f}" y="{_TOP + _HEIGHT + 38:.0f}">calls a question</text>'
     worth = sorted((one for one in options if one.worth), key=lambda one: one.calls)
     line = " ".join(f"{x(one.calls):.1f},{y(one.accuracy):.1f}" for one in worth)
     yield f'<polyline class="line" points="{line}"/>'
-    for n, one in sorted(enumerate(options), key=lambda numbered: numbered[1].worth):
-        yield f'<g class="{_class(one)}">'
-        yield f'<path class="range" d="M{x(one.calls):.1f} {y(one.low):.1f}V{y(one.high):.1f}"/>'
-        yield f'<circle cx="{x(one.calls):.1f}" cy="{y(one.accuracy):.1f}" r="3.5"/>'
-        yield f'<text x="{x(one.calls) + 6:.1f}" y="{y(one.accuracy) - 5:.1f}">{letter(n)}</text>'
-        yield "</g>"
+    for one in sorted(options, key=lambda one: one.worth):  # what is worth having is drawn over the rest
+        right, low, high = x(one.calls), y(one.low), y(one.high)
+        yield f'<g class="{_class(one)}"><path class="range" d="M{right:.1f} {low:.1f}V{high:.1f}"/>'
+        yield f'<circle cx="{right:.1f}" cy="{y(one.accuracy):.1f}" r="{_DOT}"/></g>'
+    yield from _letters(options, [(x(one.calls), y(one.accuracy)) for one in options])
 
 
-def _legend(options: tuple[Measured, ...]) -> Iterator[str]:
-    left = _LEFT + _WIDTH + 30
+def _letters(options: Sequence[Measured], dots: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """The letter of each option beside its dot, where no dot and no other letter is; first of what is worth having."""
+    taken = [_Area(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in dots]
+    for n in sorted(range(len(options)), key=lambda n: not options[n].worth):
+        (x, y), wide = dots[n], _CHARACTER * len(letter(n))
+        sides = [side for side in (x + 6, x - 6 - wide) if side >= _LEFT]
+        places = [_Area(side, y + up - 11, side + wide, y + up) for side in sides for up in (-3, 13, -16, 26)]
+        place = next((one for one in places if not any(one.meets(other) for other in taken)), places[0])
+        taken.append(place)
+        at = f'x="{place.left:.1f}" y="{place.bottom - 1:.1f}"'
+        yield f'<text class="mark {_class(options[n])}" {at}>{letter(n)}</text>'
+
+
+def _legend(options: Sequence[Measured], right: float) -> Iterator[str]:
+    left = _LEFT + _WIDTH + _GAP
+    names = left + _CHARACTER * (len(letter(len(options))) + 1)
+    yield f'<text class="soft end" x="{right:.0f}" y="{_TOP - 12:.0f}">right, calls</text>'
     for n, one in enumerate(options):
         at = f'y="{_TOP + _LINE * n + 10:.0f}"'
         numbers = f"{one.accuracy:.1%}, {one.calls:.1f}"
-        yield f'<g class="{_class(one)}"><text x="{left:.0f}" {at}>{letter(n)}  {escape(one.name)}</text>'
-        yield f'<text class="soft end" x="{left + _LEGEND - 16:.0f}" {at}>{numbers}</text></g>'
+        yield f'<g class="{_class(one)}"><text x="{left:.0f}" {at}>{letter(n)}</text>'
+        yield f'<text x="{names:.0f}" {at}>{escape(one.name)}</text>'
+        yield f'<text class="soft end" x="{right:.0f}" {at}>{numbers}</text></g>'
 
 
 def _class(one: Measured) -> str:
     return "worth" if one.worth else "other"
+
+
+def _wide(text: str) -> int:
+    """How many letters wide *text* is."""
+    return sum(2 if east_asian_width(one) in "FW" else 1 for one in text)
 
 
 def _in_words(comparison: Comparison) -> str:
