@@ -1,7 +1,7 @@
 """A user's own topology class runs: calls, hooks, messages, results, failures, and several executions at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ from reference_play import agent, play, team
 
 from coterie.clock import VirtualClock
 from coterie.errors import CallFailed, CoterieError, PatternRefused
+from coterie.journal.records import TurnFailed, TurnFinished
 from coterie.patterns import (
     AgentInvocationResult,
     BaseMixin,
@@ -459,6 +460,36 @@ def test_a_parallel_compound_runs_its_teams_at_once() -> None:
         ("second", "completed"),
     ]
     assert clock.now() == 5.0
+
+
+def test_a_class_of_ones_own_may_ask_teams() -> None:
+    """Those that `teams` names; what comes is their output, or why they failed."""
+    voters = team("ensemble", ["ensemble_0"], echo, name="voters", aggregation_method="vote")
+    broken = team("debate", ["proponent"], echo, name="broken")
+
+    class Chair(BaseTopology):
+        topology_type = TopologyType.ENSEMBLE
+        config_class = EnsembleConfig
+
+        def teams(self) -> Mapping[str, BaseTopology]:
+            return {"voters": voters, "broken": broken}
+
+        async def _run(self, context: ExecutionContext) -> dict[str, Any]:
+            voted, failed = await asyncio.gather(
+                self.invoke_team("voters", {"prompt": "who?"}, context),
+                self.invoke_team("broken", {"question": "who?"}, context),
+            )
+            assert isinstance(voted, TurnFinished)
+            assert isinstance(failed, TurnFailed)
+            with pytest.raises(PatternRefused, match="no team 'nobody'; there are voters, broken"):
+                await self.invoke_team("nobody", {}, context)
+            return {"text": voted.text, "size": voted.outputs["ensemble_size"], "why": failed.reason}
+
+    made = Chair(Topology(name="chair", description="chair", topology_type=TopologyType.ENSEMBLE), {})
+    output = play(made, {}).output_data
+    assert output is not None
+    assert (output["text"], output["size"]) == ("ensemble_0: who?", 1)
+    assert "requires 'opponent' slot" in output["why"]
 
 
 def test_what_does_not_run_cannot_be_asked() -> None:

@@ -189,15 +189,23 @@ class BaseTopology(ABC):
         return await self._performance().invoke(slot_name, messages)
 
     async def invoke_team(self, name: str, given: dict[str, Any], context: ExecutionContext) -> Outcome:
-        """Ask the team *name*, as a run of its own below this one; what came of it, a failure too."""
+        """Ask the team *name* of `teams`, as a run of its own below this one; what came of it, a failure too.
+
+        So it is resumed with this run. Its `execute`, called from `_run`, would be a run apart, begun anew by a resume.
+
+        Raises:
+            PatternRefused: If there is no such team.
+        """
+        if self.team(name) is None:
+            raise PatternRefused(f"there is no team {name!r}; there are {', '.join(self.teams()) or 'none'}")
         return await self._performance().ask_team(name, given)
 
     def team(self, name: str) -> "BaseTopology | None":
         """The team that answers to *name*; None when that is an agent."""
-        return None
+        return self.teams().get(name)
 
     def teams(self) -> "Mapping[str, BaseTopology]":
-        """The teams that it may ask, by name."""
+        """The teams that it may ask with `invoke_team`, by name; the same whenever it is asked."""
         return {}
 
     async def _call_llm(self, request: dict[str, Any]) -> dict[str, Any]:
