@@ -33,6 +33,10 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     str: texts,
     float: st.floats(0, 1e10),
     dict[str, Any]: objects,
+    dict[str, Any] | None: st.none() | objects,
+    dict[str, int] | None: st.none() | st.dictionaries(keys, counts, max_size=2),
+    float | None: st.none() | st.floats(0, 1e10),
+    str | None: st.none() | texts,
     tuple[dict[str, Any], ...]: st.lists(objects, max_size=2).map(tuple),
     tuple[r.KeptTree, ...]: st.lists(
         st.builds(r.KeptTree, turn=texts, path=texts, branch=texts, reason=texts, files=st.lists(texts).map(tuple)),

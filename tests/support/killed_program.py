@@ -27,6 +27,7 @@ from coterie.patterns import (
     CompoundConfig,
     CompoundTopology,
     EnsembleConfig,
+    Execution,
     ExecutionContext,
     MessageType,
     PipelineConfig,
@@ -129,17 +130,22 @@ def team() -> BaseTopology:
     return made
 
 
-async def begin() -> None:
-    """Execute it, and write the output down."""
-    execution = await team().execute({"task": "count the birds"})
+def keep(execution: Execution) -> None:
+    """Write the output down."""
     Path("output").write_text(json.dumps(execution.output_data), encoding="utf-8")
+
+
+async def begin() -> None:
+    """Execute it, and keep the output."""
+    execution = await team().execute({"task": "count the birds"})
+    keep(execution)
 
 
 async def go_on() -> None:
-    """Resume it, and write the output down."""
+    """Resume it, and keep the output."""
     [run] = JsonlStore(Path(".coterie")).list()
     execution = await team().resume(run)
-    Path("output").write_text(json.dumps(execution.output_data), encoding="utf-8")
+    keep(execution)
 
 
 def in_process(what: Any, *, die_at: int = 0) -> int:
