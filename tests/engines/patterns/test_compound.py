@@ -87,7 +87,7 @@ def test_the_input_chooses(route: Mapping[str, str], chosen: str) -> None:
     assert done.counts() == {f"{chosen}/{chosen.upper()}": 1}
 
 
-@pytest.mark.parametrize("route", ["ghost", ["a"], 7])
+@pytest.mark.parametrize("route", ["ghost", ["a"], 7, 0, {}, False])
 def test_a_route_that_leads_nowhere_is_refused_before_anybody_is_asked(route: Any) -> None:
     """Whatever it is."""
     done = perform(compound("a", composition_type="conditional"), DOC | {"route_to": route}, {})

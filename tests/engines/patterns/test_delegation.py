@@ -46,6 +46,32 @@ def test_a_task_goes_to_whoever_can_do_all_that_it_requires() -> None:
     assert (done.output["unrouted"], done.output["final_output"], done.text) == ([], "DONE", "DONE")
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"tasks": []}, "needs an input `task` or `tasks`"),
+        ({"tasks": [], "task": " "}, "needs an input `task` or `tasks`"),
+        ({"tasks": ["T", " "]}, "one of `tasks` is empty"),
+        ({"tasks": "T"}, "`tasks` must be a list of texts"),
+        ({"tasks": ["T", 5]}, "`tasks` must be a list of texts"),
+        ({"task": "T", "required_capabilities": "sql"}, "`required_capabilities` must be a list of texts"),
+    ],
+)
+def test_without_tasks_nobody_is_asked(given: dict[str, Any], words: str) -> None:
+    """Nor with one that says nothing."""
+    done = perform(able(), given, {})
+
+    assert (done.ended.status, done.asked) == ("failed", [])
+    assert words in done.ended.reason
+
+
+def test_a_task_that_is_no_text_is_told_as_json() -> None:
+    """A program may give one."""
+    [task] = perform(able(), {"task": {"file": "a.py", "line": None}}, {}).output["tasks"]
+
+    assert task["task"] == '{"file": "a.py", "line": null}'
+
+
 def test_those_who_are_equally_able_are_used_in_turn() -> None:
     """The one with the fewest tasks gets the next; of several the first."""
     assert given_to(perform(able(), TASKS, {})) == [

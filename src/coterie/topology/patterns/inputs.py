@@ -1,5 +1,6 @@
 """What a pattern is given: where its task stands, and what must be there before anybody is asked."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,15 +14,18 @@ COMMON = ("prompt", "question", "task", "topic")
 
 
 def task_of(keys: Sequence[str], given: Mapping[str, Any]) -> str:
-    """The task in *given*: what stands under the first of *keys*, else of `COMMON`, that holds a text; else empty."""
-    return next((str(given[key]) for key in (*keys, *COMMON) if _says(given.get(key))), "")
+    """The task in *given*: what stands under the first of *keys*, else of `COMMON`, that says something; else empty.
+
+    What is no text is one as JSON writes it.
+    """
+    return next((text for key in (*keys, *COMMON) if (text := _text(given.get(key))).strip()), "")
 
 
 def tasks_of(given: Mapping[str, Any]) -> tuple[str, ...]:
     """The tasks of a delegation: `tasks`, else the one task there is."""
     several = given.get("tasks")
     if isinstance(several, list | tuple):
-        return tuple(str(task) for task in several)
+        return tuple(_text(task) for task in several)
     task = task_of(("task",), given)
     return (task,) if task else ()
 
@@ -37,7 +41,7 @@ def faults_of_input(
         yield Fault("missing-input", f"{kind.title} needs an input {wanted}", hint=f"--input {kind.keys[0]}=…")
     if isinstance(config, CompoundConfig) and config.composition_type == "conditional":
         route, known = given.get("route_to"), slots.subs(config, tuple(capabilities))
-        if route and route not in known:
+        if route not in (None, "", *known):
             yield Fault("bad-route", f"Invalid route: {route}", hint=f"there are {', '.join(known)}")
 
 
@@ -47,6 +51,8 @@ def _of_delegation(
     several, required = given.get("tasks"), given.get("required_capabilities", ())
     if several is not None and not (isinstance(several, list | tuple) and all(isinstance(one, str) for one in several)):
         yield Fault("bad-input", "`tasks` must be a list of texts")
+    elif not all(task.strip() for task in several or ()):
+        yield Fault("bad-input", "one of `tasks` is empty")
     elif not tasks_of(given):
         yield Fault("missing-input", "Delegation needs an input `task` or `tasks`", hint="--input task=…")
     if not (isinstance(required, list | tuple) and all(isinstance(one, str) for one in required)):
@@ -60,5 +66,7 @@ def _of_delegation(
             yield Fault("no-match", f"nobody has the capabilities {wanted}", hint=hint)
 
 
-def _says(value: Any) -> bool:
-    return value is not None and str(value).strip() != ""
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, default=str)
