@@ -37,15 +37,18 @@ def render(
     """The whole question of *turn*'s current attempt.
 
     A question that the engine wrote itself stands as it is; only the notes on earlier attempts join it, and in a
-    pattern how to give the outputs that an agent declares: its questions know nothing of them.
+    pattern, whose questions know nothing of them, the files that an agent `reads` and how to give the outputs that it
+    declares. What it sees of other agents is for the pattern to say.
     """
     ask = turn.ask
     parts: list[str] = []
     if ask.prompt is not None:
         parts += [part for part in (told(ask.history), ask.prompt) if part]
         asked = fold.agents.get(ask.agent)
-        if fold.engine.name == "pattern" and asked is not None and asked.outputs:
-            parts.append(how_to_answer(asked.outputs, human=fold.kind(ask.agent) == "human"))
+        if fold.engine.name == "pattern" and asked is not None:
+            parts += [f"# {name}\n\n{text}" for name in asked.reads if (text := read(name)) is not None]
+            if asked.outputs:
+                parts.append(how_to_answer(asked.outputs, human=fold.kind(ask.agent) == "human"))
     elif isinstance(fold.engine, Loop):
         loop = fold.engine
         parts.append(looping.render(loop.plan, loop.brief(ask.turn), notes(loop.plan, ask.turn, turn.attempt)))

@@ -3,6 +3,9 @@
 from pattern_play import failed, pattern, perform
 
 from coterie.planning.plan import AgentPlan, Wanted
+from coterie.runs.engines import make_engine
+from coterie.runs.fold import Fold
+from coterie.runs.prompts import render
 
 DOC = {"doc": "RAW"}
 
@@ -40,3 +43,15 @@ def test_an_agent_is_told_how_to_give_what_it_declares() -> None:
     assert all("- `score`: a number" in prompt for prompt in done.prompts("a"))
     assert "did not count" in done.prompts("a")[1]
     assert done.output["stage_results"][0]["output"]["outputs"] == {"score": 4}
+
+
+def test_a_file_that_an_agent_reads_joins_its_question() -> None:
+    """Of other agents it sees what the pattern shows it."""
+    slots = {"a": AgentPlan(name="a"), "b": AgentPlan(name="b", reads=("style.md", "a", "gone.md"))}
+    plan = pattern("pipeline", slots)
+    fold = Fold("r", make_engine(plan), plan.agents)
+    fold.fold(perform(plan, DOC, {"a": ["RESULT OF A"]}).records())
+
+    asked = render(fold, fold.turns["b#1"], {"style.md": "Be short."}.get)
+    assert asked.endswith("# style.md\n\nBe short.")
+    assert asked.count("RESULT OF A") == 1
