@@ -49,7 +49,7 @@ def test_a_file_that_an_agent_reads_joins_its_question() -> None:
     """Of other agents it sees what the pattern shows it."""
     slots = {"a": AgentPlan(name="a"), "b": AgentPlan(name="b", reads=("style.md", "a", "gone.md"))}
     plan = pattern("pipeline", slots)
-    fold = Fold("r", make_engine(plan), plan.agents)
+    fold = Fold("r", *make_engine(plan))
     fold.fold(perform(plan, DOC, {"a": ["RESULT OF A"]}).records())
 
     asked = render(fold, fold.turns["b#1"], {"style.md": "Be short."}.get)
