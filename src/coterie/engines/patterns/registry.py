@@ -192,6 +192,9 @@ def _imported(type: str) -> Definition:
         found = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"the pattern {type!r} cannot be loaded: {error}") from error
+    except Exception as error:  # its module is a user's own
+        what = f"{module} raised {error.__class__.__name__}: {error}"
+        raise UsageError(f"the pattern {type!r} cannot be loaded: {what}") from error
     name = getattr(found, "pattern", "")
     if name not in _REGISTERED:
         raise UsageError(f"{type!r} is no pattern: put @pattern(name) in front of it")

@@ -130,7 +130,7 @@ def _config_faults(config: type[Config], written: Mapping[str, Any]) -> Iterator
         where = f"config.{name}"
         field = known.get(name)
         if field is None:
-            hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
+            hint = did_you_mean(name, known) or (f"it has {', '.join(known)}" if known else "it has none")
             yield Fault("unknown-config", f"there is no setting {name!r}", where, hint=hint)
             continue
         try:
