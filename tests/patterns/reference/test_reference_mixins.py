@@ -218,6 +218,19 @@ def test_confirmation_of_each_tool_is_a_setting_of_tools_too() -> None:
     assert len(questions) == 1
 
 
+def test_a_human_is_asked_each_time_a_tool_is_wanted() -> None:
+    """The same question twice in one call is two questions."""
+    made = asks([wants("add", a=1, b=2), wants("add", a=1, b=2), "done"], [{"name": "human_in_loop"}])
+    made.tools = {"add": add}
+    answers = iter(["yes", "once is enough"])
+
+    async def human(request: Request) -> str:
+        return next(answers)
+
+    got(made, human=human)
+    assert [said(request) for request in made.seen[1:]] == ["3", "refused: a human said: once is enough"]
+
+
 def test_a_human_answers_from_elsewhere(tmp_path: Path) -> None:
     """The question stands in the run, `coterie control respond` answers it."""
     made = asks([wants("add", a=1, b=2), "done"], [{"name": "human_in_loop"}])

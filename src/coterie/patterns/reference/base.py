@@ -229,7 +229,7 @@ class BaseTopology(ABC):
     ) -> Message:
         """Write down that one agent told another, or everybody, something."""
         performance = self._performance()
-        return await performance.send(sender_slot, recipient_slot, message_type, content, context.round_number)
+        return await performance.traces.send(sender_slot, recipient_slot, message_type, content, context.round_number)
 
     async def broadcast_message(
         self,
@@ -245,7 +245,7 @@ class BaseTopology(ABC):
 
     async def record_result(self, invocation: AgentInvocationResult, context: ExecutionContext) -> Result:
         """Keep an agent's result; what `invoke_agent` gave is kept already, and only told here."""
-        return await self._performance().record(invocation)
+        return await self._performance().traces.record(invocation)
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 

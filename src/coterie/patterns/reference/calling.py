@@ -25,8 +25,8 @@ Tool = Callable[..., Any]
 class AskHuman(Protocol):
     """Asks a human in the name of a turn, and waits for the answer, for days if need be."""
 
-    async def __call__(self, turn: str, question: str) -> str:
-        """What the human answers; asked the same again after a crash, what they answered then."""
+    async def __call__(self, turn: str, question: str, n: int) -> str:
+        """What the human answers to the *n*-th *question* of these words; after a crash, what they answered then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,7 @@ class Call:
     models: Callable[[], Backend]
     timeout: float | None = None
     spent: list[Any] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> str:
@@ -81,7 +82,13 @@ class Call:
 
     async def ask_human(self, question: str) -> str:
         """What a human answers to *question*."""
-        return await self.human(self.turn, question)
+        self.questions.append(question)
+        return await self.human(self.turn, question, self.questions.count(question))
+
+    @property
+    def used(self) -> dict[str, Any]:
+        """What the responses so far say that they used, added up."""
+        return _added(self.spent)
 
 
 _CURRENT: ContextVar[Call] = ContextVar("coterie_call")
@@ -115,8 +122,8 @@ async def answer(call: Call, mixins: Sequence[BaseMixin], tools: Mapping[str, To
         response = await call.ask(request)
     for mixin in mixins:
         response = await mixin.on_response(response)
-    if usage := _added(call.spent):
-        response = {**response, "usage": usage}
+    if call.used:
+        response = {**response, "usage": call.used}
     return plain_object(response, "the response")
 
 

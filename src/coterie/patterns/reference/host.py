@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec.structs import replace
-
-from coterie.backends.base import Answer, Backend, Failure, OnEvent, Request, Result, Session
+from coterie.backends.base import Backend, Failure, OnEvent, Request, Session
 from coterie.backends.human import AskHuman, HumanBackend
 from coterie.clock import Clock
 from coterie.engines.program import Program
-from coterie.errors import CallFailed, ReplayMismatch
+from coterie.errors import ReplayMismatch
 from coterie.journal.records import (
     AttemptLaunched,
     CallDropped,
@@ -26,10 +24,8 @@ from coterie.journal.records import (
     TurnCancelled,
     TurnFailed,
     TurnFinished,
-    Usage,
 )
-from coterie.patterns.reference.invocation import split
-from coterie.patterns.reference.mixins.base import ReplyRefused
+from coterie.patterns.reference.answering import Answering, told
 from coterie.patterns.reference.performance import HUMAN, Performance
 from coterie.patterns.reference.plain import plain_object
 from coterie.runs.live import Live
@@ -145,7 +141,7 @@ class Host:
         except Exception as error:  # a user's code may raise what it likes: it fails its run
             if is_root:
                 self.error = error
-            finished = RunFinished(outcome="failed", reason=_told(error), result={"type": type(error).__name__})
+            finished = RunFinished(outcome="failed", reason=told(error), result={"type": type(error).__name__})
         self._post(run, partial(self._finish, finished))
 
     def _finish(self, finished: RunFinished, live: Live) -> None:
@@ -219,7 +215,7 @@ class Host:
         performance = self._performances.get(request.run)
         if performance is None:
             return Settled(Failure(kind="not_found", reason=f"no program runs for {request.run}"))
-        return _Answering(performance, request)
+        return Answering(performance, request)
 
     async def find(self, run: str, turn: str, attempt: int) -> Session | None:
         """None: what ran in an earlier process died with it."""
@@ -227,69 +223,3 @@ class Host:
 
     async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
         """Nothing is left: calls are answered in this process."""
-
-
-class _Answering:
-    """One attempt to answer a call."""
-
-    def __init__(self, performance: Performance, request: Request) -> None:
-        self._interrupted = False
-        self._task = asyncio.get_running_loop().create_task(self._answer(performance, request))
-
-    async def result(self) -> Result:
-        """Wait for the result; cancelling ends the attempt."""
-        try:
-            return await self._task
-        except asyncio.CancelledError:
-            if self._interrupted:
-                return Failure(kind="interrupted", reason="it was interrupted")
-            raise
-
-    async def interrupt(self) -> None:
-        """End it."""
-        self._interrupted = True
-        self._task.cancel()
-        await asyncio.wait({self._task})
-
-    async def steer(self, text: str) -> bool:
-        """A program cannot be told anything while it answers."""
-        return False
-
-    async def _answer(self, performance: Performance, request: Request) -> Result:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        result = await self._respond(performance, request)
-        return replace(result, usage=replace(result.usage, seconds=loop.time() - began))
-
-    async def _respond(self, performance: Performance, request: Request) -> Result:
-        try:
-            response = await performance.respond(request.turn, request.attempt, request.interrupted)
-        except CallFailed as failed:
-            return Failure(kind=failed.kind, reason=failed.reason, wait=failed.wait)
-        except ReplyRefused as refused:
-            return Failure(kind="invalid_output", reason=str(refused))
-        except TimeoutError as error:
-            return Failure(kind="timeout", reason=_told(error))
-        except Exception as error:  # whatever a user's code raises is why the call failed
-            return Failure(kind="failed", reason=_told(error))
-        text, outputs = split(response)
-        return Answer(text=text, outputs=outputs, usage=_usage(response.get("usage")))
-
-
-def _told(error: BaseException) -> str:
-    return str(error) or type(error).__name__
-
-
-def _usage(said: Any) -> Usage:
-    """What a response says that it used, under the names that providers use."""
-    if not isinstance(said, dict):
-        return Usage()
-    return Usage(
-        input_tokens=_number(said, "input_tokens", "prompt_tokens"),
-        output_tokens=_number(said, "output_tokens", "completion_tokens"),
-        cost=float(said["cost"]) if isinstance(said.get("cost"), int | float) else 0.0,
-    )
-
-
-def _number(said: dict[str, Any], *names: str) -> int:
-    return next((n for name in names if isinstance(n := said.get(name), int) and not isinstance(n, bool)), 0)

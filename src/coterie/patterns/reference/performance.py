@@ -1,4 +1,4 @@
-"""One run of a topology object: its instances, its mixins, its calls and messages, from setup to teardown.
+"""One run of a topology object: its instances, its mixins and its calls, from setup to teardown.
 
 Everything here is of one run alone, so that one object can be run several times at once. What the program does reaches
 the journal through its `Surroundings`, which the host of the run is.
@@ -16,21 +16,20 @@ from coterie.errors import PatternRefused, ReplayMismatch
 from coterie.ids import turn_id
 from coterie.journal.records import (
     CallAsked,
-    MessageSent,
     Record,
-    ResultRecorded,
     StateChanged,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
 )
-from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
+from coterie.patterns.identity import execution_id, instance_id
 from coterie.patterns.reference.calling import Call, answer, described
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext, result_of
 from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry
 from coterie.patterns.reference.plain import digest, plain_object
 from coterie.patterns.reference.replies import Replies
-from coterie.patterns.rows import AgentConfig, AgentInstance, AgentType, Message, MessageType, Result
+from coterie.patterns.reference.traces import Traces
+from coterie.patterns.rows import AgentConfig, AgentInstance, AgentType
 
 if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology
@@ -65,7 +64,9 @@ class Performance:
         seq: Of the record with which this owner began.
 
     Attributes:
+        around: What its run is in.
         ready: Set once the agents are there; from then on calls can be answered.
+        traces: What it tells and records.
         context: What `_run` is given.
     """
 
@@ -79,7 +80,7 @@ class Performance:
         seq: int,
     ) -> None:
         self.topology, self.run = topology, run
-        self._around, self._engine = around, engine
+        self.around, self.engine = around, engine
         self.instances: dict[str, AgentInstance] = {}
         self.mixins: dict[str, list[BaseMixin]] = {}
         human = {turn for turn, call in engine.calls.items() if call.agent == HUMAN}
@@ -88,9 +89,8 @@ class Performance:
         self.context = ExecutionContext(
             execution_id=execution_id(run), topology_id=topology.topology.id or 0, input_data=given
         )
-        self._told = list(engine.messages)
-        self._made = dict(engine.recorded)
-        self._counts: dict[tuple[str, str], int] = {}
+        self.traces = Traces(self)
+        self._counts: dict[str, int] = {}
         self._mismatch: ReplayMismatch | None = None
         self._configs: dict[str, AgentConfig] = {}
 
@@ -138,9 +138,9 @@ class Performance:
         finally:
             if self._mismatch is not None:
                 raise self._mismatch
-        for turn, call in self._engine.calls.items():
+        for turn, call in self.engine.calls.items():
             if turn not in self.replies.asked and call.agent != HUMAN:
-                raise self._other(call, "the program ended without this call")
+                raise self.other(call, "the program ended without this call")
         return output
 
     async def begin(self) -> None:
@@ -150,7 +150,7 @@ class Performance:
                 id=instance_id(self.run, slot),
                 agent_type_id=agent.id or 0,
                 execution_id=self.context.execution_id,
-                state=plain_object(self._engine.states.get(slot, {}), "the state"),
+                state=plain_object(self.engine.states.get(slot, {}), "the state"),
                 metadata_={"slot": slot},
             )
             self.instances[slot] = instance
@@ -165,7 +165,7 @@ class Performance:
     def _all_mixins(self) -> list[BaseMixin]:
         return [mixin for mixins in list(self.mixins.values()) for mixin in mixins]
 
-    def _other(self, record: Record, wanted: str) -> ReplayMismatch:
+    def other(self, record: Record, wanted: str) -> ReplayMismatch:
         """That the program does something else than *record* says it did."""
         found = f"{record.turn} asked" if isinstance(record, CallAsked) else "another message"
         hint = (
@@ -179,7 +179,7 @@ class Performance:
 
     async def invoke(self, slot: str, messages: Sequence[Mapping[str, Any]]) -> AgentInvocationResult:
         """Ask who fills *slot*; what failed is in the result."""
-        config = self._config(slot)
+        config = self.config(slot)
         request: dict[str, Any] = {
             "model": config.model,
             "messages": [dict(message) for message in messages],
@@ -190,7 +190,7 @@ class Performance:
         if system := "\n\n".join(part for part in (config.system_prompt, format) if part):
             request["messages"].insert(0, {"role": "system", "content": system})
         request = plain_object(request, f"the request to {slot}")
-        turn, hash = turn_id(slot, self._count("call", slot)), digest(request)
+        turn, hash = turn_id(slot, self._count(slot)), digest(request)
         if not self._is_known(turn, hash):
             instance = self.instances[slot]
             before = digest(instance.state)
@@ -198,7 +198,7 @@ class Performance:
                 request["tools"] = described(self.topology.tools)
             for mixin in self.mixins[slot]:
                 request = await mixin.on_invoke(request)
-            state = instance.state if digest(instance.state) != before else None
+            state = plain_object(instance.state, "the state") if digest(instance.state) != before else None
             sent = plain_object(request, f"the request to {slot}")
             asked = CallAsked(turn=turn, agent=slot, hash=hash, request=sent, state=state)
             outcome = await self._outcome(turn, asked)
@@ -206,34 +206,34 @@ class Performance:
             outcome = await self._outcome(turn)
         instance = self.instances[slot]
         instance.last_active = datetime.fromtimestamp(outcome.at, UTC)
-        took = int((outcome.at - self._engine.calls[turn].at) * 1000)
+        took = int((outcome.at - self.engine.calls[turn].at) * 1000)
         return result_of(outcome, instance.id, took)
 
     async def ask_team(self, name: str, given: dict[str, Any]) -> Outcome:
         """What came of the team *name* being asked; a run of its own."""
         given = plain_object(given, f"the input of {name}")
-        turn, hash = turn_id(name, self._count("call", name)), digest(given)
+        turn, hash = turn_id(name, self._count(name)), digest(given)
         known = self._is_known(turn, hash)
         return await self._outcome(turn, None if known else CallAsked(turn=turn, agent=name, hash=hash, given=given))
 
     def _is_known(self, turn: str, hash: str) -> bool:
         """Whether this call was made before; it must have been the same."""
-        call = self._engine.calls.get(turn)
+        call = self.engine.calls.get(turn)
         if call is not None and call.hash != hash:
-            raise self._other(call, "another request")
+            raise self.other(call, "another request")
         return call is not None
 
     async def _outcome(self, turn: str, asked: CallAsked | None = None) -> Outcome:
         """What comes of the call *turn*, which is made now if it is *asked*."""
         try:
             if asked is not None:
-                await self._around.write(self.run, lambda: asked)
+                await self.around.write(self.run, lambda: asked)
             return await self.replies.of(turn)
         except asyncio.CancelledError:
-            self._around.drop(self.run, turn)
+            self.around.drop(self.run, turn)
             raise
 
-    def _config(self, slot: str) -> AgentConfig:
+    def config(self, slot: str) -> AgentConfig:
         """What is set of who fills *slot*.
 
         Raises:
@@ -244,152 +244,66 @@ class Performance:
             raise PatternRefused(f"there is no slot {slot!r}; there are {', '.join(self._configs) or 'none'}")
         return config
 
-    def _count(self, what: str, name: str) -> int:
-        n = self._counts[what, name] = self._counts.get((what, name), 0) + 1
+    def _count(self, name: str) -> int:
+        n = self._counts[name] = self._counts.get(name, 0) + 1
         return n
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    async def respond(self, turn: str, attempt: int, interrupted: int) -> dict[str, Any]:
-        """The response to the call *turn*, as it counts."""
+    async def call(self, turn: str, attempt: int, interrupted: int) -> Call:
+        """The call *turn*, to be answered, once the agents are there."""
         await self.ready.wait()
-        _PLAYING.set(self)
-        asked = self._engine.calls[turn]
-        slot = asked.agent
-        config = self._config(slot)
-        call = Call(
+        asked = self.engine.calls[turn]
+        return Call(
             run=self.run,
-            slot=slot,
+            slot=asked.agent,
             turn=turn,
             attempt=attempt,
             interrupted=interrupted,
             request=plain_object(asked.request, "the request"),
             model=self.topology._call_llm,
             human=self._ask_human,
-            models=self._around.models,
-            timeout=config.timeout_seconds,
+            models=self.around.models,
+            timeout=self.config(asked.agent).timeout_seconds,
         )
+
+    async def respond(self, call: Call) -> dict[str, Any]:
+        """The response to *call*, as it counts; what it changed of what its agent remembers is void if it fails."""
+        _PLAYING.set(self)
+        slot = call.slot
         instance, mixins = self.instances[slot], self.mixins[slot]
         before = digest(instance.state)
         tools = self.topology.tools if any(mixin.name == "tool_use" for mixin in mixins) else {}
         try:
-            response = await answer(call, mixins, tools, config.max_tool_calls)
+            response = await answer(call, mixins, tools, self.config(slot).max_tool_calls)
         except BaseException:
-            instance.state = plain_object(self._engine.states.get(slot, {}), "the state")  # what this changed is void
+            instance.state = plain_object(self.engine.states.get(slot, {}), "the state")
             raise
         if digest(instance.state) != before:
-            changed = StateChanged(agent=slot, turn=turn, state=plain_object(instance.state, "the state"))
-            await self._around.write(self.run, lambda: changed)
+            changed = StateChanged(agent=slot, turn=call.turn, state=plain_object(instance.state, "the state"))
+            await self.around.write(self.run, lambda: changed)
         return response
 
-    async def _ask_human(self, turn: str, question: str) -> str:
-        hash = digest(turn, question)
-        known = next((one.turn for one in self._engine.calls.values() if one.hash == hash), None)
+    async def _ask_human(self, turn: str, question: str, n: int) -> str:
+        hash = digest(turn, question, n)
+        known = next((one.turn for one in self.engine.calls.values() if one.hash == hash), None)
         if known is None:
             request = {"messages": [{"role": "user", "content": question}]}
-            record = await self._around.write(
+            record = await self.around.write(
                 self.run,
                 lambda: CallAsked(
-                    turn=turn_id(HUMAN, 1 + sum(one.agent == HUMAN for one in self._engine.calls.values())),
+                    turn=turn_id(HUMAN, 1 + sum(one.agent == HUMAN for one in self.engine.calls.values())),
                     agent=HUMAN,
                     hash=hash,
                     request=request,
                 ),
             )
             known = record.turn
-        match self._engine.outcomes.get(known) or await self.replies.of(known):
+        match self.engine.outcomes.get(known) or await self.replies.of(known):
             case TurnFinished(text=text):
                 return text
             case TurnFailed(reason=reason) | TurnCancelled(reason=reason):
                 return f"no: {reason}"
-
-    # -- messages and results -----------------------------------------------------------------------------------------
-
-    async def send(
-        self, sender: str, recipient: str | None, type: MessageType, content: dict[str, Any], round: int
-    ) -> Message:
-        """Tell *recipient*, or everybody, something."""
-        self._config(sender)
-        if recipient is not None:
-            self._config(recipient)
-        k = self._count("message", sender)
-        known = [(n, one) for n, one in enumerate(self._told, start=1) if one.sender == sender][k - 1 : k]
-        if known:
-            n, record = known[0]
-            if record.recipient != (recipient or ""):
-                raise self._other(record, f"a message of {sender} to {recipient or 'everybody'}")
-            return self._message(n, record)
-        message = Message(
-            execution_id=self.context.execution_id,
-            sender_id=self.instances[sender].id,
-            recipient_id=self.instances[recipient].id if recipient else None,
-            message_type=type,
-            content=plain_object(content, "the content of a message"),
-            round_number=round,
-        )
-        for mixin in self.mixins[recipient] if recipient else ():
-            message = await mixin.on_message(message) or message
-        sent = MessageSent(
-            sender=sender,
-            recipient=recipient or "",
-            type=MessageType(message.message_type).value,
-            content=plain_object(message.content, "the content of a message"),
-            round=message.round_number,
-        )
-        written = await self._around.write(self.run, lambda: sent)
-        sequence = self._engine.messages
-        n = next(n for n in range(len(sequence), 0, -1) if sequence[n - 1] is written)
-        return self._message(n, written)
-
-    def _message(self, n: int, record: MessageSent) -> Message:
-        recipient = record.recipient
-        return Message(
-            id=message_id(self.run, n),
-            execution_id=self.context.execution_id,
-            sender_id=self.instances[record.sender].id,
-            recipient_id=self.instances[recipient].id if recipient else None,
-            message_type=MessageType(record.type),
-            content=record.content,
-            round_number=record.round,
-            sequence_number=n,
-            created_at=datetime.fromtimestamp(record.at, UTC),
-        )
-
-    async def record(self, invocation: AgentInvocationResult) -> Result:
-        """Keep *invocation*: what came of a call is kept already, anything else gets a record of its own."""
-        ended = self._engine.outcomes.get(invocation._turn)
-        if ended is not None and result_of(ended, invocation.agent_instance_id, invocation.duration_ms) == invocation:
-            name, at = invocation._turn, ended.at
-        else:
-            slot = next((s for s, one in self.instances.items() if one.id == invocation.agent_instance_id), None)
-            if slot is None:
-                raise PatternRefused(f"no agent of this execution has the id {invocation.agent_instance_id}")
-            name = f"{slot}+{self._count('result', slot)}"
-            made = self._made.get(name)
-            if made is None:
-                output = plain_object(invocation.output, "the output of a result")
-                result = ResultRecorded(
-                    id=name,
-                    agent=slot,
-                    output=output,
-                    confidence=invocation.confidence,
-                    reasoning=invocation.reasoning,
-                    tokens=invocation.token_usage,
-                )
-                made = await self._around.write(self.run, lambda: result)
-            at = made.at
-        when = datetime.fromtimestamp(at, UTC)
-        return Result(
-            id=result_id(self.run, name),
-            execution_id=self.context.execution_id,
-            agent_instance_id=invocation.agent_instance_id,
-            output=plain_object(invocation.output, "the output of a result"),
-            confidence=invocation.confidence,
-            reasoning=invocation.reasoning,
-            token_usage=invocation.token_usage,
-            started_at=when,
-            completed_at=when,
-        )
 
 
 def playing() -> Performance | None:
