@@ -210,7 +210,7 @@ def test_a_spent_budget_asks_nobody() -> None:
     budgets = {"a": SlotPlan(name="a", calls=3), "b": SlotPlan(name="b", calls=1)}
     driver = Driver(engine(play, budgets=budgets)).begin()
     result = driver.to_end().result
-    assert result == ["a may have 3 turns, and has had them", "b on 1", "b may have 1 turns, and has had them"]
+    assert result == ["a has had all the turns it may have: 3", "b on 1", "b has had all the turns it may have: 1"]
     assert [ask.turn for ask in driver.asked] == ["a#1", "a#2", "a#3", "b#1"]
 
 

@@ -346,7 +346,7 @@ class GeneratorEngine:
             return None
         spent = self._spent.get(slot, NO_USAGE).cost
         if budget.calls is not None and n > budget.calls:
-            return AgentFailed("", "budget", f"{slot} may have {budget.calls} turns, and has had them")
+            return AgentFailed("", "budget", f"{slot} has had all the turns it may have: {budget.calls}")
         if budget.cost is not None and spent >= budget.cost:
             return AgentFailed("", "budget", f"{slot} may cost ${budget.cost:g}, and has cost ${spent:.4f}")
         return None

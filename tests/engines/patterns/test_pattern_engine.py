@@ -1,7 +1,9 @@
 """What the engine of a pattern does for all of them: whom it asks, what it tells them first, which replies count."""
 
+from msgspec.structs import replace
 from pattern_play import failed, pattern, perform
 
+from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
@@ -55,3 +57,20 @@ def test_a_file_that_an_agent_reads_joins_its_question() -> None:
     asked = render(fold, fold.turns["b#1"], {"style.md": "Be short."}.get)
     assert asked.endswith("# style.md\n\nBe short.")
     assert asked.count("RESULT OF A") == 1
+
+
+def test_a_budget_of_a_slot_bounds_its_turns_and_is_a_failure_like_any_other() -> None:
+    """Nobody is asked beyond it; what that means is the pattern's policy."""
+    plan = pattern("ensemble", ["a", "b"], samples=3, aggregation_method="concat", failure_threshold=0.4)
+    assert isinstance(plan.coordination, PatternPlan)
+    slots = (SlotPlan(name="a", calls=1), SlotPlan(name="b"))
+    done = perform(replace(plan, coordination=replace(plan.coordination, slots=slots)), {"prompt": "p"}, {})
+
+    assert done.counts() == {"a": 1, "b": 3}
+    assert [(one["slot"], one["kind"]) for one in done.output["failures"]] == [("a", "budget")] * 2
+
+    slots = (SlotPlan(name="a", calls=1), SlotPlan(name="b", calls=1))
+    over = perform(replace(plan, coordination=replace(plan.coordination, slots=slots)), {"prompt": "p"}, {})
+    assert over.ended.reason.startswith(
+        "Too many ensemble failures: 4/6 (a: a has had all the turns it may have: 1; b: "
+    )

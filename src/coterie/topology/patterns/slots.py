@@ -185,55 +185,78 @@ def of_compound(config: CompoundConfig, names: Sequence[str]) -> Iterator[Fault]
 
 def without_effect(config: Config, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
     """Settings that are written and change nothing as things are."""
-    if isinstance(config, DebateConfig):
-        decides = config.consensus_method
-        if config.swap_verdict and decides not in ("mediator", "first_agree"):
-            yield _idle("swap_verdict", f"consensus_method is {decides}, and there is a vote in place of a verdict")
-        if config.mediator_agent_name not in (None, MEDIATOR) and MEDIATOR in names:
-            yield _idle("mediator_agent_name", "there is a slot `mediator`")
-        for name in ("min_rounds", *(("convergence_threshold",) if decides != "first_agree" else ())):
-            if name in written and not config.allow_early_termination:
-                yield _idle(name, "allow_early_termination is false")
-    if isinstance(config, CrossCheckConfig):
-        if config.accuracy and config.consensus_method != "weighted":
-            yield _idle("accuracy", "consensus_method is not weighted")
-        elif config.accuracy and config.weights == "uniform":
-            yield _idle("accuracy", "weights are uniform")
-        if config.require_unanimous_for_approval and config.consensus_method == "unanimous":
-            yield _idle("require_unanimous_for_approval", "consensus_method is unanimous")
-        if config.stop_when_decided and config.consensus_method == "mediator":
-            yield _idle("stop_when_decided", "the mediator hears all verdicts before it decides")
-        if "num_checkers" in written and set(checkers(config, names)) != {CHECKER}:
-            yield _idle("num_checkers", "it counts for a single slot named `checker`")
-        if "weights" in written and config.consensus_method != "weighted":
-            yield _idle("weights", "consensus_method is not weighted")
-    if isinstance(config, EnsembleConfig):
-        method = config.aggregation_method
-        if "weights" in written and method != "weighted":
-            yield _idle("weights", "aggregation_method is not weighted")
-        if config.accuracy and method not in ("weighted", "best_of"):
-            yield _idle("accuracy", "aggregation_method is neither weighted nor best_of")
-        elif config.accuracy and method == "weighted" and config.weights == "uniform":
-            yield _idle("accuracy", "weights are uniform")
-        if "average" in written and method != "average":
-            yield _idle("average", "aggregation_method is not average")
-        if "diversity_weight" in written and (method != "synthesis" or AGGREGATOR not in names):
-            yield _idle("diversity_weight", "no aggregator sees the answers")
-    if isinstance(config, PipelineConfig) and "max_stage_retries" in written and not config.retry_failed_stages:
-        yield _idle("max_stage_retries", "retry_failed_stages is false")
-    if isinstance(config, DelegationConfig):
-        routing = f"routing_strategy is {config.routing_strategy}"
-        if "load_balance" in written and config.routing_strategy != "capability_match":
-            yield _idle("load_balance", routing)
-        if config.fallback_agent_name is not None and config.routing_strategy == "round_robin":
-            yield _idle("fallback_agent_name", routing)
-    if isinstance(config, CompoundConfig):
-        composed = f"composition_type is {config.composition_type}"
-        if config.composition_type != "sequential" and config.mapping:
-            yield _idle("mapping", composed)
-        for name in ("failure_policy", "max_concurrency"):
-            if name in written and config.composition_type != "parallel":
-                yield _idle(name, composed)
+    match config:
+        case DebateConfig():
+            yield from _idle_in_debate(config, written, names)
+        case DelegationConfig():
+            yield from _idle_in_delegation(config, written)
+        case EnsembleConfig():
+            yield from _idle_in_ensemble(config, written, names)
+        case CrossCheckConfig():
+            yield from _idle_in_crosscheck(config, written, names)
+        case PipelineConfig():
+            if "max_stage_retries" in written and not config.retry_failed_stages:
+                yield _idle("max_stage_retries", "retry_failed_stages is false")
+        case CompoundConfig():
+            yield from _idle_in_compound(config, written)
+
+
+def _idle_in_debate(config: DebateConfig, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
+    decides = config.consensus_method
+    if config.swap_verdict and decides not in ("mediator", "first_agree"):
+        yield _idle("swap_verdict", f"consensus_method is {decides}, and there is a vote in place of a verdict")
+    if config.mediator_agent_name not in (None, MEDIATOR) and MEDIATOR in names:
+        yield _idle("mediator_agent_name", "there is a slot `mediator`")
+    for name in ("min_rounds", *(("convergence_threshold",) if decides != "first_agree" else ())):
+        if name in written and not config.allow_early_termination:
+            yield _idle(name, "allow_early_termination is false")
+
+
+def _idle_in_delegation(config: DelegationConfig, written: Mapping[str, Any]) -> Iterator[Fault]:
+    routing = f"routing_strategy is {config.routing_strategy}"
+    if "load_balance" in written and config.routing_strategy != "capability_match":
+        yield _idle("load_balance", routing)
+    if config.fallback_agent_name is not None and config.routing_strategy == "round_robin":
+        yield _idle("fallback_agent_name", routing)
+
+
+def _idle_in_ensemble(config: EnsembleConfig, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
+    method = config.aggregation_method
+    if "weights" in written and method != "weighted":
+        yield _idle("weights", "aggregation_method is not weighted")
+    if config.accuracy and method not in ("weighted", "best_of"):
+        yield _idle("accuracy", "aggregation_method is neither weighted nor best_of")
+    elif config.accuracy and method == "weighted" and config.weights == "uniform":
+        yield _idle("accuracy", "weights are uniform")
+    if "average" in written and method != "average":
+        yield _idle("average", "aggregation_method is not average")
+    if "diversity_weight" in written and (method != "synthesis" or AGGREGATOR not in names):
+        yield _idle("diversity_weight", "no aggregator sees the answers")
+
+
+def _idle_in_crosscheck(config: CrossCheckConfig, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
+    method = config.consensus_method
+    if config.accuracy and method != "weighted":
+        yield _idle("accuracy", "consensus_method is not weighted")
+    elif config.accuracy and config.weights == "uniform":
+        yield _idle("accuracy", "weights are uniform")
+    if config.require_unanimous_for_approval and method == "unanimous":
+        yield _idle("require_unanimous_for_approval", "consensus_method is unanimous")
+    if config.stop_when_decided and method == "mediator":
+        yield _idle("stop_when_decided", "the mediator hears all verdicts before it decides")
+    if "num_checkers" in written and set(checkers(config, names)) != {CHECKER}:
+        yield _idle("num_checkers", "it counts for a single slot named `checker`")
+    if "weights" in written and method != "weighted":
+        yield _idle("weights", "consensus_method is not weighted")
+
+
+def _idle_in_compound(config: CompoundConfig, written: Mapping[str, Any]) -> Iterator[Fault]:
+    composed = f"composition_type is {config.composition_type}"
+    if config.composition_type != "sequential" and config.mapping:
+        yield _idle("mapping", composed)
+    for name in ("failure_policy", "max_concurrency"):
+        if name in written and config.composition_type != "parallel":
+            yield _idle(name, composed)
 
 
 def _idle(name: str, why: str) -> Fault:
