@@ -28,6 +28,8 @@ _PARTLY = re.compile(
     r"|\b(?:valid|good|fair|strong) points?\b|\bpoint taken\b"
 )
 _BY_HALF = re.compile(r"\b(?:partly|partially|somewhat|in part|to some extent)\b")
+_CUE = re.compile(r"agree|concede|grant|accept|right|wrong|corrected|convinced|objection|point")
+"""What every phrase above has in it: most clauses need not be looked at."""
 _NOT = re.compile(
     r"\b(?:not|never|cannot|nor|neither|hardly|nobody|nothing|without|refuse|unable|far from"
     r"|no|if|unless|would|could|might|should|until)\b|n't\b"
@@ -42,7 +44,9 @@ _REACH = 4  # words before a phrase that may take it back
 
 def agreement(reply: TurnFinished) -> float:
     """How far *reply* agrees with the other side: what it says of itself, else what its words say."""
-    said = find_outputs(reply.text, (_AGREEMENT, _STANCE)) | reply.outputs
+    wanted = (_AGREEMENT, _STANCE)
+    found = find_outputs(reply.text, wanted) if any(want.name in reply.text for want in wanted) else {}
+    said = found | reply.outputs
     number = fit(said.get("agreement"), _AGREEMENT)
     if number is not None and 0 <= number <= 1:
         return float(number)
@@ -53,11 +57,13 @@ def agreement(reply: TurnFinished) -> float:
 
 def in_words(text: str) -> float:
     """How far a text in English agrees: 1, `HALF` or 0. Linear in the text."""
-    degree = 0.0
-    for clause in _CLAUSE.findall(_ASIDE.sub(" ", _QUOTED.sub(" ", text.replace("’", "'").lower()))):
+    degree, plain = 0.0, text.replace("’", "'").lower()
+    if not _CUE.search(plain):
+        return degree
+    for clause in _CLAUSE.findall(_ASIDE.sub(" ", _QUOTED.sub(" ", plain))):
         if degree and _TURN.search(clause):
             degree = HALF
-        if not clause.endswith("?"):
+        if _CUE.search(clause) and not clause.endswith("?"):
             degree = max(degree, _of_clause(" ".join(clause.replace(",", " ").split())))
     return degree
 
