@@ -105,13 +105,14 @@ def test_the_composition_says_who_and_in_what_order() -> None:
 
 def test_keys_are_mapped_from_one_team_to_the_next() -> None:
     """From a key of the dict before, or from `text`; for the first the input is what came before."""
-    mapping = {"first": {"note": "doc"}, "second": {"prompt": "stages", "said": "text"}}
+    mapping = {"first": {"note": "doc"}, "second": {"prompt": "stages", "said": "text", "checkpoints": "text"}}
     plan = pattern("compound", {"first": stage("a"), "second": stage("b")}, mapping=mapping)
     done = perform(plan, DOC, {"first/a": ["SAID"]})
 
     assert done.records(run="r/first#1.1")[0].input == {"doc": "RAW", "note": "RAW"}
     second = done.records(run="r/second#1.1")[0].input
     assert (second["prompt"], second["said"]) == (["a"], "SAID")
+    assert second["checkpoints"] == "SAID"  # in place of what the team before gives under that name
 
 
 def test_a_mapping_that_no_run_could_follow_is_refused_before_anybody_is_asked() -> None:

@@ -84,7 +84,7 @@ def test_samples_are_asked_for_member_by_member() -> None:
     done = ensemble(slots=THREE, samples=2, aggregation_method="concat")
     assert [one["slot"] for one in done.output["individual_results"]] == [*THREE, *THREE]
     early = ensemble({slot: ["A"] for slot in THREE}, samples=2, aggregation_method="vote", stop_when_decided=True)
-    assert early.counts() == {"ensemble_0": 2, "ensemble_1": 1, "ensemble_2": 1}
+    assert early.counts() == {"ensemble_0": 1, "ensemble_1": 1, "ensemble_2": 1}
 
 
 def test_no_more_are_asked_at_a_time_than_may_be() -> None:
