@@ -59,6 +59,15 @@ def test_the_same_as_data_and_as_a_drawing(lab: Place) -> None:
     assert other["options"] != found["options"]
 
 
+def test_what_was_found_is_said_even_if_it_cannot_be_drawn(lab: Place) -> None:
+    """The error comes behind it."""
+    words = ("--accuracy", "0.7", "--runs", "5", "--svg", "nowhere/lab.svg")
+    said = lab.look("simulate", "check.pattern.yaml", *words, status=1)
+
+    assert "as written: 0 revisions" in said.out
+    assert "nowhere/lab.svg: No such file or directory" in said.err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -66,8 +75,16 @@ def test_the_same_as_data_and_as_a_drawing(lab: Place) -> None:
         (("--accuracy", "good"), "'good' is no accuracy; write 0.7, slot=0.7 or slot=0.9/0.7"),
         (("--accuracy", "1.7"), "an accuracy is 1.7; it must be from 0 to 1"),
         (("--accuracy", "0.7,checkr=0.9"), "no agent 'checkr'; did you mean 'checker'"),
+        (("--accuracy", "nan"), "an accuracy is nan"),
+        (("--accuracy", "0.7,0.8"), "says twice how good everybody is"),
+        (("--accuracy", "0.7,checker=0.9, checker =0.2"), "says twice how good checker is"),
+        (("--accuracy", "0.7,=0.5"), "'=0.5' names no slot"),
         (("--runs", "5"), "--runs goes with --accuracy"),
         (("--correlation", "0.5"), "--correlation goes with --accuracy"),
+        (("--accuracy", "0.7", "--seeds", "1000"), "--seeds is about crashes, and --accuracy compares options"),
+        (("--accuracy", "0.7", "--from", "0"), "--from is about crashes"),
+        (("--accuracy", "0.7", "--jobs", "1"), "--jobs is about crashes"),
+        (("--accuracy", "0.7", "--state-dir", "."), "--state-dir is about crashes"),
     ],
 )
 def test_what_cannot_be_assumed_is_refused(lab: Place, words: tuple[str, ...], told: str) -> None:

@@ -32,12 +32,12 @@ def compare_options(
 
     found = compare(plan, assumptions(accuracy, assumed), runs=runs or RUNS, seed=seed, told=_tell)
     _tell("")
-    if svg is not None:
-        svg.write_text(picture(found), encoding="utf-8")
     if as_json:
         say_json(found)
     else:
         say(text.compared(found))
+    if svg is not None:  # last: what took its time is said even where this cannot be written
+        svg.write_text(picture(found), encoding="utf-8")
     return 0
 
 
@@ -45,16 +45,18 @@ def assumptions(accuracy: str, assumed: dict[str, Any]) -> "Assumptions":
     """What `--accuracy 0.7,checker=0.9/0.8` and the options beside it assume."""
     from coterie.testing.simulated_agents import Assumptions
 
-    skill, skills = None, {}
+    said: dict[str, Skill] = {}
     for word in accuracy.split(","):
-        slot, named, value = word.strip().rpartition("=")
-        if named:
-            skills[slot.strip()] = _skill(word, value)
-        else:
-            skill = _skill(word, value)
-    if skill is None:
+        slot, named, value = (part.strip() for part in word.rpartition("="))
+        if named and not slot:
+            raise UsageError(f"--accuracy: {word!r} names no slot; write 0.7 for all, slot=0.7 for one")
+        if slot in said:
+            raise UsageError(f"--accuracy says twice how good {slot or 'everybody'} is; write it once")
+        said[slot] = _skill(word, value)
+    if "" not in said:
         raise UsageError(f"--accuracy {accuracy!r} says nothing of the other slots; write --accuracy 0.7,{accuracy}")
-    return Assumptions(skill=skill, skills=skills, **assumed)
+    skill = said.pop("")
+    return Assumptions(skill=skill, skills=said, **assumed)
 
 
 def _skill(word: str, value: str) -> "Skill":

@@ -9,21 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.cli.options import STATE_DIR, AsJson, Set, StateDir
+from coterie.cli.options import STATE_DIR, AsJson, Set
 from coterie.cli.output import complain, say, say_json
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
     from coterie.testing.series import Broken, Series
 
+SEEDS = 1000
+"""How many schedules there are, unless somebody says otherwise."""
 
 _Share = partial(typer.Option, min=0.0, max=1.0, metavar="R", show_default=False)
 
 
 def simulate(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="An .at or .yaml file.", show_default=False)],
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many schedules.")] = 1000,
-    first: Annotated[int, typer.Option("--from", min=0, metavar="S", help="The seed of the first.")] = 0,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many schedules; by default 1000.", show_default=False)
+    ] = None,
+    first: Annotated[
+        int | None,
+        typer.Option("--from", min=0, metavar="S", help="The seed of the first; by default 0.", show_default=False),
+    ] = None,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -62,7 +69,14 @@ def simulate(
     ] = None,
     params: Set = None,
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    state_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where the records of a schedule that broke a promise go (.coterie).",
+            show_default=False,
+        ),
+    ] = None,
 ) -> int:
     """Crash a team everywhere, in virtual time, before it is real; or compare what a pattern could buy.
 
@@ -74,7 +88,8 @@ def simulate(
 
     With --accuracy, TARGET is a pattern, and nothing crashes: agents that are right as often as it says answer many
     questions, to the team as it is, to what could be changed about it, and to one agent alone. A table and a picture
-    show how often each is right and how many calls that takes. The options from --correlation to --svg go with it.
+    show how often each is right and how many calls that takes. The options from --correlation to --svg go with it;
+    --seeds, --from, --jobs and --state-dir are about crashes, and do not.
     """
     from coterie.cli.reading import plan_for_a_run
     from coterie.errors import TopologyError
@@ -91,7 +106,11 @@ def simulate(
     }
     assumed = {name: value for name, value in shares.items() if value is not None}
     if accuracy is None:
-        _refuse_alone({**assumed, "runs": runs, "seed": seed, "svg": svg})
+        why = "--{} goes with --accuracy, which says how often the agents of a pattern are right"
+        _refuse({**assumed, "runs": runs, "seed": seed, "svg": svg}, why)
+    else:
+        why = "--{} is about crashes, and --accuracy compares options; --runs and --seed say how much is asked"
+        _refuse({"seeds": seeds, "from": first, "jobs": jobs, "state-dir": state_dir}, why)
     try:
         plan, _ = plan_for_a_run(target, LoopGiven(overrides=tuple(params or ())))
     except TopologyError as wrong_file:
@@ -103,15 +122,18 @@ def simulate(
         from coterie.cli.laboratory import compare_options
 
         return compare_options(plan, accuracy, assumed, runs=runs, seed=seed or 0, svg=svg, as_json=as_json)
-    return _crash(plan, target, seeds, first, jobs, params, as_json=as_json, state_dir=state_dir)
+    return _crash(
+        plan, target, seeds or SEEDS, first or 0, jobs, params, as_json=as_json, state_dir=state_dir or STATE_DIR
+    )
 
 
-def _refuse_alone(given: dict[str, Any]) -> None:
+def _refuse(given: dict[str, Any], why: str) -> None:
+    """Refuse the first of the options in *given* that was said."""
     from coterie.errors import UsageError
 
     for name, value in given.items():
         if value is not None:
-            raise UsageError(f"--{name} goes with --accuracy, which says how often the agents of a pattern are right")
+            raise UsageError(why.format(name))
 
 
 def _crash(
