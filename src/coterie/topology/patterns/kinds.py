@@ -5,6 +5,7 @@ A fault's words contain those of the reference, `Debate requires 'mediator' slot
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin
 
@@ -125,7 +126,7 @@ def faults(kind: Kind, written: Mapping[str, Any], names: Sequence[str]) -> Iter
 
 
 def _config_faults(config: type[Config], written: Mapping[str, Any]) -> Iterator[Fault]:
-    known = {field.name: field for field in msgspec.structs.fields(config)}
+    known = _fields(config)
     for name, value in written.items():
         where = f"config.{name}"
         field = known.get(name)
@@ -139,6 +140,11 @@ def _config_faults(config: type[Config], written: Mapping[str, Any]) -> Iterator
             members = get_args(field.type) if get_origin(field.type) is Literal else ()
             hint = did_you_mean(value, members) if isinstance(value, str) else ""
             yield Fault("bad-config", _told(name, value, str(error), members), where, hint=hint)
+
+
+@cache
+def _fields(config: type[Config]) -> Mapping[str, msgspec.structs.FieldInfo]:
+    return {field.name: field for field in msgspec.structs.fields(config)}
 
 
 def _listed(value: Any) -> Any:
