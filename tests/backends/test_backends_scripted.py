@@ -180,13 +180,13 @@ def test_a_time_out_cuts_an_entry_off() -> None:
 
 def test_an_agent_of_a_nested_topology_has_its_path() -> None:
     """The path is that of the nodes; a name alone is the root's agent."""
-    critic, run = agent("critic"), "20261121-1/panel#2.1/inner#1.3"
+    critic, nodes = agent("critic"), ("panel", "inner")
     backend = ScriptedBackend({"critic": [{"text": "root"}], "panel/inner/critic": [{"text": "nested"}]})
 
-    assert path_of(request(critic, run=run)) == "panel/inner/critic"
-    assert said(backend, critic, run=run)[0] == "nested"
-    assert said(backend, critic, run="20261121-1")[0] == "root"
-    assert said(backend, critic, run="20261121-1/panel#2.1")[0] == "critic 1"
+    assert path_of(request(critic, nodes=nodes)) == "panel/inner/critic"
+    assert said(backend, critic, nodes=nodes)[0] == "nested"
+    assert said(backend, critic)[0] == "root"
+    assert said(backend, critic, nodes=("panel",))[0] == "critic 1"
 
 
 def test_a_prefix_stands_before_every_path() -> None:

@@ -36,6 +36,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: `run/turn`: the same in every attempt, for tools that must act once.
+        nodes: At which its run answers, from the root down: a role of a loop by its id, a wave's branch as `@branch`.
         prompt: The whole question.
         context: Gives the same as data: `task`, `input`, `inputs` and `reads` (each with `agent`, `turn`, `text` and
             `outputs`), `wanted`.
@@ -58,6 +59,7 @@ class Request(Struct, frozen=True, kw_only=True):
     agent: AgentPlan
     prompt: str
     key: str = ""
+    nodes: tuple[str, ...] = ()
     context: Callable[[], dict[str, Any]] = dict
     interrupted: int = 0
     folder: Path | None = None

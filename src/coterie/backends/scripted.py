@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from functools import partial
 from typing import Any
 
@@ -12,13 +11,11 @@ from coterie.backends.base import Answer, Emitted, Failure, OnEvent, Request, Re
 from coterie.backends.pending import Pending
 from coterie.backends.scripts import Entry, Script, parse_script, read_script
 from coterie.journal.records import Usage
-from coterie.planning.branches import BRANCH
 from coterie.planning.plan import AgentPlan, Wanted
 
 __all__ = ["Script", "ScriptedBackend", "read_script"]
 
 _UNSCRIPTED = Entry()
-_WAVE = re.compile(r"wave-\d+\.\d+")
 
 
 class ScriptedBackend:
@@ -76,13 +73,8 @@ class ScriptedBackend:
 
 
 def path_of(request: Request) -> str:
-    """The names of the nodes from the root down to the agent: `panel/critic` for critic in `<root>/panel#2.1`.
-
-    All branches of all waves of a loop are `@branch`.
-    """
-    _, *attempts = request.run.split("/")
-    nodes = [attempt.rpartition("#")[0] for attempt in attempts]
-    return "/".join([*(BRANCH if _WAVE.fullmatch(node) else node for node in nodes), request.agent.name])
+    """The names of the nodes from the root down to the agent: `panel/critic` for critic of the team at `panel`."""
+    return "/".join((*request.nodes, request.agent.name))
 
 
 def default_outputs(agent: AgentPlan, n: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ CODES = (
     Code("attribute-order", _E, "The attributes of an arrow stand in another order than when, max, per, on-max."),
     Code("attributes-in-chain", _E, "Attributes stand in the middle of a chain of arrows; they belong to its end."),
     Code("bad-arrow", _E, "An arrow is written otherwise than `->`."),
-    Code("bad-condition", _E, "The condition of an arrow is not one comparison of an output with a value."),
+    Code("bad-condition", _E, "A condition is not one comparison of an output with a value."),
     Code("bad-import", _E, "An import does not say what it imports, or as what."),
     Code("bad-include", _E, "An include does not name a file."),
     Code("bad-key", _E, "A key of a table is no text.", pattern=True),

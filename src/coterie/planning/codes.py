@@ -49,6 +49,7 @@ LOOPS = (
     Code("no-such-text", _W, "A text that the settings name is not there.", loop=True),
     Code("nobody-completes", _W, "No role may emit the event that completes the loop.", loop=True),
     Code("not-toml", _E, "A file is not TOML.", loop=True),
+    Code("output-never-given", _W, "The team of a role never gives an output that chooses its event.", loop=True),
     Code("raw-state-path", _W, "A text names `.autoloop`, and the state may lie elsewhere.", loop=True),
     Code("required-event-missing", _W, "An event that has to come before completion never does.", loop=True),
     Code("role-keeps-backend", _W, "A role has a backend of its own, whatever `-b` says.", in_files=False, loop=True),

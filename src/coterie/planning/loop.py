@@ -6,6 +6,8 @@ where they are known), times are seconds, 0 stands for "no limit".
 
 from msgspec import Struct
 
+from coterie.topology.conditions import Condition
+
 GLOBAL = "@loop"
 """The agent that is asked when no role is suggested, or there is none."""
 REVIEW = "@review"
@@ -20,11 +22,14 @@ class RolePlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         emits: What it may emit; `/…/` is a regular expression.
         prompt: Its whole prompt.
+        events: Where a team answers, what it emits when it ends: the first event whose condition holds of its outputs;
+            one without a condition always does. None: an agent answers, which emits by itself.
     """
 
     id: str
     emits: tuple[str, ...] = ()
     prompt: str = ""
+    events: tuple[tuple[str, Condition | None], ...] | None = None
 
 
 class ReviewPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):

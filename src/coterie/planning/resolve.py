@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from coterie.diagnostics import Diagnostic, Span, error, of_part
@@ -24,6 +25,9 @@ MAX_TOPOLOGIES = 1000
 """How many topologies one plan may hold, each counted as often as it is used."""
 
 Read = Callable[[Path], Topology]
+Team = Callable[[str, str, Path | None, Span | None, Report], Plan | None]
+"""Plans the team in a file: who names it, the file, the folder where its path begins, and where it is named; None after
+reporting what is wrong."""
 
 
 def plan(
@@ -70,11 +74,18 @@ def plan_or_raise(
     return made
 
 
-def _plan_loop(topology: Topology, backend: str | None = None) -> tuple[Plan | None, list[Diagnostic]]:
+def teams_of(file: Path) -> Team:
+    """Plans the teams that the topology in *file* names."""
+    return partial(_Job(backend=None, read=_read, topologies=1).team, chain=(file.resolve(),))
+
+
+def _plan_loop(
+    topology: Topology, backend: str | None = None, team: Team | None = None
+) -> tuple[Plan | None, list[Diagnostic]]:
     from coterie.planning.loop import LoopGiven  # a loop has settings in files of their own, which few need
     from coterie.planning.loops import plan_loop
 
-    return plan_loop(topology, given=LoopGiven(backend=backend or ""))
+    return plan_loop(topology, given=LoopGiven(backend=backend or ""), team=team)
 
 
 def _read(path: Path) -> Topology:
@@ -103,7 +114,7 @@ class _Job:
         if wrong:
             return None
         if topology.loop is not None:
-            made, found = _plan_loop(topology)
+            made, found = _plan_loop(topology, team=partial(self.team, chain=chain))
             for each in found:
                 report(each)
             return made
@@ -180,7 +191,26 @@ class _Job:
             message = f"{file!r} is in a registry, and coterie fetches nothing"
             report(error("registry-import", message, span, "copy its file beside this one and import that"))
             return None
-        path = find(folder, file, title(node), span, report)
+        return self.team(title(node), file, folder, span, report, chain=chain, imported=imported)
+
+    def team(
+        self,
+        owner: str,
+        file: str,
+        folder: Path | None,
+        span: Span | None,
+        report: Report,
+        *,
+        chain: tuple[Path, ...],
+        imported: Import | None = None,
+    ) -> Plan | None:
+        """The plan of the topology in *file*, which *owner* names at *span*; None after reporting what is wrong.
+
+        Args:
+            chain: The files that led to it.
+            imported: What was read of it already.
+        """
+        path = find(folder, file, owner, span, report)
         if path is None:
             return None
         steps = " -> ".join(each.name for each in (*chain, path))

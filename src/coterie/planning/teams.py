@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
-from coterie.planning.loop import LoopPlan
+from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.topology.loop import Handoff, Loop, Role
@@ -81,9 +81,14 @@ def _node(agent: AgentPlan) -> AnyNode:
 def _loop(plan: LoopPlan) -> Loop:
     return Loop(
         completion=plan.completion,
-        roles=tuple(Role(id=role.id, emits=role.emits, prompt=role.prompt) for role in plan.roles),
+        roles=tuple(map(_role, plan.roles)),
         handoff=tuple(Handoff(event=event, targets=targets) for event, targets in plan.handoff),
     )
+
+
+def _role(role: RolePlan) -> Role:
+    events = {event: when.comparison if when is not None else "" for event, when in role.events or ()}
+    return Role(id=role.id, emits=role.emits, prompt=role.prompt, events=events)
 
 
 def _pattern(plan: PatternPlan) -> Pattern:

@@ -5,17 +5,20 @@ ends, by its iterations if by nothing else.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from math import isinf
 
 from coterie.diagnostics import Severity, Span
 from coterie.engines.loop.nearest import events_of
 from coterie.planning.branches import BRANCH
 from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.proofs.measures import attempts
+from coterie.proofs.bounds import at_most
+from coterie.proofs.measures import Measures, attempts
 from coterie.proofs.question import Question
 from coterie.proofs.report import BOUND, EXACT, Case, Cost, Finding, Report
+from coterie.proofs.ways import Amounts
 from coterie.proofs.witness import Script
 from coterie.topology.loop import Handoff, Role
 from coterie.topology.routing import EXPLORE, JOINED, PARALLEL, START, allowed, is_pattern, matches, suggested
@@ -33,12 +36,16 @@ class Paths:
     Attributes:
         way: The state and the event from which each state was reached first; None at the start.
         whole: Whether these are all.
+        teams: The roles for which teams answer, each with all that its outputs may choose.
     """
 
     def __init__(self, plan: LoopPlan, most: int) -> None:
         self.plan = plan
         self.ids = [role.id for role in plan.roles]
         self._emits = {role.id: role.emits for role in plan.roles}
+        self.teams = {
+            role.id: tuple(event for event, _ in role.events) for role in plan.roles if role.events is not None
+        }
         self.start: State = (START, frozenset(plan.required))
         self.way: dict[State, tuple[State, str] | None] = {self.start: None}
         self.whole = True
@@ -64,6 +71,9 @@ class Paths:
 
     def events(self, position: str) -> tuple[str, ...]:
         """What may be emitted in a turn that *position* leads to."""
+        asked = self.asked(position)
+        if asked in self.teams:
+            return events_of(self.plan, self.teams[asked])
         return events_of(self.plan, allowed(self._emits, self.roles(position)), not self.ids)
 
     def completes(self, state: State) -> bool:
@@ -78,7 +88,9 @@ class Paths:
                 continue
             yield event, (event, missing - {event})
             joined = event + JOINED
-            if self.plan.parallel is not None and any(matches(key, joined) for key, _ in self.plan.handoff):
+            if self.plan.parallel is None or self.asked(position) in self.teams:
+                continue  # what chooses among events opens no wave
+            if any(matches(key, joined) for key, _ in self.plan.handoff):
                 yield event + PARALLEL, (joined, missing - {event + PARALLEL})
 
     def events_to(self, state: State) -> list[tuple[str, str]]:
@@ -89,9 +101,10 @@ class Paths:
             found.append((self.asked(state[0]), event))
         return found[::-1]
 
-    def script(self, state: State) -> Script:
-        """A rehearsal that goes to *state* by the shortest way."""
-        return _script(self.events_to(state))
+    def script(self, state: State) -> Script | None:
+        """A rehearsal that goes to *state* by the shortest way; None when a team would have to choose it."""
+        steps = self.events_to(state)
+        return None if any(agent in self.teams for agent, _ in steps) else _script(steps)
 
     @cached_property
     def ends(self) -> list[State]:
@@ -129,16 +142,19 @@ def prove_loop(plan: Plan, question: Question) -> Report:
     loop = plan.coordination
     assert isinstance(loop, LoopPlan)
     paths = Paths(loop, question.states)
-    method = EXACT if paths.whole and not any(agent.child for agent in plan.agents.values()) else BOUND
+    teams = [name for name, agent in plan.agents.items() if agent.child is not None]
+    measures = Measures(plan, question.prices)
+    most = {name: _once(plan, name, measures) for name in paths.ids or [GLOBAL]}
+    findings = [*_uncounted(most), *(_findings(loop, paths, question) if paths.whole else [_TOO_MANY])]
     return Report(
         plan=plan.name,
-        method=method,
+        method=EXACT if paths.whole and not teams else BOUND,
         states=len(paths.way),
         ends=True,
-        worst=_worst(plan, loop, paths),
-        best=_best(loop, paths) if paths.whole else None,
-        cost=_cost(plan, loop, paths, question),
-        findings=tuple(_findings(loop, paths, question)) if paths.whole else (_TOO_MANY,),
+        worst=_worst_of_teams(loop, paths, measures, most) if teams else _worst(loop, paths),
+        best=_best(loop, paths) if paths.whole and not teams else None,
+        cost=_cost(plan, loop, paths, measures, question),
+        findings=tuple(findings),
     )
 
 
@@ -162,16 +178,59 @@ def _branches(loop: LoopPlan) -> int:
     return loop.parallel.most if loop.parallel is not None else 0
 
 
-def _worst(plan: Plan, loop: LoopPlan, paths: Paths) -> Case | None:
-    """Nobody completes it, and every iteration opens a wave as wide as it may be."""
-    if any(agent.child for agent in plan.agents.values()):
-        return None  # what a team takes that answers for a role is its own
-    iterations, reviews, branches = max(0, loop.max_iterations), _reviews(loop, loop.max_iterations), _branches(loop)
-    agents: dict[str, int] = {}
-    for state in paths.way if paths.whole else ():
-        agents.setdefault(paths.asked(state[0]), max(0, iterations - len(paths.events_to(state))))
+def _once(plan: Plan, name: str, measures: Measures, above: str = "") -> Amounts:
+    """The most that one iteration of *name* counts: a turn, or the turns of its team; infinite if nothing bounds it."""
+    agent = plan.agents.get(name) or AgentPlan(name=name)
+    path = above + name
+    return measures.turn(path, agent) if agent.child is None else at_most(agent.child, measures, f"{path}/")
+
+
+def _uncounted(most: Mapping[str, Amounts]) -> Iterator[Finding]:
+    """A note for each team whose turns nothing known bounds."""
+    for name, amounts in most.items():
+        if isinf(amounts[0]):
+            message = f"nothing bounds the whole: how many turns the team of role {name!r} takes is not known here"
+            yield Finding(code="not-proved", severity=Severity.NOTE, message=message, hint="check it by itself")
+
+
+def _often(loop: LoopPlan, paths: Paths) -> dict[str, int]:
+    """In how many iterations each agent may be asked at most."""
+    iterations = max(0, loop.max_iterations)
     if not paths.whole:
-        agents = dict.fromkeys(paths.ids or [GLOBAL], iterations)
+        return dict.fromkeys(paths.ids or [GLOBAL], iterations)
+    agents: dict[str, int] = {}
+    for state in paths.way:
+        agents.setdefault(paths.asked(state[0]), max(0, iterations - len(paths.events_to(state))))
+    return agents
+
+
+def _worst_of_teams(loop: LoopPlan, paths: Paths, measures: Measures, most: Mapping[str, Amounts]) -> Case | None:
+    """The role that takes most in every iteration, and in every branch of a wave of each: no run takes more."""
+    often = _often(loop, paths)
+    if any(isinf(most[name][0]) for name in often):
+        return None
+    iterations, branches = max(0, loop.max_iterations), _branches(loop)
+    if often.keys() <= paths.teams.keys():
+        branches = 0  # nobody opens a wave
+    reviews = _reviews(loop, iterations)
+    agents = dict.fromkeys(measures.paths, 0)
+    for name, times in often.items():
+        for path, amount in zip(measures.paths, most[name][1:], strict=False):
+            if amount:
+                agents[path] += round(amount * times)
+                if branches:
+                    agents[f"{BRANCH}/{path}"] += round(amount * iterations * branches)
+    if loop.review is not None:
+        agents[REVIEW] = reviews
+    dearest = max((most[name][0] for name in often), default=0.0)
+    turns = round(dearest * iterations * (1 + branches)) + reviews
+    return Case(turns=turns, agents={path: count for path, count in agents.items() if count})
+
+
+def _worst(loop: LoopPlan, paths: Paths) -> Case:
+    """Nobody completes it, and every iteration opens a wave as wide as it may be."""
+    iterations, reviews, branches = max(0, loop.max_iterations), _reviews(loop, loop.max_iterations), _branches(loop)
+    agents = _often(loop, paths)
     every = dict(agents)
     if branches:
         every |= {f"{BRANCH}/{name}": turns * branches for name, turns in agents.items()}
@@ -208,21 +267,22 @@ def _best(loop: LoopPlan, paths: Paths) -> Case | None:
     return Case(turns=fewest, script=_script(way)) if fewest else None
 
 
-def _cost(plan: Plan, loop: LoopPlan, paths: Paths, question: Question) -> Cost | None:
-    """The dearest agent in every iteration and branch: no run costs more."""
+def _cost(plan: Plan, loop: LoopPlan, paths: Paths, measures: Measures, question: Question) -> Cost | None:
+    """The dearest role in every iteration and branch: no run costs more. Nothing where nothing bounds a team."""
     if question.prices is None:
         return None
-    prices, names = question.prices, dict.fromkeys(paths.asked(state[0]) for state in paths.way)
-    if not paths.whole:
-        names = dict.fromkeys(paths.ids or [GLOBAL])
     iterations, branches = max(0, loop.max_iterations), _branches(loop)
-    reviews = _reviews(loop, iterations) * prices.of(REVIEW)
+    names = list(_often(loop, paths))
+    most = [_once(plan, name, measures) for name in names]
+    apart = [_once(plan, name, measures, f"{BRANCH}/") for name in names] if loop.parallel is not None else []
+    if any(isinf(amounts[0]) for amounts in most):
+        return None
+    reviews = _reviews(loop, iterations) * question.prices.of(REVIEW)
     again = attempts(plan.agents.get(REVIEW) or AgentPlan(name=REVIEW))
-    tries = {name: attempts(plan.agents.get(name) or AgentPlan(name=name)) for name in names}
-    once = max(prices.of(name) for name in names) * iterations
-    once += max(prices.of(f"{BRANCH}/{name}") for name in names) * iterations * branches
-    often = max(prices.of(name) * tries[name] for name in names) * iterations
-    often += max(prices.of(f"{BRANCH}/{name}") * tries[name] for name in names) * iterations * branches
+    once, often = (
+        (max(one[k] for one in most) + max((one[k] for one in apart), default=0.0) * branches) * iterations
+        for k in (-2, -1)
+    )
     return Cost(turns=round(once + reviews, 6), attempts=round(often + reviews * again, 6))
 
 

@@ -77,7 +77,7 @@ def asked_paths(plan: Plan, above: str = "") -> Iterator[str]:
             else:
                 yield from asked_paths(agent.child, f"{above}{name}/")
     if isinstance(plan.coordination, LoopPlan):
-        yield from (above + name for name in _of_loop(plan.coordination))
+        yield from _of_loop(plan, plan.coordination, above)
     if flow is None:
         return
     names = list(dict.fromkeys(flow.mentions))
@@ -96,11 +96,22 @@ def asked_paths(plan: Plan, above: str = "") -> Iterator[str]:
             yield above + ON_MAX + group.source
 
 
-def _of_loop(loop: LoopPlan) -> list[str]:
-    """The roles, whoever reviews, and the roles in branches of waves."""
-    roles = [role.id for role in loop.roles] or [GLOBAL]
-    branches = [f"{BRANCH}/{name}" for name in roles] if loop.parallel is not None else []
-    return [*roles, *([REVIEW] if loop.review is not None else []), *branches]
+def _of_loop(plan: Plan, loop: LoopPlan, above: str) -> Iterator[str]:
+    """The roles, or the teams that answer for them, whoever reviews, and the roles in branches of waves."""
+    yield from _of_roles(plan, loop, above)
+    if loop.review is not None:
+        yield above + REVIEW
+    if loop.parallel is not None:
+        yield from _of_roles(plan, loop, f"{above}{BRANCH}/")
+
+
+def _of_roles(plan: Plan, loop: LoopPlan, above: str) -> Iterator[str]:
+    for name in [role.id for role in loop.roles] or [GLOBAL]:
+        child = plan.agents[name].child if name in plan.agents else None
+        if child is None:
+            yield above + name
+        else:
+            yield from asked_paths(child, f"{above}{name}/")
 
 
 def plus(*many: Amounts) -> Amounts:

@@ -111,6 +111,7 @@ class Attempts:
             agent=agent,
             prompt=start.prompt,
             key=f"{live.run}/{name}",
+            nodes=live.nodes,
             context=partial(context, core, turn),
             interrupted=turn.tally.interrupted,
             folder=self._place.attempt_folder(live.run, name, attempt),

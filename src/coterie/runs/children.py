@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from coterie.clock import Clock
-from coterie.engines.commands import Reply
+from coterie.engines.commands import Emit, Reply
 from coterie.engines.generator import GeneratorEngine
 from coterie.engines.loop import Loop
 from coterie.errors import NoSuchRun
@@ -110,9 +110,18 @@ class Children:
         parent, start = live.parent
         name, usage = start.ask.turn, live.core.spent
         said: Reply | AttemptFailed
+        emit: Emit | None = None
         if finished.outcome == "completed":
             text, outputs = reply_of(finished.result)
-            said = Reply(turn=name, attempt=start.attempt, text=text, outputs=outputs or None, usage=usage)
+            said = Reply(
+                turn=name,
+                attempt=start.attempt,
+                text=text,
+                outputs=outputs or None,
+                usage=usage,
+                prompt=start.prompt,
+            )
+            emit = _emitted(parent, start, said, live.run)
         else:
             reason = finished.reason or f"child run {live.run} failed"
             kind = kind_of(finished.result)
@@ -121,11 +130,22 @@ class Children:
         def hear() -> None:
             parent.children.pop(name, None)
             self._family.runs.pop(live.run, None)  # from here on what it spent is part of what its parent spent
+            if emit is not None and emit.message not in parent.core.messages:  # nor before a crash
+                self._family.hear(parent, emit)
             if self._family.hear(parent, said) is None and not live.counted:
                 self._family.ledger.keep(usage)
 
         await live.writer.close()
         self._line.put(self._attempts.order(parent, name), hear)
+
+
+def _emitted(parent: Live, start: Start, reply: Reply, run: str) -> Emit | None:
+    """What the child run *run*, which gave *reply*, emits in a loop: it names the message, so that it does once."""
+    engine = parent.core.engine
+    event = engine.chosen(start.ask.agent, reply.outputs or {}) if isinstance(engine, Loop) else ""
+    if not event:
+        return None
+    return Emit(turn=reply.turn, attempt=reply.attempt, event=event, payload=reply.text, message=run)
 
 
 def reply_of(result: Any) -> tuple[str, dict[str, Any]]:

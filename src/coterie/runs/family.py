@@ -154,6 +154,7 @@ class Family:
         live.outbox += [Cut(turn=name) for name in found]
         for child in below:
             self.cut(child, msgspec.structs.replace(said, turn=""))
+        self.pump(live)
         return True
 
     def decide(self, live: Live, turn: str, word: str, message: str) -> str:
@@ -205,8 +206,12 @@ class Family:
         how_far, notes = partial(place.how_far, run), partial(place.notes, run)
 
         def whole(core: Fold, turn: Turn) -> str:
+            is_loop, known = isinstance(core.engine, Loop), core.turns.get(turn.ask.turn)
+            was_asked = is_loop and known is not None and known.attempt == turn.attempt
+            if was_asked and (kept := place.question(run, turn.ask.turn, turn.attempt)):
+                return kept  # what is remembered may have changed since
             prompt = render(core, turn, place.read_file, how_far, notes)
-            if isinstance(core.engine, Loop):
+            if is_loop:
                 place.keep_question(run, turn.ask.turn, turn.attempt, prompt)
             return prompt
 

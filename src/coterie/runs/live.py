@@ -131,6 +131,8 @@ class Live:
         self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
         self.in_loop: bool = isinstance(plan.coordination, LoopPlan) or (parent is not None and parent[0].in_loop)
         """Whether it is a loop, or a part of one."""
+        self.nodes: tuple[str, ...] = (*parent[0].nodes, _node(*parent)) if parent is not None else ()
+        """Where it answers: the nodes from the root down."""
         self.outbox: list[Effect | Cut | Told] = []
         self.root = root_of(run)
         self.here = Path(plan.folder) if plan.folder else None
@@ -166,3 +168,8 @@ class Live:
             for turn in self.core.turns.values()
             if (turn.status == "running" and self.core.kind(turn.ask.agent) == "human") or turn.ask.turn in self.held
         ]
+
+
+def _node(above: Live, start: Start) -> str:
+    """The node of *above* at which a child run answers; in a loop the role, for turns are named after iterations."""
+    return start.ask.agent if isinstance(above.plan.coordination, LoopPlan) else start.ask.turn.rpartition("#")[0]

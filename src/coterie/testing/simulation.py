@@ -40,14 +40,15 @@ from coterie.journal.records import (
 )
 from coterie.planning.agents import asked_of
 from coterie.planning.branches import BRANCH
+from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Limits, Plan, from_json
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
 from coterie.runs.live import MakeEngine
 from coterie.runs.shell import Shell
 from coterie.testing.oracle import asked, uncrashed
-from coterie.testing.simulated import Compared, Crash, SimulatedStore, SimulatedTurns, path_of, random_events
-from coterie.topology.conditions import Scalar
+from coterie.testing.simulated import Compared, Crash, SimulatedStore, SimulatedTurns, random_events
+from coterie.topology.conditions import Condition, Scalar
 from coterie.topology.model import Topology
 
 Reload = Callable[[str, Plan], ConfigChanged]
@@ -317,16 +318,40 @@ class _World:
         shell.post(decide)
 
     def compared(self, run: str) -> Compared:
-        """With what the flow of *run* compares outputs, whoever's they are."""
-        path = path_of(run)
+        """With what the flow of *run*, or the role that it answers for, compares outputs, whoever's they are."""
+        path = self._agents_above(run)
         if path not in self._compared:
             flow = self._plan_of(run).flow
             found: dict[str, list[Scalar]] = {}
             for fields in asked_of(flow.groups if flow is not None else ()).values():
                 for name, values in fields.items():
                     found.setdefault(name, []).extend(values)
+            for condition in self._conditions_above(run):
+                found.setdefault(condition.field, []).append(condition.value)
             self._compared[path] = found
         return self._compared[path]
+
+    def _agents_above(self, run: str) -> str:
+        """*run* as the way to it, each node by who answers there."""
+        parent, below, attempt = run.rpartition("/")
+        return f"{self._agents_above(parent)}/{self._agent_of(parent, attempt)}" if below else run
+
+    def _agent_of(self, run: str, attempt: str) -> str:
+        turn, _, n = attempt.rpartition(".")
+        return next(
+            record.agent
+            for record in self.journals[run]
+            if isinstance(record, TurnStarted) and (record.turn, str(record.attempt)) == (turn, n)
+        )
+
+    def _conditions_above(self, run: str) -> list[Condition]:
+        """What chooses the event of the role that *run* answers for."""
+        parent, below, attempt = run.rpartition("/")
+        loop = self._plan_of(parent).coordination if below else None
+        if not isinstance(loop, LoopPlan):
+            return []
+        agent = self._agent_of(parent, attempt)
+        return [when for role in loop.roles if role.id == agent for _, when in role.events or () if when is not None]
 
     def start(self, request: Request) -> None:
         """An effect: check that it may leave."""

@@ -4,6 +4,7 @@ The rules are those of the flow notation (rule 5): a value that was never produc
 """
 
 import json
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, assert_never
@@ -40,7 +41,12 @@ class Condition:
     value: Scalar
 
     def __str__(self) -> str:
-        return f"{self.agent}.{self.field} {self.op.value} {json.dumps(self.value)}"
+        return f"{self.agent}.{self.comparison}"
+
+    @property
+    def comparison(self) -> str:
+        """The same without the agent: `verdict == "revise"`."""
+        return f"{self.field} {self.op.value} {json.dumps(self.value)}"
 
     def holds(self, actual: Any) -> bool:
         """Whether an output that was produced, *actual* (any JSON value), satisfies the condition.
@@ -63,6 +69,31 @@ class Condition:
                 return _numbers(actual, self.value) and actual >= self.value
             case _:
                 assert_never(self.op)
+
+
+_COMPARISON = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(==|!=|<=|>=|<|>)\s*(\S.*?)\s*")
+_WORD = re.compile(r"[\w.-]+")
+
+
+def comparison(agent: str, text: str) -> Condition | None:
+    """The condition on an output of *agent* that *text* writes, `verdict == "revise"`; None when it is none.
+
+    The constant is a quoted text, a number, true or false, or one bare word.
+    """
+    found = _COMPARISON.fullmatch(text)
+    value = _constant(found[3]) if found is not None else None
+    return None if found is None or value is None else Condition(agent, found[1], Operator(found[2]), value)
+
+
+def _constant(word: str) -> Scalar | None:
+    quoted = word[1:-1] if len(word) > 1 and word[0] == word[-1] == "'" else None
+    if quoted is not None:
+        return quoted if "'" not in quoted else None
+    try:
+        value = json.loads(word)
+    except ValueError:
+        return word if _WORD.fullmatch(word) else None
+    return value if isinstance(value, str | int | float | bool) else None
 
 
 def equal(left: Any, right: Any) -> bool:

@@ -20,6 +20,9 @@ class Role:
         prompt: Its prompt, written in place; it wins over *prompt_file*.
         prompt_file: The path of its prompt, from the loop's folder.
         backend: The `backend_*` fields that are set, by the name behind the prefix; times in seconds.
+        topology: The path of the team that answers, from the loop's folder; empty: an agent does.
+        events: What that team emits when it ends: each event with the condition on the team's outputs, as written,
+            under which it does; an empty one always holds.
         kept: Fields that were read and have no effect.
         spans: Where each field stands, by field name.
     """
@@ -29,6 +32,8 @@ class Role:
     prompt: str = ""
     prompt_file: str = ""
     backend: Mapping[str, Any] = field(default_factory=dict)
+    topology: str = ""
+    events: Mapping[str, str] = field(default_factory=dict)
     kept: Mapping[str, Any] = field(default_factory=dict)
     span: Span | None = field(default=None, compare=False)
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)

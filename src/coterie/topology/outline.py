@@ -116,7 +116,7 @@ def outline(
     """
     thinks, teams = thinks or {}, teams or {}
     if topology.loop is not None:
-        return Outline(name=topology.name, nodes=tuple(_roles(topology.loop, thinks)), kept=tuple(kept))
+        return Outline(name=topology.name, nodes=tuple(_roles(topology.loop, thinks, teams)), kept=tuple(kept))
     if topology.pattern is not None:
         return _of_pattern(topology, topology.pattern, thinks, kept, teams)
     declared = {node.name: node for node in reversed(topology.nodes)}
@@ -163,12 +163,12 @@ def _of_pattern(
     return replace(team, settings=tuple(seen.settings(pattern)), nodes=tuple(nodes))
 
 
-def _roles(loop: Loop, thinks: Mapping[str, str]) -> Iterator[OutlinedNode]:
+def _roles(loop: Loop, thinks: Mapping[str, str], teams: Mapping[str, Outline]) -> Iterator[OutlinedNode]:
     starts = starters(loop)
     handed = list(handings(loop))
     for role in loop.roles:
         own = [each for each in handed if each.role == role.id]
-        rules = [f"completes with {each.event}" for each in own if not each.targets]
+        rules = [_completes(each.event, role.events.get(each.event, "")) for each in own if not each.targets]
         if "timeout" in role.backend:
             rules.append(f"timeout {_duration(role.backend['timeout'])}")
         yield OutlinedNode(
@@ -176,14 +176,23 @@ def _roles(loop: Loop, thinks: Mapping[str, str]) -> Iterator[OutlinedNode]:
             kind="agent",
             thinks=thinks.get(role.id, ""),
             description=first_line(role.prompt),
-            arrows=tuple(OutlinedArrow(targets=each.targets, event=each.event) for each in own if each.targets),
+            arrows=tuple(
+                OutlinedArrow(targets=each.targets, event=each.event, when=role.events.get(each.event, ""))
+                for each in own
+                if each.targets
+            ),
             starts=role.id in starts,
             rules=tuple(rules),
+            team=teams.get(role.id),
         )
     known = {role.id for role in loop.roles}
     for name, who in thinks.items():
         if name not in known:
             yield OutlinedNode(name=name, kind="agent", thinks=who, starts=not known and name == "@loop")
+
+
+def _completes(event: str, when: str) -> str:
+    return f"completes with {event}" + (f" when {when}" if when else "")
 
 
 def first_line(text: str) -> str:

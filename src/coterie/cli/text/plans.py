@@ -30,7 +30,8 @@ def plan(shown: Plan) -> str:
 
 
 def _agent(one: AgentPlan) -> tuple[str, str, str]:
-    thinks = " ".join(filter(None, (one.backend, one.model, *one.argv)))
+    team = f"topology {one.child.name}" if one.child is not None else ""
+    thinks = " ".join(filter(None, (team, one.backend, one.model, *one.argv)))
     return one.name, one.kind, " ".join(thinks.split()) or "nobody yet"
 
 

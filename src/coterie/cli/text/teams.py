@@ -102,6 +102,6 @@ def _arrow(one: "OutlinedArrow") -> str:
         bound += f" per {one.per}" if one.per != "run" else ""
     on_max = f"on-max {one.on_max}" if one.on_max != "forward" else ""
     loop = "  loop" if one.loop else ""
-    comes = f"on {one.event}" if one.event else f"when {one.when}" if one.when else ""
+    comes = " ".join(filter(None, (one.event and f"on {one.event}", one.when and f"when {one.when}")))
     attributes = [said for said in (comes, bound, on_max, *one.kept) if said]
     return arrow(("", one.targets)).lstrip() + (f"  [{', '.join(attributes)}]" if attributes else "") + loop

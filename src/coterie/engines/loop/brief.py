@@ -26,6 +26,7 @@ class Brief(Struct, frozen=True, kw_only=True):
         guidance: What an operator said since the turn before.
         outputs: What was said lately, oldest first.
         accepted: The events of an earlier attempt of this turn that were accepted: it was cut off after them.
+        team: A team is told, which emits nothing by itself.
     """
 
     turn: str
@@ -39,3 +40,4 @@ class Brief(Struct, frozen=True, kw_only=True):
     guidance: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
     accepted: tuple[str, ...] = ()
+    team: bool = False

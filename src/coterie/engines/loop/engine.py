@@ -4,8 +4,8 @@ Before each iteration the plan is read again and it is decided whether there is 
 Only events that were accepted from an agent, and joins of waves, move the position; every other record leaves it alone.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar, assert_never
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, assert_never
 
 import msgspec
 
@@ -13,6 +13,7 @@ from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, R
 from coterie.engines.loop.apart import kept_apart
 from coterie.engines.loop.brief import Brief, Output
 from coterie.engines.loop.objectives import objectives
+from coterie.engines.loop.outcome import event_of, is_team
 from coterie.engines.loop.promise import is_given
 from coterie.engines.loop.schedule import MOMENT, limit_reached, most_iterations, review_is_due
 from coterie.engines.loop.state import State, TurnState, Wave
@@ -90,7 +91,12 @@ class Loop:
             guidance=tuple(turn.guidance),
             outputs=tuple(state.outputs),
             accepted=tuple(turn.events),
+            team=turn.team,
         )
+
+    def chosen(self, role: str, outputs: Mapping[str, Any]) -> str:
+        """The event that the team which answered for *role* emits; empty: none."""
+        return event_of(self.plan, role, outputs)
 
     @property
     def most(self) -> int:
@@ -149,6 +155,8 @@ class Loop:
             case records.OperatorSaid(what="interrupt"):
                 for name, running in state.turns.items():
                     running.interrupted |= record.turn in ("", name)
+                    if running.interrupted and running.team:  # its own turns would be asked again
+                        self._commands.append(Cancel(turn=name, reason="an operator interrupted it"))
             case records.WaveJoined():
                 state.apart = record.wave
             case records.TreesJoined():
@@ -218,9 +226,10 @@ class Loop:
             branches=plan.parallel.most if plan.parallel is not None and not plan.branch else 0,
         )
         guidance, state.guidance = state.guidance, []
-        turn = TurnState(iteration=state.iteration, view=view, guidance=[text for _, text in guidance])
-        state.turns[name] = turn
         agent = roles[0] if roles else GLOBAL
+        words = [text for _, text in guidance]
+        turn = TurnState(iteration=state.iteration, view=view, guidance=words, team=is_team(plan, agent))
+        state.turns[name] = turn
         self._note(
             records.IterationStarted(
                 n=state.iteration, role=agent, event=state.position, roles=roles, allowed=view.allowed

@@ -22,6 +22,7 @@ class TurnState:
         wave: The event that opens a wave at its end, with its *payload*; empty: none.
         completes: The event that completes the run was accepted.
         interrupted: An operator wants it to end.
+        team: A team answers.
     """
 
     iteration: int
@@ -36,6 +37,7 @@ class TurnState:
     payload: str = ""
     completes: bool = False
     interrupted: bool = False
+    team: bool = False
 
 
 @dataclass(slots=True)

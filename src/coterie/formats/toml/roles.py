@@ -21,7 +21,15 @@ BACKEND_FIELDS = {
     "model": "text",
 }
 """What a role may say of its own backend, without the prefix, and what each is."""
-ROLE_FIELDS = ("id", "emits", "prompt", "prompt_file", *(BACKEND + name for name in BACKEND_FIELDS))
+ROLE_FIELDS = (
+    "id",
+    "emits",
+    "prompt",
+    "prompt_file",
+    "topology",
+    "events",
+    *(BACKEND + name for name in BACKEND_FIELDS),
+)
 TOP_FIELDS = ("name", "completion", "role", "handoff")
 
 _WANTED = {
@@ -77,10 +85,30 @@ def _role(document: Document, at: int, table: Mapping[str, Any]) -> Role | None:
         prompt=_text(document, table, "prompt", owner, "role", at, "prompt"),
         prompt_file=_text(document, table, "prompt_file", owner, "role", at, "prompt_file"),
         backend=backend,
+        topology=_text(document, table, "topology", owner, "role", at, "topology"),
+        events=_events(document, table.get("events", {}), owner, at),
         kept={name: table[name] for name in table if name not in ROLE_FIELDS},
         span=span,
-        spans={name: place for name in table if (place := document.span("role", at, name)) is not None},
+        spans=_spans(document, table, at),
     )
+
+
+def _spans(document: Document, table: Mapping[str, Any], at: int) -> dict[str, Span]:
+    """Where each field stands, and each of the `events`, `events.review.passed`."""
+    events = table.get("events")
+    paths: dict[str, tuple[str, ...]] = {name: (name,) for name in table}
+    paths |= {f"events.{event}": ("events", event) for event in events} if isinstance(events, dict) else {}
+    return {name: span for name, path in paths.items() if (span := document.span("role", at, *path)) is not None}
+
+
+def _events(document: Document, value: Any, owner: str, at: int) -> Mapping[str, str]:
+    """The events that a team emits, each with its condition."""
+    if isinstance(value, dict) and all(isinstance(when, str) for when in value.values()):
+        return dict(value)
+    message = f"'events' of {owner} is a table of texts, not {shown(value)}"
+    hint = 'write events = {"review.passed" = "final_approved == true", "review.rejected" = ""}'
+    document.error("bad-value", message, document.span("role", at, "events"), hint)
+    return {}
 
 
 def _emits(document: Document, table: Mapping[str, Any], owner: str, at: int) -> tuple[str, ...]:

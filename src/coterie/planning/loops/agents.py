@@ -1,6 +1,6 @@
 """The agents of a loop: one for each role, one where there is no role, and one that reviews."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from coterie.planning.loop import GLOBAL, REVIEW, LoopGiven
 from coterie.planning.loops import backends
 from coterie.planning.loops.backends import BackendSpec, Layer, NoArguments, UnknownKind
 from coterie.planning.loops.texts import Place, Report
-from coterie.planning.plan import AgentPlan
+from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import Unclear, choose_provider
 from coterie.settings import Settings
 from coterie.topology.checks.facts import listing
@@ -31,6 +31,7 @@ class Sources:
     Attributes:
         preset: The name by which `agents.toml` knows the loop.
         topology: Where the roles stand, *project* where the settings do.
+        team: The plan of the team that answers for a role; None after reporting what is wrong.
     """
 
     loop: Loop
@@ -39,6 +40,7 @@ class Sources:
     preset: str
     topology: Place
     project: Place
+    team: Callable[[Role], Plan | None]
 
 
 def loop_agents(sources: Sources, *, reviews: bool, report: Report) -> dict[str, AgentPlan]:
@@ -59,6 +61,9 @@ def loop_agents(sources: Sources, *, reviews: bool, report: Report) -> dict[str,
     _warn_of_own(sources, report)
     agents: dict[str, AgentPlan] = {}
     for role in sources.loop.roles:
+        if role.topology:
+            agents[role.id] = _team(sources, role)
+            continue
         _add(
             agents, role.id, backends.overlay(layer, role.backend, _mode(sources, role)), _place(sources, role), report
         )
@@ -67,6 +72,12 @@ def loop_agents(sources: Sources, *, reviews: bool, report: Report) -> dict[str,
     if reviews:
         _add(agents, REVIEW, backends.overlay(layer, backends.of_review(settings)), sources.project, report)
     return agents
+
+
+def _team(sources: Sources, role: Role) -> AgentPlan:
+    """The agent of a role for which a team answers: only what bounds an iteration bounds it."""
+    timeout = sources.settings.event_loop.max_iteration_runtime or None
+    return AgentPlan(name=role.id, kind="topology", timeout=timeout, child=sources.team(role))
 
 
 def _mode(sources: Sources, role: Role) -> Layer:
@@ -82,11 +93,14 @@ def _place(sources: Sources, role: Role) -> Place:
 
 def _warn_of_own(sources: Sources, report: Report) -> None:
     """Whoever names a backend on the command line should know which roles keep theirs."""
-    own = [role.id for role in sources.loop.roles if role.backend.keys() & {"kind", "provider", "command", "args"}]
+    chosen = {"kind", "provider", "command", "args"}
+    own = [role.id for role in sources.loop.roles if role.topology or role.backend.keys() & chosen]
     if sources.given.backend and own:
         keeps = "keeps its" if len(own) == 1 else "keep their"
         message = f"role {listing(own)} {keeps} own backend, whatever -b says"
-        report(sources.topology.told(warning("role-keeps-backend", message, hint="its backend_* fields win")))
+        report(
+            sources.topology.told(warning("role-keeps-backend", message, hint="its backend_* fields, or its team, win"))
+        )
 
 
 def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place: Place, report: Report) -> None:

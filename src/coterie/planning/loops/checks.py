@@ -1,12 +1,17 @@
 """What is doubtful of a loop in the light of its settings: whether it can complete, and where its events lead."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from coterie.diagnostics import Diagnostic, did_you_mean, warning
 from coterie.planning.loop import LoopPlan
 from coterie.planning.loops.texts import Place
+from coterie.planning.pattern import PatternPlan
+from coterie.planning.plan import AgentPlan
+from coterie.topology.checks.facts import listing
 from coterie.topology.loop import Loop
+from coterie.topology.patterns.kinds import KINDS
+from coterie.topology.patterns.outputs import OUTPUTS, keys_of
 from coterie.topology.routing import COORDINATION, JOINED, START, is_pattern, matches, matches_any, suggested
 
 
@@ -26,6 +31,28 @@ def check(
     yield from _required_events_come(plan, emits, place_of("event_loop.required_events"))
     yield from _every_role_is_reached(plan, loop, topology)
     yield from _every_event_is_handled(plan, loop, topology)
+
+
+def outputs_are_given(
+    plan: LoopPlan, agents: Mapping[str, AgentPlan], loop: Loop, place: Place
+) -> Iterator[Diagnostic]:
+    """What chooses the event of a team is an output that its kind of pattern gives."""
+    written = {role.id: role for role in loop.roles}
+    for role in plan.roles:
+        child = agents[role.id].child if role.id in agents else None
+        pattern = child.coordination if child is not None else None
+        if not isinstance(pattern, PatternPlan) or pattern.type not in KINDS:
+            continue
+        for event, when in role.events or ():
+            if when is not None and when.field not in keys_of(pattern.type):
+                message = (
+                    f"a {pattern.type} never gives {when.field!r}, so role {role.id!r} never emits {event!r} by it"
+                )
+                known = (*OUTPUTS[pattern.type], "text")
+                hint = did_you_mean(when.field, known) or f"it gives {listing(known)}"
+                spans = written[role.id].spans
+                span = spans.get(f"events.{event}") or spans.get("events")
+                yield replace(place, span=span).told(warning("output-never-given", message, hint=hint))
 
 
 def _somebody_completes(plan: LoopPlan, emits: list[str], place: Place) -> Iterator[Diagnostic]:

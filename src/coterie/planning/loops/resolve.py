@@ -8,17 +8,19 @@ from pathlib import Path
 import msgspec
 
 from coterie.diagnostics import Diagnostic, error, warning
-from coterie.formats.folders import AGENTS, TOPOLOGY
+from coterie.formats.folders import AGENTS, TOPOLOGY, is_folder
 from coterie.planning.loop import LoopGiven, LoopPlace, LoopPlan, ParallelPlan, ReviewPlan, RolePlan
 from coterie.planning.loops import checks
 from coterie.planning.loops.agents import Sources, loop_agents
 from coterie.planning.loops.profiles import fragments
 from coterie.planning.loops.texts import Place, Report, fill, joined, place_of, read
 from coterie.planning.plan import Plan
+from coterie.planning.resolve import Team, teams_of
 from coterie.settings import Settings
 from coterie.settings import resolve as resolve_settings
 from coterie.settings.layers import DEFAULT, project_file
-from coterie.topology.loop import Loop
+from coterie.topology.conditions import Condition, comparison
+from coterie.topology.loop import Loop, Role
 from coterie.topology.model import Topology
 
 Found = list[Diagnostic]
@@ -55,6 +57,7 @@ def plan_loop(
     env: Mapping[str, str] | None = None,
     text: str = "",
     before: LoopPlan | None = None,
+    team: Team | None = None,
 ) -> tuple[Plan | None, Found]:
     """The plan of *topology*, which has a loop and was read from a folder; see `plan_folder`.
 
@@ -62,6 +65,7 @@ def plan_loop(
         text: The text of its `topology.toml`, to show lines of.
         before: The plan of the run that goes on. A change of what is fixed when a run begins is reported, and has no
             effect; a file that it was made of and that has gone is an error.
+        team: Plans the teams that answer for roles; by default as those of a loop that nothing else names.
     """
     found: Found = []
     given, loop = given or LoopGiven(), topology.loop or Loop()
@@ -86,6 +90,7 @@ def plan_loop(
         preset=preset,
         topology=reader.topology,
         project=Place(str(project_file(folder))),
+        team=lambda role: reader.team(role, team or teams_of(Path(topology.file))),
     )
     agents = loop_agents(sources, reviews=settings.review.enabled, report=found.append)
     coordination = LoopPlan(
@@ -113,6 +118,7 @@ def plan_loop(
     if before is not None:
         found += _gone(before, reader.wanted)
     found += checks.check(coordination, loop, reader.topology, reader.completion(loop), reader.place)
+    found += checks.outputs_are_given(coordination, agents, loop, reader.topology)
     if any(each.is_error for each in found):
         return None, found
     return Plan(name=topology.name, agents=agents, coordination=coordination, folder=str(folder)), found
@@ -212,8 +218,16 @@ def _roles(sources: Sources, reader: "_Texts", work_dir: Path, env: Mapping[str,
         span = role.spans.get("prompt_file") or role.spans.get("prompt") or role.span
         prompt = joined((role.prompt, added.get(role.id, "")))
         filled = reader.fill(prompt, f"the prompt of role {role.id!r}", replace(reader.topology, span=span))
-        made.append(RolePlan(id=role.id, emits=role.emits, prompt=filled))
+        made.append(RolePlan(id=role.id, emits=role.emits, prompt=filled, events=_events(role)))
     return tuple(made)
+
+
+def _events(role: Role) -> tuple[tuple[str, Condition | None], ...] | None:
+    """What the team of *role* emits when: as it says, else the one event there is; None: no team answers."""
+    if not role.topology:
+        return None
+    events = role.events or dict.fromkeys(role.emits if len(role.emits) == 1 else (), "")
+    return tuple((event, comparison(role.id, when)) for event, when in events.items())
 
 
 def _handoff(loop: Loop) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -267,6 +281,16 @@ class _Texts:
         place = self.place(file) if self._settings.origins[file].layer != DEFAULT else None
         text = read(self._folder, name, what, place, self.report)
         return self.fill(text, what, Place(str(self._folder / name))) if filled else text
+
+    def team(self, role: Role, planned: Team) -> Plan | None:
+        """The plan of the team that answers for *role*: that in a file of the folder, or of a loop's folder in it."""
+        is_loop = is_folder(self._folder / role.topology)
+        file = f"{role.topology.rstrip('/')}/{TOPOLOGY}" if is_loop else role.topology
+
+        def report(found: Diagnostic) -> None:
+            self.report(replace(self.topology, span=found.span).told(found))
+
+        return planned(f"role {role.id!r}", file, self._folder, role.spans.get("topology") or role.span, report)
 
     def place(self, setting: str) -> Place:
         """Where *setting* got its value."""

@@ -82,11 +82,12 @@ def _iteration(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
     yield _titled("Tasks:", notes.tasks)
     yield _topology(plan, brief)
     yield _roles(plan, brief)
-    if brief.view.branches:
+    if brief.view.branches and not brief.team:
         yield _parallelism(brief, notes)
     yield _facts(plan, brief)
     yield _titled("Recent outputs, oldest first:", _outputs(brief.outputs))
-    yield _how_to_emit(plan, brief, notes)
+    if not brief.team:  # its outputs choose the event
+        yield _how_to_emit(plan, brief, notes)
 
 
 def _review(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
@@ -179,7 +180,7 @@ def _facts(plan: LoopPlan, brief: Brief) -> str:
     if plan.required:
         missing = f"; not yet: {_listed(view.missing)}" if view.missing else "; all of them were"
         lines.append(f"Required before it completes: {_listed(plan.required)}{missing}")
-    if plan.promise:
+    if plan.promise and not brief.team:
         lines.append(f"Only if you cannot emit: the loop also completes when you answer with `{plan.promise}`")
     return "\n".join(lines)
 

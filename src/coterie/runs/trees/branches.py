@@ -23,7 +23,12 @@ _LEAVE_FILES_ALONE = ("human", "model", "scripted", "")
 
 def wants_tree(plan: Plan) -> bool:
     """Whether an agent of a branch with this plan may change files."""
-    return any(agent.kind != "human" and agent.backend not in _LEAVE_FILES_ALONE for agent in plan.agents.values())
+    return any(
+        wants_tree(agent.child)
+        if agent.child is not None
+        else agent.kind != "human" and agent.backend not in _LEAVE_FILES_ALONE
+        for agent in plan.agents.values()
+    )
 
 
 def open_tree(state_dir: Path, parent: Tree, run: str) -> Tree:

@@ -6,8 +6,9 @@ Whether a loop can complete depends on its settings: that is looked at in `coter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from coterie.diagnostics import Diagnostic, did_you_mean, error, warning
+from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
 from coterie.topology.checks.facts import Facts, listing
+from coterie.topology.conditions import Operator, comparison, is_number
 from coterie.topology.routing import COORDINATION, JOINED, START, is_pattern, matches, matches_any
 
 if TYPE_CHECKING:
@@ -73,6 +74,71 @@ def handled_events_come(facts: Facts) -> Iterator[Diagnostic]:
         elif is_pattern(event) and not _may_match(event, emits):
             message = f"{event!r} matches no event that a role emits"
             yield warning("unemitted-event", message, handoff.span, f"they emit {listing(dict.fromkeys(emits))}")
+
+
+def roles_are_answered_one_way(facts: Facts) -> Iterator[Diagnostic]:
+    """Who answers for a role is said once: a backend, or a team."""
+    for role in _roles(facts):
+        if role.topology and role.backend:
+            name = next(each for each in role.spans if each.startswith("backend_")) if role.spans else ""
+            message = f"role {role.id!r} says twice who thinks: 'topology' and {name or 'a backend'!r}"
+            yield error("two-thinkers", message, role.spans.get(name, role.span), "keep one of them")
+
+
+def teams_say_what_they_emit(facts: Facts) -> Iterator[Diagnostic]:
+    """A role whose team may emit several events says when it emits which: `events`."""
+    for role in _roles(facts):
+        several = len(role.emits) > 1 or any(map(is_pattern, role.emits))
+        if role.topology and several and "events" not in role.spans:
+            message = f"the team of role {role.id!r} may emit {listing(role.emits, 'or')}, and nothing says when which"
+            hint = f'write events = {{"{role.emits[0]}" = "OUTPUT == VALUE", …}}; "" stands for otherwise'
+            yield error("no-events", message, role.spans.get("emits") or role.span, hint)
+
+
+def team_events_are_emitted(facts: Facts) -> Iterator[Diagnostic]:
+    """An event that a team emits is one that its role may emit."""
+    for role, event, _, span in _team_events(facts):
+        if is_pattern(event) or not matches_any(role.emits, event):
+            message = f"role {role.id!r} does not emit {event!r}"
+            hint = did_you_mean(event, role.emits) or "name it in 'emits', or leave it out"
+            yield error("event-not-emitted", message, span, hint)
+
+
+def team_events_can_be_chosen(facts: Facts) -> Iterator[Diagnostic]:
+    """When a team emits an event is one comparison of its outputs, or empty."""
+    for role, event, when, span in _team_events(facts):
+        condition = comparison(role.id, when)
+        if when.strip() and condition is None:
+            message = f"{when!r}, when {event!r} is emitted, is not one comparison of an output with a value"
+            yield error("bad-condition", message, span, 'write OUTPUT == VALUE, or "" for otherwise')
+        elif (
+            condition is not None and condition.op not in (Operator.EQ, Operator.NE) and not is_number(condition.value)
+        ):
+            message = f"'{condition.op.value}' compares numbers, and {condition.value!r} is none"
+            yield error("not-a-number", message, span, "compare words with == or !=")
+
+
+def team_events_have_effect(facts: Facts) -> Iterator[Diagnostic]:
+    """Only a team chooses among `events`, and nothing is chosen behind one that always holds."""
+    for role in _roles(facts):
+        span = role.spans.get("events") or role.span
+        if role.events and not role.topology:
+            message = f"the 'events' of role {role.id!r} have no effect: its agent emits by itself"
+            yield warning("idle-events", message, span, 'leave them out, or name a team: topology = "…"')
+            continue
+        always = ""
+        for event, when in role.events.items():
+            if always:
+                message = f"{event!r} of role {role.id!r} is never chosen: {always!r} before it always is"
+                yield warning("idle-events", message, role.spans.get(f"events.{event}", span), "put it before that")
+            always = always or ("" if when.strip() else event)
+
+
+def _team_events(facts: Facts) -> "Iterator[tuple[Role, str, str, Span | None]]":
+    """Each event of a role's team, its condition, and where it stands."""
+    for role in _roles(facts):
+        for event, when in role.events.items() if role.topology else ():
+            yield role, event, when, role.spans.get(f"events.{event}") or role.spans.get("events") or role.span
 
 
 def _roles(facts: Facts) -> "tuple[Role, ...]":

@@ -88,7 +88,7 @@ def draw(
         topology = as_flow(topology)
     team = outline(topology, thinks)
     if topology.loop is not None:
-        return _of_loop(team)
+        return _of_loop(team, nested or {})
     shape = _shape(topology)
     rank = shape.rank
     starts = set(shape.entries)
@@ -104,7 +104,7 @@ def draw(
     )
 
 
-def _of_loop(team: Outline) -> Graph:
+def _of_loop(team: Outline, nested: Mapping[str, Graph]) -> Graph:
     """The roles of a loop, and an arrow for each event that hands work on; who is asked beside them is left out."""
     roles = {node.name: node for node in team.nodes if node.arrows or node.rules or node.starts}
     rank = {name: at for at, name in enumerate(_in_order(roles))}
@@ -118,6 +118,7 @@ def _of_loop(team: Outline) -> Graph:
             for arrow in node.arrows
             for target in arrow.targets
         ),
+        nested=dict(nested),
     )
 
 
