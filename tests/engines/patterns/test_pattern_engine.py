@@ -3,6 +3,8 @@
 from msgspec.structs import replace
 from pattern_play import failed, pattern, perform
 
+from coterie.backends.base import Answer, Failure
+from coterie.journal.records import Usage
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs.engines import make_engine
@@ -74,3 +76,15 @@ def test_a_budget_of_a_slot_bounds_its_turns_and_is_a_failure_like_any_other() -
     assert over.ended.reason.startswith(
         "Too many ensemble failures: 4/6 (a: a has had all the turns it may have: 1; b: "
     )
+
+
+def test_the_result_says_what_its_turns_used() -> None:
+    """Attempts that failed and the turns of teams included; that of a team counts as none of its own."""
+    team = pattern("pipeline", ["c", "d"])
+    plan = pattern("compound", {"a": AgentPlan(name="a", retry=1), "b": team})
+    took = Usage(input_tokens=10, cost=0.5, seconds=2)
+    done = perform(plan, DOC, {"a": [Failure(kind="failed", reason="no", usage=took), Answer(text="x", usage=took)]})
+
+    used = done.output["usage"]
+    assert (used["input_tokens"], used["cost"], used["seconds"], used["turns"]) == (20, 1, 4, 3)
+    assert done.ended.usage.turns == 3
