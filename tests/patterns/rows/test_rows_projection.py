@@ -7,11 +7,13 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import rows_stage as stage
+from msgspec import structs
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -20,6 +22,7 @@ from coterie.errors import NoSuchRun, RowsFailed, UsageError
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import MessageSent, Record
+from coterie.patterns.identity import execution_id, message_id
 from coterie.patterns.rows.engine import open_engine, url_of
 from coterie.patterns.rows.fold import LET_GO, family
 from coterie.patterns.rows.migrations import upgrade
@@ -244,9 +247,9 @@ def test_much_at_once_is_written_in_several_transactions(new_sqlite: NewDatabase
         rows = Projection(url)
         write = rows._writing.write
 
-        async def counted(some: Any) -> None:
+        async def counted(some: Any) -> Any:
             sizes.append(len(some))
-            await write(some)
+            return await write(some)
 
         rows._writing.write = counted  # type: ignore[method-assign]
         for run, record in news:
@@ -381,6 +384,52 @@ def test_a_record_that_cannot_be_told_is_no_other_runs_business(new_sqlite: NewD
 
     found = asyncio.run(main())["executions"].values()
     assert {row["metadata"]["run"]: row["status"] for row in found} == {"odd": "paused", "even": "completed"}
+
+
+def test_a_row_that_the_database_refuses_holds_up_no_other(new_database: NewDatabase) -> None:
+    """Whoever flushes hears which one, once; what was to be written with it is, and so is what comes later."""
+    url = new_database()
+    odd, even = records_of("odd"), records_of("even")
+    third = [n for n, (_, record) in enumerate(odd) if isinstance(record, MessageSent)][2]
+    odd[third] = "odd", structs.replace(odd[third][1], round=2**70)
+
+    async def main() -> tuple[str, dict[str, Any]]:
+        rows = Projection(url)
+        for run, record in odd:
+            rows.observe(run, record)
+        with pytest.raises(RowsFailed) as refused:
+            await rows.flush()
+        for run, record in even:
+            rows.observe(run, record)
+        await rows.close()
+        return str(refused.value), await stage.contents(url)
+
+    said, found = asyncio.run(main())
+    assert f"the database refuses row {message_id('odd', 3)} of execution {execution_id('odd')} in messages" in said
+    assert "all rows that do not refer to it are written" in said
+    assert [row["status"] for row in found["executions"].values()] == ["completed"] * 2
+    assert sorted(row["sequence_number"] for row in found["messages"].values()) == [1, 1, 2, 2, 3, 4, 4]
+    assert (len(found["agent_instances"]), len(found["results"])) == (6, 6)
+
+
+def test_a_topology_that_cannot_be_saved_costs_its_own_run_alone(new_sqlite: NewDatabase) -> None:
+    """Here somebody's trigger refuses it; rows that refer to it are named with the reason."""
+    url = new_sqlite()
+    refuse = "BEGIN SELECT RAISE(ABORT, 'no odd teams'); END"
+    with closing(sqlite3.connect(path_of(url))) as other:
+        other.execute(f"CREATE TRIGGER picky BEFORE INSERT ON topologies WHEN NEW.name = 'odd' {refuse}")
+
+    async def main() -> dict[str, Any]:
+        rows = Projection(url)
+        for name in ("odd", "even"):
+            await stage.play(stage.debate(name, rounds=1), ASKED, run=name, observe=rows.observe)
+        with pytest.raises(RowsFailed, match=r"refuses row .* in executions: no odd teams"):
+            await rows.close()
+        return await stage.contents(url)
+
+    found = asyncio.run(main())
+    assert [row["topology_id"] for row in found["executions"].values()] == ["even"]
+    assert len(found["results"]) == 3
 
 
 KILLED = """

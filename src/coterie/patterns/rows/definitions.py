@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coterie.patterns.rows.enums import AgentRole, TopologyType
+from coterie.patterns.rows.kinds import as_text
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.program import AgentDefinition, ProgramPlan
@@ -106,9 +107,9 @@ def _filled(team: str, slot: SlotPlan, agent: AgentPlan) -> Values:
 def _agent(name: str, description: str, role: str, config: Values, version: str = "1.0.0") -> Values:
     return {
         "name": row_name(name),
-        "description": description[:_LONGEST_DESCRIPTION],
+        "description": as_text(description)[:_LONGEST_DESCRIPTION],
         "role": AgentRole(role),
-        "version": version,
+        "version": as_text(version),
         "config": config,
     }
 
@@ -116,9 +117,9 @@ def _agent(name: str, description: str, role: str, config: Values, version: str 
 def _topology(name: str, description: str, type: str, config: Values, version: str = "1.0.0") -> Values:
     return {
         "name": row_name(name),
-        "description": (description or name)[:_LONGEST_DESCRIPTION],
+        "description": as_text(description or name)[:_LONGEST_DESCRIPTION],
         "topology_type": TopologyType(type),
-        "version": version,
+        "version": as_text(version),
         "config": config,
     }
 

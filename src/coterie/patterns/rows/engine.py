@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import URL, Connection, StaticPool, event, make_url
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, StatementError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from coterie.errors import RowsFailed, UsageError
@@ -19,6 +20,8 @@ READS = "coterie_reads"
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
+_REFUSALS = ("22", "23")
+"""What the states of SQL begin with that say that data is wrong, or breaks a constraint."""
 _NO_TABLE = ("no such table", "UndefinedTable")
 
 
@@ -79,9 +82,25 @@ def alone(engine: AsyncEngine) -> AbstractAsyncContextManager[object]:
 
 def failed(engine: AsyncEngine, error: Exception) -> RowsFailed:
     """What *error*, a driver's, means to whoever wants rows."""
-    why = str(getattr(error, "orig", None) or error) or type(error).__name__
+    why = reason(error)
     hint = "`await coterie.patterns.upgrade(…)` makes the tables" if any(words in why for words in _NO_TABLE) else ""
     return RowsFailed(engine.url.render_as_string(hide_password=True), why, hint)
+
+
+def reason(error: Exception) -> str:
+    """What *error* says went wrong, without the statement."""
+    return str(getattr(error, "orig", None) or error) or type(error).__name__
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether *error* is about what was to be written, and not about a database that is away, locked or full: then it
+    would be the same at the next attempt."""
+    if not isinstance(error, DBAPIError):
+        return isinstance(error, StatementError | LookupError | ValueError | TypeError | OverflowError)
+    said = error.orig
+    state = str(getattr(said, "sqlstate", None) or "")
+    not_encoded = isinstance(said.__cause__ if said is not None else None, ValueError)  # asyncpg's DataError
+    return isinstance(error, IntegrityError | DataError) or state[:2] in _REFUSALS or not_encoded
 
 
 def _prepare(connection: Any, _: object) -> None:

@@ -17,7 +17,7 @@ from coterie.journal import records as r
 from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
 from coterie.patterns.rows.definitions import Definition, Values, definition
 from coterie.patterns.rows.enums import ExecutionStatus, MessageType
-from coterie.patterns.rows.kinds import as_json
+from coterie.patterns.rows.kinds import as_json, as_text
 from coterie.planning.plan import Plan, from_json
 
 Read = Callable[[str], Iterable[r.Record]]
@@ -68,10 +68,6 @@ class Fold:
         """What *run* is an execution of; None if it has no rows."""
         return self._runs[run].definition if run in self._runs else None
 
-    def executions(self) -> list[UUID]:
-        """The ids of the executions that were told and not forgotten, in order."""
-        return [told.execution["id"] for told in self._runs.values() if told.execution]
-
     def apply(self, run: str, record: r.Record) -> Iterator[Row]:
         """Take the next record of *run* in; the rows that it changes."""
         told = self._runs.setdefault(run, _Told())
@@ -121,7 +117,7 @@ class Fold:
             "status": ExecutionStatus.RUNNING,
             "input_data": as_json(record.input),
             "output_data": None,
-            "correlation_id": _text(told.definition.correlation),
+            "correlation_id": told.definition.correlation and as_text(told.definition.correlation),
             "metadata": metadata,
             "started_at": _time(record.at),
             "completed_at": None,
@@ -178,7 +174,7 @@ class Fold:
                     record.at,
                     record.output,
                     confidence=record.confidence,
-                    reasoning=_text(record.reasoning),
+                    reasoning=record.reasoning and as_text(record.reasoning),
                     token_usage=record.tokens,
                 )
             case r.MessageSent():
@@ -189,7 +185,7 @@ class Fold:
     def _stopped(self, told: _Told, record: r.RunStopped) -> Row:
         if record.reason == "interrupted":
             return self._now(told, status=ExecutionStatus.CANCELLED, completed_at=_time(record.at), error=record.reason)
-        return self._now(told, status=ExecutionStatus.PAUSED, error=_text(f"stopped: {record.reason}"))
+        return self._now(told, status=ExecutionStatus.PAUSED, error=as_text(f"stopped: {record.reason}"))
 
     def _finished(self, told: _Told, definition: Definition, record: r.RunFinished) -> Row:
         completed = _time(record.at)
@@ -203,7 +199,7 @@ class Fold:
             told,
             status=ExecutionStatus.CANCELLED if cancelled else ExecutionStatus.FAILED,
             completed_at=completed,
-            error=_text(record.reason) or record.outcome,
+            error=as_text(record.reason) or record.outcome,
             error_details=as_json(record.result) if isinstance(record.result, dict) else None,
         )
 
@@ -316,13 +312,8 @@ def _reasoning(said: Any) -> str | None:
     """What an agent told of how it came to its answer, as one text."""
     steps = said.get("steps") if isinstance(said, dict) else said
     if isinstance(steps, list | tuple):
-        return _text("\n".join(str(step) for step in steps)) or None
-    return _text(str(steps)) if steps else None
-
-
-def _text(text: str | None) -> str | None:
-    """*text* without what no database takes: NUL, and halves of surrogate pairs."""
-    return None if text is None else text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+        return as_text("\n".join(str(step) for step in steps)) or None
+    return as_text(str(steps)) if steps else None
 
 
 def _time(at: float) -> datetime:

@@ -47,6 +47,11 @@ def as_json(value: Any) -> Any:
         raise ValueError(f"this cannot be written as JSON: {error}") from None
 
 
+def as_text(text: str) -> str:
+    """*text* without what no database takes: NUL, and halves of surrogate pairs."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
 Utc = Annotated[datetime, AfterValidator(as_utc)]
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(as_name)]
 Description = Annotated[str, Field(min_length=1, max_length=1024)]

@@ -113,7 +113,8 @@ class Projection:
         """Return once the rows of all that was observed are written.
 
         Raises:
-            RowsFailed: If they cannot be; they are kept, and tried again with what comes next. Also if a run was not
+            RowsFailed: If they cannot be; they are kept, and tried again with what comes next. Also if the database
+                will never take one of them, which is then let go while all others are written; and if a run was not
                 observed from its beginning, and `read` was not given: then it has no rows.
         """
         await self._prepare()
@@ -183,8 +184,9 @@ class Projection:
             while self._news or self._rows:
                 self._tell()
                 some = list(islice(self._rows.items(), MOST))
-                if some:
-                    await self._writing.write([row for _, row in some])
+                refused = await self._writing.write([row for _, row in some]) if some else []
+                for row, problem in refused:
+                    self._missed.setdefault(str(row.values.get("execution_id", row.id)), problem)
                 for key, row in some:
                     if self._rows[key] is row:  # else it changed meanwhile
                         del self._rows[key]

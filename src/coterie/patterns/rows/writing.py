@@ -1,4 +1,4 @@
-"""Rows into a database: one transaction, which begins with a write and holds nothing else."""
+"""Rows into a database: short transactions, each of which begins with a write and holds nothing else."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -9,10 +9,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlmodel import SQLModel
 
-from coterie.errors import UsageError
+from coterie.errors import RowsFailed, UsageError
 from coterie.patterns.rows import models
 from coterie.patterns.rows.definitions import Definition, Values
-from coterie.patterns.rows.engine import alone, failed
+from coterie.patterns.rows.engine import alone, failed, is_refusal, reason
 from coterie.patterns.rows.fold import Row
 from coterie.patterns.rows.kinds import utc_now
 
@@ -49,29 +49,39 @@ class Writing:
         if not self._knows(definition):
             self._defined.append(definition)
 
-    async def write(self, rows: Sequence[Row]) -> None:
-        """Write *rows*, all or none.
+    async def write(self, rows: Sequence[Row]) -> list[tuple[Row, RowsFailed]]:
+        """Write *rows*; those that the database will never take, each with why. All others are written.
 
         Raises:
-            RowsFailed: If that is not possible now.
+            RowsFailed: If that is not possible now; then any of them may be written, or none.
         """
-        defined = list(self._defined)  # more may come meanwhile
-        topologies, agent_types = self._topologies, self._agent_types
         try:
-            async with alone(self._engine), self._engine.begin() as connection:
-                if defined:
-                    topologies, agent_types = await self._define(connection, defined)
-                for name, upsert in self._upserts.items():
-                    if values := [_bound(row.values, topologies, agent_types) for row in rows if row.table == name]:
-                        await connection.execute(upsert, values)
+            await self._transact(rows)
         except Exception as error:  # a driver raises what it likes
-            raise failed(self._engine, error) from error
+            if not is_refusal(error):
+                raise failed(self._engine, error) from error
+            if len(rows) == 1:
+                return [(rows[0], _refused(self._engine, rows[0], error))]
+            half = len(rows) // 2  # rows stand behind those that they refer to
+            return [*await self.write(rows[:half]), *await self.write(rows[half:])]
+        return []
+
+    async def _transact(self, rows: Sequence[Row]) -> None:
+        """Write *rows* and what they refer to, all or none."""
+        names = {row.values.get("topology") or row.values.get("agent_type") for row in rows}
+        defined = [one for one in self._defined if names & {one.topology["name"], *_agent_names(one)}]
+        topologies, agent_types = self._topologies, self._agent_types
+        async with alone(self._engine), self._engine.begin() as connection:
+            if defined:
+                topologies, agent_types = await self._define(connection, defined)
+            for name, upsert in self._upserts.items():
+                if values := [_bound(row.values, topologies, agent_types) for row in rows if row.table == name]:
+                    await connection.execute(upsert, values)
         self._topologies, self._agent_types = topologies, agent_types
-        del self._defined[: len(defined)]
+        self._defined = [one for one in self._defined if one not in defined]  # more may have come meanwhile
 
     def _knows(self, definition: Definition) -> bool:
-        names = {agent["name"] for agent in definition.agents.values()}
-        return definition.topology["name"] in self._topologies and names <= self._agent_types.keys()
+        return definition.topology["name"] in self._topologies and _agent_names(definition) <= self._agent_types.keys()
 
     async def _define(
         self, connection: AsyncConnection, defined: Sequence[Definition]
@@ -137,6 +147,17 @@ def _bound(values: Values, topologies: Mapping[str, int], agent_types: Mapping[s
     if "agent_type" in values:
         return {**_without(values, ("agent_type",)), "agent_type_id": agent_types[values["agent_type"]]}
     return values
+
+
+def _agent_names(definition: Definition) -> set[str]:
+    return {agent["name"] for agent in definition.agents.values()}
+
+
+def _refused(engine: AsyncEngine, row: Row, error: Exception) -> RowsFailed:
+    place = engine.url.render_as_string(hide_password=True)
+    of = f" of execution {row.values['execution_id']}" if "execution_id" in row.values else ""
+    why = f"the database refuses row {row.id}{of} in {row.table}: {reason(error)}"
+    return RowsFailed(place, why, "all rows that do not refer to it are written")
 
 
 def _without(values: Values, names: Iterable[str]) -> Values:
