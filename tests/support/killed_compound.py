@@ -61,7 +61,7 @@ class Thinkers:
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         self._write("began", request)
         await asyncio.sleep(0)
-        answer = self._answer(request)
+        answer = self._answer(request, on_event)
         self._write("ended", request)
         return Settled(Answer(text=answer, usage=Usage(cost=0.01)))
 
@@ -76,7 +76,7 @@ class Thinkers:
         with self._ledger.open("a") as file:
             file.write(f"{what} {request.run}/{request.turn}\n")
 
-    def _answer(self, request: Request) -> str:
+    def _answer(self, request: Request, on_event: OnEvent) -> str:
         name, n = request.agent.name, request.turn.rpartition("#")[2]
         if name.startswith("checker"):
             return json.dumps({"approved": n == "2", "issues": [] if n == "2" else [f"{name} is not happy"]})
@@ -88,24 +88,29 @@ def main(folder: Path) -> None:
     file.write_text(TEAM)
     source = read(file)
     assert source.topology is not None, source.diagnostics
-    plan = plan_or_raise(source.topology)
+    at_every_append(plan_or_raise(source.topology), folder, Thinkers)
+
+
+def at_every_append(plan: Any, folder: Path, cast: type[Thinkers]) -> None:
+    """Print what became of *plan*, played by *cast*, not killed, killed after each append, and killed no more."""
     (folder / "warm").mkdir()
-    owner(plan, folder / "warm", 0)  # loads what is loaded late, once for all that are forked
+    owner(plan, cast, folder / "warm", 0)  # loads what is loaded late, once for all that are forked
     n = 0
     while True:
         state = folder / f"state-{n}"
         state.mkdir()
-        status = in_a_fork(partial(owner, plan, state, n))
+        status = in_a_fork(partial(owner, plan, cast, state, n))
         died = os.WIFSIGNALED(status)
         report: dict[str, Any] = {"n": n, "died": died, "exit": 0 if died else os.WEXITSTATUS(status)}
         if died:
             report["before"] = receipts(state)
-            report["resumed"] = os.WEXITSTATUS(in_a_fork(partial(resumed, plan, state)))
+            report["resumed"] = os.WEXITSTATUS(in_a_fork(partial(resumed, plan, cast, state)))
         result = state / "result.json"
         report["result"] = json.loads(result.read_text()) if result.exists() else None
         ledger = state / "ledger"
         report["ledger"] = ledger.read_text().split("\n")[:-1] if ledger.exists() else []
         report["receipts"] = receipts(state)
+        report["emitted"] = emitted(state)
         print(json.dumps(report), flush=True)
         if n and not died:
             return
@@ -125,28 +130,28 @@ def in_a_fork(work: Any) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def owner(plan: Any, state: Path, n: int) -> None:
+def owner(plan: Any, cast: type[Thinkers], state: Path, n: int) -> None:
     """Start the run; with *n* above 0 die right after its n-th append."""
     if n:
         killed.arm("append", n)
     given = {"prompt": "Should every module have tests?"}
-    thinkers = Thinkers(state / "ledger")
+    thinkers = cast(state / "ledger")
     ended = asyncio.run(launch.start(plan, given, state_dir=state, run_id="r", turns=thinkers))
     (state / "result.json").write_text(json.dumps(ended.result))
 
 
-def resumed(plan: Any, state: Path) -> None:
+def resumed(plan: Any, cast: type[Thinkers], state: Path) -> None:
     """Carry the run on, or start it when nothing of it was on disk yet."""
     with (state / "ledger").open("a") as file:
         file.write("resumed\n")
-    thinkers = Thinkers(state / "ledger")
+    thinkers = cast(state / "ledger")
     try:
         ended = asyncio.run(launch.resume("r", state_dir=state, turns=thinkers))
     except JournalUnreadable as error:
         if "never began" not in str(error):
             raise
         (state / "runs" / "r" / "journal.jsonl").unlink()
-        owner(plan, state, 0)
+        owner(plan, cast, state, 0)
         return
     (state / "result.json").write_text(json.dumps(ended.result))
 
@@ -165,6 +170,13 @@ def receipts(state: Path) -> list[str]:
             if record.get("topic") == "turn.finished":
                 found.append(f"{run}/{record['turn']}")
     return found
+
+
+def emitted(state: Path) -> list[str]:
+    """The events that the root run accepted, `turn event`, in order."""
+    journal = state / "runs" / "r" / "journal.jsonl"
+    records = [json.loads(line) for line in journal.read_bytes().splitlines()] if journal.exists() else []
+    return [f"{one['turn']} {one['event']}" for one in records if one["topic"] == "event.emitted"]
 
 
 if __name__ == "__main__":
