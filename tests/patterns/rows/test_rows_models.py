@@ -1,5 +1,6 @@
 """Rows are checked when they are made, and come back from a database as they were."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID, uuid4
@@ -8,8 +9,8 @@ import pytest
 from sqlalchemy import text
 from sqlmodel import Session, SQLModel, create_engine, select
 
-from coterie.errors import ExtraMissing
-from coterie.patterns import rows
+from coterie.errors import ExtraMissing, PatternRefused
+from coterie.patterns import TopologyRegistry, rows
 from coterie.patterns.rows import (
     AgentCapability,
     AgentInstance,
@@ -65,8 +66,10 @@ def topology(**given: Any) -> Topology:
 )
 def test_an_agent_type_that_is_wrong_is_refused(wrong: dict[str, Any], said: str) -> None:
     """At once, and by the schema for new ones as well."""
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(PatternRefused, match=f"this AgentType does not fit: .*{said}") as refused:
         agent(**wrong)
+    assert isinstance(refused.value, ValueError)
+    assert "\n" not in str(refused.value)
     with pytest.raises(ValueError, match=said):
         AgentTypeCreate(**{"name": "judge", "description": "Decides.", "role": "critic", **wrong})
 
@@ -84,7 +87,7 @@ def test_an_agent_type_that_is_wrong_is_refused(wrong: dict[str, Any], said: str
 )
 def test_a_topology_that_is_wrong_is_refused(wrong: dict[str, Any], said: str) -> None:
     """Its configuration has to be one of its type."""
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(PatternRefused, match=f"this Topology does not fit: .*{said}"):
         topology(**wrong)
     with pytest.raises(ValueError, match=said):
         TopologyCreate(**{"name": "talk", "description": "A debate.", "topology_type": "debate", **wrong})
@@ -92,12 +95,34 @@ def test_a_topology_that_is_wrong_is_refused(wrong: dict[str, Any], said: str) -
 
 def test_what_is_missing_is_refused() -> None:
     """A table's class asks for it, too."""
-    with pytest.raises(ValueError, match="role"):
+    with pytest.raises(PatternRefused, match="role: Field required"):
         AgentType(name="judge", description="Decides.")
     with pytest.raises(ValueError, match="topology_id"):
         Execution()
     with pytest.raises(ValueError, match="temperature"):
         TopologyMembership(topology_id=1, agent_type_id=1, slot_name="a", config_overrides={"temperature": 9})
+
+
+def test_what_is_changed_to_something_that_does_not_fit_is_refused_where_it_is_read() -> None:
+    """Whoever assigns to a row is not checked: its typed configuration is, and nobody is asked with it."""
+    judge, talk = agent(), topology()
+    judge.config, talk.config = {"modle": "x"}, {"max_rounds": 11}
+
+    with pytest.raises(PatternRefused, match="the configuration of 'judge' does not fit: modle: Extra"):
+        judge.get_typed_config()
+    with pytest.raises(PatternRefused, match="max_rounds"):
+        talk.get_typed_config()
+    sides = dict.fromkeys(("proponent", "opponent", "mediator"), judge)
+    with pytest.raises(PatternRefused, match="the configuration of 'judge' does not fit: modle"):
+        asyncio.run(TopologyRegistry.create(topology(), sides).execute({"question": "?"}))
+
+
+def test_only_a_topology_and_agents_make_a_topology_object() -> None:
+    """Said in `create`, before anything is written."""
+    with pytest.raises(PatternRefused, match="a Topology says what is made, not str"):
+        TopologyRegistry.create("talk", {})  # type: ignore[arg-type]
+    with pytest.raises(PatternRefused, match="slot 'mediator' is filled by an AgentType, not by str"):
+        TopologyRegistry.create(topology(), {"mediator": "judge"})  # type: ignore[dict-item]
 
 
 def test_names_are_in_lower_case() -> None:

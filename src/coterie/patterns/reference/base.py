@@ -32,6 +32,7 @@ from coterie.patterns.rows import (
     TopologyType,
 )
 from coterie.patterns.rows.configs import accept
+from coterie.patterns.rows.kinds import refused
 from coterie.planning.plan import Limits
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class BaseTopology(ABC):
         tools: What agents with the capability `tool_use` may use: functions, by name.
 
     Raises:
-        PatternRefused: If the configuration does not fit.
+        PatternRefused: If the configuration does not fit, or something else than an agent fills a slot.
     """
 
     topology_type: ClassVar[TopologyType]
@@ -81,6 +82,9 @@ class BaseTopology(ABC):
             accept(own["topology_type"], own["config_class"])
 
     def __init__(self, topology: Topology, agents: Mapping[str, AgentType], db_session: Any = None) -> None:
+        for slot, agent in agents.items():
+            if not isinstance(agent, AgentType):
+                raise PatternRefused(f"slot {slot!r} is filled by an AgentType, not by {type(agent).__name__}")
         self.topology = topology
         self.agents = dict(agents)
         self.db_session = db_session
@@ -92,8 +96,7 @@ class BaseTopology(ABC):
         try:
             return self.config_class(**self.topology.config)
         except ValidationError as error:
-            told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise PatternRefused(f"the configuration of {self.topology.name!r} does not fit: {told}") from None
+            raise refused(f"the configuration of {self.topology.name!r}", error) from error
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

@@ -37,8 +37,11 @@ class TopologyRegistry:
         """The object that runs *topology* with *agents*.
 
         Raises:
-            PatternRefused: If there is no class for its type, or its configuration does not fit.
+            PatternRefused: If there is no class for its type, its configuration does not fit, or something else than
+                an agent fills a slot.
         """
+        if not isinstance(topology, Topology):
+            raise PatternRefused(f"a Topology says what is made, not {type(topology).__name__}")
         topology_class = cls.get(topology.topology_type)
         if topology_class is None:
             raise PatternRefused(f"Unknown topology type: {topology.topology_type}")

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Strict, ValidationError
 from sqlmodel import Field, SQLModel
 
+from coterie.errors import PatternRefused
 from coterie.patterns.rows.enums import AggregationMethod, ConsensusMethod, TopologyType
-from coterie.patterns.rows.kinds import Object
+from coterie.patterns.rows.kinds import Object, refused
 from coterie.topology.patterns.kinds import KINDS, read_config
 
 Flag = Annotated[bool, Strict()]
@@ -49,6 +50,18 @@ class AgentConfig(Config):
     timeout_seconds: Whole = Field(default=300, gt=0)
     max_tool_calls: Whole = Field(default=10, ge=0)
     capabilities: list[AgentCapability] = Field(default_factory=list)
+
+
+def agent_config(config: Mapping[str, Any], whose: str = "the configuration") -> AgentConfig:
+    """*config* as an agent's.
+
+    Raises:
+        PatternRefused: If it does not fit.
+    """
+    try:
+        return AgentConfig(**config)
+    except ValidationError as error:
+        raise refused(whose, error) from error
 
 
 class DebateConfig(Config):
@@ -166,7 +179,7 @@ def typed_config(topology_type: TopologyType, config: Mapping[str, Any]) -> SQLM
     """*config* as the class of its type's configuration; as a user's own that was accepted, when only that takes it.
 
     Raises:
-        ValueError: If none takes it; says what is wrong for the usual one.
+        PatternRefused: If none takes it; says what is wrong for the usual one.
     """
     wrong = [fault.message for fault in read_config(KINDS[topology_type.value].config, config)[1]]
     if not wrong:
@@ -176,4 +189,4 @@ def typed_config(topology_type: TopologyType, config: Mapping[str, Any]) -> SQLM
             return own(**config)
         except ValidationError:
             continue
-    raise ValueError("; ".join(wrong))
+    raise PatternRefused("; ".join(wrong))

@@ -5,11 +5,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 from sqlalchemy import DateTime, Dialect, Enum
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import Field
+
+from coterie.errors import PatternRefused
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -50,6 +52,15 @@ def as_json(value: Any) -> Any:
 def as_text(text: str) -> str:
     """*text* without what no database takes: NUL, and halves of surrogate pairs."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def refused(what: str, error: ValidationError) -> PatternRefused:
+    """*error*, pydantic's, as a refusal of *what*: what is wrong, field by field."""
+    faults = []
+    for one in error.errors(include_url=False):
+        where, why = ".".join(map(str, one["loc"])), one["msg"].removeprefix("Value error, ")
+        faults.append(f"{where}: {why}" if where else why)
+    return PatternRefused(f"{what} does not fit: {'; '.join(faults)}")
 
 
 Utc = Annotated[datetime, AfterValidator(as_utc)]

@@ -10,20 +10,20 @@ from datetime import datetime
 from typing import Any, Self
 from uuid import UUID, uuid4
 
-from pydantic import field_validator, model_validator
+from pydantic import ValidationError, field_validator, model_validator
 from sqlalchemy import JSON, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
-from coterie.patterns.rows.configs import AgentCapability, AgentConfig, typed_config
+from coterie.patterns.rows.configs import AgentCapability, AgentConfig, agent_config, typed_config
 from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, MessageType, TopologyType
-from coterie.patterns.rows.kinds import Description, Name, Object, Utc, UtcDateTime, as_utc, stored, utc_now
+from coterie.patterns.rows.kinds import Description, Name, Object, Utc, UtcDateTime, as_utc, refused, stored, utc_now
 
 
 class Row(SQLModel):
     """What every table is: checked on construction, without fields that nobody knows.
 
     Raises:
-        pydantic.ValidationError: A `ValueError` that lists what is wrong, by field.
+        PatternRefused: A `ValueError` that lists what is wrong, by field; pydantic's error is its cause.
     """
 
     model_config = {"extra": "forbid"}
@@ -31,7 +31,10 @@ class Row(SQLModel):
     def __init__(self, **data: Any) -> None:
         cls = type(self)
         checked = cls.__new__(cls)  # SQLAlchemy never sees this one
-        cls.__pydantic_validator__.validate_python(data, self_instance=checked)
+        try:
+            cls.__pydantic_validator__.validate_python(data, self_instance=checked)
+        except ValidationError as error:
+            raise refused(f"this {cls.__name__}", error) from error
         super().__init__(**{name: checked.__dict__[name] for name in checked.model_fields_set})
 
     @classmethod
@@ -62,12 +65,16 @@ class AgentType(Row, table=True):
     @field_validator("config")
     @classmethod
     def _fits(cls, config: dict[str, Any]) -> dict[str, Any]:
-        AgentConfig(**config)
+        agent_config(config)
         return config
 
     def get_typed_config(self) -> AgentConfig:
-        """Its whole configuration, with what it does not say as usual."""
-        return AgentConfig(**self.config)
+        """Its whole configuration, with what it does not say as usual.
+
+        Raises:
+            PatternRefused: If it was changed to something that does not fit.
+        """
+        return agent_config(self.config, f"the configuration of {self.name!r}")
 
     def get_capabilities(self) -> list[AgentCapability]:
         """What it can do, in the order its configuration has it; those that are switched off, too."""
@@ -102,7 +109,11 @@ class Topology(Row, table=True):
         return self
 
     def get_typed_config(self) -> SQLModel:
-        """Its whole configuration, as the class of its type: a `DebateConfig`, …"""
+        """Its whole configuration, as the class of its type: a `DebateConfig`, …
+
+        Raises:
+            PatternRefused: If it was changed to something that does not fit.
+        """
         return typed_config(self.topology_type, self.config)
 
 
@@ -122,7 +133,7 @@ class TopologyMembership(Row, table=True):
     @field_validator("config_overrides")
     @classmethod
     def _fits(cls, overrides: dict[str, Any]) -> dict[str, Any]:
-        AgentConfig(**overrides)
+        agent_config(overrides)
         return overrides
 
 

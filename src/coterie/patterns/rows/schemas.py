@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import field_validator, model_validator
 from sqlmodel import Field, SQLModel
 
-from coterie.patterns.rows.configs import AgentConfig, typed_config
+from coterie.patterns.rows.configs import agent_config, typed_config
 from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, MessageType, TopologyType
 from coterie.patterns.rows.kinds import Description, Name, Object
 
@@ -27,7 +27,7 @@ class AgentTypeCreate(_Given):
     @field_validator("config")
     @classmethod
     def _fits(cls, config: dict[str, Any]) -> dict[str, Any]:
-        AgentConfig(**config)
+        agent_config(config)
         return config
 
 
@@ -42,7 +42,7 @@ class AgentTypeUpdate(_Given):
     @field_validator("config")
     @classmethod
     def _fits(cls, config: dict[str, Any] | None) -> dict[str, Any] | None:
-        AgentConfig(**(config or {}))
+        agent_config(config or {})
         return config
 
 
