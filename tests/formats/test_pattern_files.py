@@ -250,6 +250,26 @@ def test_teams_lie_only_so_deep_in_each_other() -> None:
     assert "nested-too-deep" in codes(pipeline(inner))
 
 
+def test_a_pattern_that_is_no_table_is_one_finding() -> None:
+    """What it lacks besides is not told."""
+    assert codes("pattern: 7\n") == ["bad-value"]
+
+
+def test_a_fallback_may_be_declared_anywhere() -> None:
+    """Below the team in which somebody falls back on it, too."""
+    topology = team(
+        "pattern: {type: pipeline, slots: {one: panel}}\n"
+        "agents:\n"
+        "  panel: {pattern: {type: pipeline, slots: {draft: ada}}}\n"
+        "  ada: {model: haiku, fallback: bob}\n"
+        "  bob: {model: haiku}\n"
+    )
+    panel = node(topology, "panel").topology
+
+    assert panel is not None
+    assert [one.name for one in panel.nodes] == ["ada", "bob"]
+
+
 def test_every_fault_is_told_at_once() -> None:
     """In the order of the text."""
     text = """\
@@ -365,6 +385,42 @@ def test_aliases_do_not_multiply_without_bound() -> None:
     value, found = loaded("\n".join(lines))
 
     assert (value, [each.code for each in found]) == (None, ["too-large"])
+
+
+@pytest.mark.parametrize("text", ["{" + "a: 1," * 40_000 + "}", "a: 1\n" * 40_000], ids=["one-line", "lines"])
+def test_a_text_of_too_many_values_is_one_finding(text: str) -> None:
+    """What is wrong with each of them is not looked for."""
+    value, found = loaded(text)
+
+    assert (value, [each.code for each in found]) == (None, ["too-large"])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\n", {"x": 3, "y": 2}),
+        ("a: &a {x: 1, y: 2}\nb: {x: 3, <<: *a}\n", {"x": 3, "y": 2}),
+        ("a: [&a {x: 1}, &b {x: 2, y: 2}]\nb: {z: 0, <<: [*a, *b]}\n", {"x": 1, "y": 2, "z": 0}),
+        ('b: {"<<": {x: 1}}\n', {"<<": {"x": 1}}),
+    ],
+)
+def test_a_table_may_add_others(text: str, value: Any) -> None:
+    """Its own entries count first, then those of the table that is named first."""
+    read_as, found = loaded(text)
+
+    assert (read_as["b"], found) == (value, [])
+
+
+def test_only_tables_can_be_added() -> None:
+    """What is none is told where it stands, and the rest is read."""
+    value, (found,) = loaded("a: {x: 1, <<: [7, {y: 2}]}\n")
+
+    assert value == {"a": {"x": 1, "y": 2}}
+    assert (found.code, found.message, found.span) == (
+        "bad-value",
+        "what `<<` adds is a table, not 7",
+        Span(1, 16, 1, 15),
+    )
 
 
 def test_an_alias_cannot_name_what_it_stands_in() -> None:

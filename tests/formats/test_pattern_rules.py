@@ -5,6 +5,7 @@ it. To see what changed after a change of a rule, run `python tests/formats/test
 said anew, for reading it in a diff.
 """
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,7 @@ def test_every_code_has_both() -> None:
     assert {path.parent.name for path in INVALID} == in_files
 
 
+@cache
 def _said(path: Path) -> tuple[Diagnostic, ...]:
     return examine(read(path))[1]
 

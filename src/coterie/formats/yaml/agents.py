@@ -7,8 +7,8 @@ from typing import Any
 
 from coterie.diagnostics import Span, did_you_mean, error
 from coterie.formats.prompts import read_prompt
-from coterie.formats.yaml.document import Report, Table, plain
-from coterie.formats.yaml.fields import Fields, merged
+from coterie.formats.yaml.document import Report, Table, merged, plain, without
+from coterie.formats.yaml.fields import Fields
 from coterie.topology.checks.facts import UNREADABLE, listing
 from coterie.topology.model import Agent, Topology
 
@@ -75,9 +75,8 @@ class Filler:
 def laid_over(base: Table, over: Table) -> Table:
     """What an agent says with other words of a slot over its own; a new way of thinking takes the place of its own."""
     ways = [entry for entry in over.entries if entry in _WAYS]
-    if not ways:
-        return merged(base, over, ())
-    return merged(base, over, _WAYS if ways == ["model"] else (*_WAYS, *EXTENSION, *SETTINGS))
+    dropped = () if not ways else _WAYS if ways == ["model"] else (*_WAYS, *EXTENSION, *SETTINGS)
+    return merged(without(base, dropped), over)
 
 
 def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, team: Team, report: Report) -> Filler:

@@ -6,8 +6,9 @@ text is read as YAML 1.2 reads it (`no` is a text, `010` is ten). It knows nothi
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import yaml
@@ -19,7 +20,7 @@ Report = Callable[[Diagnostic], None]
 MAX_CHARACTERS = 1024 * 1024
 """Longer texts are not read."""
 MAX_VALUES = 50_000
-"""How many values a text may stand for, those that aliases repeat included."""
+"""How many values a text may stand for, those that aliases repeat included; more keys and values are not parsed."""
 MAX_NESTED = 60
 """How deep its values may lie in each other."""
 
@@ -97,8 +98,8 @@ def load(text: str, report: Report) -> Value | None:
         span = places.span(failure.position, failure.position + 1)
         report(error("not-yaml", "this is not YAML: it holds a character that no text may have", span))
         return None
-    except _Deep as deep:
-        report(_too_deep(places.span(deep.mark.index, deep.mark.index + 1)))
+    except _Refused as refused:
+        report(refused.why(places.span(refused.mark.index, refused.mark.index + 1)))
         return None
     if root is None:
         return Table()
@@ -120,6 +121,34 @@ def plain(value: Value) -> Any:
             return {key: plain(item) for key, item in value.entries.items()}
 
 
+def merged(base: Table, over: Table) -> Table:
+    """*base* with the entries of *over* in their places; what only *over* has comes after it."""
+    return Table({**base.entries, **over.entries}, {**base.keys, **over.keys}, over.span)
+
+
+def without(table: Table, names: Iterable[str]) -> Table:
+    """*table* without the entries *names*."""
+    gone = set(names)
+    entries = {name: value for name, value in table.entries.items() if name not in gone}
+    return Table(entries, {name: table.keys[name] for name in entries}, table.span)
+
+
+def shown(value: Value) -> str:
+    """What *value* is, in a few words."""
+    match value:
+        case Leaf(value=None):
+            return "nothing"
+        case Leaf(value=bool(truth)):
+            return str(truth).lower()
+        case Leaf():
+            text = repr(value.value)
+            return text if len(text) <= 40 else f"{text[:37]}..."
+        case Sequence():
+            return "a list" if value.items else "an empty list"
+        case Table():
+            return "a table"
+
+
 def spans(value: Value, path: str) -> Iterator[tuple[str, Span]]:
     """Where *value*, which is found at *path*, and everything in it stands: `config.max_rounds`, `stages.0`."""
     yield path, value.span
@@ -136,28 +165,31 @@ def spans(value: Value, path: str) -> Iterator[tuple[str, Span]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Tells a text without quotes and tag from others, and leaves to `_scalar` what it means; goes only so deep."""
+    """Tells a text without quotes and tag from others, and leaves to `_scalar` what it means; reads only so much."""
 
     yaml_implicit_resolvers = {None: [(_PLAIN, re.compile(""))]}
 
     _depth = 0
+    _left = MAX_VALUES
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """The next node."""
-        if self._depth > MAX_NESTED:
-            raise _Deep(self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        self._left -= 1
+        if self._left < 0 or self._depth > MAX_NESTED:
+            why = _too_much if self._left < 0 else _too_deep
+            raise _Refused(self.peek_event().start_mark, why)  # type: ignore[no-untyped-call]
         self._depth += 1
         node: yaml.Node | None = super().compose_node(parent, index)
         self._depth -= 1
         return node
 
 
-class _Deep(Exception):
-    """Values lie too deep in each other, from *mark* on."""
+class _Refused(Exception):
+    """From *mark* on there is more than is parsed; *why* says so of the place."""
 
-    def __init__(self, mark: yaml.Mark) -> None:
-        self.mark = mark
-        super().__init__("too deep")
+    def __init__(self, mark: yaml.Mark, why: Callable[[Span], Diagnostic]) -> None:
+        self.mark, self.why = mark, why
+        super().__init__("refused")
 
 
 class _TooMuch(Exception):
@@ -180,8 +212,7 @@ class _Reading:
         span = self._places.of(node)
         self._left -= 1
         if self._left < 0:
-            message = f"it stands for more than {MAX_VALUES} values: aliases multiply what they name"
-            raise _TooMuch(error("too-large", message, span, "write less of it, or split it into several files"))
+            raise _TooMuch(_too_much(span))
         if id(node) in above:
             raise _TooMuch(error("not-yaml", "an alias names what it stands in", span))
         if len(above) > MAX_NESTED:
@@ -200,20 +231,32 @@ class _Reading:
     def _table(self, node: yaml.MappingNode, span: Span, way: tuple[int, ...]) -> Table:
         entries: dict[str, Value] = {}
         keys: dict[str, Span] = {}
+        bases: list[Table] = []
         for key_node, value_node in node.value:
             place = self._places.of(key_node)
-            if not isinstance(key_node, yaml.ScalarNode) or (key_node.tag, key_node.value) == (_PLAIN, "<<"):
-                hint = "write what it would add" if isinstance(key_node, yaml.ScalarNode) else ""
-                self._report(error("bad-key", "a key is a text", place, hint))
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._report(error("bad-key", f"a key is a text, not {shown(self.value(key_node, way))}", place))
+                continue
+            value = self.value(value_node, way)
+            if (key_node.tag, key_node.value) == (_PLAIN, "<<"):
+                bases += self._bases(value)
                 continue
             key = self._whole(key_node.value, place)
-            value = self.value(value_node, way)
             if key in entries:
                 first = keys[key].line
                 self._report(error("duplicate-field", f"{key!r} stands twice: first on line {first}", place))
                 continue
             entries[key], keys[key] = value, place
-        return Table(entries, keys, span)
+        return reduce(merged, [*reversed(bases), Table(entries, keys, span)])
+
+    def _bases(self, value: Value) -> list[Table]:
+        """The tables that the key `<<` adds to the one it stands in, whose own entries count first."""
+        listed = value.items if isinstance(value, Sequence) else (value,)
+        for each in listed:
+            if not isinstance(each, Table):
+                message = f"what `<<` adds is a table, not {shown(each)}"
+                self._report(error("bad-value", message, each.span, "write <<: *NAME, or <<: [*NAME, *NAME]"))
+        return [each for each in listed if isinstance(each, Table)]
 
     def _whole(self, value: Any, span: Span) -> Any:
         """*value*; of a text the halves of characters that two escapes gave are put together."""
@@ -230,8 +273,9 @@ class _Places:
     """Where the characters of a text stand, lines counted as editors count them."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
+        breaks = [found.span() for found in _LINE_END.finditer(text)]
+        self._starts = [0, *(end for _, end in breaks)]
+        self._ends = [*(start for start, _ in breaks), len(text)]
 
     def of(self, node: yaml.Node) -> Span:
         return self.span(node.start_mark.index, node.end_mark.index)
@@ -239,9 +283,7 @@ class _Places:
     def span(self, start: int, end: int) -> Span:
         """From *start* up to *end*, or to the end of the line that it begins in."""
         line = bisect_right(self._starts, start)
-        line_end = _LINE_END.search(self._text, start)
-        end = min(end, line_end.start() if line_end is not None else len(self._text))
-        return Span(line, start - self._starts[line - 1] + 1, max(0, end - start), start)
+        return Span(line, start - self._starts[line - 1] + 1, max(0, min(end, self._ends[line - 1]) - start), start)
 
 
 def _scalar(node: yaml.ScalarNode) -> Any:
@@ -259,6 +301,11 @@ def _reason(failure: yaml.MarkedYAMLError) -> str:
     """What is wrong, in the library's words on one line."""
     words = " ".join(part for part in (failure.problem, failure.context) if part)
     return " ".join(words.split()) or "it is not well-formed"
+
+
+def _too_much(span: Span) -> Diagnostic:
+    hint = "write less of it, or split it into several files; an alias counts as all that it repeats"
+    return error("too-large", f"it holds more than {MAX_VALUES} values", span, hint)
 
 
 def _too_deep(span: Span) -> Diagnostic:

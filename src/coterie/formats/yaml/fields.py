@@ -1,10 +1,9 @@
 """The entries of one table, each read as the type that it is to have."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from coterie.diagnostics import Span, did_you_mean, error
-from coterie.formats.yaml.document import Leaf, Report, Sequence, Table, Value, plain
+from coterie.formats.yaml.document import Leaf, Report, Sequence, Table, Value, plain, shown
 
 
 class Fields:
@@ -51,10 +50,15 @@ class Fields:
         value = self._entries.get(name)
         if value is None:
             return None
-        if isinstance(value, Sequence) and all(isinstance(each, str) for each in plain(value)):
-            return tuple(plain(value))
-        self.wrong(name, value, "a list of texts", hint)
-        return None
+        if not isinstance(value, Sequence):
+            self.wrong(name, value, "a list of texts", hint)
+            return None
+        for item in value.items:
+            if not isinstance(plain(item), str):
+                message = f"{name!r} of {self.owner} is a list of texts, and {shown(item)} is none"
+                self._report(error("bad-value", message, item.span, hint))
+                return None
+        return tuple(plain(value))
 
     def count(self, name: str) -> int | None:
         """The whole number *name*, from 0."""
@@ -98,23 +102,3 @@ def entry_span(key: Span, value: Value) -> Span:
     if isinstance(value, Leaf) and value.span.line == key.line and value.span.length:
         return Span(key.line, key.column, value.span.column + value.span.length - key.column, key.offset)
     return key
-
-
-def shown(value: Value) -> str:
-    """What *value* is, in a few words."""
-    if isinstance(value, Leaf):
-        text = "nothing" if value.value is None else _plain_word(value.value)
-        return text if len(text) <= 40 else f"{text[:37]}..."
-    return "a list" if isinstance(value, Sequence) else "a table"
-
-
-def _plain_word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else repr(value)
-
-
-def merged(base: Table, over: Table, dropped: Iterable[str]) -> Table:
-    """*base* with the entries of *over* in their places; of *base* those are left out that are to be *dropped*."""
-    gone = set(dropped)
-    entries: Mapping[str, Value] = {k: v for k, v in base.entries.items() if k not in gone}
-    keys: Mapping[str, Span] = {k: v for k, v in base.keys.items() if k not in gone}
-    return Table({**entries, **over.entries}, {**keys, **over.keys}, over.span)

@@ -18,9 +18,10 @@ from coterie.diagnostics import Diagnostic, Span, did_you_mean, error
 from coterie.formats.files import YAML
 from coterie.formats.imports import MAX_IMPORTS
 from coterie.formats.yaml.agents import Filler, laid_over, read_agent
-from coterie.formats.yaml.document import Leaf, Report, Table, Value, load, plain, spans
-from coterie.formats.yaml.fields import Fields, entry_span, shown
+from coterie.formats.yaml.document import Leaf, Report, Table, Value, load, plain, shown, spans, without
+from coterie.formats.yaml.fields import Fields, entry_span
 from coterie.topology.checks.facts import UNREADABLE, listing
+from coterie.topology.checks.names import fallback_of
 from coterie.topology.checks.patterns import NAME_HINT, is_name
 from coterie.topology.composition import MAX_DEPTH
 from coterie.topology.model import Agent, Topology
@@ -61,6 +62,10 @@ def _team(root: Value, file: str, folder: Path | None, report: Report) -> Topolo
         report(error("no-pattern", message, next(iter(root.keys.values()), None), _HINT))
         return None
     fields = Fields(root, "the file", ("pattern", "agents"), report)
+    said = root.entries["pattern"]
+    if not isinstance(said, Table) and plain(said) is not None:
+        fields.wrong("pattern", said, "a table", "write pattern: {type: …, slots: …}")
+        return None
     reader = _Reader(file, folder, fields.table("agents", "write NAME: {model: …, prompt: …}"), report)
     return reader.team(fields.table("pattern"), stem(file), root.keys["pattern"])
 
@@ -132,7 +137,8 @@ class _Reader:
             key = table.keys[name]
             if isinstance(value, Leaf) and isinstance(value.value, str):
                 filler = self._named(value.value, value.span)
-                yield _slot(name, value.value, filler, value.span), filler
+                is_told = filler is None and value.value in self._tables
+                yield _slot(name, UNREADABLE if is_told else value.value, filler, value.span), filler
             elif not isinstance(value, Table):
                 message = f"slot {name!r} is the name of an agent or a table, not {shown(value)}"
                 self._report(error("bad-value", message, value.span, "write AGENT, or {model: …, prompt: …}"))
@@ -158,13 +164,8 @@ class _Reader:
             self._report(error("unknown-agent", message, base.span, hint))
             yield _slot(slot, UNREADABLE, None, key), None
             return
-        own = Table(
-            {name: value for name, value in table.entries.items() if name != "agent"},
-            {name: span for name, span in table.keys.items() if name != "agent"},
-            table.span,
-        )
         name = slot if slot not in self._tables else f"{slot}@{who}"
-        filler = self._agent(name, laid_over(self._tables[who], own), key)
+        filler = self._agent(name, laid_over(self._tables[who], without(table, ("agent",))), key)
         yield _slot(slot, name, filler, key), filler
 
     def _mediator(self, kind: str, config: Table, slots: Sequence[str]) -> Iterator[tuple[Slot, Filler]]:
@@ -179,10 +180,13 @@ class _Reader:
         """Add to *nodes* the agents of the file that they fall back on."""
         front = list(nodes.values())
         while front:
-            name = (front.pop().on_fail or "").removeprefix("fallback ")
-            if name not in nodes and name in self._shared:
-                nodes[name] = self._shared[name].node
-                front.append(nodes[name])
+            node = front.pop()
+            name = fallback_of(node)
+            if not name or name in nodes:
+                continue
+            if (filler := self._named(name, node.spans["on-fail"])) is not None:
+                nodes[name] = filler.node
+                front.append(filler.node)
 
     def _named(self, name: str, span: Span) -> Filler | None:
         """The agent *name*, which is asked for at *span*; None when there is none, or it is a part of itself."""

@@ -3,6 +3,7 @@
 A fault's words contain those of the reference, `Debate requires 'mediator' slot`, because programs look for them.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -128,18 +129,27 @@ def faults(kind: Kind, written: Mapping[str, Any], names: Sequence[str]) -> Iter
 def _config_faults(config: type[Config], written: Mapping[str, Any]) -> Iterator[Fault]:
     known = _fields(config)
     for name, value in written.items():
-        where = f"config.{name}"
         field = known.get(name)
         if field is None:
             hint = did_you_mean(name, known) or (f"it has {', '.join(known)}" if known else "it has none")
-            yield Fault("unknown-config", f"there is no setting {name!r}", where, hint=hint)
+            yield Fault("unknown-config", f"there is no setting {name!r}", f"config.{name}", hint=hint)
             continue
-        try:
-            msgspec.convert(_listed(value), field.type, strict=True)
-        except msgspec.ValidationError as error:
-            members = get_args(field.type) if get_origin(field.type) is Literal else ()
-            hint = did_you_mean(value, members) if isinstance(value, str) else ""
-            yield Fault("bad-config", _told(name, value, str(error), members), where, hint=hint)
+        yield from _value_faults(name, value, field.type)
+
+
+def _value_faults(name: str, value: Any, wanted: Any) -> Iterator[Fault]:
+    """What is wrong with *value*, which stands at *name*, `mapping.check`; of a table every entry is told by itself."""
+    inner = get_args(wanted)
+    if get_origin(wanted) is dict and inner[0] is str and isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _value_faults(f"{name}.{key}", item, inner[1])
+        return
+    try:
+        msgspec.convert(_listed(value), wanted, strict=True)
+    except msgspec.ValidationError as error:
+        members = inner if get_origin(wanted) is Literal else ()
+        hint = did_you_mean(value, members) if isinstance(value, str) else ""
+        yield Fault("bad-config", _told(name, value, str(error), members), f"config.{name}", hint=hint)
 
 
 @cache
@@ -151,10 +161,24 @@ def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+_TYPES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "a text",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
+"""What a library calls them, in words."""
+_TYPE = re.compile(r"`(\w+(?: \| \w+)*)`")
+
+
 def _told(name: str, value: Any, why: str, members: Sequence[str]) -> str:
     reason, _, path = why.partition(" - at `$")
+    reason = _TYPE.sub(lambda found: " or ".join(_TYPES.get(word, word) for word in found[1].split(" | ")), reason)
     place = name + path.rstrip("`") if path else name
-    shown = repr(value)
+    shown = str(value).lower() if isinstance(value, bool) else repr(value)
     shown = shown if len(shown) <= 60 else shown[:60] + "…"
     if members:
         reason = f"expected one of {', '.join(members)}"
