@@ -12,8 +12,7 @@ from coterie.engines.commands import Emit, Reply
 from coterie.engines.loop import Loop
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, AttemptLaunched, TreeSaved
 from coterie.planning.plan import AgentPlan
-from coterie.runs.commands import Start
-from coterie.runs.core import Said
+from coterie.runs.commands import Said, Start
 from coterie.runs.line import Line
 from coterie.runs.live import Live, Place
 from coterie.runs.looping import surroundings as looping

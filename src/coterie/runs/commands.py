@@ -3,9 +3,10 @@
 import msgspec
 from msgspec import Struct
 
-from coterie.engines.commands import Ask, Cancel, Command, Finish, Note, Reload, Stop
+from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply, Stop
 from coterie.journal.records import (
     AttemptFailed,
+    AttemptInterrupted,
     AttemptLaunched,
     Cause,
     ConfigChanged,
@@ -14,11 +15,15 @@ from coterie.journal.records import (
     Record,
     RunFinished,
     RunStopped,
+    TreeSaved,
     TurnCancelled,
     TurnFinished,
     TurnStarted,
 )
 from coterie.runs.retries import Tally
+
+Said = Reply | Emit | AttemptFailed | AttemptInterrupted | AttemptLaunched | TreeSaved
+"""What an attempt may say: something that is judged, or what is written as it is."""
 
 
 class Again(Struct, frozen=True, kw_only=True, gc=False):

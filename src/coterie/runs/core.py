@@ -9,15 +9,13 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from coterie.engines.commands import Ask, Cancel, Command, Emit, Engine, Finish, Note, Reload, Reply
+from coterie.engines.commands import Ask, Cancel, Command, Engine, Finish, Note, Reload, Reply
 from coterie.journal import records
-from coterie.journal.records import AttemptFailed, AttemptInterrupted, AttemptLaunched, Cause, Record, TreeSaved
+from coterie.journal.records import AttemptInterrupted, Cause, Record
 from coterie.planning.plan import AgentPlan, Limits
-from coterie.runs.commands import Again, Effect, Halt, ReadPlan, Start, Turn, Wait
+from coterie.runs.commands import Again, Effect, Halt, ReadPlan, Said, Start, Turn, Wait
 from coterie.runs.fold import Fold
 
-Said = Reply | Emit | AttemptFailed | AttemptInterrupted | AttemptLaunched | TreeSaved
-"""What an attempt may say: something that is judged, or what is written as it is."""
 Room = Callable[[str, bool], bool]
 """`room(agent, again)`: whether a turn of *agent* may start now, for the first time or again."""
 
@@ -158,11 +156,15 @@ class Core(Fold):
         for name, turn in list(self.turns.items()):
             if turn.status != "running":
                 continue
-            if not self.takes_a_slot(turn.ask.agent):  # it outlives its owner
+            if self._goes_on(turn.ask.agent):
                 effects.append(Start(ask=turn.ask, attempt=turn.attempt, prompt=self.render(self, turn), resumed=True))
             else:
                 self.write(now, AttemptInterrupted(turn=name, attempt=turn.attempt, reason="crash"))
         return effects
+
+    def _goes_on(self, agent: str) -> bool:
+        """Whether a turn of *agent* outlives its owner."""
+        return not self.takes_a_slot(agent)
 
     def _halt(self, turn: Turn | None, name: str) -> list[Effect]:
         return [Halt(turn=name)] if turn is not None and turn.status == "running" else []

@@ -19,8 +19,8 @@ from coterie.errors import RunIsFinished
 from coterie.journal.base import Store
 from coterie.journal.records import OperatorSaid, PlanReloaded, Record, RunStarted
 from coterie.planning.plan import Limits, Plan, from_json, to_json
-from coterie.runs.commands import Start, Turn
-from coterie.runs.core import Core, Said
+from coterie.runs.commands import Said, Start, Turn
+from coterie.runs.core import Core
 from coterie.runs.fold import Fold
 from coterie.runs.ledger import Ledger
 from coterie.runs.live import Cut, Live, MakeEngine, Observe, Place, Told
