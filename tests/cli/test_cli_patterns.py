@@ -201,11 +201,17 @@ def test_a_pattern_is_shown_drawn_checked_and_compared(talk: Place) -> None:
     changes = talk.look("topology", "diff", "talk.pattern.yaml", "new.pattern.yaml", status=1).out
     assert changes.splitlines() == ["~ agent ada is now called bob", "~ pattern", "    config.max_rounds: 1 → 3"]
 
+    (talk.folder / "less.pattern.yaml").write_text(TALK.replace("    proponent: ada\n", ""))
+    assert (
+        "    - slots.proponent: ada\n"
+        in talk.look("topology", "diff", "talk.pattern.yaml", "less.pattern.yaml", status=1).out
+    )
+
 
 def test_a_pattern_file_is_not_laid_out(talk: Place) -> None:
     """It is left as it is, and that is said."""
     before = (talk.folder / "talk.pattern.yaml").read_text()
-    assert "any YAML formatter" in talk.look("topology", "fmt", "talk.pattern.yaml", status=1).err
+    assert "prettier --write talk.pattern.yaml" in talk.look("topology", "fmt", "talk.pattern.yaml", status=1).err
 
     assert (talk.folder / "talk.pattern.yaml").read_text() == before
 

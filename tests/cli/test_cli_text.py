@@ -169,7 +169,7 @@ def test_a_rehearsal_shows_every_turn_and_what_it_led_to() -> None:
         "started": 1.0,
         "finished": 2.0,
         "marked_by": ["w"],
-        "outputs": {"verdict": "revise"},
+        "outputs": {"verdict": "revise", "text": "w" * 99, "rows": list(range(99)), "none": None, "n": 0},
         "fired": [],
         "exhausted": [["r", ["w"]]],
         "forced": ["r", ["p", "q"]],
@@ -179,7 +179,7 @@ def test_a_rehearsal_shows_every_turn_and_what_it_led_to() -> None:
 
     assert shown.splitlines() == [
         "00:01.0 – 00:02.0  r#2 <- w",
-        '    verdict = "revise"',
+        f'    verdict = "revise", text = "{"w" * 58}…, n = 0, 2 more',
         "    r -> w has fired as often as it may",
         "    r -> [p, q] (forced)",
         "    child run: completed",

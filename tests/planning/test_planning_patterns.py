@@ -134,6 +134,16 @@ def test_a_model_thinks_where_its_provider_is_known() -> None:
     assert [agent.backend for agent in told] == ["scripted", "scripted", "scripted", "command"]
 
 
+def test_a_setting_that_does_not_fit_is_told_where_it_stands() -> None:
+    """As the entry of an agent that it is, not as the first of them."""
+    found, said = planned(pipeline("{model: haiku, temperature: 0, top_p: 3}"))
+
+    assert found is None
+    assert [(each.message, each.span and each.span.column) for each in said] == [
+        ("'top_p' of agent 's0' is a number from 0 to 1, not 3", 40)
+    ]
+
+
 def test_teams_within_are_planned_with_their_files(tmp_path: Path) -> None:
     """In place, another pattern, a flow, a loop; each in its own folder."""
     (tmp_path / "p.pattern.yaml").write_text(ensemble("{command: [cat]}"))

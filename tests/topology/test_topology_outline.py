@@ -1,6 +1,7 @@
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import Action, Agent, AgentGroup, ArrowGroup, Flow, Gate, Human, Output, Topology
 from coterie.topology.outline import Outline, OutlinedArrow, OutlinedNode, outline
+from coterie.topology.patterns.model import Pattern, Slot
 
 REVISE = Condition("reviewer", "verdict", Operator.EQ, "revise")
 TEAM = Topology(
@@ -63,6 +64,21 @@ def test_a_team_without_a_flow_has_an_outline_too() -> None:
     shown = outline(Topology(name="t", nodes=(Agent(name="b"), Agent(name="a"))))
 
     assert [(node.name, node.in_flow) for node in shown.nodes] == [("b", False), ("a", False)]
+
+
+def test_who_fills_no_slot_of_a_pattern_says_for_whom_it_stands_in() -> None:
+    """By the slot, which is what a reader knows."""
+    team = Topology(
+        name="news",
+        nodes=(Agent(name="ada", on_fail="fallback bob"), Agent(name="bob"), Agent(name="eve")),
+        pattern=Pattern(type="pipeline", config={}, slots=(Slot(name="draft", node="ada"),)),
+    )
+
+    assert [(node.name, node.place) for node in outline(team, {}).nodes] == [
+        ("draft", ""),
+        ("bob", "stands in for draft"),
+        ("eve", "fills no slot"),
+    ]
 
 
 def test_a_node_says_what_it_uses_and_what_happens_when_it_fails() -> None:

@@ -83,7 +83,9 @@ def _laid_out(file: Path, text: str) -> str | None:
     from coterie.formats.files import YAML
 
     if file.suffix in YAML:
-        complain(f"{file}: a pattern file has the layout that it has: any YAML formatter may bring it into another")
+        complain(
+            f"{file}: only .at files are laid out; any YAML formatter does it for this one: prettier --write {file}"
+        )
         return None
     try:
         return format_text(text)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, note, warning
+from coterie.diagnostics import Diagnostic, did_you_mean, error, note, warning
 from coterie.planning.extension import MODEL_KEYS, Extension, Report
 from coterie.planning.providers import VARIABLE, Unclear, choose_provider
 from coterie.topology.blocks.base import said
@@ -69,7 +69,7 @@ def model_options(
 ) -> dict[str, Any]:
     """The options of *node*, which a model answers; *options* are those that extensions give for any backend."""
     owner = title(node)
-    made = _fields(node, topology) | _settings(owner, options, own.spans.get("options") or node.span, report)
+    made = _fields(node, topology) | _settings(owner, options, node, own, report)
     for name in ("provider", "base_url", "api_key", "price_in", "price_out"):
         for block in (default, own):
             if (value := getattr(block, name)) not in ("", None):
@@ -97,18 +97,25 @@ def idle_keys(owner: str, backend: str, own: Extension) -> list[Diagnostic]:
     ]
 
 
-def _settings(owner: str, options: Mapping[str, Any], span: Span | None, report: Report) -> dict[str, Any]:
-    """What `options` says, names with underscores; what fits no setting is reported and left out."""
+def _settings(
+    owner: str, options: Mapping[str, Any], node: Agent | Orchestrator, own: Extension, report: Report
+) -> dict[str, Any]:
+    """What `options` says, names with underscores; what fits no setting is reported and left out.
+
+    A pattern file has them beside the other entries of an agent, each with its place.
+    """
     read: dict[str, Any] = {}
     for given, value in options.items():
+        place = node.spans.get(f"extension.options.{given}")
+        span, where = (place, "") if place else (own.spans.get("options") or node.span, " in 'options'")
         name = given.replace("-", "_")
         setting = SETTINGS.get(name)
         if setting is None:
             known = [key.replace("_", "-") for key in SETTINGS]
             hint = did_you_mean(given, known) or f"there are {', '.join(known)}"
-            report(warning("unknown-key", f"{given!r} in 'options' of {owner} is no setting of a model", span, hint))
+            report(warning("unknown-key", f"{given!r}{where} of {owner} is no setting of a model", span, hint))
         elif not setting.fits(value):
-            report(error("bad-value", f"{given!r} in 'options' of {owner} is {setting.wanted}, not {value!r}", span))
+            report(error("bad-value", f"{given!r}{where} of {owner} is {setting.wanted}, not {value!r}", span))
         else:
             read[name] = list(value) if isinstance(value, tuple) else value
     return read

@@ -91,7 +91,7 @@ def choose_provider(model: str, options: Mapping[str, Any]) -> Chosen | Unclear:
         return _chosen("openai", model, options)
     return Unclear(
         message=f"nothing says who provides the model {model!r}",
-        hint=f"write model: openai/{model}, or provider: and base-url: in its coterie extension",
+        hint=f"write model: openai/{model}, or say who provides it: provider, and base-url (in YAML: base_url)",
     )
 
 

@@ -64,8 +64,9 @@ def _refuse_silent(names: list[str]) -> None:
     if names:
         message = f"nobody thinks for {', '.join(names)}: no backend is chosen"
         hint = (
-            "give the agent (or the whole file) an extensions { coterie { command: […] } } block, choose a backend "
-            "with --backend, or try it without a model: --rehearse"
+            "say in the file who thinks (.at: extensions { coterie { command: […] } }, of an agent or of all; "
+            "YAML: command: […], or a model and its provider), choose a backend with --backend, "
+            "or try it without a model: --rehearse"
         )
         raise TopologyError([error("no-backend", message, hint=hint)])
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coterie.topology.checks.facts import kind_of
+from coterie.topology.checks.names import fallback_of
 from coterie.topology.conditions import as_text
 from coterie.topology.graph import FlowGraph
 from coterie.topology.handing import handings, starters
@@ -60,7 +61,8 @@ class OutlinedNode:
         thinks: Who thinks there, in a few words.
         outputs: Each as `name: type`, an enum as its members.
         in_flow: Whether the flow mentions it.
-        place: Where a gate stands that the flow does not mention: `on writer -> reviewer`, `behind writer`.
+        place: Where a gate stands that the flow does not mention: `on writer -> reviewer`, `behind writer`; whom an
+            agent of a pattern stands in for that fills no slot.
         starts: The flow starts there.
         tools: What it may use; None leaves that to whoever thinks.
         reads: Whose outputs, and which files, join its prompt.
@@ -158,8 +160,17 @@ def _of_pattern(
     from coterie.topology.patterns import seen  # loaded where there is one
 
     rules = {slot.name: tuple(seen.rules(slot)) for slot in pattern.slots}
-    team = outline(seen.as_flow(topology), thinks, kept, teams)
-    nodes = (replace(node, rules=(*rules.get(node.name, ()), *node.rules)) for node in team.nodes)
+    flow = seen.as_flow(topology)
+    team = outline(flow, thinks, kept, teams)
+    relieved = {fallback_of(node): f"stands in for {node.name}" for node in reversed(flow.nodes)}
+    nodes = (
+        replace(
+            node,
+            rules=(*rules.get(node.name, ()), *node.rules),
+            place="" if node.in_flow else relieved.get(node.name, "fills no slot"),
+        )
+        for node in team.nodes
+    )
     return replace(team, settings=tuple(seen.settings(pattern)), nodes=tuple(nodes))
 
 

@@ -32,7 +32,8 @@ def missing(
         error(
             "no-api-key",
             f"the environment variable {variable} is not set, and {', '.join(names)} cannot be asked without it",
-            hint=f'export {variable}=…, say api-key: "${{NAME}}" for another, or try it without a model: --rehearse',
+            hint=f"export {variable}=…, name another in the file (.at: api-key, YAML: api_key), "
+            "or try it without a model: --rehearse",
         )
         for variable, names in wanting.items()
     ]

@@ -51,9 +51,9 @@ def _whole(change: Change) -> Iterator[str]:
 def _part(change: Change) -> Iterator[str]:
     match change.kind:
         case Kind.ADDED:
-            yield f"    + {change.field}: {_short(change.new)}"
+            yield f"    + {change.field}: {_short(_filled(change.new))}"
         case Kind.REMOVED:
-            yield f"    - {change.field}: {_short(change.old)}"
+            yield f"    - {change.field}: {_short(_filled(change.old))}"
         case _:
             yield from _values(change, f"{change.field}: ")
 
@@ -80,6 +80,11 @@ def _about(value: Any) -> str:
     ]
     text = "  ".join(said)
     return f"  ({text if len(text) <= 2 * _LONG else text[: 2 * _LONG - 1] + '…'})" if said else ""
+
+
+def _filled(value: Any) -> Any:
+    """Who fills a slot that says nothing else; any other value as it is."""
+    return value["node"] if isinstance(value, dict) and value.keys() == {"name", "node"} else value
 
 
 def _listed(names: Iterable[str]) -> str:

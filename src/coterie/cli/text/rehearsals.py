@@ -6,6 +6,9 @@ from typing import Any
 from coterie.cli.text.words import as_json, clock
 from coterie.views.words import arrow
 
+_GLANCE = 60
+"""Of a text not more characters are shown; longer lists and tables are only counted."""
+
 
 def rehearsal(document: Mapping[str, Any]) -> str:
     """What happened in a rehearsal: every turn with its times, what marked it, what it answered and what fired."""
@@ -29,7 +32,7 @@ def _rehearsed(turn: Mapping[str, Any], indent: str) -> Iterable[str]:
     if failure := turn.get("failure"):
         yield f"{space}failed ({failure['kind']}): {failure['reason']}"
     if turn["outputs"]:
-        yield space + ", ".join(f"{name} = {as_json(value)}" for name, value in turn["outputs"].items())
+        yield space + ", ".join(_given(turn["outputs"]))
     if turn.get("emitted"):
         yield f"{space}emitted {', '.join(turn['emitted'])}"
     if turn.get("rejected"):
@@ -44,3 +47,18 @@ def _rehearsed(turn: Mapping[str, Any], indent: str) -> Iterable[str]:
     if child := turn.get("child"):
         yield f"{space}child run: {child['outcome']}"
         yield from _turns(child, space)
+
+
+def _given(outputs: Mapping[str, Any]) -> Iterable[str]:
+    """The outputs that can be read at a glance, texts as far as they can; how many others there are."""
+    left_out = 0
+    for name, value in outputs.items():
+        shown = as_json(value)
+        if len(shown) > _GLANCE and isinstance(value, str):
+            shown = f"{shown[: _GLANCE - 1]}…"
+        if value in (None, [], {}) or len(shown) > _GLANCE:
+            left_out += 1
+        else:
+            yield f"{name} = {shown}"
+    if left_out:
+        yield f"{left_out} more"

@@ -138,7 +138,7 @@ def _extension(fields: Fields) -> tuple[dict[str, Any], dict[str, Span]]:
     for entry in SETTINGS:
         if (value := fields.value(entry)) is not None:
             options[entry] = plain(value)
-            spans.setdefault("extension.options", spans[entry])
+            spans[f"extension.options.{entry}"] = spans[entry]
     if options:
         extension["options"] = options
     for entry in TEAMS:

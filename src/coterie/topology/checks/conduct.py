@@ -132,4 +132,4 @@ def _models(facts: Facts) -> Iterator[tuple[str, str, Span | None]]:
 
 
 def _hint(facts: Facts, name: str) -> str:
-    return facts.near(name) or f"declare it: agent {name} {{ model: … }}"
+    return facts.near(name) or facts.declaring(name)

@@ -126,6 +126,12 @@ class Facts:
             self._near[name] = did_you_mean(name, self.declared) if len(self._near) < _HINTS else ""
         return self._near[name]
 
+    def declaring(self, name: str) -> str:
+        """How *name* is declared, in the notation of the team."""
+        return (
+            f"declare it: agent {name} {{ model: … }}" if self.topology.pattern is None else "declare it under agents:"
+        )
+
     def leads_to(self, start: str, end: str) -> bool:
         """Whether a path of arrows, loop arrows included, leads from *start* to *end*, or they are the same."""
         return start in self.graph.place and end in self.graph.place and self.graph.leads_to(start, end)

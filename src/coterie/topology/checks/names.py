@@ -114,5 +114,5 @@ def declared_places(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def _unknown(facts: Facts, message: str, name: str, span: Span | None) -> Diagnostic:
-    hint = facts.near(name) or f"declare it: agent {name} {{ model: … }}"
+    hint = facts.near(name) or facts.declaring(name)
     return error("unknown-agent", message, span, hint, mended(hint, name, span))

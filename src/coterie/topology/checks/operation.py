@@ -98,6 +98,6 @@ def work_is_sent_back_to_agents(facts: Facts) -> Iterator[Diagnostic]:
 
 def _declared(facts: Facts, name: str, what: str, span: Span | None) -> Iterator[Diagnostic]:
     if name not in ("", UNREADABLE) and name not in facts.declared:
-        hint = facts.near(name) or f"declare it: agent {name} {{ model: … }}"
+        hint = facts.near(name) or facts.declaring(name)
         message = f"{what} {name!r}, which is not declared"
         yield error("unknown-agent", message, span, hint, mended(hint, name, span))
