@@ -11,10 +11,11 @@ from random_loops import random_loop_plan
 from coterie.engines.loop import Loop
 from coterie.journal import records
 from coterie.planning.loop import LoopPlan
-from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
 from coterie.runs.core import Core
 from coterie.runs.looping.reload import compared
 from coterie.testing import SimulationFailed, simulate
+from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import ArrowGroup
 
 CHUNK = 200
@@ -55,6 +56,40 @@ def test_a_loop_at_a_node_survives() -> None:
         flow = FlowPlan(mentions=("team", "tell"), groups=(ArrowGroup(source="team", targets=("tell",)),))
         agents = {"team": team, "tell": AgentPlan(name="tell", retry=1)}
         simulate(Plan(name="flow", agents=agents, coordination=flow), seed)
+
+
+def test_teams_as_roles_survive() -> None:
+    """Flows answer for roles, and what they give back chooses what they emit: once, whenever the owner dies."""
+    seen: Counter[str] = Counter()
+    for seed in range(120):
+        survived = simulate(_with_teams(random_loop_plan(seed // 2), seed), seed)
+        seen[survived.outcome] += 1
+        seen["crashed"] += survived.crashes > 0
+        seen["teams"] += any(name.endswith("iteration/last") for name in survived.agents)
+    assert min(seen["crashed"], seen["teams"], seen["completed"]) > 15, seen
+
+
+def _with_teams(plan: Plan, seed: int) -> Plan:
+    """*plan*, every second role of which a flow of two agents answers for."""
+    loop = plan.coordination
+    assert isinstance(loop, LoopPlan)
+    values = ("one", "two", "three")
+    agents, roles = dict(plan.agents), list(loop.roles)
+    for n, role in enumerate(loop.roles):
+        if (n + seed) % 2:
+            continue
+        names = [event for event in role.emits if not event.startswith("/")]
+        choices = tuple(
+            (event, None if k == 2 else Condition(role.id, "verdict", Operator.EQ, value))
+            for k, (event, value) in enumerate(zip(names, values, strict=False))
+        )
+        roles[n] = msgspec.structs.replace(role, events=choices)
+        last = AgentPlan(name="last", retry=1, outputs=(Wanted(name="verdict", type="enum", values=values),))
+        flow = FlowPlan(mentions=("first", "last"), groups=(ArrowGroup(source="first", targets=("last",)),))
+        child = Plan(name="team", agents={"first": AgentPlan(name="first", retry=1), "last": last}, coordination=flow)
+        agents[role.id] = AgentPlan(name=role.id, kind="topology", child=child)
+    changed = msgspec.structs.replace(loop, roles=tuple(roles))
+    return msgspec.structs.replace(plan, agents=agents, coordination=changed)
 
 
 def _that_ends(plan: Plan) -> Plan:
@@ -109,7 +144,7 @@ def decided_twice(patch: pytest.MonkeyPatch) -> None:
 
 def branch_started_anew(patch: pytest.MonkeyPatch) -> None:
     """A branch that was cut off begins from its start."""
-    patch.setattr(Core, "_goes_on", lambda core, agent: core.kind(agent) == "human")
+    patch.setattr(Core, "takes_a_slot", lambda core, agent: core.kind(agent) != "human")
 
 
 def memory_outside_the_journal(patch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def test_killed_anywhere_it_comes_to_the_same_end(reports: Sequence[dict[str, An
 
 
 def test_what_a_team_emits_it_emits_once(reports: Sequence[dict[str, Any]]) -> None:
-    """Also when the owner dies between the event and the receipt; a writer that was cut off says it again."""
+    """Only the writer, if it was cut off, says again what it had said."""
     for one in reports:
         assert list(dict.fromkeys(one["emitted"])) == reports[0]["emitted"], f"append {one['n']}"
         twice = [event for event, times in Counter(one["emitted"]).items() if times > 1]
