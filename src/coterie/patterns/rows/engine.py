@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -107,7 +107,8 @@ def _prepare(connection: Any, _: object) -> None:
     connection.isolation_level = None  # the driver would begin transactions by itself, and later
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {int(BUSY * 1000)}")
-    cursor.execute("PRAGMA journal_mode = WAL")
+    with suppress(sqlite3.OperationalError):  # locked, and nobody waits for that: another one is doing it just now
+        cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = NORMAL")  # what a power cut takes from the end can be told again
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()
