@@ -66,19 +66,20 @@ def bare_postgres(postgres: str) -> NewDatabase:
     return new
 
 
+@pytest.fixture(scope="session")
+def new_postgres(bare_postgres: Callable[..., str]) -> NewDatabase:
+    """Makes databases with the tables, which are made once."""
+    from sqlalchemy import make_url
+
+    from coterie.patterns.rows.migrations import upgrade
+
+    url = bare_postgres()
+    asyncio.run(upgrade(url))
+    return lambda: bare_postgres(make_url(url).database)
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def new_database(request: pytest.FixtureRequest) -> NewDatabase:
     """Makes databases with the tables, of either kind."""
-    if request.param == "sqlite":
-        new: NewDatabase = request.getfixturevalue("new_sqlite")
-        return new
-    bare = request.getfixturevalue("bare_postgres")
-
-    def upgraded() -> str:
-        from coterie.patterns.rows.migrations import upgrade
-
-        url: str = bare()
-        asyncio.run(upgrade(url))
-        return url
-
-    return upgraded
+    new: NewDatabase = request.getfixturevalue(f"new_{request.param}")
+    return new

@@ -40,27 +40,27 @@ def test_condorcet_more_voters_of_accuracy_07_are_right_more_often(voters: int, 
     binomial = sum(math.comb(voters, k) * 0.7**k * 0.3 ** (voters - k) for k in range(voters // 2 + 1, voters + 1))
     assert binomial == pytest.approx(truth, abs=0.0005)
 
-    found = measure("vote", vote(voters, stop_when_decided=True), skilled(0.7), runs=1000, seed=SEED)
-    assert found.accuracy == near(truth, 1000)
+    found = measure("vote", vote(voters, stop_when_decided=True), skilled(0.7), runs=400, seed=SEED)
+    assert found.accuracy == near(truth, 400)
 
 
 def test_condorcet_voters_who_are_mostly_wrong_are_wrong_together() -> None:
     """Accuracy .4 falls to .267 with nine."""
-    assert measure("vote", vote(9), skilled(0.4), runs=1000, seed=SEED).accuracy == near(0.267, 1000)
+    assert measure("vote", vote(9), skilled(0.4), runs=400, seed=SEED).accuracy == near(0.267, 400)
 
 
-@pytest.mark.parametrize(("correlation", "truth"), [(0.1, 0.954), (0.3, 0.896), (0.6, 0.812)])
+@pytest.mark.parametrize(("correlation", "truth"), [(0.3, 0.896), (0.6, 0.812)])
 def test_voters_who_err_together_are_fewer_than_they_seem(correlation: float, truth: float) -> None:
     """25 with a shared draw."""
     plan, assumed = vote(25, stop_when_decided=True), skilled(0.7, correlation=correlation)
 
-    assert measure("vote", plan, assumed, runs=600, seed=SEED).accuracy == near(truth, 600)
+    assert measure("vote", plan, assumed, runs=300, seed=SEED).accuracy == near(truth, 300)
 
 
 @pytest.mark.parametrize(("voters", "truth"), [(5, 0.460), (15, 0.754)])
 def test_a_plurality_finds_what_few_know_when_errors_scatter(voters: int, truth: float) -> None:
     """Accuracy .3, ten wrong answers; there a draw decided a tie, here the first answer wins."""
-    found = measure("vote", vote(voters), skilled(0.3, wrong=10), runs=600, seed=SEED)
+    found = measure("vote", vote(voters), skilled(0.3, wrong=10), runs=400, seed=SEED)
 
     assert found.accuracy == pytest.approx(truth, abs=0.06)
 
@@ -113,7 +113,7 @@ def test_an_expert_among_four_is_heard_with_log_odds() -> None:
         (by_words, boasting, 0.804),
         (by_record, boasting, 0.950),
     ):
-        assert measure("", team, assumed, runs=500, seed=SEED).accuracy == near(truth, 500)
+        assert measure("", team, assumed, runs=300, seed=SEED).accuracy == near(truth, 300)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_to_stop_once_it_is_decided_changes_no_answer_and_saves_calls(
 ) -> None:
     """The answer is that of all, question by question."""
     whole, early = vote(voters), vote(voters, stop_when_decided=True)
-    agents, runs, asked = SimulatedAgents(whole, skilled(accuracy), SEED), 300, 0
+    agents, runs, asked = SimulatedAgents(whole, skilled(accuracy), SEED), 200, 0
     for question in range(runs):
         one, other = play(whole, agents, str(question)), play(early, agents, str(question))
         assert one.text == other.text
@@ -143,7 +143,7 @@ def test_both_orders_buy_fairness_and_a_sign_of_doubt_and_no_accuracy() -> None:
     Asked once it is right in .660, and the first side wins .6 of all debates. Asked in both orders it decides .53 of
     them, is right in .80 of those, and prefers nobody.
     """
-    runs, slots, assumed = 1000, ["proponent", "opponent", "mediator"], skilled(0.7, bias=0.2)
+    runs, slots, assumed = 700, ["proponent", "opponent", "mediator"], skilled(0.7, bias=0.2)
     once = _debates(pattern("debate", slots, max_rounds=1), assumed, runs)
     swapped = _debates(pattern("debate", slots, max_rounds=1, swap_verdict=True), assumed, runs)
     decided = [won for won in swapped if won[0] != "tie"]
@@ -167,7 +167,7 @@ def test_checking_and_revising_twice(checkers: int, truth: float) -> None:
     """A primary of .7, checkers that approve .9 of what is right and reject .7 of what is wrong."""
     assumed = Assumptions(skill=Skill(0.9, 0.7), skills={"primary": Skill(0.7)})
 
-    assert measure("", _checked(checkers), assumed, runs=800, seed=SEED).accuracy == near(truth, 800)
+    assert measure("", _checked(checkers), assumed, runs=500, seed=SEED).accuracy == near(truth, 500)
 
 
 def _checked(checkers: int) -> Plan:
@@ -203,7 +203,7 @@ def test_a_weighted_consensus_errs_to_neither_side() -> None:
 
 def test_who_copies_does_not_get_better_only_more_of_one_mind() -> None:
     """Five of accuracy .6 who copy each other: as often right as ever, ever more unanimous, and a vote worth less."""
-    runs, mean, unanimous, voted = 300, {}, {}, {}
+    runs, mean, unanimous, voted = 200, {}, {}, {}
     for layers in (1, 3, 6):
         plan = pattern("ensemble", list("abcde"), aggregation_method="vote", layers=layers)
         agents = SimulatedAgents(plan, skilled(0.6, conformity=1.0), SEED)
@@ -218,7 +218,7 @@ def test_who_copies_does_not_get_better_only_more_of_one_mind() -> None:
     assert unanimous[1] < unanimous[3] < unanimous[6]
     assert unanimous[6] > 0.5
     assert all(share == near(0.600, runs) for share in mean.values())
-    assert voted[6] == pytest.approx(mean[6], abs=0.03)
+    assert voted[6] == pytest.approx(mean[6], abs=0.04)
 
 
 @pytest.mark.parametrize(("retries", "truth"), [(0, 0.107), (1, 0.665), (2, 0.923)])
@@ -226,9 +226,9 @@ def test_ten_stages_of_which_a_fifth_fails_need_retries(retries: int, truth: flo
     """What a pipeline loses to failures, and gets back."""
     plan = pattern("pipeline", [f"stage_{n}" for n in range(10)], max_stage_retries=retries)
 
-    found = measure("", plan, skilled(1.0, failures=0.2), runs=500, seed=SEED)
+    found = measure("", plan, skilled(1.0, failures=0.2), runs=300, seed=SEED)
 
-    assert found.accuracy == near(truth, 500)
+    assert found.accuracy == near(truth, 300)
     assert found.failed == pytest.approx(1 - found.accuracy)
     assert isinstance(plan.agents["stage_0"], AgentPlan)
     assert plan.agents["stage_0"].retry == retries
