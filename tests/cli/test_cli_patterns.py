@@ -7,11 +7,9 @@ import pytest
 from command_line import Place
 
 SAY = """
-import os, sys
-prompt = sys.stdin.read()
-with open("prompts.log", "a") as log:
-    log.write(os.environ["COTERIE_TURN"] + ": " + prompt.replace(chr(10), " ") + chr(10))
-print(os.environ["COTERIE_AGENT"] + " has spoken")
+prompt=$(tr '\\n' ' ')
+echo "$COTERIE_TURN: $prompt" >> prompts.log
+echo "$COTERIE_AGENT has spoken"
 """
 TALK = """
 pattern:
@@ -21,9 +19,9 @@ pattern:
   slots:
     proponent: ada
     opponent: {agent: ada, prompt: "Doubt it.", capabilities: [doubt], budget: {calls: 2}}
-    mediator: {command: [python3, say.py]}
+    mediator: {command: [sh, say.sh]}
 agents:
-  ada: {command: [python3, say.py], prompt: "Believe it."}
+  ada: {command: [sh, say.sh], prompt: "Believe it."}
 """
 OWN = """
 from coterie.patterns import Question, pattern
@@ -45,14 +43,14 @@ OWN_TEAM = """
 pattern:
   type: own_medicine:second_opinion
   slots:
-    doctor: {command: [python3, say.py]}
-    colleague: {command: [python3, say.py]}
+    doctor: {command: [sh, say.sh]}
+    colleague: {command: [sh, say.sh]}
 """
 FLOW = """
 topology release : [pipeline] {
   import "panel.pattern.yaml" as panel
-  agent good { extensions { coterie { command: [python3, say.py] } } }
-  agent bad { extensions { coterie { command: [python3, say.py] } } }
+  agent good { extensions { coterie { command: [sh, say.sh] } } }
+  agent bad { extensions { coterie { command: [sh, say.sh] } } }
   flow {
     panel -> good  [when panel.final_approved == true]
     panel -> bad   [when panel.final_approved == false]
@@ -73,7 +71,7 @@ pattern:
 @pytest.fixture
 def talk(place: Place) -> Place:
     """A folder with a debate of small programs."""
-    (place.folder / "say.py").write_text(SAY)
+    (place.folder / "say.sh").write_text(SAY)
     (place.folder / "talk.pattern.yaml").write_text(TALK)
     (place.folder / "own_medicine.py").write_text(OWN)
     (place.folder / "own.pattern.yaml").write_text(OWN_TEAM)
@@ -88,7 +86,7 @@ def prompts(place: Place) -> dict[str, str]:
 
 def test_a_debate_runs_from_its_file(talk: Place) -> None:
     """Its result has the keys of a debate."""
-    document = json.loads(talk.call("run", "talk.pattern.yaml", "--input", "question=Will it rain?", "--json").out)
+    document = json.loads(talk.look("run", "talk.pattern.yaml", "--input", "question=Will it rain?", "--json").out)
 
     assert (document["outcome"], document["usage"]["turns"]) == ("completed", 3)
     debate = document["result"]["outputs"]["debate"]
@@ -169,7 +167,7 @@ def test_what_is_wrong_with_ones_own_is_told_before_anything_begins(
     """In its own words."""
     (talk.folder / "own.pattern.yaml").write_text(OWN_TEAM.replace(*change))
 
-    assert told in talk.call("run", "own.pattern.yaml", "rest", status=2).err
+    assert told in talk.look("run", "own.pattern.yaml", "rest", status=2).err
 
 
 def test_a_flow_goes_on_by_what_a_pattern_gives_back(talk: Place) -> None:
@@ -178,7 +176,7 @@ def test_a_flow_goes_on_by_what_a_pattern_gives_back(talk: Place) -> None:
     for verdict, follows in (("true", "good#1"), ("false", "bad#1")):
         (talk.folder / "panel.pattern.yaml").write_text(PANEL % (verdict, verdict))
         (talk.folder / "prompts.log").unlink(missing_ok=True)
-        talk.call("run", "release.at", "Is it so?")
+        talk.look("run", "release.at", "Is it so?")
         assert list(prompts(talk)) == [follows]
 
 
@@ -186,7 +184,7 @@ def test_a_pattern_is_shown_drawn_checked_and_compared(talk: Place) -> None:
     """By its slots."""
     shown = talk.look("topology", "show", "talk.pattern.yaml").out
     assert "talk [debate]\n  Two sides and a judge\n  max_rounds: 1\n" in shown
-    assert "├─ opponent (agent, python3 '{here}/say.py')\n│    can doubt, at most 2 turns\n│    -> mediator\n" in shown
+    assert "├─ opponent (agent, sh '{here}/say.sh')\n│    can doubt, at most 2 turns\n│    -> mediator\n" in shown
     drawn = talk.look("topology", "graph", "talk.pattern.yaml").out
     assert drawn.count("-->") == 2
     counted = talk.look("topology", "check", "talk.pattern.yaml", "--price", "0.1").out
@@ -219,10 +217,10 @@ def test_a_pattern_file_is_not_laid_out(talk: Place) -> None:
 def test_a_human_mediates_through_the_inbox(talk: Place) -> None:
     """The run waits, and goes on with the answer."""
     (talk.folder / "talk.pattern.yaml").write_text(
-        TALK.replace("{command: [python3, say.py]}\nagents", "{type: human}\nagents")
+        TALK.replace("{command: [sh, say.sh]}\nagents", "{type: human}\nagents")
     )
     talk.call("run", "talk.pattern.yaml", "why", status=4)
-    talk.call("control", "respond", "last", "CONCLUSION: It will.")
+    talk.look("control", "respond", "last", "CONCLUSION: It will.")
 
     assert "It will." in talk.call("resume", "last").out
 

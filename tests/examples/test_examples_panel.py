@@ -23,7 +23,7 @@ def sources(tmp_path: Path) -> Place:
 
 
 def ran(place: Place, file: str, prompt: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(place.call("run", str(PANEL / file), prompt, "--json").out)
+    document: dict[str, Any] = json.loads(place.look("run", str(PANEL / file), prompt, "--json").out)
     assert document["outcome"] == "completed", document["reason"]
     return document["result"]  # type: ignore[no-any-return]
 
@@ -52,7 +52,7 @@ def test_a_wrong_measure_is_rejected(sources: Place) -> None:
     liar = '["echo", "long.py has 9 lines; its longest function, two, has 4."]'
     text = panel.replace('["{python}", agents/measure.py]', liar).replace("agents/", f"{PANEL}/agents/")
     (sources.folder / "liar.pattern.yaml").write_text(text)
-    document = json.loads(sources.call("run", "liar.pattern.yaml", "How long is long.py?", "--json").out)
+    document = json.loads(sources.look("run", "liar.pattern.yaml", "How long is long.py?", "--json").out)
 
     output = document["result"]["outputs"]["crosscheck"]
     assert (output["final_approved"], output["revisions"]) == (False, 1)

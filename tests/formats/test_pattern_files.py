@@ -387,9 +387,10 @@ def test_aliases_do_not_multiply_without_bound() -> None:
     assert (value, [each.code for each in found]) == (None, ["too-large"])
 
 
-@pytest.mark.parametrize("text", ["{" + "a: 1," * 40_000 + "}", "a: 1\n" * 40_000], ids=["one-line", "lines"])
-def test_a_text_of_too_many_values_is_one_finding(text: str) -> None:
-    """What is wrong with each of them is not looked for."""
+@pytest.mark.parametrize("text", ["{" + "a: 1," * 40 + "}", "a: 1\n" * 40], ids=["one-line", "lines"])
+def test_a_text_of_too_many_values_is_one_finding(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with each of them is not looked for: parsing ends there."""
+    monkeypatch.setattr("coterie.formats.yaml.document._Loader._left", 50)
     value, found = loaded(text)
 
     assert (value, [each.code for each in found]) == (None, ["too-large"])
