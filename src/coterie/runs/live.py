@@ -147,6 +147,8 @@ class Live:
         self.children: dict[str, Live] = {}
         self.held: dict[str, Cause] = {}
         """Retries that a human must allow first, by turn."""
+        self._asks_humans = self.in_loop or any(agent.kind == "human" for agent in core.agents.values())
+        """Whether it may ask one; a loop may be given one while it runs."""
 
     @property
     def is_durable(self) -> bool:
@@ -161,7 +163,7 @@ class Live:
 
     def humans(self) -> list[Turn]:
         """The turns that wait for a human's answer."""
-        if not self.held and all(agent.kind != "human" for agent in self.core.agents.values()):
+        if not self.held and not self._asks_humans:
             return []  # most runs have no humans, and may have a great many turns
         return [
             turn

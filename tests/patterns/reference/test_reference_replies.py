@@ -85,7 +85,7 @@ def test_nobody_is_told_of_a_call_that_was_dropped() -> None:
         dropped = TurnCancelled(turn="a#1", reason=DROPPED)
         called_off = TurnCancelled(turn="b#1", reason="an operator called it off")
         replies = Replies([asked("a#1"), asked("b#1"), dropped, called_off])
-        first = asyncio.create_task(replies.of("a#1"))
+        first = replies.of("a#1")
         second = await replies.of("b#1")
         await asyncio.sleep(100)
         assert not first.done()

@@ -3,8 +3,6 @@
 import asyncio
 from typing import Any
 
-from msgspec.structs import replace
-
 from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.errors import CallFailed
 from coterie.journal.records import Usage
@@ -14,51 +12,61 @@ from coterie.patterns.reference.performance import Performance
 
 
 class Answering:
-    """One attempt to answer a call."""
+    """One attempt to answer a call. It runs in the task that waits for its result: a call is one task, not two."""
 
     def __init__(self, performance: Performance, request: Request) -> None:
-        self._interrupted = False
-        self._task = asyncio.get_running_loop().create_task(self._answer(performance, request))
+        self._performance, self._request = performance, request
+        self._task: asyncio.Task[Any] | None = None
+        self._interrupted: asyncio.Event | None = None
 
     async def result(self) -> Result:
-        """Wait for the result; cancelling ends the attempt."""
+        """Answer; cancelling ends the attempt."""
+        self._task = task = asyncio.current_task()
+        assert task is not None
         try:
-            return await self._task
+            return await self._respond()
         except asyncio.CancelledError:
-            if self._interrupted:
-                return Failure(kind="interrupted", reason="it was interrupted")
-            raise
+            if self._interrupted is None or task.cancelling() > 1:
+                raise  # nobody waits for it any more
+            return Failure(kind="interrupted", reason="it was interrupted")
+        finally:
+            self._task = None
+            if self._interrupted is not None:
+                task.uncancel()
+                self._interrupted.set()
 
     async def interrupt(self) -> None:
-        """End it."""
-        self._interrupted = True
-        self._task.cancel()
-        await asyncio.wait({self._task})
+        """End it, and wait until it has ended."""
+        if self._interrupted is None and self._task is not None:
+            self._interrupted = asyncio.Event()
+            self._task.cancel()
+        if self._interrupted is not None:
+            await self._interrupted.wait()
 
     async def steer(self, text: str) -> bool:
         """A program cannot be told anything while it answers."""
         return False
 
-    async def _answer(self, performance: Performance, request: Request) -> Result:
-        loop = asyncio.get_running_loop()
+    async def _respond(self) -> Result:
+        asked, performance, loop = self._request, self._performance, asyncio.get_running_loop()
         began = loop.time()
-        result = await self._respond(performance, request)
-        return replace(result, usage=replace(result.usage, seconds=loop.time() - began))
+        call = await performance.call(asked.turn, asked.attempt, asked.interrupted)
 
-    async def _respond(self, performance: Performance, request: Request) -> Result:
-        call = await performance.call(request.turn, request.attempt, request.interrupted)
+        def failed(kind: str, reason: str, wait: float = 0.0) -> Failure:
+            return Failure(kind=kind, reason=reason, wait=wait, usage=_usage(call.used, loop.time() - began))
+
         try:
             response = await performance.respond(call)
-        except CallFailed as failed:
-            return Failure(kind=failed.kind, reason=failed.reason, wait=failed.wait, usage=_usage(call.used))
+        except CallFailed as error:
+            return failed(error.kind, error.reason, error.wait)
         except ReplyRefused as refused:
-            return Failure(kind="invalid_output", reason=str(refused), usage=_usage(call.used))
+            return failed("invalid_output", str(refused))
         except TimeoutError as error:
-            return Failure(kind="timeout", reason=told(error), usage=_usage(call.used))
+            return failed("timeout", told(error))
         except Exception as error:  # whatever a user's code raises is why the call failed
-            return Failure(kind="failed", reason=told(error), usage=_usage(call.used))
+            return failed("failed", told(error))
         text, outputs = split(response)
-        return Answer(text=text, outputs=outputs, usage=_usage(response.get("usage")))
+        return Answer(text=text, outputs=outputs, usage=_usage(response.get("usage"), loop.time() - began))
 
 
 def told(error: BaseException) -> str:
@@ -66,16 +74,20 @@ def told(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _usage(said: Any) -> Usage:
-    """What a response says that it used, under the names that providers use."""
+def _usage(said: Any, seconds: float) -> Usage:
+    """What a response says that it used, under the names that providers use, and how long it took."""
     if not isinstance(said, dict):
-        return Usage()
+        return Usage(seconds=seconds)
     return Usage(
-        input_tokens=_number(said, "input_tokens", "prompt_tokens"),
-        output_tokens=_number(said, "output_tokens", "completion_tokens"),
-        cost=float(said["cost"]) if isinstance(said.get("cost"), int | float) else 0.0,
+        seconds=seconds,
+        input_tokens=int(_number(said, int, "input_tokens", "prompt_tokens")),
+        output_tokens=int(_number(said, int, "output_tokens", "completion_tokens")),
+        cost=float(_number(said, float, "cost")),
     )
 
 
-def _number(said: dict[str, Any], *names: str) -> int:
-    return next((n for name in names if isinstance(n := said.get(name), int) and not isinstance(n, bool)), 0)
+def _number(said: dict[str, Any], kind: type[int] | type[float], *names: str) -> float:
+    """The first number of *kind* under *names*. One below zero counts as none: what is spent does not become less."""
+    kinds = (int, kind)
+    found = (n for name in names if isinstance(n := said.get(name), kinds) and not isinstance(n, bool))
+    return max(next(found, 0), 0)

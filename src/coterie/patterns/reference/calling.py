@@ -9,9 +9,10 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from coterie.backends.base import Backend
 from coterie.errors import CallFailed
@@ -29,15 +30,14 @@ class AskHuman(Protocol):
         """What the human answers to the *n*-th *question* of these words; after a crash, what they answered then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Struct, frozen=True, kw_only=True):
     """The call that is being answered: `current_call()` gives it to `_call_llm`, to tools and to hooks.
 
     Attributes:
         turn: Its turn, `worker#2`, and *attempt* which of its attempts this is.
         key: The same in every attempt, and nowhere else: for tools that must act once.
         interrupted: How many attempts before this one were cut off by a crash.
-        request: What the agent is sent.
+        sent: What the agent is sent, as it is written down: for reading.
         timeout: Seconds that the model may take for one answer.
         models: Gives the backend that asks providers, for a topology without a `_call_llm` of its own.
     """
@@ -47,13 +47,18 @@ class Call:
     turn: str
     attempt: int
     interrupted: int
-    request: dict[str, Any]
+    sent: dict[str, Any]
     model: Model
     human: AskHuman
     models: Callable[[], Backend]
     timeout: float | None = None
-    spent: list[Any] = field(default_factory=list)
-    questions: list[str] = field(default_factory=list)
+    spent: list[Any] = []
+    questions: list[str] = []
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What the agent is sent; a copy, to do with as one likes."""
+        return plain_object(self.sent, "the request")
 
     @property
     def key(self) -> str:
@@ -106,8 +111,8 @@ def current_call() -> Call:
 async def answer(call: Call, mixins: Sequence[BaseMixin], tools: Mapping[str, Tool], most: int) -> dict[str, Any]:
     """The response to *call* as it counts: tools used, hooks gone through."""
     _CURRENT.set(call)
-    response = await call.ask(call.request)
-    request, used = call.request, 0
+    response = await call.ask(call.sent)
+    request, used = call.sent, 0
     while wanted := _tool_calls(response):
         if used >= most:
             raise CallFailed(f"it wants a further tool call, and may have {most} (max_tool_calls)")
@@ -120,6 +125,8 @@ async def answer(call: Call, mixins: Sequence[BaseMixin], tools: Mapping[str, To
         said = {"role": "assistant", "content": response.get("content", ""), "tool_calls": wanted[: len(results)]}
         request = {**request, "messages": [*request["messages"], said, *results]}
         response = await call.ask(request)
+    if not mixins and len(call.spent) == 1:
+        return response
     for mixin in mixins:
         response = await mixin.on_response(response)
     if call.used:

@@ -19,6 +19,8 @@ from coterie.patterns.rows import MessageType
 if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology
 
+_ONE_TURN = Usage(turns=1)
+
 
 class Driver:
     """Plays one conversation.
@@ -68,17 +70,21 @@ class Driver:
         messages = [*said, {"role": "user", "content": question.prompt}]
         result = await self._topology.invoke_agent(question.agent, messages, self._context)
         await self._topology.record_result(result, self._context)
-        self.usage += result._usage + Usage(turns=1)
-        self._team.failed[question.agent] = self._team.failed.get(question.agent, 0) + result._attempt - 1
+        outcome = result._outcome
+        turn = outcome.turn if outcome is not None else ""
+        finished = outcome if isinstance(outcome, TurnFinished) else TurnFinished(turn=turn, attempt=1, text="")
+        self.usage += finished.usage + _ONE_TURN
+        self._team.failed[question.agent] = self._team.failed.get(question.agent, 0) + finished.attempt - 1
         if result.error is not None:
-            return AgentFailed(result._turn, result._kind or "failed", result.error)
+            kind = "cancelled" if isinstance(outcome, TurnCancelled) else getattr(outcome, "kind", "failed")
+            return AgentFailed(turn, kind, result.error)
         text, outputs = split(result.output)
         return TurnFinished(
-            turn=result._turn,
-            attempt=result._attempt,
+            turn=turn,
+            attempt=finished.attempt,
             text=text or result.text,
             outputs={name: value for name, value in outputs.items() if name not in ("content", "usage")},
-            usage=result._usage,
+            usage=finished.usage,
         )
 
     async def _ask_team(self, question: Question) -> TurnFinished | AgentFailed:
@@ -98,22 +104,29 @@ class Driver:
         questions = asked.questions
         most = asked.most or len(questions)
         tasks: list[asyncio.Task[TurnFinished | AgentFailed]] = []
-        settled = 0
+        got: list[Got] = [None] * len(questions)
+        settled = running = 0
+        news = asyncio.Event()
+
+        def ended(_: object) -> None:
+            nonlocal running
+            running -= 1
+            news.set()
+
         try:
             while settled < len(questions):
-                running = [task for task in tasks if not task.done()]
-                for question in questions[len(tasks) : len(tasks) + most - len(running)]:
+                for question in questions[len(tasks) : len(tasks) + most - running]:
                     tasks.append(asyncio.get_running_loop().create_task(self._ask(question)))
-                    running.append(tasks[-1])
-                if not tasks[settled].done():
-                    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                    tasks[-1].add_done_callback(ended)
+                    running += 1
+                await news.wait()
+                news.clear()
                 while settled < len(tasks) and tasks[settled].done():
+                    got[settled] = tasks[settled].result()
                     settled += 1
-                    came: list[Got] = [task.result() for task in tasks[:settled]]
-                    rest = [None] * (len(questions) - settled)
-                    if asked.until is not None and asked.until([*came, *rest]):
-                        return [*came, *rest]
-            return [task.result() for task in tasks]
+                    if asked.until is not None and asked.until(got):
+                        return got
+            return got
         finally:
             for task in tasks:
                 task.cancel()

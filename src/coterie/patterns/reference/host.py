@@ -17,6 +17,7 @@ from coterie.engines.program import Program
 from coterie.errors import ReplayMismatch
 from coterie.journal.records import (
     AttemptLaunched,
+    CallAsked,
     CallDropped,
     Record,
     RunFinished,
@@ -165,6 +166,17 @@ class Host:
 
         self._post(run, append, written.cancel)
         return await written
+
+    def ask(self, run: str, call: CallAsked, refuse: Callable[[], object]) -> None:
+        """Append *call* to the journal of *run*, in its turn; *refuse* is called when nothing is written any more."""
+
+        def append(live: Live) -> None:
+            live.core.write(self._clock.now(), call, source="agent")
+
+        if self._closing:
+            refuse()
+        else:
+            self._post(run, append, refuse)
 
     def drop(self, run: str, turn: str) -> None:
         """Call *turn* off, unless it has ended."""

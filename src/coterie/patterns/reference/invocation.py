@@ -7,7 +7,9 @@ from uuid import UUID
 from pydantic import BaseModel, Field, PrivateAttr
 
 from coterie.engines.program import Outcome
-from coterie.journal.records import NO_USAGE, TurnFinished, Usage
+from coterie.journal.records import TurnFinished
+from coterie.patterns.reference.plain import plain_object
+from coterie.patterns.reference.unchecked import model
 
 
 class ExecutionContext(BaseModel):
@@ -44,10 +46,8 @@ class AgentInvocationResult(BaseModel):
     duration_ms: int
     error: str | None = None
 
-    _turn: str = PrivateAttr(default="")
-    _kind: str = PrivateAttr(default="")
-    _attempt: int = PrivateAttr(default=1)
-    _usage: Usage = PrivateAttr(default_factory=lambda: NO_USAGE)
+    _outcome: Outcome | None = PrivateAttr(default=None)
+    """What the journal says of the call; None for a result that a program made itself."""
 
     @property
     def text(self) -> str:
@@ -58,22 +58,27 @@ class AgentInvocationResult(BaseModel):
 
 def result_of(outcome: Outcome, instance: UUID, took: int) -> AgentInvocationResult:
     """What *outcome* is for the program that made the call; *took* in milliseconds."""
+    values = {"agent_instance_id": instance, "duration_ms": took, **_told(outcome)}
+    return model(AgentInvocationResult, values, {"_outcome": outcome})
+
+
+def is_as_told(result: AgentInvocationResult, outcome: Outcome) -> bool:
+    """Whether *result* says what *outcome* said: its program changed nothing."""
+    return all(getattr(result, name) == said for name, said in _told(outcome).items())
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    """What a program hears of *outcome*."""
     if not isinstance(outcome, TurnFinished):
-        kind = getattr(outcome, "kind", "cancelled")
-        made = AgentInvocationResult(agent_instance_id=instance, output={}, duration_ms=took, error=outcome.reason)
-        made._turn, made._kind = outcome.turn, kind
-        return made
+        return {"output": {}, "confidence": None, "reasoning": None, "token_usage": None, "error": outcome.reason}
     response = response_of(outcome)
-    made = AgentInvocationResult(
-        agent_instance_id=instance,
-        output=response,
-        confidence=_confidence(response.get("_confidence")),
-        reasoning=_reasoning(response.get("_reasoning")),
-        token_usage=_tokens(response.get("usage")),
-        duration_ms=took,
-    )
-    made._turn, made._attempt, made._usage = outcome.turn, outcome.attempt, outcome.usage
-    return made
+    return {
+        "output": response,
+        "confidence": _confidence(response.get("_confidence")),
+        "reasoning": _reasoning(response.get("_reasoning")),
+        "token_usage": _tokens(response.get("usage")),
+        "error": None,
+    }
 
 
 def split(response: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -87,8 +92,7 @@ def split(response: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 def response_of(finished: TurnFinished) -> dict[str, Any]:
     """The response that *finished* keeps."""
     text = {"content": finished.text} if finished.text else {}
-    copied: dict[str, Any] = json.loads(json.dumps(finished.outputs))
-    return text | copied
+    return text | plain_object(finished.outputs, "the response") if finished.outputs else text
 
 
 def _confidence(said: Any) -> float | None:

@@ -26,10 +26,12 @@ from coterie.patterns.identity import execution_id, instance_id
 from coterie.patterns.reference.calling import Call, answer, described
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext, result_of
 from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry
-from coterie.patterns.reference.plain import digest, plain_object
+from coterie.patterns.reference.plain import digest, image, plain_object
 from coterie.patterns.reference.replies import Replies
 from coterie.patterns.reference.traces import Traces
+from coterie.patterns.reference.unchecked import row
 from coterie.patterns.rows import AgentConfig, AgentInstance, AgentType
+from coterie.patterns.rows.kinds import utc_now
 
 if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology
@@ -48,6 +50,9 @@ class Surroundings(Protocol):
 
     async def write(self, run: str, make: Callable[[], R]) -> R:
         """Append the record that *make* gives, called when its turn has come; return once it has its place."""
+
+    def ask(self, run: str, call: CallAsked, refuse: Callable[[], object]) -> None:
+        """Append *call* in its turn; *refuse* is called when nothing is written any more."""
 
     def drop(self, run: str, turn: str) -> None:
         """Call *turn* off: nobody waits for it any more."""
@@ -146,12 +151,15 @@ class Performance:
     async def begin(self) -> None:
         """Make the instances, and their mixins: what `BaseTopology.setup` does."""
         for slot, agent in self.topology.agents.items():
-            instance = AgentInstance(
+            instance = row(
+                AgentInstance,
                 id=instance_id(self.run, slot),
                 agent_type_id=agent.id or 0,
                 execution_id=self.context.execution_id,
                 state=plain_object(self.engine.states.get(slot, {}), "the state"),
                 metadata_={"slot": slot},
+                created_at=utc_now(),
+                last_active=None,
             )
             self.instances[slot] = instance
             self._configs[slot] = self.topology.as_member(slot, agent).get_typed_config()
@@ -192,22 +200,29 @@ class Performance:
         request = plain_object(request, f"the request to {slot}")
         turn, hash = turn_id(slot, self._count(slot)), digest(request)
         if not self._is_known(turn, hash):
-            instance = self.instances[slot]
-            before = digest(instance.state)
-            if any(mixin.name == "tool_use" for mixin in self.mixins[slot]) and self.topology.tools:
-                request["tools"] = described(self.topology.tools)
-            for mixin in self.mixins[slot]:
-                request = await mixin.on_invoke(request)
-            state = plain_object(instance.state, "the state") if digest(instance.state) != before else None
-            sent = plain_object(request, f"the request to {slot}")
-            asked = CallAsked(turn=turn, agent=slot, hash=hash, request=sent, state=state)
-            outcome = await self._outcome(turn, asked)
+            state = None
+            if self.mixins[slot]:
+                request, state = await self._invoked(slot, request)
+            outcome = await self._outcome(
+                turn, CallAsked(turn=turn, agent=slot, hash=hash, request=request, state=state)
+            )
         else:
             outcome = await self._outcome(turn)
         instance = self.instances[slot]
-        instance.last_active = datetime.fromtimestamp(outcome.at, UTC)
+        instance.__dict__["last_active"] = datetime.fromtimestamp(outcome.at, UTC)
         took = int((outcome.at - self.engine.calls[turn].at) * 1000)
         return result_of(outcome, instance.id, took)
+
+    async def _invoked(self, slot: str, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """*request* as the mixins of *slot* have it sent; and what their agent remembers now, if that has changed."""
+        mixins, instance = self.mixins[slot], self.instances[slot]
+        before = image(instance.state)
+        if self.topology.tools and any(mixin.name == "tool_use" for mixin in mixins):
+            request["tools"] = described(self.topology.tools)
+        for mixin in mixins:
+            request = await mixin.on_invoke(request)
+        state = plain_object(instance.state, "the state")
+        return plain_object(request, f"the request to {slot}"), state if image(state) != before else None
 
     async def ask_team(self, name: str, given: dict[str, Any]) -> Outcome:
         """What came of the team *name* being asked; a run of its own."""
@@ -225,10 +240,11 @@ class Performance:
 
     async def _outcome(self, turn: str, asked: CallAsked | None = None) -> Outcome:
         """What comes of the call *turn*, which is made now if it is *asked*."""
+        outcome = self.replies.of(turn)
         try:
             if asked is not None:
-                await self.around.write(self.run, lambda: asked)
-            return await self.replies.of(turn)
+                self.around.ask(self.run, asked, outcome.cancel)
+            return await outcome
         except asyncio.CancelledError:
             self.around.drop(self.run, turn)
             raise
@@ -260,7 +276,7 @@ class Performance:
             turn=turn,
             attempt=attempt,
             interrupted=interrupted,
-            request=plain_object(asked.request, "the request"),
+            sent=asked.request,
             model=self.topology._call_llm,
             human=self._ask_human,
             models=self.around.models,
@@ -272,15 +288,16 @@ class Performance:
         _PLAYING.set(self)
         slot = call.slot
         instance, mixins = self.instances[slot], self.mixins[slot]
-        before = digest(instance.state)
+        before = image(instance.state)
         tools = self.topology.tools if any(mixin.name == "tool_use" for mixin in mixins) else {}
         try:
             response = await answer(call, mixins, tools, self.config(slot).max_tool_calls)
         except BaseException:
             instance.state = plain_object(self.engine.states.get(slot, {}), "the state")
             raise
-        if digest(instance.state) != before:
-            changed = StateChanged(agent=slot, turn=call.turn, state=plain_object(instance.state, "the state"))
+        state = instance.state
+        if image(state) != before:
+            changed = StateChanged(agent=slot, turn=call.turn, state=plain_object(state, "the state"))
             await self.around.write(self.run, lambda: changed)
         return response
 

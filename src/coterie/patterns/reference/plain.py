@@ -15,7 +15,7 @@ def plain(value: Any, what: str) -> Any:
         CallFailed: If it cannot be written as JSON.
     """
     try:
-        return msgspec.json.decode(_encode(value))
+        return _decode(_encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise CallFailed(f"{what} cannot be written down as JSON: {error}", "crashed") from None
 
@@ -34,11 +34,12 @@ def plain_object(value: Any, what: str) -> dict[str, Any]:
 
 def digest(*values: Any) -> str:
     """A stable SHA-256 of plain *values*, in hex."""
-    return hashlib.sha256(msgspec.json.encode(values, order="deterministic")).hexdigest()
+    return hashlib.sha256(image(values)).hexdigest()
 
 
-def _encode(value: Any) -> bytes:
-    return msgspec.json.encode(value, enc_hook=_told)
+def image(value: Any) -> bytes:
+    """Plain *value* as bytes that are the same whenever the value is."""
+    return _image(value)
 
 
 def _told(value: Any) -> Any:
@@ -52,3 +53,8 @@ def text_of(output: dict[str, Any]) -> str:
     """*output* as one text: what it says under `text`, or else all of it as JSON."""
     text = output.get("text")
     return text if isinstance(text, str) else msgspec.json.encode(output).decode()
+
+
+_encode = msgspec.json.Encoder(enc_hook=_told).encode
+_image = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder().decode

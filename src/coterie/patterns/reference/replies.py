@@ -39,15 +39,16 @@ class Replies:
         self._ordered = True
         self.asked: set[str] = set()
 
-    async def of(self, turn: str) -> Outcome:
-        """What came of the call *turn*, once it is to be told; never, if an earlier caller had dropped it."""
+    def of(self, turn: str) -> asyncio.Future[Outcome]:
+        """What comes of the call *turn*, once it is to be told; never, if an earlier caller had dropped it."""
         self.asked.add(turn)
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         if turn in self._told:
-            return self._told.pop(turn)
-        self._waiting[turn] = future = asyncio.get_running_loop().create_future()
-        self._go_on()
-        outcome: Outcome = await future
-        return outcome
+            future.set_result(self._told.pop(turn))
+        else:
+            self._waiting[turn] = future
+            self._go_on()
+        return future
 
     def came(self, outcome: Outcome) -> None:
         """A call of this program has ended."""

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from coterie.errors import PatternRefused
 from coterie.journal.records import MessageSent, ResultRecorded
 from coterie.patterns.identity import message_id, result_id
-from coterie.patterns.reference.invocation import AgentInvocationResult, result_of
+from coterie.patterns.reference.invocation import AgentInvocationResult, is_as_told
 from coterie.patterns.reference.plain import plain_object
+from coterie.patterns.reference.unchecked import row
 from coterie.patterns.rows import Message, MessageType, Result
 
 if TYPE_CHECKING:
@@ -41,22 +42,24 @@ class Traces:
             if record.recipient != (recipient or ""):
                 raise self._of.other(record, f"a message of {sender} to {recipient or 'everybody'}")
             return self._message(n, record)
-        message = Message(
-            execution_id=self._of.context.execution_id,
-            sender_id=self._of.instances[sender].id,
-            recipient_id=self._of.instances[recipient].id if recipient else None,
-            message_type=type,
-            content=plain_object(content, "the content of a message"),
-            round_number=round,
-        )
-        for mixin in self._of.mixins[recipient] if recipient else ():
-            message = await mixin.on_message(message) or message
+        content = plain_object(content, "the content of a message")
+        if mixins := self._of.mixins[recipient] if recipient else ():
+            message = Message(
+                execution_id=self._of.context.execution_id,
+                sender_id=self._of.instances[sender].id,
+                recipient_id=self._of.instances[recipient].id if recipient else None,
+                message_type=type,
+                content=content,
+                round_number=round,
+            )
+            for mixin in mixins:
+                message = await mixin.on_message(message) or message
+            type, round = message.message_type, message.round_number
+            content = plain_object(message.content, "the content of a message")
+        if not isinstance(round, int):
+            raise PatternRefused(f"the round of a message is a whole number, not {round!r}")
         sent = MessageSent(
-            sender=sender,
-            recipient=recipient or "",
-            type=MessageType(message.message_type).value,
-            content=plain_object(message.content, "the content of a message"),
-            round=message.round_number,
+            sender=sender, recipient=recipient or "", type=MessageType(type).value, content=content, round=round
         )
         written = await self._of.around.write(self._of.run, lambda: sent)
         sequence = self._of.engine.messages
@@ -65,13 +68,14 @@ class Traces:
 
     def _message(self, n: int, record: MessageSent) -> Message:
         recipient = record.recipient
-        return Message(
+        return row(
+            Message,
             id=message_id(self._of.run, n),
             execution_id=self._of.context.execution_id,
             sender_id=self._of.instances[record.sender].id,
             recipient_id=self._of.instances[recipient].id if recipient else None,
             message_type=MessageType(record.type),
-            content=record.content,
+            content=plain_object(record.content, "the content of a message"),
             round_number=record.round,
             sequence_number=n,
             created_at=datetime.fromtimestamp(record.at, UTC),
@@ -79,29 +83,42 @@ class Traces:
 
     async def record(self, invocation: AgentInvocationResult) -> Result:
         """Keep *invocation*: what came of a call is kept already, anything else gets a record of its own."""
-        ended = self._of.engine.outcomes.get(invocation._turn)
-        if ended is not None and result_of(ended, invocation.agent_instance_id, invocation.duration_ms) == invocation:
-            name, at = invocation._turn, ended.at
-        else:
-            slot = next((s for s, one in self._of.instances.items() if one.id == invocation.agent_instance_id), None)
-            if slot is None:
-                raise PatternRefused(f"no agent of this execution has the id {invocation.agent_instance_id}")
-            name = f"{slot}+{self._count(f'result of {slot}')}"
-            made = self._made.get(name)
-            if made is None:
-                output = plain_object(invocation.output, "the output of a result")
-                result = ResultRecorded(
-                    id=name,
-                    agent=slot,
-                    output=output,
-                    confidence=invocation.confidence,
-                    reasoning=invocation.reasoning,
-                    tokens=invocation.token_usage,
-                )
-                made = await self._of.around.write(self._of.run, lambda: result)
-            at = made.at
+        ended = invocation._outcome
+        if ended is None or self._of.engine.outcomes.get(ended.turn) is not ended or not is_as_told(invocation, ended):
+            return await self._record_own(invocation)
+        return self._result(ended.turn, invocation, ended.at)
+
+    async def _record_own(self, invocation: AgentInvocationResult) -> Result:
+        """Keep a result that its program made itself, or changed."""
+        slot = next((s for s, one in self._of.instances.items() if one.id == invocation.agent_instance_id), None)
+        if slot is None:
+            raise PatternRefused(f"no agent of this execution has the id {invocation.agent_instance_id}")
+        name = f"{slot}+{self._count(f'result of {slot}')}"
+        made = self._made.get(name)
+        if made is None:
+            said = Result(
+                execution_id=self._of.context.execution_id,
+                agent_instance_id=invocation.agent_instance_id,
+                output=plain_object(invocation.output, "the output of a result"),
+                confidence=invocation.confidence,
+                reasoning=invocation.reasoning,
+                token_usage=invocation.token_usage,
+            )
+            result = ResultRecorded(
+                id=name,
+                agent=slot,
+                output=said.output,
+                confidence=said.confidence,
+                reasoning=said.reasoning,
+                tokens=said.token_usage,
+            )
+            made = await self._of.around.write(self._of.run, lambda: result)
+        return self._result(name, invocation, made.at)
+
+    def _result(self, name: str, invocation: AgentInvocationResult, at: float) -> Result:
         when = datetime.fromtimestamp(at, UTC)
-        return Result(
+        return row(
+            Result,
             id=result_id(self._of.run, name),
             execution_id=self._of.context.execution_id,
             agent_instance_id=invocation.agent_instance_id,
