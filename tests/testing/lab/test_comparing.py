@@ -80,6 +80,16 @@ def test_a_team_of_teams_is_compared_with_an_agent_within() -> None:
     assert set(options(stood_in, EVEN)[0].plan.agents) == {"a", "b"}
 
 
+def test_what_is_said_of_an_agent_in_a_team_holds_where_it_stands_alone() -> None:
+    """By its path, which comes before its name; and whoever only says who answers never does."""
+    assumed = Assumptions(skill=Skill(0.0), skills={"panel/b": Skill(1.0), "b": Skill(0.5)})
+    alone = compare(pattern("compound", {"check": CHECK, "panel": PANEL}), assumed, runs=5).options[0]
+    routed = pattern("delegation", ["coordinator", "worker"], routing_strategy="coordinator")
+
+    assert (alone.name, alone.accuracy) == ("b alone", 1.0)
+    assert names(routed)[0] == "worker alone"
+
+
 def test_a_pattern_of_ones_own_is_found_beside_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a run; there are no options but the agents it asks."""
     monkeypatch.setattr(sys, "path", sys.path.copy())

@@ -79,7 +79,7 @@ def compare(
     found: list[Measured] = []
     for option in options(plan, assumptions):
         told(option.name)
-        found.append(measure(option.name, option.plan, assumptions, runs=runs, seed=seed))
+        found.append(measure(option.name, option.plan, option.assumptions, runs=runs, seed=seed))
     return Comparison(
         pattern=plan.name, runs=runs, seed=seed, assumptions=assumptions, options=tuple(with_worth(found))
     )

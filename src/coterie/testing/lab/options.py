@@ -11,7 +11,7 @@ from coterie.planning.plan import Plan
 from coterie.testing.lab.playing import pattern_of
 from coterie.testing.simulated_agents import Assumptions
 from coterie.topology.patterns.configs import EnsembleConfig
-from coterie.topology.patterns.slots import MEDIATOR, PRIMARY, members
+from coterie.topology.patterns.slots import COORDINATOR, MEDIATOR, PRIMARY, members
 
 SAMPLES = (1, 3, 5)
 """How often an answer is asked for, to vote on it."""
@@ -25,10 +25,11 @@ VOTERS = (3, 5)
 
 
 class Option(Struct, frozen=True):
-    """One way to have a question answered."""
+    """One way to have a question answered, and what is assumed of those who do, as its plan calls them."""
 
     name: str
     plan: Plan
+    assumptions: Assumptions
 
 
 def options(plan: Plan, assumptions: Assumptions) -> list[Option]:
@@ -37,7 +38,8 @@ def options(plan: Plan, assumptions: Assumptions) -> list[Option]:
     Two that would do the same stand there once.
     """
     found: dict[str, Option] = {}
-    for option in _options(plan, assumptions):
+    for name, way, assumed in _options(plan, assumptions):
+        option = Option(name, way, assumed)
         same = option.plan.content_hash()
         if same in found and found[same].name == WRITTEN:
             found[same] = structs.replace(option, name=f"{WRITTEN}: {option.name}")
@@ -45,12 +47,18 @@ def options(plan: Plan, assumptions: Assumptions) -> list[Option]:
     return list(found.values())
 
 
-def _options(plan: Plan, assumptions: Assumptions) -> Iterator[Option]:
-    within, slot = _alone(plan, assumptions)
-    yield Option(f"{slot} alone", _vote(within, slot, 1))
+def _options(plan: Plan, assumptions: Assumptions) -> Iterator[tuple[str, Plan, Assumptions]]:
+    within, slot, assumed = _alone(plan, assumptions)
+    yield f"{slot} alone", _vote(within, slot, 1), assumed
     for n in VOTERS:
-        yield Option(f"{slot} {n} times, vote, stop", _vote(within, slot, n))
-    yield Option(WRITTEN, plan)
+        yield f"{slot} {n} times, vote, stop", _vote(within, slot, n), assumed
+    yield WRITTEN, plan, assumptions
+    for name, way in _changed(plan, assumptions):
+        yield name, way, assumptions
+
+
+def _changed(plan: Plan, assumptions: Assumptions) -> Iterator[tuple[str, Plan]]:
+    """What could be different about the team."""
     match pattern_of(plan).type:
         case "ensemble":
             yield from _of_ensemble(plan, assumptions)
@@ -62,7 +70,7 @@ def _options(plan: Plan, assumptions: Assumptions) -> Iterator[Option]:
             pass
 
 
-def _of_ensemble(plan: Plan, assumptions: Assumptions) -> Iterator[Option]:
+def _of_ensemble(plan: Plan, assumptions: Assumptions) -> Iterator[tuple[str, Plan]]:
     """Other numbers of samples, a vote, a vote weighted by what each member can do, and to stop once it is decided."""
     pattern = pattern_of(plan)
     names = members([slot.name for slot in pattern.slots])
@@ -76,21 +84,21 @@ def _of_ensemble(plan: Plan, assumptions: Assumptions) -> Iterator[Option]:
     for name, way in ways.items():
         for samples in sorted({*SAMPLES, pattern.config["samples"]}):
             told = f"{name}, {samples} sample{'s' if samples > 1 else ''}"
-            yield Option(told, _with(plan, {"stop_when_decided": False, **way, "samples": samples}))
+            yield told, _with(plan, {"stop_when_decided": False, **way, "samples": samples})
             if name in ("vote", "weighted"):
-                yield Option(f"{told}, stop", _with(plan, {**way, "samples": samples, "stop_when_decided": True}))
+                yield f"{told}, stop", _with(plan, {**way, "samples": samples, "stop_when_decided": True})
 
 
-def _of_crosscheck(plan: Plan) -> Iterator[Option]:
+def _of_crosscheck(plan: Plan) -> Iterator[tuple[str, Plan]]:
     """More or fewer revisions, and to stop once the verdict is decided."""
     pattern = pattern_of(plan)
     for revisions in sorted({*REVISIONS, pattern.config["max_revisions"]}):
         told = f"{revisions} revision{'s' if revisions != 1 else ''}"
-        yield Option(told, _with(plan, {"max_revisions": revisions, "stop_when_decided": False}))
-        yield Option(f"{told}, stop", _with(plan, {"max_revisions": revisions, "stop_when_decided": True}))
+        yield told, _with(plan, {"max_revisions": revisions, "stop_when_decided": False})
+        yield f"{told}, stop", _with(plan, {"max_revisions": revisions, "stop_when_decided": True})
 
 
-def _of_debate(plan: Plan) -> Iterator[Option]:
+def _of_debate(plan: Plan) -> Iterator[tuple[str, Plan]]:
     """More or fewer rounds; the verdict once or in both orders, or a vote of all three."""
     pattern = pattern_of(plan)
     for rounds in sorted({*ROUNDS, pattern.config["max_rounds"]}):
@@ -101,7 +109,7 @@ def _of_debate(plan: Plan) -> Iterator[Option]:
             ("swapped verdicts", {"consensus_method": "mediator", "swap_verdict": True}),
             ("a vote", {"consensus_method": "majority", "swap_verdict": False}),
         ):
-            yield Option(f"{told}, {name}", _with(plan, {**fewer, **way}))
+            yield f"{told}, {name}", _with(plan, {**fewer, **way})
 
 
 def _with(plan: Plan, changed: Mapping[str, Any]) -> Plan:
@@ -124,8 +132,9 @@ def _standing_in(plan: Plan, slot: str) -> set[str]:
     return found
 
 
-def _alone(plan: Plan, assumptions: Assumptions) -> tuple[Plan, str]:
-    """The agent that would answer alone, and the team it stands in: the best of those that answer."""
+def _alone(plan: Plan, assumptions: Assumptions) -> tuple[Plan, str, Assumptions]:
+    """The agent that would answer alone, the best of those that answer; the team it stands in, and what is assumed
+    there."""
     pattern = pattern_of(plan)
     slots = [slot.name for slot in pattern.slots]
     match pattern.type:
@@ -135,8 +144,18 @@ def _alone(plan: Plan, assumptions: Assumptions) -> tuple[Plan, str]:
             slots = [MEDIATOR if MEDIATOR in slots else pattern.config["mediator_agent_name"]]
         case "ensemble":
             slots = list(members(slots))
+        case "delegation" if pattern.config["routing_strategy"] == COORDINATOR:
+            slots = [slot for slot in slots if slot != COORDINATOR]  # it says who answers
         case _:
             pass
-    best = max(slots, key=lambda name: assumptions.of(name).accuracy)
-    child = plan.agents[best].child
-    return _alone(child, assumptions) if child is not None else (plan, best)
+    found = []
+    for name in slots:
+        child = plan.agents[name].child
+        found.append((plan, name, assumptions) if child is None else _alone(child, _within(assumptions, f"{name}/")))
+    return max(found, key=lambda one: one[2].of(one[1]).accuracy)
+
+
+def _within(assumptions: Assumptions, path: str) -> Assumptions:
+    """*assumptions* as they are for the team at *path*: what is said of an agent there goes by its name in the team."""
+    there = {name.removeprefix(path): skill for name, skill in assumptions.skills.items() if name.startswith(path)}
+    return structs.replace(assumptions, skills={**assumptions.skills, **there})
