@@ -122,6 +122,13 @@ def meet(one: Area, other: Area) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
+def test_a_name_with_what_no_xml_may_hold_is_drawn() -> None:
+    """A file may be called anything."""
+    root = ElementTree.fromstring(picture(structs.replace(THREE, pattern="a\x01b\ud800")))
+
+    assert root.findtext(f"{SVG}title") == "a\ufffdb\ufffd: how often it is right, against calls"
+
+
 def test_a_program_that_knows_no_themes_draws_it_light() -> None:
     """Every colour stands in a rule of its own before those for dark pages: a variable would be black on black."""
     style = ElementTree.fromstring(picture(THREE)).findtext(f"{SVG}style") or ""

@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 
 from coterie.testing.lab.comparing import Comparison, Measured
 from coterie.testing.lab.scales import Scales, letter
+from coterie.topology.drawing.svg import allowed
 
 _WIDTH, _HEIGHT = 460.0, 320.0
 _LEFT, _TOP, _BELOW, _GAP, _MARGIN = 64.0, 56.0, 52.0, 36.0, 16.0
@@ -84,7 +85,7 @@ def picture(comparison: Comparison) -> str:
         *_legend(options, width - _MARGIN),
         "</svg>",
     ]
-    return "\n".join(lines) + "\n"
+    return allowed("\n".join(lines)) + "\n"
 
 
 def _drawn(options: Sequence[Measured], scales: Scales) -> Iterator[str]:

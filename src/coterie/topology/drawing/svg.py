@@ -199,13 +199,13 @@ def _wide(text: str, letter: float) -> float:
 
 
 def _text(text: str) -> str:
-    return escape(_allowed(text))
+    return escape(allowed(text))
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(_allowed(text))
+    return quoteattr(allowed(text))
 
 
-def _allowed(text: str) -> str:
+def allowed(text: str) -> str:
     """*text* without the characters that XML cannot hold."""
     return _FORBIDDEN.sub("\ufffd", text)
