@@ -149,6 +149,14 @@ def test_a_function_that_is_no_pattern_is_refused() -> None:
         (lambda: pipeline({"a b": CAT}), "a slot cannot be called 'a b'"),
         (lambda: pipeline({"a": agent(command=["cat"], calls=0)}), "slot 'a' may have 0 turns"),
         (lambda: pipeline({"a": agent()}), "agent 'a' has no model"),
+        (lambda: pipeline({"a": agent(model="m", max_retries=-1)}), "max_retries is -1: expected a whole number >= 0"),
+        (lambda: pipeline({"a": agent(model="m", timeout_seconds=float("nan"))}), "timeout_seconds is nan: expected"),
+        (lambda: delegation({"a": agent(model="m", capabilities="law")}), "capabilities is 'law': expected a list"),
+        (lambda: pipeline({"a": agent(command="echo hi")}), "command is 'echo hi': expected a list, got a text"),
+        (lambda: pipeline({"a": agent(type="robot")}), "type is 'robot': expected one of human, model, command"),
+        (lambda: pipeline({"a": agent(prompt=None)}), "prompt is None: expected a text, got nothing"),  # type: ignore[arg-type]
+        (lambda: pipeline({"a": CAT}, stages={"a"}), "stages is {'a'}: expected a list, got a set"),
+        (lambda: ensemble(CAT, accuracy={"ensemble_0": 1}), "accuracy.ensemble_0 is 1: expected a number < 1.0"),
         (lambda: delegation({}), "Delegation requires at least one agent beside the coordinator"),
         (lambda: compound({"a": CAT}, composition_type="zigzag"), "Unknown composition type: zigzag"),
     ],
@@ -166,6 +174,36 @@ def test_what_fills_no_slot_is_refused() -> None:
     """And told what would."""
     with pytest.raises(UsageError, match=r"slot 'mediator' is filled by an agent\(…\), .* not by 5"):
         debate(proponent=CAT, opponent=CAT, mediator=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: agent(model="m", command=["cat"]), "says 2 times who thinks: model, command"),
+        (lambda: agent(model="m", type="human"), "says 2 times who thinks: model, type='human'"),
+        (lambda: agent(model="m", temprature=1), "did you mean 'temperature'?"),
+        (lambda: agent(model="m", temperature="hot"), "'temperature' of an agent is a number from 0 to 2, not 'hot'"),
+        (lambda: pipeline([CAT]), "slots are named, {NAME: who fills it}"),  # type: ignore[arg-type]
+        (lambda: pipeline({7: CAT}), "slots are named, {NAME: who fills it}"),  # type: ignore[dict-item]
+        (lambda: pipeline({"a": CAT}, name=7), "the name of a team is a text, not 7"),  # type: ignore[arg-type]
+        (lambda: collaboration("x:y", {"a": CAT}), "a pattern of one's own is a function"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_says_nothing_is_refused_in_words(make: Callable[[], object], said: str) -> None:
+    """Where it is written, not where it would be run."""
+    with pytest.raises(UsageError) as raised:
+        make()
+
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("given", [None, ["x"], {7: "x"}, {"task": object()}, {"task": b"x"}, {"task": float("nan")}])
+def test_what_is_no_plain_data_is_not_given_to_a_team(given: Any, tmp_path: Path) -> None:
+    """A resumed run would read something else than the one that began."""
+    with pytest.raises(UsageError, match=r"named values|a text for a name|plain data"):
+        asyncio.run(coterie.run(pipeline({"a": CAT}), given, state_dir=tmp_path))
+
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_tool_must_be_found_by_its_name() -> None:

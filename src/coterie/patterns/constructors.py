@@ -18,11 +18,17 @@ wrong: the same diagnostics that a pattern file gets.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
+
+from coterie.diagnostics import did_you_mean, error
 from coterie.errors import TopologyError, UsageError
+from coterie.planning.models import SETTINGS
 from coterie.topology.checks import check
 from coterie.topology.model import Agent, Topology
+from coterie.topology.patterns.configs import Config, Natural
+from coterie.topology.patterns.kinds import read_config
 from coterie.topology.patterns.model import Pattern, Slot
 
 __all__ = [
@@ -85,8 +91,26 @@ def agent(
         settings: Of a model: `temperature`, `max_tokens`, `provider`, `base_url`, `api_key`, …
 
     Raises:
-        UsageError: If a tool is a function that another process could not find.
+        TopologyError: If a value is of the wrong type, or out of range; it carries everything that was found.
+        UsageError: If it says twice who thinks, has a setting that there is not, or a tool is a function that another
+            process could not find.
     """
+    said: dict[str, Any] = {
+        "model": model,
+        "command": command,
+        "prompt": prompt,
+        "description": description,
+        "capabilities": capabilities if isinstance(capabilities, str) else tuple(capabilities),
+        "max_retries": max_retries,
+        "timeout_seconds": timeout_seconds,
+        "calls": calls,
+        "cost": cost,
+        "cwd": cwd,
+        "env": env or {},
+    }
+    if type:
+        said["type"] = type
+    _refuse(said, settings)
     extension: dict[str, Any] = {}
     if type:
         extension["backend"] = type
@@ -113,10 +137,10 @@ def agent(
             timeout=None if timeout_seconds is None else float(timeout_seconds),
             extension=extension,
         ),
-        capabilities=tuple(capabilities),
+        capabilities=said["capabilities"],
         calls=calls,
         cost=None if cost is None else float(cost),
-        fallback=agent(model=fallback) if isinstance(fallback, str) else fallback,
+        fallback=None if fallback is None else _filling("fallback", fallback),
     )
 
 
@@ -245,13 +269,54 @@ def collaboration(
     """
     from coterie.engines.patterns.registry import type_of
 
+    if not callable(play):
+        raise UsageError(f"a pattern of one's own is a function with @pattern(name) in front of it, not {play!r}")
     return _team(type_of(play), slots, config, name or play.__name__, description)
+
+
+class _Said(Config, frozen=True, kw_only=True):
+    """What an agent may say, each of its type."""
+
+    model: str
+    command: tuple[str | int | float, ...]
+    type: Literal["human", "model", "command", "scripted"] = "model"
+    prompt: str
+    description: str
+    capabilities: tuple[str, ...]
+    max_retries: Natural | None
+    timeout_seconds: Annotated[float, Meta(gt=0, le=1e9)] | None
+    calls: int | None
+    cost: float | None
+    cwd: str
+    env: dict[str, str | int | float | bool]
+
+
+def _refuse(said: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Raise what is wrong with an agent that says this."""
+    if wrong := read_config(_Said, said)[1]:
+        raise TopologyError([error(fault.code, fault.message, hint=fault.hint) for fault in wrong])
+    ways = [way for way in ("model", "command") if said[way]]
+    if (kind := said.get("type")) and kind not in ways:
+        ways.append(f"type={kind!r}")
+    if len(ways) > 1:
+        raise UsageError(f"an agent says {len(ways)} times who thinks: {', '.join(ways)}; keep one of them")
+    for name, value in settings.items():
+        known = (*SETTINGS, *_OF_THE_EXTENSION)
+        if name not in known:
+            hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
+            raise UsageError(f"there is no setting {name!r} of an agent; {hint}")
+        if name in SETTINGS and not SETTINGS[name].fits(value):
+            raise UsageError(f"{name!r} of an agent is {SETTINGS[name].wanted}, not {value!r}")
 
 
 _OF_THE_EXTENSION = ("prompt_via", "on_interrupt", "provider", "base_url", "api_key", "price_in", "price_out")
 
 
 def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], name: str, description: str) -> Topology:
+    if not isinstance(slots, Mapping) or not all(isinstance(slot, str) for slot in slots):
+        raise UsageError(f"slots are named, {{NAME: who fills it}}; these are {_brief(slots)}")
+    if not isinstance(name, str):
+        raise UsageError(f"the name of a team is a text, not {name!r}")
     nodes: list[Agent] = []
     filled: list[Slot] = []
     for slot, filler in slots.items():
@@ -269,6 +334,11 @@ def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], nam
     if wrong := [found for found in check(team) if found.is_error]:
         raise TopologyError(wrong)
     return team
+
+
+def _brief(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}…"
 
 
 def _nodes(slot: str, filling: Filling) -> Iterable[Agent]:

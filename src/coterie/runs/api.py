@@ -1,5 +1,6 @@
 """The friendly functions: load a team, run it, resume a run, fork one."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ async def run(
 
     Raises:
         TopologyError: If the team cannot be run.
-        UsageError: If parameters are given to what was read already.
+        UsageError: If what is given is no plain data, or parameters are given to what was read already.
         JournalFailed: If the journal could not be written.
     """
     if params and not isinstance(team, str | Path):
@@ -75,13 +76,28 @@ async def run(
     topology = load(team, params) if isinstance(team, str | Path) else team
     return await launch.start(
         topology if isinstance(topology, Plan) else plan(topology, backend=backend),
-        {"prompt": given} if isinstance(given, str) else dict(given),
+        {"prompt": given} if isinstance(given, str) else _plain(given),
         state_dir=Path(state_dir),
         limits=limits,
         park=park,
         observe=observe,
         human=human,
     )
+
+
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """*given* as its record will be read back."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f'a team is given a text, or named values, {{"prompt": …}}; not {given!r}')
+    read: dict[str, Any] = {}
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise UsageError(f"an input has a text for a name, not {name!r}")
+        try:
+            read[name] = json.loads(json.dumps(value, allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"the input {name!r} is no plain data, as JSON has it: {error}") from error
+    return read
 
 
 async def resume(

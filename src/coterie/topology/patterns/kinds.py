@@ -140,6 +140,9 @@ def _config_faults(config: type[Config], written: Mapping[str, Any]) -> Iterator
 def _value_faults(name: str, value: Any, wanted: Any) -> Iterator[Fault]:
     """What is wrong with *value*, which stands at *name*, `mapping.check`; of a table every entry is told by itself."""
     inner = get_args(wanted)
+    if isinstance(value, set | frozenset):  # it would be read, in an order that no two processes share
+        yield Fault("bad-config", _told(name, value, "Expected `array`, got a set", ()), f"config.{name}")
+        return
     if get_origin(wanted) is dict and inner[0] is str and isinstance(value, Mapping):
         for key, item in value.items():
             yield from _value_faults(f"{name}.{key}", item, inner[1])
