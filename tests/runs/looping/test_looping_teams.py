@@ -1,5 +1,6 @@
 """Teams as roles of a loop: what they are asked, what they emit, how they fail, and that they are resumed."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,8 +29,10 @@ from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import Limits, Plan
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
-from coterie.runs.live import Ended
+from coterie.runs.live import Ended, Place
+from coterie.runs.looping.prompt import Notes
 from coterie.runs.rehearsal import rehearse
+from coterie.runs.shell import Shell
 
 
 def stage(court: Court | None = None, plan: Plan | None = None) -> Stage:
@@ -277,3 +280,59 @@ def test_resumed_behind_any_record_it_comes_to_the_same_end() -> None:
         fold.fold(one.records())
         assert not fold.todo
         assert isinstance(engine, Loop)
+
+
+class _Forgetful(Place):
+    """Keeps questions, and remembers something else whenever it is asked."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str, int], str] = {}
+        self.told = 0
+
+    def keep_question(self, run: str, turn: str, attempt: int, prompt: str) -> None:
+        self.kept[run, turn, attempt] = prompt
+
+    def question(self, run: str, turn: str, attempt: int) -> str:
+        return self.kept.get((run, turn, attempt), "")
+
+    def notes(self, run: str, plan: LoopPlan, turn: str, attempt: int) -> Notes:
+        self.told += 1
+        return Notes(memory=f"memory {self.told}")
+
+
+def test_a_team_that_never_began_is_asked_what_the_journal_says_it_was() -> None:
+    """The owner died behind the intent: what is remembered has changed since, the question has not."""
+    place = _Forgetful()
+    whole = _Placed(place)
+    whole.store = _Logged()
+    whole.start()
+    order = whole.store.order
+    at = next(n for n, (_, one) in enumerate(order) if isinstance(one, TurnStarted) and one.turn == "iteration#2")
+    intent = order[at][1]
+    assert isinstance(intent, TurnStarted)
+    one = _Placed(place)
+    writer = one.store.claim("r")
+    writer.append([record for _, record in order[: at + 1]])
+    one.store._release("r")
+    one.resume()
+
+    [given] = [record.input["prompt"] for record in one.records(RunStarted, run="r/iteration#2.1")]
+    assert hashlib.sha256(given.encode()).hexdigest() == intent.prompt
+
+
+class _Placed(Stage):
+    """A stage whose runs keep their files in *place*."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(jury_plan(), Court())  # type: ignore[arg-type]
+        self.place = place
+
+    def _shell(self, limits: Limits | None) -> Shell:
+        return Shell(
+            store=self.store,
+            turns=self.cast,
+            make_engine=make_engine,
+            clock=self.clock,
+            limits=limits,
+            place=self.place,
+        )
