@@ -19,25 +19,33 @@ _CORNER = 14.0
 
 _FORBIDDEN = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_STYLE = """\
-svg { --ink: #1f2328; --soft: #59636e; --line: #818b98; --paper: #ffffff; --box: #f6f8fa; --edge: #8c959f; \
---loop: #9a5b00; --human: #0969da; --gate: #8250df; --action: #1a7f37; }
-@media (prefers-color-scheme: dark) { svg { --ink: #e6edf3; --soft: #9198a1; --line: #6e7681; --paper: #0d1117; \
---box: #161b22; --edge: #6e7681; --loop: #d29922; --human: #4493f8; --gate: #ab7df8; --action: #3fb950; } }
-text { font-family: ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: var(--ink); }
-.paper { fill: var(--paper); }
+_SHAPES = """\
+text { font-family: ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans-serif; }
 .title { font-size: 15px; font-weight: 600; }
 .name { font-size: 13px; font-weight: 600; text-anchor: middle; }
-.note { font-size: 11.5px; fill: var(--soft); text-anchor: middle; }
-.label { font-size: 11px; fill: var(--soft); text-anchor: middle; }
-.box rect { fill: var(--box); stroke: var(--edge); stroke-width: 1.3; }
-.human rect { stroke: var(--human); } .gate rect { stroke: var(--gate); } .action rect { stroke: var(--action); }
+.note { font-size: 11.5px; text-anchor: middle; }
+.label { font-size: 11px; text-anchor: middle; }
+.box rect { stroke-width: 1.3; }
 .group rect { stroke-width: 3; } .undeclared rect, .idle rect { stroke-dasharray: 4 3; }
 .starts rect { stroke-width: 2.4; }
-.arrow path { fill: none; stroke: var(--line); stroke-width: 1.4; }
-.back path { stroke: var(--loop); } .back .label { fill: var(--loop); }
-.tip { fill: var(--line); } .back-tip { fill: var(--loop); }
-.within { fill: none; stroke: var(--edge); stroke-dasharray: 2 4; }"""
+.arrow path { fill: none; stroke-width: 1.4; }
+.within { fill: none; stroke-dasharray: 2 4; }"""
+_COLOURS = """\
+text {{ fill: {ink}; }} .note, .label {{ fill: {soft}; }} .paper {{ fill: {paper}; }}
+.box rect {{ fill: {box}; stroke: {edge}; }} .within {{ stroke: {edge}; }}
+.human rect {{ stroke: {human}; }} .gate rect {{ stroke: {gate}; }} .action rect {{ stroke: {action}; }}
+.arrow path {{ stroke: {line}; }} .tip {{ fill: {line}; }}
+.back path {{ stroke: {loop}; }} .back .label, .back-tip {{ fill: {loop}; }}"""
+_LIGHT = _COLOURS.format(
+    ink="#1f2328", soft="#59636e", line="#818b98", paper="#ffffff", box="#f6f8fa", edge="#8c959f",
+    loop="#9a5b00", human="#0969da", gate="#8250df", action="#1a7f37",
+)  # fmt: skip
+_DARK = _COLOURS.format(
+    ink="#e6edf3", soft="#9198a1", line="#6e7681", paper="#0d1117", box="#161b22", edge="#6e7681",
+    loop="#d29922", human="#4493f8", gate="#ab7df8", action="#3fb950",
+)  # fmt: skip
+_STYLE = f"{_SHAPES}\n{_LIGHT}\n@media (prefers-color-scheme: dark) {{\n{_DARK}\n}}"
+"""Colours stand as they are: programs that know no variables of style sheets would draw all of it black."""
 
 
 def svg(graph: Graph) -> str:
