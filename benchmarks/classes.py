@@ -25,11 +25,17 @@ from coterie.patterns import (
     EnsembleConfig,
     EnsembleTopology,
     ExecutionContext,
+    PipelineTopology,
     Topology,
     TopologyType,
 )
 
 ASKED = [{"role": "user", "content": "go"}]
+
+
+async def done(self: BaseTopology, request: dict[str, Any]) -> dict[str, Any]:
+    """What stands for a model."""
+    return {"content": "done"}
 
 
 class Stub(BaseTopology):
@@ -38,9 +44,7 @@ class Stub(BaseTopology):
     topology_type = TopologyType.ENSEMBLE
     config_class = EnsembleConfig
     n = 0
-
-    async def _call_llm(self, request: dict[str, Any]) -> dict[str, Any]:
-        return {"content": "done"}
+    _call_llm = done
 
 
 class Chain(Stub):
@@ -52,6 +56,12 @@ class Chain(Stub):
         return {"text": got.text}
 
 
+class PureChain(Chain):
+    """The same, of a class that says that it does nothing outside: its next call shares the sync of an answer."""
+
+    pure = True
+
+
 class Fan(Stub):
     """All questions at once."""
 
@@ -60,11 +70,16 @@ class Fan(Stub):
         return {"text": got[-1].text}
 
 
+class Pipeline(PipelineTopology):
+    """The reference's own."""
+
+    _call_llm = done
+
+
 class Ensemble(EnsembleTopology):
     """The reference's own."""
 
-    async def _call_llm(self, request: dict[str, Any]) -> dict[str, Any]:
-        return {"content": "done"}
+    _call_llm = done
 
 
 def agents(*slots: str) -> dict[str, AgentType]:
@@ -79,6 +94,12 @@ def own(kind: type[Stub], n: int) -> BaseTopology:
     return made
 
 
+def pipeline(n: int) -> BaseTopology:
+    """A pipeline of *n* stages."""
+    defined = Topology(name="bench", description="bench", topology_type=TopologyType.PIPELINE)
+    return Pipeline(defined, agents(*(f"s{k}" for k in range(n))))
+
+
 def ensemble(n: int) -> BaseTopology:
     """An ensemble of *n* members."""
     config = {"aggregation_method": "concat"}
@@ -88,6 +109,8 @@ def ensemble(n: int) -> BaseTopology:
 
 CASES: dict[str, tuple[Callable[[], BaseTopology], int, bool]] = {
     "own class, chain of 1,000": (partial(own, Chain, 1_000), 1_000, False),
+    "pure class, chain of 1,000": (partial(own, PureChain, 1_000), 1_000, False),
+    "pipeline of 100": (partial(pipeline, 100), 100, False),
     "own class, fan-out of 1,000": (partial(own, Fan, 1_000), 1_000, True),
     "ensemble of 1,000": (partial(ensemble, 1_000), 1_000, True),
 }

@@ -39,6 +39,8 @@ class Family:
         before_taking_over: Called with a run that is taken over: what had come for it before its owner died still
             counts.
         taken_over: Called with a run that was taken over, before it goes on.
+        appended: Called with the run's id and each record once it has its place, durable or not: nothing that leaves
+            the process may come of it.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Family:
         self.closing = False
         self.before_taking_over: Callable[[Live], None] = lambda live: None
         self.taken_over: Callable[[Live], None] = lambda live: None
+        self.appended: Observe = lambda run, record: None
 
     # -- a run begins or is taken over --------------------------------------------------------------------------------
 
@@ -72,6 +75,7 @@ class Family:
             writer.append((record,))
             if self._observe is not None:
                 live.unseen.append(record)
+            self.appended(run, record)
 
         core = Core(run, engine, agents, append, self._renderer(run), _digest)
         self.runs[run] = live = Live(run, plan, core, writer, parent)  # whatever comes now, its journal is given up

@@ -90,6 +90,7 @@ class Shell:
         self.family.taken_over = self._children.call_off
         self._expected = 0
         self._outside = 0
+        self._way = 0
         self.opened = asyncio.Event()
 
     # -- from outside -------------------------------------------------------------------------------------------------
@@ -129,6 +130,10 @@ class Shell:
         """Count programs that run beside the runs and may ask for more: while there are some, nothing is stuck."""
         self._outside += change
         self._line.ring()
+
+    def give_way(self, turns: int) -> None:
+        """Let programs go on for some *turns* of the event loop before the next sync: what they say then shares it."""
+        self._way = turns
 
     @property
     def runs(self) -> Mapping[str, Live]:
@@ -190,6 +195,8 @@ class Shell:
         """Handle all that has happened and let what follows leave; whether that is the end, and durable."""
         while True:
             self._drain()
+            if self._way:
+                await self._let_programs_go_on()
             await self._leave()
             if root.core.finished or root.core.stopped:
                 return True
@@ -200,6 +207,17 @@ class Shell:
         """Handle all that has happened. Attempts that ended together count in the order their turns were started."""
         while self._line.handle():
             self.family.pump_queued()
+
+    async def _let_programs_go_on(self) -> None:
+        """Give programs their turns before a sync, until something is to leave that waits for it."""
+        while self._way and not all(live.is_durable for live in self.runs.values()):
+            self._way -= 1
+            await asyncio.sleep(0)
+            if self._line:
+                self._drain()
+                if any(live.outbox for live in self.runs.values()):
+                    break
+        self._way = 0
 
     async def _leave(self) -> None:
         """Let what follows leave: once all that was appended before is durable, which one sync serves for all."""

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 STATE_DIR = ".coterie"
 
+_ANSWERS = ("topology_type", "config_class", "tools", "_call_llm")
+"""What a subclass may say of itself, and it still does nothing outside but where it answers."""
+
 
 class BaseTopology(ABC):
     """A collaboration of agents, written as code.
@@ -66,6 +69,11 @@ class BaseTopology(ABC):
 
     Attributes:
         tools: What agents with the capability `tool_use` may use: functions, by name.
+        pure: Say that the code of the class does nothing outside but by its calls, messages and results: that it writes
+            no file and asks no service. `_call_llm` and `tools`, which answer calls, may. A program hears of an answer
+            when no crash can take it back, for what it does outside must not follow from an answer that another one
+            replaces; a pure one hears of it at once, so its next call is durable with the answer: one sync a call, not
+            two. Ours are pure. What a subclass adds makes it impure again, until it says otherwise.
 
     Raises:
         PatternRefused: If the configuration does not fit, or something else than an agent fills a slot.
@@ -74,10 +82,13 @@ class BaseTopology(ABC):
     topology_type: ClassVar[TopologyType]
     config_class: ClassVar[type[SQLModel]]
     tools: Mapping[str, Tool] = {}
+    pure: ClassVar[bool] = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         own = vars(cls)
+        if "pure" not in own and any(name not in _ANSWERS and not name.startswith("__") for name in own):
+            cls.pure = False
         if "topology_type" in own and "config_class" in own:
             accept(own["topology_type"], own["config_class"])
 

@@ -1,8 +1,10 @@
 """Where programs run: beside a tree of runs, each run's program a task of its own.
 
 The shell drives the runs, as any others. What a program does comes to it as events; what became durable comes back
-through its observer, so no program hears of what a power cut could take back. Attempts are answered here, too: by the
-topology object of the run.
+through its observer, so no program hears of what a power cut could take back. One that does nothing outside (`pure`)
+hears of it earlier, as soon as it has its place in the journal: whatever it asks then stands behind it there, and is
+asked when both are durable; what it returns is told nobody before. Attempts are answered here, too: by the topology
+object of the run.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from coterie.backends.base import Backend, Failure, OnEvent, Request, Session
 from coterie.backends.human import AskHuman, HumanBackend
 from coterie.clock import Clock
-from coterie.engines.program import Program
+from coterie.engines.program import Outcome, Program
 from coterie.errors import ReplayMismatch
 from coterie.journal.records import (
     AttemptLaunched,
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R", bound=Record)
+
+_WAY = 8
+"""Turns of the event loop that a program may take from an answer to its next call, with messages and tasks between."""
 
 
 class Host:
@@ -74,6 +79,7 @@ class Host:
     def attach(self, shell: Shell) -> None:
         """Say who drives the runs."""
         self._shell = shell
+        shell.family.appended = self._appended
 
     def on_mismatch(self, stop: Callable[[], object]) -> None:
         """Say what lets go of the run when its program is another one."""
@@ -99,12 +105,23 @@ class Host:
             case RunOwned():
                 self._begin(run, record.seq)
             case TurnFinished() | TurnFailed() | TurnCancelled() if run in self._performances:
-                self._performances[run].replies.came(record)
+                self._performances[run].durable(record)
             case RunFinished() if (task := self._tasks.get(run)) is not None:
                 if record.outcome == "cancelled":
                     task.cancel()
             case _:
                 pass
+
+    def _appended(self, run: str, record: Record) -> None:
+        """Take a record that has its place, and may yet be lost."""
+        if isinstance(record, Outcome) and (performance := self._performances.get(run)) is not None:
+            performance.appended(record)
+            if performance.is_pure:
+                self._give_way()
+
+    def _give_way(self) -> None:
+        if self._shell is not None:
+            self._shell.give_way(_WAY)
 
     def _begin(self, run: str, seq: int) -> None:
         live = self._live(run)
@@ -163,6 +180,7 @@ class Host:
             record: Any = live.core.write(self._clock.now(), make(), source="agent")
             if not written.done():
                 written.set_result(record)
+                self._give_way()  # it may have more to write, which one sync then serves
 
         self._post(run, append, written.cancel)
         return await written

@@ -5,6 +5,7 @@ the journal through its `Surroundings`, which the host of the run is.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -73,6 +74,8 @@ class Performance:
         ready: Set once the agents are there; from then on calls can be answered.
         traces: What it tells and records.
         context: What `_run` is given.
+        is_pure: Whether neither the program nor a mixin does anything outside, so that it may hear of what can yet be
+            lost: all that comes of it is lost then, too.
     """
 
     def __init__(
@@ -90,6 +93,12 @@ class Performance:
         self.mixins: dict[str, list[BaseMixin]] = {}
         human = {turn for turn, call in engine.calls.items() if call.agent == HUMAN}
         self.replies = Replies(one for one in engine.history if one.seq < seq and one.turn not in human)
+        self.is_pure = False
+        self._news = deque(one for one in engine.history if one.seq > seq and isinstance(one, Outcome))
+        """What came of calls, in order, and was not told yet."""
+        self._said = {turn: engine.outcomes[turn] for turn in human if turn in engine.outcomes}
+        """What humans answered, once it was durable."""
+        self._asking: dict[str, set[asyncio.Future[Outcome]]] = {}
         self.ready = asyncio.Event()
         self.context = ExecutionContext(
             execution_id=execution_id(run), topology_id=topology.topology.id or 0, input_data=given
@@ -164,6 +173,7 @@ class Performance:
             self.instances[slot] = instance
             self._configs[slot] = self.topology.as_member(slot, agent).get_typed_config()
             self.mixins[slot] = await self.topology._load_mixins(agent, instance)
+        self.is_pure = type(self.topology).pure and all(mixin.pure for mixin in self._all_mixins())
 
     async def end(self) -> None:
         """What `BaseTopology.teardown` does."""
@@ -266,6 +276,27 @@ class Performance:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
+    def appended(self, outcome: Outcome) -> None:
+        """A call has ended; a crash may yet take that back."""
+        self._news.append(outcome)
+        if self.is_pure:
+            self._tell(outcome.seq)
+
+    def durable(self, outcome: Outcome) -> None:
+        """That a call has ended is safe."""
+        if self.engine.calls[outcome.turn].agent == HUMAN:
+            self._said[outcome.turn] = outcome
+            for waiting in self._asking.pop(outcome.turn, ()):
+                if not waiting.done():
+                    waiting.set_result(outcome)
+        self._tell(outcome.seq)
+
+    def _tell(self, upto: int) -> None:
+        while self._news and self._news[0].seq <= upto:
+            outcome = self._news.popleft()
+            if self.engine.calls[outcome.turn].agent != HUMAN:
+                self.replies.came(outcome)
+
     async def call(self, turn: str, attempt: int, interrupted: int) -> Call:
         """The call *turn*, to be answered, once the agents are there."""
         await self.ready.wait()
@@ -316,11 +347,17 @@ class Performance:
                 ),
             )
             known = record.turn
-        match self.engine.outcomes.get(known) or await self.replies.of(known):
+        match self._said.get(known) or await self._human_says(known):
             case TurnFinished(text=text):
                 return text
             case TurnFailed(reason=reason) | TurnCancelled(reason=reason):
                 return f"no: {reason}"
+
+    async def _human_says(self, turn: str) -> Outcome:
+        """What a human answers, once it is durable: a tool that it allows acts outside."""
+        waiting: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._asking.setdefault(turn, set()).add(waiting)
+        return await waiting
 
 
 def playing() -> Performance | None:

@@ -37,6 +37,8 @@ from coterie.topology.patterns.kinds import KINDS, Kind, faults, read_config
 class PatternTopology(BaseTopology):
     """A topology that one of our patterns plays."""
 
+    pure: ClassVar[bool] = True
+
     async def _run(self, context: ExecutionContext) -> dict[str, Any]:
         """Check everything, then play the pattern."""
         self.check(context.input_data)
@@ -99,6 +101,7 @@ class DebateTopology(PatternTopology):
 
     topology_type: ClassVar[TopologyType] = TopologyType.DEBATE
     config_class: ClassVar[type[SQLModel]] = DebateConfig
+    pure: ClassVar[bool] = True
 
     REQUIRED_SLOTS: ClassVar[list[str]] = ["proponent", "opponent", "mediator"]
 
@@ -114,6 +117,7 @@ class ChainOfCommandTopology(PatternTopology):
 
     topology_type: ClassVar[TopologyType] = TopologyType.CHAIN_OF_COMMAND
     config_class: ClassVar[type[SQLModel]] = ChainOfCommandConfig
+    pure: ClassVar[bool] = True
 
     @property
     def chain_config(self) -> ChainOfCommandConfig:
@@ -127,6 +131,7 @@ class DelegationTopology(PatternTopology):
 
     topology_type: ClassVar[TopologyType] = TopologyType.DELEGATION
     config_class: ClassVar[type[SQLModel]] = DelegationConfig
+    pure: ClassVar[bool] = True
 
     @property
     def delegation_config(self) -> DelegationConfig:
@@ -145,6 +150,7 @@ class EnsembleTopology(PatternTopology):
 
     topology_type: ClassVar[TopologyType] = TopologyType.ENSEMBLE
     config_class: ClassVar[type[SQLModel]] = EnsembleConfig
+    pure: ClassVar[bool] = True
 
     @property
     def ensemble_config(self) -> EnsembleConfig:
@@ -158,6 +164,7 @@ class PipelineTopology(PatternTopology):
 
     topology_type: ClassVar[TopologyType] = TopologyType.PIPELINE
     config_class: ClassVar[type[SQLModel]] = PipelineConfig
+    pure: ClassVar[bool] = True
 
     @property
     def pipeline_config(self) -> PipelineConfig:
@@ -181,6 +188,7 @@ class CrossCheckTopology(PatternTopology):
 
     topology_type: ClassVar[TopologyType] = TopologyType.CROSS_CHECK
     config_class: ClassVar[type[SQLModel]] = CrossCheckConfig
+    pure: ClassVar[bool] = True
 
     @property
     def crosscheck_config(self) -> CrossCheckConfig:
@@ -199,6 +207,7 @@ class CompoundTopology(PatternTopology):
 
     topology_type: ClassVar[TopologyType] = TopologyType.COMPOUND
     config_class: ClassVar[type[SQLModel]] = CompoundConfig
+    pure: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -37,6 +37,7 @@ class HumanInLoopMixin(BaseMixin):
     name: ClassVar[str] = "human_in_loop"
     description: ClassVar[str] = "Ask a human before tools are used"
     config_class: ClassVar[type[BaseModel]] = HumanInLoopConfig
+    pure: ClassVar[bool] = True
     dependencies: ClassVar[list[str]] = ["tool_use"]
 
     async def on_tool_call(self, tool: str, args: dict[str, Any]) -> dict[str, Any] | None:

@@ -31,6 +31,10 @@ class ReplyRefused(CoterieError):
 class BaseMixin:
     """A capability of an agent. A subclass overrides the hooks that it needs.
 
+    Attributes:
+        pure: Say that no hook does anything outside, but `on_response` and `on_tool_call`, which may; see
+            `BaseTopology`. No subclass inherits it.
+
     Args:
         config: Settings, by the fields of `config_class`.
 
@@ -43,6 +47,11 @@ class BaseMixin:
     version: ClassVar[str] = "1.0.0"
     config_class: ClassVar[type[BaseModel]] = NoSettings
     dependencies: ClassVar[list[str]] = []
+    pure: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        cls.pure = vars(cls).get("pure", False)
 
     def __init__(self, config: dict[str, Any] | None = None) -> None:
         try:

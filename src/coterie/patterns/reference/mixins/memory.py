@@ -39,6 +39,7 @@ class MemoryMixin(BaseMixin):
     name: ClassVar[str] = "memory"
     description: ClassVar[str] = "Remember from call to call"
     config_class: ClassVar[type[BaseModel]] = MemoryConfig
+    pure: ClassVar[bool] = True
 
     @property
     def memories(self) -> list[dict[str, Any]]:

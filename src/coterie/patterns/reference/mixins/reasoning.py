@@ -44,6 +44,7 @@ class ReasoningMixin(BaseMixin):
     name: ClassVar[str] = "reasoning"
     description: ClassVar[str] = "Think aloud"
     config_class: ClassVar[type[BaseModel]] = ReasoningConfig
+    pure: ClassVar[bool] = True
 
     async def on_invoke(self, request: dict[str, Any]) -> dict[str, Any]:
         """Say how to think."""

@@ -47,6 +47,7 @@ class StructuredOutputMixin(BaseMixin):
     name: ClassVar[str] = "structured_output"
     description: ClassVar[str] = "Answer with JSON of a given shape"
     config_class: ClassVar[type[BaseModel]] = StructuredOutputConfig
+    pure: ClassVar[bool] = True
 
     async def on_invoke(self, request: dict[str, Any]) -> dict[str, Any]:
         """Say what is wanted."""

@@ -34,6 +34,7 @@ class ToolUseMixin(BaseMixin):
     name: ClassVar[str] = "tool_use"
     description: ClassVar[str] = "Use tools"
     config_class: ClassVar[type[BaseModel]] = ToolUseConfig
+    pure: ClassVar[bool] = True
 
     def __init__(self, config: dict[str, Any] | None = None) -> None:
         super().__init__(config)
