@@ -378,9 +378,12 @@ class GeneratorEngine:
 
 
 def _failed(error: Exception) -> Finish:
-    """How the run ends when the generator raises *error*."""
-    meant = isinstance(error, AgentFailed | PatternFailed)
-    return Finish(outcome="failed", reason=str(error) if meant else f"it raised {type(error).__name__}: {error}")
+    """How the run ends when the generator raises *error*; whoever asked it hears of what kind the failure was."""
+    if not isinstance(error, AgentFailed | PatternFailed):
+        return Finish(outcome="failed", reason=f"it raised {type(error).__name__}: {error}")
+    agents = error if isinstance(error, AgentFailed) else error.__cause__
+    result = {"kind": agents.kind} if isinstance(agents, AgentFailed) else None
+    return Finish(outcome="failed", reason=str(error), result=result)
 
 
 def _questions(asked: object) -> tuple[Question, ...]:
