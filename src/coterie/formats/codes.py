@@ -58,7 +58,7 @@ CODES = (
     Code("single-quotes", _E, "A text stands in single quotes."),
     Code("text-behind-end", _E, "Text stands behind the end of the topology."),
     Code("too-deep", _E, "Blocks or lists lie too deep in each other."),
-    Code("too-large", _E, "A file holds more values than are read, those that its aliases repeat included.", pattern=True),
+    Code("too-large", _E, "A file holds more values than are read, those that aliases repeat included.", pattern=True),
     Code("two-attribute-lists", _E, "An arrow has two lists of attributes."),
     Code("unclosed-block", _E, "A block is never closed."),
     Code("unclosed-bracket", _E, "A bracket is never closed."),
