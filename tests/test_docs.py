@@ -3,6 +3,7 @@
 import difflib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 
+import preforked
 import pytest
 
 from coterie.formats import read_text
@@ -20,6 +22,9 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SHOWN = ("src/coterie/views", "examples", "docs", "README.md")
 """What the commands of the pages may look at: enough of the sources to review."""
+
+INSTALLED = Path(sys.executable).parent
+"""Where the commands of this environment are, `coterie` as it is installed among them."""
 
 LEFT_TO_CI = ("python3 -m venv",)
 """What begins so sets a machine up; `.ci/run` does it."""
@@ -141,9 +146,12 @@ def copy(template: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """The reader's: the commands of this environment, and a home of its own."""
+    """The reader's: the commands of this environment, `coterie` forked (see `preforked`), and a home of its own."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    preforked.shim(programs)
     return os.environ | {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PATH": os.pathsep.join([str(programs), str(INSTALLED), os.environ["PATH"]]),
         "HOME": str(tmp_path),
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "XDG_RUNTIME_DIR": str(tmp_path),
@@ -186,8 +194,11 @@ def test_the_commands_of_a_page_print_what_it_shows(
 def session(entries: list[Typed], folder: Path, environment: dict[str, str]) -> list[tuple[str, int]]:
     """What each of *entries*, typed into one shell that begins in *folder*, prints on either output; and its status."""
     mark = "-- the command ended with"
-    ended = f"status=$?; printf '\\n{mark} %s\\n' $status; (exit $status)"
-    script = "\n".join(f"{entry.command}\n{ended}" for entry in entries)
+    ended = f"status=$?; hash -r; printf '\\n{mark} %s\\n' $status; (exit $status)"
+    killable = f"hash -p {shlex.quote(str(INSTALLED / 'coterie'))} coterie\n"  # in the background: a real process
+    script = "\n".join(
+        f"{killable if entry.command.endswith('&') else ''}{entry.command}\n{ended}" for entry in entries
+    )
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,

@@ -2,12 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import preforked
 import pytest
 from review_team import ANALYSERS
 
@@ -28,15 +27,7 @@ class Here:
     def __call__(self, *arguments: str | Path, status: int = 0) -> str:
         """Run `coterie` with *arguments*, which must end with *status*, and give its standard output."""
         environment = os.environ | {"XDG_STATE_HOME": str(self.folder / "state"), "COLUMNS": "100"}
-        done = subprocess.run(
-            [sys.executable, "-m", "coterie", *map(str, arguments)],
-            cwd=self.folder,
-            env=environment,
-            input="",
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = preforked.run(*map(str, arguments), cwd=self.folder, env=environment, timeout=120)
         assert done.returncode == status, f"{done.stdout}\n{done.stderr}"
         self.said = done.stderr
         return done.stdout

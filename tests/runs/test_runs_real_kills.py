@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import preforked
 import pytest
 
 KILLED = Path(__file__).parent.parent / "support" / "killed.py"
@@ -67,7 +68,9 @@ def make_team(folder: Path) -> None:
 
 
 def coterie(folder: Path, *args: str, kill: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(KILLED), kill, *args] if kill else [sys.executable, "-m", "coterie", *args]
+    if not kill:
+        return preforked.run(*args, cwd=folder)
+    command = [sys.executable, str(KILLED), kill, *args]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import preforked
+
 from coterie.cli.app import main
 
 AGENT = """
@@ -65,14 +67,10 @@ class Place:
 
     def call(self, *words: str, status: int = 0) -> "Said":
         """Run `coterie` with *words* and check its status."""
-        process = self.start(*words)
-        try:
-            out, err = process.communicate(timeout=60)
-        finally:
-            process.kill()
-        assert process.returncode == status, f"{words}: {process.returncode}\n{out}\n{err}"
-        assert "Traceback" not in err
-        return Said(out, err)
+        done = preforked.run(*words, cwd=self.folder)
+        assert done.returncode == status, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return Said(done.stdout, done.stderr)
 
     def look(self, *words: str, status: int = 0) -> "Said":
         """The same in this process: quicker, for commands that only read."""

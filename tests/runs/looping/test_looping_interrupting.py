@@ -4,8 +4,9 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
+
+import preforked
 
 TOPOLOGY = """
 completion = "done"
@@ -39,15 +40,13 @@ def test_what_was_accepted_stands_over_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "agent.sh").write_text(AGENT)
     (tmp_path / "agent.sh").chmod(0o755)
     os.mkfifo(tmp_path / "started")
-    command = [sys.executable, "-m", "coterie"]
-    with subprocess.Popen([*command, "run", "loop", "go"], cwd=tmp_path, stdout=subprocess.DEVNULL) as running:
+    with subprocess.Popen([*preforked.REAL, "run", "loop", "go"], cwd=tmp_path, stdout=subprocess.DEVNULL) as running:
         with (tmp_path / "started").open() as started:
             assert started.read() == "up\n"
         running.send_signal(signal.SIGINT)
         assert running.wait(timeout=60) == 130
 
-    again = [*command, "resume", "last"]
-    ended = subprocess.run(again, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    ended = preforked.run("resume", "last", cwd=tmp_path)
 
     assert ended.returncode == 0, ended.stderr
     [path] = tmp_path.glob(".autoloop/runs/*/journal.jsonl")

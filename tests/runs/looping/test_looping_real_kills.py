@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import preforked
 import pytest
 
 KILLED = Path(__file__).parents[2] / "support" / "killed.py"
@@ -82,7 +83,9 @@ def make_loop(folder: Path) -> None:
 
 
 def coterie(folder: Path, *args: str, kill: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(KILLED), kill, *args] if kill else [sys.executable, "-m", "coterie", *args]
+    if not kill:
+        return preforked.run(*args, cwd=folder)
+    command = [sys.executable, str(KILLED), kill, *args]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
 
 

@@ -1,11 +1,10 @@
 """A loop's files are read again before each iteration, and nothing in them ever ends a run."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
+import preforked
 import pytest
 from loop_play import loop_plan, plan_of
 
@@ -103,8 +102,7 @@ def test_a_run_goes_on_under_the_last_good_plan(tmp_path: Path) -> None:
         (tmp_path / name).write_text(settings)
     (tmp_path / "agent.sh").write_text(AGENT)
     (tmp_path / "agent.sh").chmod(0o755)
-    command = [sys.executable, "-m", "coterie", "run", "loop", "go"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    ended = preforked.run("run", "loop", "go", cwd=tmp_path)
 
     assert ended.returncode == 0, ended.stderr
     [path] = tmp_path.glob(".autoloop/runs/*/journal.jsonl")

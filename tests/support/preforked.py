@@ -1,0 +1,162 @@
+"""`coterie` as a process, at a tenth of its price: forked from one that has loaded the command line already.
+
+Starting `coterie` costs a quarter of a second of imports, and hundreds of tests only run a command and look at what it
+said. Here every process of tests has one server (`preforking`) that forks a child for each command. The child is a
+process like any: its own session, folder, environment, standard streams and exit status.
+
+What is about start-up, signals, kills or terminals starts a real process instead. So does everything here where the
+variable `COTERIE_TESTS_REAL` is set, where the system has no process descriptors (`os.pidfd_open`), and for a command
+whose environment tells Python how to start. `tests/cli/test_cli_preforked.py` holds the two to the same.
+"""
+
+import atexit
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from functools import cache, partial
+from pathlib import Path
+
+import preforking
+
+REAL = [sys.executable, "-m", "coterie"]
+"""The command line as a process of its own."""
+
+_AFTER_START = {"PYTHONUNBUFFERED"}
+"""What the environment can tell Python that a forked child can still do."""
+
+_SHIM = """#!{python} -IS
+import _signal, _socket, os
+
+words = [os.fsencode(word) for word in __import__("sys").argv[1:]]
+lists = [[os.fsencode({path!r}), os.getcwdb()], words, [name + b"=" + value for name, value in os.environb.items()]]
+asked = b"\\0".join(b"\\0".join([b"%d" % len(one), *one]) for one in lists)
+server = _socket.socket(_socket.AF_UNIX)
+server.connect({address!r})
+streams = b"".join(number.to_bytes(4, {order!r}) for number in range(3))
+server.sendmsg([len(asked).to_bytes(8, {order!r})], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+server.sendall(asked)
+told = lambda: int.from_bytes(server.recv(8, _socket.MSG_WAITALL), {order!r}, signed=True)
+child = told()
+for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+    _signal.signal(number, lambda number, frame: os.kill(child, number))
+status = told()
+if status < 0:
+    _signal.signal(-status, _signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+os._exit(status)
+"""
+
+
+def run(
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 60.0
+) -> "subprocess.CompletedProcess[str]":
+    """Run `coterie` with *words* in *cwd*, with nothing to read, and return what it said once both outputs are closed.
+
+    Raises:
+        TimeoutExpired: If that takes longer than *timeout*, in seconds; the command is killed.
+    """
+    environment = dict(os.environ if env is None else env)
+    if not can_fork(environment):
+        return really(*words, cwd=cwd, env=environment, timeout=timeout)
+    asked = preforking.packed(str(cwd), words, str(cwd), list(environment.items()))
+    with socket.socket(socket.AF_UNIX) as server, open(os.devnull, "rb") as nothing:
+        server.connect(_address())
+        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+        try:
+            streams = [nothing.fileno(), out_end, err_end]
+            socket.send_fds(server, [preforking.NUMBER.pack(len(asked))], streams)
+            server.sendall(asked)
+        finally:
+            os.close(out_end)
+            os.close(err_end)
+        said = _read([out, err], [*words], timeout)
+        server.settimeout(timeout)
+        _, status = (preforking.NUMBER.unpack(server.recv(8, socket.MSG_WAITALL))[0] for _ in range(2))
+    return subprocess.CompletedProcess(["coterie", *words], status, *said)
+
+
+def really(
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 60.0
+) -> "subprocess.CompletedProcess[str]":
+    """The same with a process of its own."""
+    return subprocess.run(
+        [*REAL, *words],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),  # whatever the tests themselves ignore
+    )
+
+
+def shim(folder: Path) -> Path | None:
+    """A `coterie` in *folder*, to be put on the path, that has its commands forked; None where they are to be real."""
+    if not can_fork(os.environ):
+        return None
+    file = folder / "coterie"
+    installed = os.path.dirname(sys.executable)
+    file.write_text(_SHIM.format(python=sys.executable, path=installed, address=_address(), order=sys.byteorder))
+    file.chmod(0o755)
+    return file
+
+
+def can_fork(environment: Mapping[str, str]) -> bool:
+    """Whether a command with *environment* need not be a process of its own."""
+    told = {name for name in environment.keys() | os.environ.keys() if name.startswith("PYTHON")} - _AFTER_START
+    differs = any(environment.get(name) != os.environ.get(name) for name in told)
+    return hasattr(os, "pidfd_open") and not os.environ.get("COTERIE_TESTS_REAL") and not differs
+
+
+def _read(pipes: list[int], words: list[str], timeout: float) -> list[str]:
+    """All that is written to *pipes*, which are closed."""
+    said = {pipe: bytearray() for pipe in pipes}
+    end = time.monotonic() + timeout
+    with selectors.DefaultSelector() as selector:
+        for pipe in pipes:
+            selector.register(pipe, selectors.EVENT_READ)
+        try:
+            while selector.get_map():
+                ready = selector.select(end - time.monotonic())
+                if not ready:
+                    raise subprocess.TimeoutExpired(["coterie", *words], timeout)
+                for key, _ in ready:
+                    if more := os.read(key.fd, 1 << 16):
+                        said[key.fd] += more
+                    else:
+                        selector.unregister(key.fd)
+        finally:
+            for pipe in pipes:
+                os.close(pipe)
+    return [text.decode().replace("\r\n", "\n") for text in said.values()]
+
+
+@cache
+def _address() -> str:
+    """Where the server of this process listens; it is started when it is first wanted, and ends with this process."""
+    folder = tempfile.mkdtemp(prefix="coterie-")
+    address = os.path.join(folder, "server")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        server = subprocess.Popen(
+            [sys.executable, preforking.__file__, str(listener.fileno())],
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+            start_new_session=True,
+        )
+
+    def end() -> None:
+        server.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    return address
