@@ -172,6 +172,63 @@ def test_a_response_that_cannot_be_kept_is_a_failed_call(said: Any) -> None:
     assert "dictionary" in output["error"] or "JSON" in output["error"]
 
 
+def test_what_awaits_something_cancelled_has_failed() -> None:
+    """A model or a program whose own code lets a cancellation out: nobody waits for it for ever."""
+
+    async def gone() -> None:
+        raise asyncio.CancelledError
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        await gone()
+        return {}
+
+    async def asks(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        return {"error": (await self.invoke_agent("a", user("?"), context)).error}
+
+    async def itself(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        await gone()
+        return {}
+
+    assert play(own(asks, model), {}).output_data == {"error": "it awaited something that had been cancelled"}
+    with pytest.raises(CoterieError, match="it awaited something that had been cancelled"):
+        play(own(itself, echo), {})
+
+
+@pytest.mark.parametrize("messages", [None, "hello", [1, 2]])
+def test_messages_that_are_none_are_refused(messages: Any) -> None:
+    """In words, before anybody is asked."""
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        await self.invoke_agent("a", messages, context)
+        return {}
+
+    with pytest.raises(PatternRefused, match="the messages to 'a' must be a list of dictionaries"):
+        play(own(run, echo), {})
+
+
+def test_what_a_model_says_it_used_is_never_less_than_nothing() -> None:
+    """So no limit of a run is moved by an answer; what is no number counts for nothing."""
+    used = iter([{"input_tokens": -5, "cost": -3.0}, {"prompt_tokens": "7", "cost": True}, {"output_tokens": 2}])
+    records: list[TurnFinished] = []
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        return {"content": "x", "usage": next(used)}
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        for _ in range(3):
+            got = await self.invoke_agent("a", user("?"), context)
+            assert isinstance(got._outcome, TurnFinished)
+            records.append(got._outcome)
+        return {}
+
+    play(own(run, model), {})
+    assert [(one.usage.input_tokens, one.usage.output_tokens, one.usage.cost) for one in records] == [
+        (0, 0, 0.0),
+        (0, 0, 0.0),
+        (0, 2, 0.0),
+    ]
+
+
 def test_a_program_may_ask_several_at_once() -> None:
     """They are asked at the same time; a limit of the run holds."""
     most = now = 0

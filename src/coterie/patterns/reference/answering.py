@@ -26,6 +26,8 @@ class Answering:
         try:
             return await self._respond()
         except asyncio.CancelledError:
+            if not task.cancelling():  # nobody cancelled this attempt
+                return Failure(kind="crashed", reason="it awaited something that had been cancelled")
             if self._interrupted is None or task.cancelling() > 1:
                 raise  # nobody waits for it any more
             return Failure(kind="interrupted", reason="it was interrupted")

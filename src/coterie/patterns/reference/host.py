@@ -16,7 +16,7 @@ from coterie.backends.base import Backend, Failure, OnEvent, Request, Session
 from coterie.backends.human import AskHuman, HumanBackend
 from coterie.clock import Clock
 from coterie.engines.program import Outcome, Program
-from coterie.errors import ReplayMismatch
+from coterie.errors import CollaborationFailed, ReplayMismatch
 from coterie.journal.records import (
     AttemptLaunched,
     CallAsked,
@@ -156,11 +156,25 @@ class Host:
             self.mismatch = mismatch
             self._stop()
             return
+        except asyncio.CancelledError:
+            if self._is_called_off(run):
+                raise
+            finished = self._failed(CollaborationFailed("it awaited something that had been cancelled"), is_root)
         except Exception as error:  # a user's code may raise what it likes: it fails its run
-            if is_root:
-                self.error = error
-            finished = RunFinished(outcome="failed", reason=told(error), result={"type": type(error).__name__})
+            finished = self._failed(error, is_root)
         self._post(run, partial(self._finish, finished))
+
+    def _is_called_off(self, run: str) -> bool:
+        """Whether the program of *run*, which runs here, is to end: it was cancelled, or may write nothing any more."""
+        task, live, shell = asyncio.current_task(), self._live(run), self._shell
+        if task is None or task.cancelling() or self._closing:
+            return True
+        return shell is None or live is None or not live.core.is_live or shell.family.closing
+
+    def _failed(self, error: Exception, is_root: bool) -> RunFinished:
+        if is_root:
+            self.error = error
+        return RunFinished(outcome="failed", reason=told(error), result={"type": type(error).__name__})
 
     def _finish(self, finished: RunFinished, live: Live) -> None:
         now = self._clock.now()

@@ -198,9 +198,13 @@ class Performance:
     async def invoke(self, slot: str, messages: Sequence[Mapping[str, Any]]) -> AgentInvocationResult:
         """Ask who fills *slot*; what failed is in the result."""
         config = self.config(slot)
+        try:
+            said = [dict(message) for message in messages]
+        except (TypeError, ValueError):
+            raise PatternRefused(f"the messages to {slot!r} must be a list of dictionaries, not {messages!r}") from None
         request: dict[str, Any] = {
             "model": config.model,
-            "messages": [dict(message) for message in messages],
+            "messages": said,
             "max_tokens": config.max_tokens,
             "temperature": config.temperature,
         }
