@@ -5,6 +5,7 @@ would be. Every execution is a process of its own, forked before anything runs; 
 """
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -15,6 +16,8 @@ from typing import Any
 import killed
 
 import coterie.backends.processes
+import coterie.engines.patterns.compound
+import coterie.engines.patterns.ensemble
 import coterie.patterns.reference.executing  # noqa: F401 - once, before anything is forked
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import TurnFinished
@@ -207,6 +210,7 @@ def report(folder: Path, n: int) -> dict[str, Any]:
 def main(place: Path) -> None:
     """Play it without harm, then killed at append 1, 2, … until it ends before."""
     os.fsync = os.fdatasync = lambda fd: None  # a kill takes nothing back that was written; a power cut would
+    gc.freeze()  # what is loaded is shared with every process that is forked
     n = 0
     while True:
         made = report(place / str(n), n)
