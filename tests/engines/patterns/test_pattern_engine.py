@@ -1,9 +1,13 @@
 """What the engine of a pattern does for all of them: whom it asks, what it tells them first, which replies count."""
 
+from typing import Any
+
+import pytest
 from msgspec.structs import replace
 from pattern_play import failed, pattern, perform
 
 from coterie.backends.base import Answer, Failure
+from coterie.engines.patterns.engine import input_faults
 from coterie.journal.records import Usage
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Wanted
@@ -88,3 +92,23 @@ def test_the_result_says_what_its_turns_used() -> None:
     used = done.output["usage"]
     assert (used["input_tokens"], used["cost"], used["seconds"], used["turns"]) == (20, 1, 4, 3)
     assert done.ended.usage.turns == 3
+
+
+@pytest.mark.parametrize(
+    ("config", "lacking"),
+    [
+        ({}, ["first: Ensemble needs an input `prompt`"]),
+        ({"mapping": {"first": {"prompt": "doc"}}}, []),
+        ({"composition_type": "parallel"}, [f"{name}: Ensemble needs an input `prompt`" for name in ("first", "then")]),
+        ({"composition_type": "parallel", "failure_policy": "any"}, []),
+        ({"composition_type": "conditional"}, ["first: Ensemble needs an input `prompt`"]),
+    ],
+)
+def test_what_a_team_of_a_compound_lacks_is_known_before_anybody_is_asked(
+    config: dict[str, Any], lacking: list[str]
+) -> None:
+    """Of those that are given what the compound is given; what comes later depends on what came before."""
+    panel = pattern("ensemble", ["ensemble_0"], aggregation_method="vote")
+    plan = pattern("compound", {"first": panel, "then": panel}, **config)
+    assert [fault.message for fault in input_faults(plan, {"doc": "a text"})] == lacking
+    assert list(input_faults(plan, {"prompt": "q", "doc": "a text"})) == []

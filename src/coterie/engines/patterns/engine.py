@@ -1,6 +1,7 @@
 """Plays the pattern of a plan: its generator as an engine, once its input is known to be enough."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import msgspec
@@ -13,9 +14,11 @@ from coterie.engines.replies import judge_reply
 from coterie.journal.records import AttemptFailed, Record
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan, Wanted
+from coterie.topology.patterns.configs import CompoundConfig
 from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.inputs import faults_of_input
 from coterie.topology.patterns.kinds import KINDS
+from coterie.topology.patterns.slots import subs
 
 
 class Pattern(GeneratorEngine):
@@ -105,11 +108,33 @@ def team_of(plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> Team:
 
 
 def input_faults(plan: Plan, given: Mapping[str, Any]) -> Iterator[Fault]:
-    """What *given* lacks for the pattern of *plan*; nothing when something else coordinates it."""
-    if isinstance(plan.coordination, PatternPlan):
-        team = team_of(plan.coordination, plan.agents)
-        capabilities = {slot: team.capabilities(slot) for slot in team.slots}
-        yield from faults_of_input(definition(plan.coordination.type).kind, team.config, capabilities, given)
+    """What *given* lacks for the pattern of *plan*, and for the teams of a compound that are given the same.
+
+    Nothing when something else coordinates it.
+    """
+    if not isinstance(plan.coordination, PatternPlan):
+        return
+    team = team_of(plan.coordination, plan.agents)
+    capabilities = {slot: team.capabilities(slot) for slot in team.slots}
+    found = list(faults_of_input(definition(plan.coordination.type).kind, team.config, capabilities, given))
+    yield from found
+    if isinstance(team.config, CompoundConfig) and not found:
+        for name in _given_the_same(team, given):
+            child = plan.agents[name].child
+            for fault in input_faults(child, given) if child is not None else ():
+                yield replace(fault, message=f"{name}: {fault.message}")
+
+
+def _given_the_same(team: Team, given: Mapping[str, Any]) -> Iterator[str]:
+    """The teams of a compound that are given what it is given itself, and without which it fails."""
+    names = subs(team.config, team.slots)
+    match team.config.composition_type:
+        case "parallel":
+            yield from names if team.config.failure_policy == "all" else ()
+        case "conditional":
+            yield given.get("route_to") or names[0]
+        case _:
+            yield from (name for name in names[:1] if name not in team.config.mapping)
 
 
 def calls_of(plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> Calls | None:
