@@ -1,11 +1,11 @@
 """What a chain of command asks: for a plan, for pieces of work, for their results, and for all of it together."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.engines.patterns.chain_jobs import Job, Strategy
 from coterie.engines.patterns.result import SlotFailure
+from coterie.engines.patterns.shown import as_json
 
 
 def plan(task: str) -> str:
@@ -55,7 +55,7 @@ def synthesis(task: str, strategy: Strategy, results: Mapping[str, Any], failure
         parts.append(f"You went about it like this:\n\n{strategy.approach}")
     if strategy.success_criteria:
         parts.append("It is done when:\n\n" + "\n".join(f"- {one}" for one in strategy.success_criteria))
-    parts.append(f"Your team's results, as JSON:\n\n{json.dumps(results, indent=2, ensure_ascii=False)}")
+    parts.append(f"Your team's results, as JSON:\n\n{as_json(results)}")
     if failures:
         lost = "\n".join(f"- {one.slot}: {one.reason}" for one in failures)
         parts.append(f"These parts were not done; say so where it matters:\n\n{lost}")

@@ -4,7 +4,6 @@ What a team gives is a dict, its outputs; the next is given that dict. Where the
 the dict does not have, that key is the text that the one before gave, so nobody is asked an empty question.
 """
 
-import json
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, assert_never
@@ -14,6 +13,7 @@ from msgspec import Struct
 from coterie.engines.generator import AgentFailed, Conversation, Question, Together
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, said
+from coterie.engines.patterns.shown import as_json
 from coterie.journal.records import TurnFinished
 from coterie.topology.patterns.configs import CompoundConfig
 from coterie.topology.patterns.inputs import task_of
@@ -140,7 +140,7 @@ def _chosen(team: Team, given: dict[str, Any]) -> Conversation:
 def _question(team: Team, name: str, shown: dict[str, Any]) -> Question:
     """Ask the team *name* for all that is *shown*; a single agent for the task in it, or else the whole as JSON."""
     task = task_of(team.keys(name), shown)
-    return Question(name, task or json.dumps(shown, indent=2, ensure_ascii=False), given=shown)
+    return Question(name, task or as_json(shown), given=shown)
 
 
 def _check_mapping(team: Team) -> None:

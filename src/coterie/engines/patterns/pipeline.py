@@ -3,7 +3,6 @@
 How often a stage is tried is part of its agent's plan, so this only sees what came in the end.
 """
 
-import json
 from typing import Any
 
 from msgspec import Struct
@@ -11,6 +10,7 @@ from msgspec import Struct
 from coterie.engines.generator import AgentFailed, Conversation, Question, Tell
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternFailed, Result, said
+from coterie.engines.patterns.shown import as_json
 from coterie.journal.records import TurnFinished
 from coterie.topology.patterns.configs import PipelineConfig
 from coterie.topology.patterns.kinds import KINDS
@@ -89,7 +89,7 @@ def pipeline(team: Team, given: dict[str, Any]) -> Conversation:
 def _prompt(stage: str, shown: dict[str, Any]) -> str:
     return (
         f"You work at the stage '{stage}' of a pipeline. This reaches you, as JSON:\n\n"
-        f"{json.dumps(shown, indent=2, ensure_ascii=False)}\n\n"
+        f"{as_json(shown)}\n\n"
         "Do your stage's part. What you answer is all that the next stage sees of your work."
     )
 

@@ -1,0 +1,14 @@
+"""Values in prompts: as JSON, in lines that people and models read."""
+
+import json
+from typing import Any
+
+import msgspec
+
+
+def as_json(value: Any) -> str:
+    """*value*, plain JSON values, in indented lines."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except (OverflowError, TypeError, ValueError):  # half a surrogate pair, a number beyond 64 bits
+        return json.dumps(value, indent=2, ensure_ascii=False)
