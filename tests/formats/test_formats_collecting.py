@@ -20,6 +20,8 @@ def test_reading_leaves_the_garbage_collector_as_it_was(enabled: bool) -> None:
 
 def test_what_was_read_counts_as_old() -> None:
     """So the collector does not look at all of it as soon as it is back, and finds it with the rest when it looks."""
+    if gc.get_freeze_count():
+        pytest.skip("this Python has frozen something of its own, so nothing is made old")
     gc.collect()
     topology = formats.read_text(TEAM).topology
 

@@ -141,7 +141,7 @@ def _collecting_later() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():  # what a program froze itself stays frozen
+            if not gc.get_freeze_count():  # what a program, or 3.12 at its start, froze stays frozen
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
