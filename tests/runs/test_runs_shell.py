@@ -455,6 +455,9 @@ class _FullWriter:
     def is_durable(self, seq: int) -> bool:
         return seq <= self._safe
 
+    def begin(self) -> bool:
+        return False
+
     def sync(self) -> bool:
         return False
 

@@ -16,6 +16,7 @@ from coterie.runs.core import Core
 from coterie.runs.fold import Fold
 from coterie.runs.live import Live
 from coterie.testing import SimulationFailed, simulate
+from coterie.testing.simulated import SimulatedWriter
 
 CHUNK = 500
 
@@ -69,6 +70,11 @@ def test_equal_seeds_give_equal_schedules() -> None:
 def no_flush(patch: pytest.MonkeyPatch) -> None:
     """Effects leave before the records behind them are durable."""
     patch.setattr(Live, "is_durable", True)
+
+
+def sync_not_awaited(patch: pytest.MonkeyPatch) -> None:
+    """Agents are started while the disk works, and then nobody waits for a disk that is slow."""
+    patch.setattr(SimulatedWriter, "begin", lambda writer: True)
 
 
 def causes_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -138,6 +144,7 @@ def receipt_after_effect(patch: pytest.MonkeyPatch) -> None:
 
 MUTANTS = [
     no_flush,
+    sync_not_awaited,
     causes_ignored,
     nested_run_retried,
     interruption_counted,

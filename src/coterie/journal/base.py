@@ -31,10 +31,16 @@ class Writer(Protocol):
     def is_durable(self, seq: int) -> bool:
         """Whether everything up to *seq* would survive a power cut now."""
 
+    def begin(self) -> bool:
+        """Have the disk start on what was appended, if that is quick here; False: await `durable`.
+
+        Nothing is durable by that: `sync` waits until it is, and what its caller does before takes no time of its own.
+        """
+
     def sync(self) -> bool:
         """Make everything appended so far durable at once, if that is quick here; False: await `durable` instead.
 
-        For an owner who has nothing to do until it is: it saves two turns of the event loop.
+        It is quick after a `begin` that was. It saves two turns of the event loop.
 
         Raises:
             JournalFailed, Fenced: As `durable` does.

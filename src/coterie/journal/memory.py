@@ -111,6 +111,10 @@ class MemoryWriter:
         """Whether *seq* was appended; memory knows no later."""
         return seq <= self.last
 
+    def begin(self) -> bool:
+        """Nothing is left to do."""
+        return True
+
     def sync(self) -> bool:
         """Nothing is left to do."""
         return True

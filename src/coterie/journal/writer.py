@@ -9,8 +9,7 @@ Where the sync happens is a measured choice. A thread costs two wake-ups and a f
 disk is quick (`QUICK`). After one that was not, commits go to the store's thread, and the loop goes on meanwhile; now
 and then, ever more rarely, one is tried on the loop again.
 
-Commits are written into room that was made before, as databases do with their logs: a sync that need not make a new
-file size durable, too, takes two thirds of the time. A close takes the room away.
+Whoever has something to do meanwhile has a commit begun (`begin`) before it is waited for (`sync`).
 """
 
 import asyncio
@@ -23,7 +22,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from coterie.errors import JournalFailed
-from coterie.journal.codec import MARK, ROOM, Encoder
+from coterie.journal.codec import Encoder
+from coterie.journal.commits import CommitFile
 from coterie.journal.lines import scan, set_aside, sync_folder
 from coterie.journal.lock import RunLock
 from coterie.journal.records import JournalRepaired, Record
@@ -34,7 +34,6 @@ QUICK = 0.001
 """Seconds that a commit may hold the loop up; after one that takes longer the next ones go to the thread."""
 
 _LONGEST_EXILE = 256
-_LEAST_ROOM, _MOST_ROOM = 1 << 12, 1 << 18
 
 
 class JsonlWriter:
@@ -55,19 +54,19 @@ class JsonlWriter:
         self.lock = lock
         self.repaired: JournalRepaired | None = None
         known = scan(path) if path.exists() else None
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             if known is None:
                 sync_folder(path.parent)
             else:
-                self.repaired = set_aside(self._fd, path.parent, known.end)
-                os.fdatasync(self._fd)  # an owner that was killed may have left it written but not synced
+                self.repaired = set_aside(fd, path.parent, known.end)
+                os.fdatasync(fd)  # an owner that was killed may have left it written but not synced
         except BaseException:
-            os.close(self._fd)
+            os.close(fd)
             raise
+        self._file = CommitFile(fd, known.end if known else 0)
         self._encoder = Encoder(known.texts if known else ())
-        self.last = self._durable = known.last if known else 0
-        self._end = self._size = known.end if known else 0  # of the last commit; of the file, with the room behind it
+        self.last = self._written = self._durable = known.last if known else 0
         self._pending: deque[tuple[int, bytes]] = deque()  # filled by the loop, emptied under `_disk` in any thread
         self._waiters: list[asyncio.Future[None]] = []
         self._committing = False
@@ -95,6 +94,17 @@ class JsonlWriter:
     def is_durable(self, seq: int) -> bool:
         """Whether everything up to *seq* would survive a power cut now."""
         return seq <= self._durable
+
+    def begin(self) -> bool:
+        """Have the disk start on what was appended; see `coterie.journal.base.Writer`."""
+        if self._exiled or self._committing:
+            return False
+        if self._pending:
+            with self._disk:
+                self._finish()
+                self._put()
+                self._file.start()
+        return True
 
     def sync(self) -> bool:
         """Make everything durable here and now, while the disk is quick; see `coterie.journal.base.Writer`."""
@@ -138,8 +148,10 @@ class JsonlWriter:
         self._tell(waiters)
         with self._disk:
             if self._failed is None:
-                self._take_room_away()
-            os.close(self._fd)
+                with contextlib.suppress(JournalFailed):
+                    self.lock.check()
+                    self._file.take_room_away()
+            self._file.close()
         self._released(self._run)
 
     def _commit(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -187,42 +199,36 @@ class JsonlWriter:
     def _write(self) -> None:
         """Put what is pending on the disk; in any thread. Once that has failed, nothing is written any more."""
         with self._disk:
-            lines: list[bytes] = []
-            upto = self._durable
-            while self._pending:
-                upto, data = self._pending.popleft()
-                lines.append(data)
-            if self._failed is not None or not lines:
-                return
+            self._finish()
+            if self._pending:
+                self._put()
+                self._finish()
+
+    def _put(self) -> None:
+        """Hand what is pending to the system, as one commit."""
+        lines: list[bytes] = []
+        upto = self._written
+        while self._pending:
+            upto, data = self._pending.popleft()
+            lines.append(data)
+        if self._failed is None:
             try:
                 self.lock.check()
-                self._put(b"".join(lines)[:-1] + MARK + b"\n")
-                os.fdatasync(self._fd)
+                self._file.write(b"".join(lines))
+                self._written = upto
             except JournalFailed as failed:
                 self._failed = failed
             except OSError as error:
-                self._failed = JournalFailed(self._run, f"{self._path}: {error.strerror or error}")
-            else:
-                self._durable = upto
+                self._failed = self._failure(error)
 
-    def _put(self, commit: bytes) -> None:
-        """Write *commit* behind the last one; where the room there does not hold it, with more room behind it."""
-        end = self._end + len(commit)
-        _write_all(self._fd, commit, self._end)
-        if end > self._size:
-            self._size = end
-            with contextlib.suppress(OSError):  # a disk that has no more than the commit needs
-                self._size += os.pwrite(self._fd, ROOM * min(max(end, _LEAST_ROOM), _MOST_ROOM), end)
-        self._end = end
+    def _finish(self) -> None:
+        """Wait until what was handed over is on the disk."""
+        if self._written > self._durable and self._failed is None:
+            try:
+                self._file.finish()
+                self._durable = self._written
+            except OSError as error:
+                self._failed = self._failure(error)
 
-    def _take_room_away(self) -> None:
-        if self._size > self._end:
-            with contextlib.suppress(OSError, JournalFailed):  # it does no harm
-                self.lock.check()
-                os.ftruncate(self._fd, self._end)
-
-
-def _write_all(fd: int, data: bytes, at: int) -> None:
-    written = os.pwrite(fd, data, at)
-    while written < len(data):
-        written += os.pwrite(fd, memoryview(data)[written:], at + written)
+    def _failure(self, error: OSError) -> JournalFailed:
+        return JournalFailed(self._run, f"{self._path}: {error.strerror or error}")

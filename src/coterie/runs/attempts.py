@@ -42,9 +42,9 @@ class Attempts:
         self._orders: dict[tuple[str, str], int] = {}
 
     def start(self, live: Live, start: Start, agent: AgentPlan) -> None:
-        """Start an attempt of a turn of *live*."""
-        order = self.order(live, start.ask.turn)
-        live.attempts[start.ask.turn] = self._own(self._attempt(live, start, agent, order))
+        """Start an attempt of a turn of *live*: a task that does nothing before the event loop turns."""
+        request = self._request(live, start, agent)
+        live.attempts[request.turn] = self._own(self._attempt(live, start, request, self.order(live, request.turn)))
 
     def order(self, live: Live, turn: str) -> int:
         """The place of *turn* of *live* among all that were started here, which its attempts share."""
@@ -82,15 +82,15 @@ class Attempts:
         finally:
             self._leave()
 
-    async def _attempt(self, live: Live, start: Start, agent: AgentPlan, order: int) -> None:
+    async def _attempt(self, live: Live, start: Start, request: Request, order: int) -> None:
         try:
-            name, attempt = start.ask.turn, start.attempt
+            name, attempt = request.turn, request.attempt
             heard = partial(self._event, live, name, attempt)
             started = partial(live.sessions.__setitem__, name)
-            result = await ask(self._turns, self._request(live, start, agent), heard, started)
+            result = await ask(self._turns, request, heard, started)
             saved = None
             try:
-                if agent.kind != "human" and not (isinstance(result, Failure) and result.kind == "interrupted"):
+                if request.agent.kind != "human" and not (isinstance(result, Failure) and result.kind == "interrupted"):
                     saved = await self._place.saved(live.run, name, attempt)
             finally:  # whoever ends the attempt now still gets what it said
                 self._line.put(order, partial(self._answered, live, start, result, saved))

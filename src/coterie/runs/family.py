@@ -62,7 +62,7 @@ class Family:
         self.closing = False
         self.before_taking_over: Callable[[Live], None] = lambda live: None
         self.taken_over: Callable[[Live], None] = lambda live: None
-        self.appended: Observe = lambda run, record: None
+        self.appended: Observe | None = None
 
     # -- a run begins or is taken over --------------------------------------------------------------------------------
 
@@ -75,7 +75,8 @@ class Family:
             writer.append((record,))
             if self._observe is not None:
                 live.unseen.append(record)
-            self.appended(run, record)
+            if self.appended is not None:
+                self.appended(run, record)
 
         core = Core(run, engine, agents, append, self._renderer(run), _digest)
         self.runs[run] = live = Live(run, plan, core, writer, parent)  # whatever comes now, its journal is given up

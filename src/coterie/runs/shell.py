@@ -222,20 +222,39 @@ class Shell:
     async def _leave(self) -> None:
         """Let what follows leave: once all that was appended before is durable, which one sync serves for all."""
         while waiting := self.family.waiting():
-            slow: list[Live] = []
             for live in waiting:
                 if live.reap is not None:
                     launched, live.reap = live.reap, None
                     await self._turns.reap(live.run, launched)
-                if not live.is_durable and not live.writer.sync():
-                    slow.append(live)
-            if slow:
-                await asyncio.gather(*(live.writer.durable(live.core.seq) for live in slow))
+            unsafe = [live for live in waiting if not live.is_durable]
+            if all([live.writer.begin() for live in unsafe]):
+                for live in waiting:
+                    self._start_agents(live)
+                for live in unsafe:
+                    live.writer.sync()
+            else:
+                await asyncio.gather(*(live.writer.durable(live.core.seq) for live in unsafe))
             for live in waiting:
                 self.family.show(live)
                 outbox, live.outbox = live.outbox, []
                 for effect in outbox:
                     await self._perform(live, effect)
+
+    def _start_agents(self, live: Live) -> None:
+        """Start, while the disk works, the agents that the outbox of *live* names.
+
+        An attempt is a task, and no task runs before the event loop turns again: by then its intent is durable. If it
+        cannot be made durable, the owner ends, and its tasks with it, before their first step.
+        """
+        outbox, live.outbox = live.outbox, []
+        for effect in outbox:
+            if type(effect) is Start and self._agent(live, effect).child is None:
+                self._start(live, effect)
+            else:
+                live.outbox.append(effect)
+
+    def _agent(self, live: Live, start: Start) -> AgentPlan:
+        return live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
 
     def _let_go(self) -> bool:
         """Stop the tree when nothing can happen any more without a human or other limits; whether it was stopped."""
@@ -324,7 +343,7 @@ class Shell:
         name, core = start.ask.turn, live.core
         if not core.hears(name, start.attempt):
             return  # it was cancelled before its intent was durable
-        agent = core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
+        agent = self._agent(live, start)
         if (left := self._timers.seconds_left(live)) is not None and agent.kind != "human":
             agent = msgspec.structs.replace(agent, timeout=min(left, agent.timeout or left))
         if left == 0:

@@ -34,6 +34,9 @@ class World(Protocol):
     def appended(self, run: str, record: Record) -> None:
         """Take a record; may be the end of the owner."""
 
+    def syncing(self) -> None:
+        """Wait for the disk; may be the end of the owner."""
+
     def synced_to(self, run: str, seq: int) -> None:
         """Let everything up to *seq* survive."""
 
@@ -99,14 +102,19 @@ class SimulatedWriter:
         return self.last
 
     def is_durable(self, seq: int) -> bool:
-        """Whether a power cut would leave *seq*; a quick disk is always up to date."""
-        if not self._slow:
-            self._world.synced_to(self._run, self.last)
+        """Whether a power cut would leave *seq*."""
         return seq <= self._world.synced.get(self._run, 0)
 
+    def begin(self) -> bool:
+        """Whether the disk is quick; nothing is safe yet."""
+        return not self._slow
+
     def sync(self) -> bool:
-        """A simulated disk takes its time."""
-        return False
+        """Make everything safe, if the disk is quick; may be the end of the owner."""
+        if not self._slow and not self.is_durable(self.last):
+            self._world.syncing()
+            self._world.synced_to(self._run, self.last)
+        return not self._slow
 
     async def durable(self, seq: int) -> None:
         """Wait as long as the dice say, until *seq* is safe."""

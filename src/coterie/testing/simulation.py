@@ -396,6 +396,13 @@ class _World:
         if log and isinstance(log[-1], RunFinished):
             self.broken = f"{run}: {record.seq} follows the terminal record"
         log.append(record)
+        self._live_on()
+
+    def syncing(self) -> None:
+        self._live_on()
+
+    def _live_on(self) -> None:
+        """Unless this is where the owner is killed."""
         if self.crash_in > 0:
             self.crash_in -= 1
             if self.crash_in == 0:
