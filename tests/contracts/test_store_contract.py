@@ -76,6 +76,29 @@ def test_order_is_given_at_once_and_durability_on_demand(store: Store) -> None:
     assert [record.seq for record in store.read("r1")] == [1, 2, 3], "a close makes durable what was appended"
 
 
+def test_a_commit_is_begun_and_waited_for(store: Store) -> None:
+    """What was begun is durable after `sync`, with what was appended in between; beginning twice is no more."""
+
+    async def main() -> None:
+        writer = store.claim("r1")
+        assert writer.begin(), "nothing to do"
+        writer.append([started(), owned(2)])
+        assert writer.begin()
+        assert writer.begin()
+        writer.append([owned(3)])
+        assert writer.sync()
+        assert writer.is_durable(3)
+        writer.append([owned(4)])
+        writer.begin()  # a disk may have turned out to be slow
+        await writer.durable(4)
+        writer.append([owned(5)])
+        writer.begin()
+        await writer.close()
+
+    asyncio.run(main())
+    assert [record.seq for record in store.read("r1")] == [1, 2, 3, 4, 5]
+
+
 def test_many_tasks_share_one_journal(store: Store) -> None:
     """Fifty tasks that append and wait get one order, and each finds its own record durable."""
 

@@ -47,6 +47,17 @@ def test_what_is_written_reads_the_same(records: list[Record], step: int) -> Non
     assert len(hashes) == len(set(hashes))
 
 
+@given(journals, st.integers(4, 200))
+def test_the_short_way_writes_what_the_long_way_writes(records: list[Record], limit: int) -> None:
+    """Whether a long text could be there is seen on the lines; where none is, they stand as they are."""
+    records = numbered(records)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "LIMIT", limit)
+        short = Encoder().encode(records)
+        patch.setattr(codec, "_may_hold_a_long_text", lambda lines: True)
+        assert Encoder().encode(records) == short
+
+
 @given(
     journals,
     st.integers(1, 3000),

@@ -409,6 +409,87 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+def test_what_was_begun_is_not_durable(store: JsonlStore, syncs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`begin` writes and does not wait; each commit is on the disk before the next one is written."""
+    monkeypatch.setattr(writer_module, "QUICK", 1e9)
+    writer = store.claim("r1")
+    writer.append(RECORDS)
+    assert writer.begin()
+    assert list(store.read("r1")) == RECORDS
+    assert not syncs
+    assert not writer.is_durable(1)
+    writer.append([owned(4)])
+    assert writer.sync()
+    assert writer.is_durable(4)
+    assert len(syncs) == 2
+    close(writer)
+    assert len(syncs) == 2
+
+
+def test_a_slow_disk_is_not_begun_on(store: JsonlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While commits go to the thread the loop is not held up by their beginning, either."""
+    monkeypatch.setattr(writer_module, "QUICK", 0.0)
+    writer = store.claim("r1")
+    writer.append(RECORDS)
+    assert writer.begin()
+    assert writer.sync()
+    writer.append([owned(4)])
+    assert not writer.begin()
+    assert not writer.sync()
+    assert not writer.is_durable(4)
+    close(writer)
+    assert len(list(store.read("r1"))) == 4
+
+
+@pytest.mark.parametrize("where", ["pwrite", "fdatasync"])
+def test_what_was_begun_and_fails_is_told_by_the_sync(
+    store: JsonlStore, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """A disk that fails fails the one who waits, whether it is seen at the write or at the sync."""
+
+    def fail(*args: Any) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    writer = store.claim("r1")
+    writer.append(RECORDS)
+    assert writer.sync()
+    writer.append([owned(4)])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, where, fail)
+        assert writer.begin()
+        with pytest.raises(JournalFailed, match="Input/output error"):
+            writer.sync()
+    assert not writer.is_durable(4)
+    close(writer)
+
+
+def test_names_survive_a_power_cut_with_the_first_commit(store: JsonlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child's file, its folder and the one between are synced behind its first records, whoever made them; once."""
+    real, seen = os.fsync, list[str]()
+
+    def fsync(fd: int) -> None:
+        seen.append(os.readlink(f"/proc/self/fd/{fd}").removeprefix(f"{store.root}/"))
+        real(fd)
+
+    root = store.claim("r1")
+    root.append(RECORDS)
+    root.sync()
+    (store.folder("r1") / "turns").mkdir()
+    monkeypatch.setattr(os, "fsync", fsync)
+    for records in ([], [owned(1)]):  # the first owner dies before its first commit
+        child = store.claim("r1/a#1.1")
+        assert seen == []
+        child.append(records)
+        child.sync()
+        close(child)
+    assert seen == ["runs/r1", "runs/r1/turns", "runs/r1/turns/a#1.1"]
+    again = store.claim("r1/a#1.1")
+    again.append([owned(2)])
+    again.sync()
+    close(root)
+    assert len(seen) == 3
+
+
 @pytest.mark.parametrize("quick", [0.0, 1e9])
 def test_one_sync_serves_all_who_wait(
     store: JsonlStore, syncs: list[str], monkeypatch: pytest.MonkeyPatch, quick: float

@@ -54,6 +54,7 @@ _from_json = msgspec.json.Decoder(AnyRecord | TextLine).decode
 _from_lines = msgspec.json.Decoder(AnyRecord | TextLine).decode_lines
 _TOPICS = frozenset(kind.__struct_config__.tag for kind in (*AnyRecord.__args__, TextLine))
 _PLAIN = frozenset(AnyRecord.__args__) - {RunStarted}
+_ESCAPED_QUOTE = b'\\"'
 _NEWLINE = ord("\n")
 _COMMIT_END = MARK + b"\n"
 _CHUNK = 1 << 15
@@ -81,8 +82,8 @@ class Encoder:
         """
         try:
             data = _to_lines(records)
-            if len(data) <= LIMIT and _QUOTED_REFERENCE not in data:
-                return data  # too short to hold a long text
+            if _QUOTED_REFERENCE not in data and not _may_hold_a_long_text(data):
+                return data
         except (TypeError, ValueError, OverflowError, RecursionError):
             pass  # the long way says which record it is, or can write it
         lines: list[bytes] = []
@@ -242,6 +243,14 @@ class Decoder:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _may_hold_a_long_text(lines: bytes) -> bool:
+    """Whether *lines* of JSON are such that a text above `LIMIT` could stand there: between two quotation marks.
+
+    Written down no text is shorter than it is. One with a quotation mark of its own is not looked at more closely.
+    """
+    return len(lines) > LIMIT and (_ESCAPED_QUOTE in lines or max(map(len, lines.split(b'"'))) > LIMIT)
 
 
 def _measure(text: str) -> tuple[bool, int]:

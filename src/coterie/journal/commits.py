@@ -7,8 +7,11 @@ is done between `start` and `finish` takes no time of its own.
 
 import contextlib
 import os
+from collections.abc import Sequence
+from pathlib import Path
 
 from coterie.journal.codec import MARK, ROOM
+from coterie.journal.lines import sync_folder
 
 _LEAST_ROOM, _MOST_ROOM = 1 << 12, 1 << 18
 
@@ -18,10 +21,14 @@ class CommitFile:
 
     A commit must have been finished before the next one is written: what a power cut leaves is at most one torn commit
     at the very end.
+
+    Args:
+        folders: Those in which a name leads to the file that may not survive a power cut yet; the first commit sees to
+            it. Behind the file itself they cost little: a file system writes its journal once.
     """
 
-    def __init__(self, fd: int, end: int) -> None:
-        self._fd = fd
+    def __init__(self, fd: int, end: int, folders: Sequence[Path] = ()) -> None:
+        self._fd, self._folders = fd, list(folders)
         self._begin = self._end = end  # of the last commit
         self._size = end  # of the file, with the room behind it
 
@@ -57,6 +64,9 @@ class CommitFile:
             OSError: If the disk fails.
         """
         os.fdatasync(self._fd)
+        while self._folders:
+            sync_folder(self._folders[-1])
+            self._folders.pop()
 
     def take_room_away(self) -> None:
         """Cut off what lies behind the last commit."""

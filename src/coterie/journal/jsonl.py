@@ -62,10 +62,10 @@ class JsonlStore:
         check_claim(run, run in self._writers, root in self._writers)
         folder = self.folder(run)
         try:
-            make_folder(folder)
+            folders = _make(folder, is_child=root != run)
             lock = self._writers[root].lock if root != run else RunLock(run, folder / "lock")
             try:
-                writer = JsonlWriter(run, folder / JOURNAL, lock, self._syncer, self._release)
+                writer = JsonlWriter(run, folder / JOURNAL, lock, self._syncer, self._release, folders)
             except BaseException:
                 if root == run:
                     lock.release()
@@ -127,6 +127,18 @@ def _safe(part: str) -> str:
     """*part* of a run's id as a file name that leads nowhere else."""
     name = folder_name(part)
     return name.replace(".", "%2E") if name in (".", "..") else name
+
+
+def _make(folder: Path, is_child: bool) -> list[Path]:
+    """Make the folder of a run, and give those that the first commit of its journal is to sync.
+
+    A child's lies in its parent's, two levels down; who made the one between may not have cared for power cuts.
+    """
+    if not is_child:
+        make_folder(folder)
+        return [folder]
+    folder.mkdir(parents=True, exist_ok=True)
+    return [folder, *folder.parents[:2]]
 
 
 def _records(path: Path, from_seq: int = 1) -> Iterator[Record]:

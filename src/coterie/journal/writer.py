@@ -24,7 +24,7 @@ from pathlib import Path
 from coterie.errors import JournalFailed
 from coterie.journal.codec import Encoder
 from coterie.journal.commits import CommitFile
-from coterie.journal.lines import scan, set_aside, sync_folder
+from coterie.journal.lines import scan, set_aside
 from coterie.journal.lock import RunLock
 from coterie.journal.records import JournalRepaired, Record
 from coterie.journal.rules import check_next
@@ -39,6 +39,9 @@ _LONGEST_EXILE = 256
 class JsonlWriter:
     """The owner of one journal file; see `coterie.journal.base.Writer`. It belongs to one event loop.
 
+    Args:
+        folders: Those whose names lead to the file, as far as nobody has made them survive a power cut.
+
     Attributes:
         repaired: What was cut off at the claim, or None.
         last: The seq of the last record, 0 in an empty journal.
@@ -49,22 +52,29 @@ class JsonlWriter:
         OSError: If the file cannot be opened or repaired.
     """
 
-    def __init__(self, run: str, path: Path, lock: RunLock, syncer: Syncer, released: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        run: str,
+        path: Path,
+        lock: RunLock,
+        syncer: Syncer,
+        released: Callable[[str], None],
+        folders: Sequence[Path],
+    ) -> None:
         self._run, self._path, self._syncer, self._released = run, path, syncer, released
         self.lock = lock
         self.repaired: JournalRepaired | None = None
         known = scan(path) if path.exists() else None
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            if known is None:
-                sync_folder(path.parent)
-            else:
+            if known is not None:
                 self.repaired = set_aside(fd, path.parent, known.end)
                 os.fdatasync(fd)  # an owner that was killed may have left it written but not synced
         except BaseException:
             os.close(fd)
             raise
-        self._file = CommitFile(fd, known.end if known else 0)
+        end = known.end if known else 0
+        self._file = CommitFile(fd, end, () if end else folders)
         self._encoder = Encoder(known.texts if known else ())
         self.last = self._written = self._durable = known.last if known else 0
         self._pending: deque[tuple[int, bytes]] = deque()  # filled by the loop, emptied under `_disk` in any thread
@@ -72,6 +82,7 @@ class JsonlWriter:
         self._committing = False
         self._exiled = 0  # how many commits are still to go to the thread
         self._exile = 1  # how many will, after the next slow one
+        self._held_up = 0.0  # seconds that the loop stood still for the commit that was begun
         self._closed = False
         self._failed: JournalFailed | None = None
         self._disk = threading.Lock()  # held while the file is written: a close waits for the sync under way
@@ -100,10 +111,12 @@ class JsonlWriter:
         if self._exiled or self._committing:
             return False
         if self._pending:
+            began = time.perf_counter()
             with self._disk:
                 self._finish()
                 self._put()
                 self._file.start()
+            self._held_up = time.perf_counter() - began
         return True
 
     def sync(self) -> bool:
@@ -174,7 +187,8 @@ class JsonlWriter:
         """Write on the loop's thread, and learn from how long that took whether to do it again."""
         began = time.perf_counter()
         self._write()
-        if time.perf_counter() - began < QUICK:
+        took, self._held_up = self._held_up + time.perf_counter() - began, 0.0
+        if took < QUICK:
             self._exile = 1
         else:
             self._exiled = self._exile

@@ -227,7 +227,7 @@ class Shell:
                     launched, live.reap = live.reap, None
                     await self._turns.reap(live.run, launched)
             unsafe = [live for live in waiting if not live.is_durable]
-            if all([live.writer.begin() for live in unsafe]):
+            if all(live.writer.begin() for live in unsafe):
                 for live in waiting:
                     self._start_agents(live)
                 for live in unsafe:
