@@ -32,6 +32,11 @@ class CommitFile:
         self._begin = self._end = end  # of the last commit
         self._size = end  # of the file, with the room behind it
 
+    @property
+    def is_new(self) -> bool:
+        """Whether a power cut could take its name with it."""
+        return bool(self._folders)
+
     def write(self, lines: bytes) -> None:
         """Hand *lines*, whole and ended by a newline, to the system as one commit.
 

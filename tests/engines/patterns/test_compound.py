@@ -1,5 +1,6 @@
 """Teams put together: what each is given, who is asked, and what a failure means."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from random import Random
@@ -44,6 +45,23 @@ def test_one_after_the_other_each_works_on_what_the_one_before_gave() -> None:
     given = done.records(run="r/second#1.1")[0].input
     assert {"stages", "stage_results", "final_output", "prompt"} <= set(given)
     assert not {"usage", "text", "failures", "warnings"} & set(given)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_row_of_pipelines_does_not_grow_without_measure(nested: bool) -> None:
+    """What its stages had been given is not passed on: it held all that was said before, once a stage."""
+    rows = {f"t{n}": pattern("pipeline", list("abcd"), checkpoint_after=["b"]) for n in range(8)}
+    plan = pattern("compound", {f"c{n}": pattern("compound", rows) for n in range(2)} if nested else rows)
+    done = perform(plan, DOC, {})
+
+    last = "r/c1#1.1/t7#1.1" if nested else "r/t7#1.1"
+    sizes = [
+        len(json.dumps(done.records(run=run)[0].input)) for run in ("r/c0#1.1/t1#1.1" if nested else "r/t1#1.1", last)
+    ]
+    assert sizes[1] <= sizes[0] + 10
+    stage = done.records(run=last)[0].input["stage_results"][1]
+    assert (stage["stage"], "input" in stage) == ("b", False)
+    assert "input" not in done.records(run=last)[0].input["checkpoints"]["b"]
 
 
 def test_a_key_that_is_there_stays() -> None:

@@ -1,6 +1,7 @@
 """Teams put together: one after the other, side by side, or the one that the input names.
 
-What a team gives is a dict, its outputs; the next is given that dict. Where the next looks for its task in a key that
+What a team gives is a dict, its outputs; the next is given that dict, but for what its stages had been given: else each
+of a row of pipelines would quote all before it once a stage, and the input would grow without measure. Where the next looks for its task in a key that
 the dict does not have, that key is the text that the one before gave, so nobody is asked an empty question.
 """
 
@@ -174,14 +175,32 @@ def _mapped(team: Team, name: str, before: Mapping[str, Any], text: str) -> dict
 
 
 def _passed_on(reply: TurnFinished) -> dict[str, Any]:
-    """What the next is given of *reply*: its outputs, without what only tells of the run."""
-    outputs = dict(reply.outputs)
+    """What the next is given of *reply*: its outputs, without what only tells of the run or was given to it."""
+    outputs: dict[str, Any] = _without_inputs(reply.outputs)
     for name in ("text", "usage"):
         outputs.pop(name, None)
     for name in ("failures", "warnings"):
         if not outputs.get(name):
             outputs.pop(name, None)
     return outputs
+
+
+def _without_inputs(value: Any) -> Any:
+    """*value*, as a team gave it, without what the stages of pipelines in it had been given."""
+    match value:
+        case dict():
+            kept = {name: _without_inputs(item) for name, item in value.items() if name != "original_input"}
+            if "stage" in kept and "output" in kept:
+                kept.pop("input", None)
+            checkpoints = kept.get("checkpoints")
+            for checkpoint in checkpoints.values() if isinstance(checkpoints, dict) else ():
+                if isinstance(checkpoint, dict):
+                    checkpoint.pop("input", None)
+            return kept
+        case list() | tuple():
+            return [_without_inputs(item) for item in value]
+        case _:
+            return value
 
 
 def _done(name: str, reply: TurnFinished) -> SubResult:
