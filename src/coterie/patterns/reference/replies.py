@@ -2,8 +2,8 @@
 
 A program that begins again makes the same calls, and each answer must not come before the calls that stood before it in
 the journal: code that looks at what has come so far would see something else. So an outcome waits for the calls before
-it; and while others are waited for, the event loop gets some turns before the next is told: whoever waited for the
-first has then gone on.
+it; and while others are waited for, the next is told only when nothing is ready to run any more, or after some turns of
+the event loop: whoever waited for the first has then gone on.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from coterie.engines.program import DROPPED, Outcome
 from coterie.journal.records import CallAsked, TurnCancelled
 
 _TURNS = 16
-"""Turns of the event loop between two outcomes; a few more than nested tasks take to go on."""
+"""Turns of the event loop between two outcomes at most; a few more than nested tasks take to go on."""
 
 
 class Replies:
@@ -96,8 +96,9 @@ class Replies:
         return True
 
     def _later(self, turns: int) -> None:
-        if turns:
-            asyncio.get_running_loop().call_soon(self._later, turns - 1)
+        loop = asyncio.get_running_loop()
+        if turns and not _is_quiet(loop):
+            loop.call_soon(self._later, turns - 1)
         else:
             self._next()
 
@@ -108,3 +109,9 @@ class Replies:
     def _give_up_order(self) -> None:
         self._stuck, self._ordered = None, False
         self._go_on()
+
+
+def _is_quiet(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether nothing but this is ready to run. Loops other than asyncio's own do not say."""
+    ready = getattr(loop, "_ready", None)
+    return ready is not None and not ready
