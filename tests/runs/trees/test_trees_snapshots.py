@@ -94,6 +94,22 @@ def test_what_git_ignores_and_the_state_directory_stay_out(tmp_path: Path) -> No
     assert git(folder, "ls-tree", "-r", "--name-only", saved.commit).splitlines() == [".gitignore", "a.txt"]
 
 
+@pytest.mark.parametrize("ignored", [".coterie/", ".coterie", "/.coterie/runs/"])
+def test_a_state_directory_that_git_ignores_makes_nothing_incomplete(tmp_path: Path, ignored: str) -> None:
+    """What is left out is left out twice then, of which git complains; what else it says is told."""
+    folder = repository(tmp_path / "r", **{"__gitignore": f"{ignored}\n"})
+    put(folder, ".coterie/runs/r/journal.jsonl", "{}")
+    put(folder, "deep/.coterie/x", "{}")
+    keep = keeper(folder, tmp_path, folder / ".coterie", folder / "deep" / ".coterie")
+    saved = keep.save("r", "a#1", 1)
+    (folder / "inner").mkdir()
+    git(folder / "inner", "init", "--quiet")  # a repository without a commit: git has nothing to keep of it
+
+    assert saved.incomplete == ""
+    assert git(folder, "ls-tree", "-r", "--name-only", saved.commit).splitlines() == [".gitignore", "a.txt"]
+    assert "inner/" in keep.save("r", "a#2", 1).incomplete
+
+
 def test_a_repository_without_a_commit_has_files_too(tmp_path: Path) -> None:
     """And so has an empty one."""
     folder = tmp_path / "r"

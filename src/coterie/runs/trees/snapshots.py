@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import dropwhile
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,6 +20,8 @@ from coterie.ids import attempt_id
 from coterie.runs.trees.git import Repository, identity
 
 REFS = "refs/coterie"
+_IGNORED = "The following paths are ignored by one of your .gitignore files"
+"""What git says before the names of folders that it was told to leave out, and would have left out."""
 
 
 class Saved(Struct, frozen=True, kw_only=True):
@@ -86,8 +89,18 @@ def write_files(repository: Repository, without: Iterable[str], env: dict[str, s
     said = repository.call(*words, env=env)
     if said.status not in (0, 1):
         raise GitFailed(words, said.status, said.err)
-    incomplete = said.err.strip().partition("\n")[0] if said.status else ""
-    return repository.ask("write-tree", env=env), incomplete
+    return repository.ask("write-tree", env=env), _why(said.err) if said.status else ""
+
+
+def _why(err: str) -> str:
+    """Why git left a file out, in a line; empty: for no other reason than that git ignores what we leave out anyway.
+
+    Whoever names an ignored folder, be it to leave it out, hears of it from git, with a status that is not 0.
+    """
+    lines = err.strip().splitlines()
+    if lines and lines[0].startswith(_IGNORED):
+        lines = list(dropwhile(lambda line: not line.startswith(("error: ", "fatal: ")), lines))
+    return lines[0] if lines else ""
 
 
 def excluded(repository: Repository, folders: Iterable[Path]) -> tuple[str, ...]:
