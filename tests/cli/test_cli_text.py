@@ -36,9 +36,10 @@ def test_a_table_is_as_wide_as_its_cells() -> None:
 
 
 def test_a_completed_run_says_its_result_and_what_it_used() -> None:
-    """The result comes first; there is nothing to do next."""
-    usage = Usage(turns=2, seconds=3.0, cost=0.5, input_tokens=10, output_tokens=4)
-    ended = Outcome(run="r1", status="completed", result={"text": "All fine.\n", "outputs": {"a": 1}}, usage=usage)
+    """The result comes first; there is nothing to do next. The time is the run's, not the sum of its turns'."""
+    usage = Usage(turns=2, seconds=5.0, cost=0.5, input_tokens=10, output_tokens=4)
+    said = {"text": "All fine.\n", "outputs": {"a": 1}}
+    ended = Outcome(run="r1", status="completed", result=said, usage=usage, seconds=3.0)
 
     assert text.outcome(ended) == ("All fine.\ncompleted: 2 turns, 3.0 s, $0.5000, 10 tokens in, 4 out, run r1")
     assert text.next_steps(ended, STATE_DIR) == ""
@@ -101,7 +102,7 @@ def test_the_outcome_as_data_leaves_nothing_out() -> None:
         "cached_tokens": 0,
         "unpriced": 0,
     }
-    assert list(data)[:7] == ["run", "outcome", "exit", "reason", "result", "usage", "waiting"]
+    assert list(data)[:7] == ["run", "outcome", "exit", "reason", "result", "usage", "seconds"]
 
 
 def test_a_replay_that_agrees_says_what_is_left() -> None:

@@ -137,6 +137,16 @@ def test_max_parallel_bounds_what_runs_and_keeps_the_order() -> None:
     assert [r.at for r in stage.records(TurnStarted)] == [0.0, 1.0, 1.0, 2.0, 2.0]
 
 
+def test_a_run_takes_as_long_as_it_was_owned_whatever_its_turns_add_up_to() -> None:
+    """Two that work side by side for a second each take one second of it; time without an owner does not count."""
+    stage = Stage(flow("a -> [b, c] -> d"))
+    assert stage.start(Limits(max_turns=3)).seconds == 2.0
+    stage.clock.run(asyncio.sleep(50.0))
+    ended = stage.resume()
+
+    assert (ended.status, ended.seconds) == ("completed", 3.0)
+
+
 def test_a_limit_stops_and_a_larger_one_carries_on() -> None:
     """Once `max_turns` is reached nothing new starts; what runs finishes; the run is stopped, not ended."""
     stage = Stage(flow("a -> [b, c, d] -> e"))

@@ -53,6 +53,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
         status: `completed`, `failed`, or `stopped` (it can be resumed).
         reason: Why it failed or stopped.
         exit: The exit status that says the same.
+        seconds: How long the run was owned in all; *usage* adds up what its attempts took, side by side or not.
         waiting: The questions to humans that are open.
         overshoot: By how much a budget was exceeded by what was running when it was reached; empty if not.
         notices: What there is to say beside: where its work is, whom nobody could notify.
@@ -65,6 +66,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     result: Any = None
     exit: int = EXIT_COMPLETED
     usage: Usage = NO_USAGE
+    seconds: float = 0.0
     waiting: tuple[Waiting, ...] = ()
     overshoot: str = ""
     notices: tuple[str, ...] = ()
@@ -337,6 +339,7 @@ def outcome(ended: Ended, limits: Limits) -> Outcome:
         result=ended.result,
         exit=status,
         usage=ended.usage,
+        seconds=ended.seconds,
         waiting=ended.waiting,
         overshoot=_overshoot(ended, limits),
         iterations=ended.iterations,

@@ -39,6 +39,7 @@ class Ended(Struct, frozen=True, kw_only=True):
 
     Attributes:
         status: `completed`, `failed` or `stopped` (it can be resumed).
+        seconds: How long the run was owned in all; *usage* adds up what its attempts took, side by side or not.
         waiting: The questions to humans that are open.
         iterations: How many a loop has begun; None: it is none.
     """
@@ -48,6 +49,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     reason: str = ""
     result: Any = None
     usage: Usage = NO_USAGE
+    seconds: float = 0.0
     waiting: tuple[Waiting, ...] = ()
     iterations: int | None = None
 

@@ -155,6 +155,7 @@ class Shell:
                 status="stopped",
                 reason=root.core.stopped,
                 usage=spent,
+                seconds=root.core.time.seconds,
                 waiting=waiting,
                 iterations=iterations,
             )
@@ -164,6 +165,7 @@ class Shell:
             reason=finished.reason,
             result=finished.result,
             usage=spent,
+            seconds=root.core.time.seconds,
             iterations=iterations,
         )
 

@@ -21,7 +21,10 @@ _OUTPUTS = re.compile(r"\n\s*```(?:json)?\s*\{[^`]*\}\s*```$")
 def outcome(ended: "Outcome") -> str:
     """How a run ended: its result, the outcome and what it used."""
     head = ended.status + (f" ({ended.reason})" if ended.reason else "")
-    lines = [*([said] if (said := result(ended.result)) else []), f"{head}: {usage(ended.usage)}, run {ended.run}"]
+    lines = [
+        *([said] if (said := result(ended.result)) else []),
+        f"{head}: {usage(ended.usage, ended.seconds)}, run {ended.run}",
+    ]
     if ended.overshoot:
         lines.append(ended.overshoot)
     return "\n".join(lines)
@@ -70,9 +73,9 @@ def result(value: Any) -> str:
     return as_json(value)
 
 
-def usage(used: "Usage") -> str:
-    """`7 turns, 12 s, $0.12, 1200 tokens in, 300 out`; what is not known is left out."""
-    parts = [plural(used.turns, "turn"), duration(used.seconds)]
+def usage(used: "Usage", seconds: float) -> str:
+    """`7 turns, 12 s, $0.12, 1200 tokens in, 300 out`: the time is the run's; what is not known is left out."""
+    parts = [plural(used.turns, "turn"), duration(seconds)]
     if used.cost:
         parts.append(f"${used.cost:.4f}")
     if used.input_tokens or used.output_tokens:
@@ -99,6 +102,7 @@ def outcome_data(ended: "Outcome") -> dict[str, Any]:
         "reason": ended.reason,
         "result": ended.result,
         "usage": structs.asdict(ended.usage),
+        "seconds": ended.seconds,
         "waiting": [structs.asdict(question) for question in ended.waiting],
         "overshoot": ended.overshoot,
         "notices": ended.notices,

@@ -85,8 +85,12 @@ class _Reader:
         ranks = [_ORDER.index(name) for name, _ in self._pieces if name in _ORDER]
         if ranks == sorted(ranks):
             return
-        late = next(words[0] for at, (name, words) in enumerate(self._pieces) if self._is_early(at, name))
-        message = f"{late.text!r} stands before what comes first"
+        late, first = next(
+            (words[0], earlier[0])
+            for at, (name, words) in enumerate(self._pieces)
+            if (earlier := self._earlier(at, name))
+        )
+        message = f"{late.text!r} stands before {first!r}"
         hint = "the order is when, max, per, on-max"
         self._error("attribute-order", message, late, hint, self._in_order(attributes))
 
@@ -102,9 +106,10 @@ class _Reader:
         span = Span(attributes.open.line, attributes.open.column, length, attributes.open.offset)
         return Fix("put them in order", span, f"[{text}]")
 
-    def _is_early(self, at: int, name: str) -> bool:
-        later = [_ORDER.index(other) for other, _ in self._pieces[at + 1 :] if other in _ORDER]
-        return name in _ORDER and any(rank < _ORDER.index(name) for rank in later)
+    def _earlier(self, at: int, name: str) -> list[str]:
+        """What stands behind the attribute there and should stand before it."""
+        later = [other for other, _ in self._pieces[at + 1 :] if other in _ORDER]
+        return [other for other in later if name in _ORDER and _ORDER.index(other) < _ORDER.index(name)]
 
     def _one(self) -> bool:
         """Read one attribute; False when the rest of the words cannot be read."""
