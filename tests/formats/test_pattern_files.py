@@ -315,13 +315,6 @@ def test_prompts_may_be_files(tmp_path: Path) -> None:
     assert missing.code == "no-prompt-file"
 
 
-def test_parameters_are_for_other_files() -> None:
-    """A pattern file declares none."""
-    found = read_text(pipeline("{command: [cat]}"), "team.yaml", params={"tone": "dry"})
-
-    assert [each.code for each in found.diagnostics] == ["unknown-param"]
-
-
 def test_a_file_is_read_by_the_end_of_its_name(tmp_path: Path) -> None:
     """Two ends mean YAML; other texts are `.at`."""
     for name in ("a.pattern.yaml", "a.yml"):

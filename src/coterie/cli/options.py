@@ -44,7 +44,9 @@ Park = Annotated[
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="K=V", help="A parameter of the team, k=text or k:=JSON, or a setting of a loop. Repeatable."
+        "--set",
+        metavar="K=V",
+        help="A parameter of the team, k=text or k:=JSON, or a setting of a pattern or a loop. Repeatable.",
     ),
 ]
 NoSnapshots = Annotated[

@@ -59,7 +59,7 @@ def read(path: Path, params: Mapping[str, Scalar] | None = None) -> Source:
     """Read and check what is at *path*: a file, or the folder of a loop. Whatever is wrong with it is a diagnostic.
 
     Args:
-        params: Values for the parameters that it declares.
+        params: Values for the parameters that it declares; of a pattern file for its settings.
     """
     if (folder := loop_folder(path)) is not None:
         return _read_loop(folder)
@@ -83,7 +83,7 @@ def read_text(
             without one that is `.at`.
         folder: Where the paths that it names begin; without it every prompt is the text it is, and no other file is
             read.
-        params: Values for the parameters that it declares.
+        params: Values for the parameters that it declares; of a pattern file for its settings.
     """
     return _Reader(Library()).read(text, file, folder, params or {})
 
@@ -109,11 +109,8 @@ def _read_loop(folder: Path, text: str | None = None) -> Source:
 def _read_pattern(text: str, file: str, folder: Path | None, given: Mapping[str, Scalar]) -> Source:
     from coterie.formats.yaml import read_yaml  # only where one is read
 
-    reading = read_yaml(text, file, folder)
+    reading = read_yaml(text, file, folder, given)
     found = list(reading.diagnostics)
-    for name in given:
-        message = f"a value is given for {name!r}, and a pattern file has no parameters"
-        found.append(error("unknown-param", message, hint="leave it out"))
     if reading.topology is not None:
         found += _checked_tree(reading.topology, set())
     found.sort(key=lambda each: (each.span.offset if each.span else -1, each.code))

@@ -10,9 +10,10 @@ agents:
   optimist: {model: haiku, prompt: "…"}
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+from typing import Any
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error
 from coterie.formats.files import YAML
@@ -20,9 +21,10 @@ from coterie.formats.imports import MAX_IMPORTS
 from coterie.formats.yaml.agents import Filler, laid_over, read_agent
 from coterie.formats.yaml.document import Leaf, Report, Table, Value, load, plain, shown, spans, without
 from coterie.formats.yaml.fields import Fields, entry_span
+from coterie.formats.yaml.given import with_settings
 from coterie.topology.checks.facts import UNREADABLE, listing
 from coterie.topology.checks.names import fallback_of
-from coterie.topology.checks.patterns import NAME_HINT, is_name
+from coterie.topology.checks.patterns import NAME_HINT, asked, is_name
 from coterie.topology.composition import MAX_DEPTH
 from coterie.topology.model import Agent, Topology
 from coterie.topology.patterns.kinds import words
@@ -40,19 +42,20 @@ class Reading:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def read_yaml(text: str, file: str, folder: Path | None) -> Reading:
+def read_yaml(text: str, file: str, folder: Path | None, given: Mapping[str, Any] | None = None) -> Reading:
     """Read *text*, which stands in *file*. What it says is read as far as it goes, and every fault is told.
 
     Args:
         folder: Where the paths that it names begin; without it every prompt is the text it is.
+        given: Values for its settings, which count in place of its own.
     """
     found: list[Diagnostic] = []
     root = load(text, found.append)
-    topology = _team(root, file, folder, found.append) if root is not None else None
+    topology = _team(root, file, folder, given or {}, found.append) if root is not None else None
     return Reading(topology, tuple(found))
 
 
-def _team(root: Value, file: str, folder: Path | None, report: Report) -> Topology | None:
+def _team(root: Value, file: str, folder: Path | None, given: Mapping[str, Any], report: Report) -> Topology | None:
     if not isinstance(root, Table):
         report(error("no-pattern", "there is no team in this file: it is no table", root.span, _HINT))
         return None
@@ -67,7 +70,7 @@ def _team(root: Value, file: str, folder: Path | None, report: Report) -> Topolo
         fields.wrong("pattern", said, "a table", "write pattern: {type: …, slots: …}")
         return None
     reader = _Reader(file, folder, fields.table("agents", "write NAME: {model: …, prompt: …}"), report)
-    return reader.team(fields.table("pattern"), stem(file), root.keys["pattern"])
+    return reader.team(fields.table("pattern"), stem(file), root.keys["pattern"], given)
 
 
 def stem(file: str) -> str:
@@ -87,6 +90,7 @@ class _Reader:
         self._keys = agents.keys
         self._shared: dict[str, Filler] = {}
         self._open: list[str] = []  # the agents that are being read
+        self._lent: set[str] = set()  # those over whose words a slot lays others
         self._depth = 0
         self._extents: dict[int, tuple[int, int]] = {}  # how deep and how many teams lie in each, by identity
         self._teams: list[Topology] = []  # so that no identity is given again
@@ -98,10 +102,17 @@ class _Reader:
                 message = f"agent {name!r} is a table, not {shown(value)}"
                 report(error("bad-value", message, value.span, "write {model: …, prompt: …}"))
 
-    def team(self, table: Table, name: str, key: Span) -> Topology:
-        """The team of the file: what *table*, which stands behind *key*, describes, and every agent there is."""
+    def team(self, table: Table, name: str, key: Span, given: Mapping[str, Any]) -> Topology:
+        """The team of the file: what *table*, which stands behind *key*, describes, and every agent there is.
+
+        Who only lends its words to slots, `{agent: NAME, prompt: …}`, is none of the team.
+        """
+        if given:
+            table = with_settings(table, self._tables, given, self._report)
         agents = [filler.node for name in self._tables if (filler := self._named(name, self._keys[name])) is not None]
-        return self._pattern(table, name, key, agents)
+        team = self._pattern(table, name, key, agents)
+        lent = self._lent - set(asked(team, set())) if self._lent else self._lent
+        return replace(team, nodes=tuple(node for node in team.nodes if node.name not in lent)) if lent else team
 
     def _pattern(self, table: Table, name: str, key: Span, agents: Iterable[Agent] = ()) -> Topology:
         """The team that *table* describes, called *name* unless it says otherwise; *agents* belong to it besides."""
@@ -164,6 +175,7 @@ class _Reader:
             self._report(error("unknown-agent", message, base.span, hint))
             yield _slot(slot, UNREADABLE, None, key), None
             return
+        self._lent.add(who)
         name = slot if slot not in self._tables else f"{slot}@{who}"
         filler = self._agent(name, laid_over(self._tables[who], without(table, ("agent",))), key)
         yield _slot(slot, name, filler, key), filler

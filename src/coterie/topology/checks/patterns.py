@@ -102,26 +102,19 @@ def agents_are_used(facts: Facts) -> Iterator[Diagnostic]:
     """Every agent of a pattern file fills a slot, somewhere in it, or stands in for one that does."""
     if facts.topology.pattern is None or any(slot.node not in facts.declared for slot in _slots(facts.topology)):
         return
-    asked = set(_asked(facts.topology, set()))
+    used = set(asked(facts.topology, set()))
     for name, node in facts.declared.items():
-        if name not in asked:
+        if name not in used:
             message = f"{title(node)} is declared and fills no slot"
             yield warning("unused-agent", message, node.span, "give it a slot, or leave it out")
 
 
-def span_of(pattern: "Pattern", where: str) -> Span | None:
-    """Where the part *where* of *pattern* stands, `config.max_rounds`; what is not written stands in what it is of."""
-    while where and where not in pattern.spans:
-        where = where.rpartition(".")[0]
-    return pattern.spans.get(where) or pattern.span
+def asked(topology: Topology, looked_at: set[int]) -> Iterator[str]:
+    """The nodes that fill the slots of *topology* and of the teams written in it, and who stands in for those.
 
-
-def _slots(topology: Topology) -> "tuple[Slot, ...]":
-    return topology.pattern.slots if topology.pattern is not None else ()
-
-
-def _asked(topology: Topology, looked_at: set[int]) -> Iterator[str]:
-    """The nodes that fill the slots of *topology* and of the teams written in it, and who stands in for those."""
+    Args:
+        looked_at: Teams that are left out, by identity; the others are added to it.
+    """
     if id(topology) in looked_at:
         return
     looked_at.add(id(topology))
@@ -136,5 +129,16 @@ def _asked(topology: Topology, looked_at: set[int]) -> Iterator[str]:
         seen.add(name)
         front.append(fallback_of(node))
         if node.topology is not None:
-            yield from _asked(node.topology, looked_at)
+            yield from asked(node.topology, looked_at)
     yield from seen
+
+
+def span_of(pattern: "Pattern", where: str) -> Span | None:
+    """Where the part *where* of *pattern* stands, `config.max_rounds`; what is not written stands in what it is of."""
+    while where and where not in pattern.spans:
+        where = where.rpartition(".")[0]
+    return pattern.spans.get(where) or pattern.span
+
+
+def _slots(topology: Topology) -> "tuple[Slot, ...]":
+    return topology.pattern.slots if topology.pattern is not None else ()

@@ -1,0 +1,126 @@
+"""Values that whoever runs a pattern, or imports it, gives to its settings: `max_rounds`, `accuracy.ada`.
+
+They are put in the place of what the file says, before it is read: whatever holds of a setting in the file holds of
+one that is given. `jury/max_rounds` is a setting of the team that is written in place at the slot `jury`.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from coterie.diagnostics import Diagnostic, Span, did_you_mean, error
+from coterie.formats.yaml.agents import laid_over
+from coterie.formats.yaml.document import Leaf, Report, Sequence, Table, Value, load, plain, without
+from coterie.topology.checks.facts import listing
+from coterie.topology.patterns.kinds import kind_of, read_config
+
+
+def with_settings(pattern: Table, agents: Mapping[str, Table], given: Mapping[str, Any], report: Report) -> Table:
+    """The table *pattern* with the settings *given*; what does not fit is reported, and left out.
+
+    Args:
+        agents: Those that the file declares, of which some may be teams.
+        given: By setting. A text is read as the file would read it: `5` is a number, `[a, b]` a list.
+    """
+    for name, value in given.items():
+        *slots, setting = name.split("/")
+        try:
+            pattern = _set(pattern, agents, slots, setting, _Given(name, value))
+        except _DoesNotFit as wrong:
+            report(wrong.found)
+    return pattern
+
+
+class _DoesNotFit(Exception):
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        self.found: Diagnostic = error(code, message, hint=hint)
+        super().__init__(message)
+
+
+class _Given:
+    """One value, and what it is given to."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name, self.value = name, _read(name, value)
+
+
+def _set(pattern: Table, agents: Mapping[str, Table], slots: list[str], setting: str, given: _Given) -> Table:
+    """*pattern* with the setting of the team that *slots* lead to."""
+    if not slots:
+        return _configured(pattern, setting, given)
+    slot, *rest = slots
+    filled = _table(pattern, "slots")
+    if slot not in filled.entries:
+        hint = did_you_mean(slot, filled.entries) or f"its slots are {listing(list(filled.entries)) or 'none'}"
+        raise _DoesNotFit("unknown-param", f"{given.name!r} is given a value, and there is no slot {slot!r}", hint)
+    written = filled.entries[slot]
+    named = written.entries.get("agent") if isinstance(written, Table) else written
+    who = named.value if isinstance(named, Leaf) and isinstance(named.value, str) else ""
+    base, own = agents.get(who, Table()), written if isinstance(written, Table) else Table(span=written.span)
+    team = laid_over(base, without(own, ("agent",))).entries.get("pattern")
+    if not isinstance(team, Table):
+        where = f"stands in {team.value!r}" if isinstance(team, Leaf) else "is no pattern that is written here"
+        message = f"{given.name!r} is given a value, and what fills {slot!r} {where}"
+        raise _DoesNotFit("unknown-param", message, "set it there" if isinstance(team, Leaf) else "leave it out")
+    if who and "agent" not in own.entries:
+        own = _with(own, "agent", Leaf(who, own.span))
+    own = _with(own, "pattern", _set(team, agents, rest, setting, given))
+    return _with(pattern, "slots", _with(filled, slot, own))
+
+
+def _configured(pattern: Table, setting: str, given: _Given) -> Table:
+    """*pattern* with one of its own settings; a dotted one is an entry of a table."""
+    keys = setting.split(".")
+    said = pattern.entries.get("type")
+    kind = kind_of(said.value) if isinstance(said, Leaf) and isinstance(said.value, str) else None
+    whole = given.value
+    for key in reversed(keys):
+        whole = {key: whole}
+    for fault in read_config(kind.config, whole)[1] if kind is not None else ():
+        code = "unknown-param" if fault.code == "unknown-config" else "bad-param"
+        hint = fault.hint
+        if code == "unknown-param" and keys[0] in _table(pattern, "slots").entries:
+            hint = f"what is set of a team in a slot is given to {keys[0]}/SETTING"
+        why = fault.message[:1].lower() + fault.message[1:]
+        raise _DoesNotFit(code, f"{given.name!r} is given a value, and {why}", hint)
+    return _with(pattern, "config", _entered(_table(pattern, "config"), keys, given.value))
+
+
+def _entered(table: Table, keys: list[str], value: Any) -> Table:
+    """*table* with *value* where *keys* lead."""
+    key, *rest = keys
+    return _with(table, key, _entered(_table(table, key), rest, value) if rest else _placed(value, table.span))
+
+
+def _with(table: Table, key: str, value: Value) -> Table:
+    return Table({**table.entries, key: value}, {**table.keys, key: table.keys.get(key, table.span)}, table.span)
+
+
+def _table(table: Table, key: str) -> Table:
+    """The table at *key*; an empty one where there is none."""
+    found = table.entries.get(key)
+    return found if isinstance(found, Table) else Table(span=table.keys.get(key, table.span))
+
+
+def _read(name: str, value: Any) -> Any:
+    """*value* as plain data; of a text what it says as YAML."""
+    try:
+        text = value if isinstance(value, str) else json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        raise _DoesNotFit("bad-param", f"what is given to {name!r} is no plain data: {value!r}") from None
+    found: list[Diagnostic] = []
+    read = load(text, found.append) if text.strip() else Leaf(None, Span(1, 1))
+    if read is None or found:
+        raise _DoesNotFit("bad-param", f"what is given to {name!r} does not fit: {found[0].message}", found[0].hint)
+    return plain(read)
+
+
+def _placed(value: Any, span: Span) -> Value:
+    """*value*, told at *span* if anything is wrong with it."""
+    match value:
+        case dict():
+            return Table({key: _placed(item, span) for key, item in value.items()}, dict.fromkeys(value, span), span)
+        case list():
+            return Sequence(tuple(_placed(item, span) for item in value), span)
+        case _:
+            return Leaf(value, span)
