@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -11,7 +12,7 @@ from pattern_cases import groups
 from pattern_chance import chance, same_at_any_pace
 from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
 
-from coterie.backends.base import Request, Result
+from coterie.backends.base import Answer, Request, Result
 from coterie.planning.plan import AgentPlan, Plan
 
 DOC = {"doc": "RAW"}
@@ -62,6 +63,37 @@ def test_a_row_of_pipelines_does_not_grow_without_measure(nested: bool) -> None:
     stage = done.records(run=last)[0].input["stage_results"][1]
     assert (stage["stage"], "input" in stage) == ("b", False)
     assert "input" not in done.records(run=last)[0].input["checkpoints"]["b"]
+
+
+def test_what_an_agent_calls_input_is_its_own() -> None:
+    """Only what the stages of a pipeline had been given is left out, however deep its result lies."""
+    own = {"stage": "triage", "input": "what I read", "output": "what I say", "original_input": "too"}
+    first = pattern("compound", {"in": pattern("pipeline", ["a"], checkpoint_after=["a"])})
+    plan = pattern("compound", {"first": first, "second": stage("b")})
+    done = perform(plan, DOC, {"first/in/a": [Answer(text="SAID", outputs={"_own": own})]})
+
+    (inner,) = done.output["sub_results"][0]["output"]["sub_results"]
+    assert inner["output"]["stage_results"][0]["input"] == inner["output"]["checkpoints"]["a"]["input"] == DOC
+    passed = done.records(run="r/second#1.1")[0].input
+    for result in (passed["sub_results"][0]["output"]["stage_results"][0], passed["final_output"]["stage_results"][0]):
+        assert "input" not in result
+        assert result["output"]["outputs"]["_own"] == own
+    assert passed["final_output"]["final_output"] == {"previous_stages": ["a"], "current": "SAID"}
+    assert passed["final_output"]["checkpoints"]["a"].keys() == {"output"}
+
+
+def test_sequences_in_sequences_do_not_double_what_they_give() -> None:
+    """What the innermost last team gave stands once beside the results, at every depth."""
+
+    def given_back(depth: int) -> dict[str, Any]:
+        plan = stage("a")
+        for _ in range(depth):
+            plan = pattern("compound", {"t": plan})
+        return perform(plan, DOC, {}).output
+
+    sizes = [len(json.dumps(given_back(depth))) for depth in range(1, 7)]
+    assert max(later - earlier for earlier, later in pairwise(sizes)) <= sizes[0]
+    assert given_back(6)["final_output"] == given_back(1)["final_output"]
 
 
 def test_a_key_that_is_there_stays() -> None:

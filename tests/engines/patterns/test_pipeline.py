@@ -32,6 +32,28 @@ def test_every_stage_works_on_what_the_one_before_gave() -> None:
     assert done.text == "WRITTEN"
 
 
+def test_a_pipeline_in_a_pipeline_is_given_values_and_no_json_in_json() -> None:
+    """However deep pipelines lie in each other, what the innermost are shown grows by what each one adds."""
+
+    def longest(depth: int) -> int:
+        plan = pattern("pipeline", ["a", "b"])
+        for _ in range(depth):
+            plan = pattern("pipeline", {"in": pattern("compound", {"one": plan}), "out": plan})
+        return max(len(request.prompt) for _, request in perform(plan, {"doc": 'say "x"\n' * 50}, {}).asked)
+
+    one, *deeper = [longest(depth) for depth in range(4)]
+    assert max(deeper) < 2 * one
+    done = perform(pattern("pipeline", {"in": pattern("pipeline", ["a"])}), DOC, {})
+    assert done.records(run="r/in#1.1")[0].input == DOC
+
+
+def test_a_team_that_looks_for_a_task_is_given_the_whole_question_as_its_task() -> None:
+    """Only who takes any input is given the values."""
+    for team in (pattern("delegation", ["w"]), pattern("compound", {"first": pattern("delegation", ["w"])})):
+        done = perform(pattern("pipeline", {"in": team}), DOC, {})
+        assert '"doc": "RAW"' in done.records(run="r/in#1.1")[0].input["prompt"]
+
+
 def test_stages_say_the_order_and_else_the_slots_do() -> None:
     """`stages` may put slots in another order, and leave some out."""
     slots = ["a", "b", "c"]

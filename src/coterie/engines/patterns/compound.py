@@ -1,8 +1,9 @@
 """Teams put together: one after the other, side by side, or the one that the input names.
 
-What a team gives is a dict, its outputs; the next is given that dict, but for what its stages had been given: else each
-of a row of pipelines would quote all before it once a stage, and the input would grow without measure. Where the next looks for its task in a key that
-the dict does not have, that key is the text that the one before gave, so nobody is asked an empty question.
+What a team gives is a dict, its outputs; the next is given that dict, but for what the stages of pipelines in it had
+been given: else each of a row of pipelines would quote all before it once a stage, and the input would grow without
+measure. Where the next looks for its task in a key that the dict does not have, that key is the text that the one
+before gave, so nobody is asked an empty question.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any, assert_never
 from msgspec import Struct
 
 from coterie.engines.generator import AgentFailed, Conversation, Question, Together
+from coterie.engines.patterns.pipeline import PipelineResult
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, said
 from coterie.engines.patterns.shown import as_json
@@ -26,6 +28,9 @@ TEXT = "text"
 """What a mapping calls the text that the one before gave."""
 
 _KIND_OF = {kind.config: kind.name for kind in KINDS.values()}
+_OF_PIPELINE = frozenset(PipelineResult.__struct_fields__) - frozenset(Result.__struct_fields__)
+_DEEPEST = 100
+"""How deep in what a team gave a pipeline's result is looked for; teams lie less deep in each other."""
 
 
 class SubResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,7 +43,12 @@ class SubResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SequentialResult(Result, frozen=True, kw_only=True):
-    """What teams that worked one after the other came to; *final_output* is the dict of the last."""
+    """What teams that worked one after the other came to.
+
+    Attributes:
+        final_output: The dict of the last; where that is a sequence itself, the dict of its last. So it stands once
+            beside the *sub_results*, however deep sequences lie in each other.
+    """
 
     composition: str = "sequential"
     sub_results: tuple[SubResult, ...]
@@ -104,7 +114,7 @@ def _in_sequence(team: Team, given: dict[str, Any]) -> Conversation:
             raise PatternFailed(_failed(name, failed)) from failed
         done.append(_done(name, reply))
         before, text, shown = done[-1].output or {}, said(reply), _passed_on(reply)
-    return SequentialResult(text=text, sub_results=tuple(done), final_output=before)
+    return SequentialResult(text=text, sub_results=tuple(done), final_output=_final(team, done[-1]))
 
 
 def _side_by_side(team: Team, given: dict[str, Any]) -> Conversation:
@@ -185,22 +195,38 @@ def _passed_on(reply: TurnFinished) -> dict[str, Any]:
     return outputs
 
 
-def _without_inputs(value: Any) -> Any:
-    """*value*, as a team gave it, without what the stages of pipelines in it had been given."""
+def _without_inputs(value: Any, depth: int = _DEEPEST) -> Any:
+    """*value*, as a team gave it, without what the stages of pipelines in it had been given.
+
+    Only in what has all keys of a pipeline's result: the keys that agents give are theirs, whatever they are called.
+    """
     match value:
-        case dict():
-            kept = {name: _without_inputs(item) for name, item in value.items() if name != "original_input"}
-            if "stage" in kept and "output" in kept:
-                kept.pop("input", None)
-            checkpoints = kept.get("checkpoints")
-            for checkpoint in checkpoints.values() if isinstance(checkpoints, dict) else ():
-                if isinstance(checkpoint, dict):
-                    checkpoint.pop("input", None)
+        case dict() if depth:
+            kept = {name: _without_inputs(item, depth - 1) for name, item in value.items()}
+            if kept.keys() >= _OF_PIPELINE:
+                for part in (*_each(kept["stage_results"]), *_each(kept["checkpoints"])):
+                    part.pop("input", None)
+                for final in _each([kept["final_output"]]):
+                    final.pop("original_input", None)
             return kept
-        case list() | tuple():
-            return [_without_inputs(item) for item in value]
+        case list() if depth:
+            return [_without_inputs(item, depth - 1) for item in value]
         case _:
             return value
+
+
+def _each(parts: Any) -> list[dict[str, Any]]:
+    """The dicts in *parts*."""
+    found = parts.values() if isinstance(parts, dict) else parts if isinstance(parts, list) else ()
+    return [part for part in found if isinstance(part, dict)]
+
+
+def _final(team: Team, last: SubResult) -> dict[str, Any]:
+    """What a sequence gives in the end, when *last* is what came of its last team."""
+    output, sub = last.output or {}, team.subs.get(last.name)
+    if sub is not None and isinstance(sub.config, CompoundConfig) and sub.config.composition_type == "sequential":
+        return dict(output.get("final_output", output))
+    return output
 
 
 def _done(name: str, reply: TurnFinished) -> SubResult:

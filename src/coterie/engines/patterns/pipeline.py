@@ -12,9 +12,9 @@ from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternFailed, Result, said
 from coterie.engines.patterns.shown import as_json
 from coterie.journal.records import TurnFinished
-from coterie.topology.patterns.configs import PipelineConfig
+from coterie.topology.patterns.configs import CompoundConfig, PipelineConfig
 from coterie.topology.patterns.kinds import KINDS
-from coterie.topology.patterns.slots import stages
+from coterie.topology.patterns.slots import stages, subs
 
 
 class StageResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,7 +56,7 @@ def pipeline(team: Team, given: dict[str, Any]) -> Conversation:
     done: list[StageResult] = []
     for n, stage in enumerate(order):
         try:
-            reply: TurnFinished = yield Question(stage, _prompt(stage, shown))
+            reply: TurnFinished = yield _question(team, stage, shown)
         except AgentFailed as failed:
             raise PatternFailed(f"Pipeline failed at stage '{stage}': {failed.reason}") from failed
         text = said(reply)
@@ -84,6 +84,29 @@ def pipeline(team: Team, given: dict[str, Any]) -> Conversation:
         },
         final_output=shown,
     )
+
+
+def _question(team: Team, stage: str, shown: dict[str, Any]) -> Question:
+    """Ask the *stage* to work on what is *shown*.
+
+    A team that takes whatever comes is given it as it is: as JSON in a text it would be JSON in the JSON that its own
+    stages are shown, and every quotation mark twice as long with each pipeline in a pipeline.
+    """
+    sub = team.subs.get(stage)
+    return Question(stage, _prompt(stage, shown), given=shown if sub is not None and _takes_all(sub) else None)
+
+
+def _takes_all(team: Team) -> bool:
+    """Whether *team* makes something of any input: a pipeline, or a compound whose first teams do."""
+    match team.config:
+        case PipelineConfig():
+            return True
+        case CompoundConfig():
+            names = subs(team.config, team.slots)
+            first = names[:1] if team.config.composition_type == "sequential" else names
+            return all(name in team.subs and _takes_all(team.subs[name]) for name in first)
+        case _:
+            return False
 
 
 def _prompt(stage: str, shown: dict[str, Any]) -> str:
