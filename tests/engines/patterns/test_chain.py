@@ -7,11 +7,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from counting import lines_run
 from pattern_cases import groups
 from pattern_chance import chance, same_at_any_pace
 from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
 
 from coterie.backends.base import Request, Result
+from coterie.engines.patterns.chain_jobs import Job, tree
 from coterie.journal.records import MessageSent
 from coterie.planning.plan import Plan
 
@@ -152,6 +154,42 @@ def test_subtasks_beyond_the_limit_are_not_done_and_the_top_is_told() -> None:
     assert "not done: C" in done.prompts("commander")[-1]
     below = three({"commander": [plan("A"), "FINAL"], "lieutenant_1": [split("A1", "A2")]}, max_subtasks=1)
     assert [lost["slot"] for lost in below.output["failures"]] == ["lieutenant_1"]
+
+
+def test_of_thousands_of_subtasks_that_do_not_count_some_are_named() -> None:
+    """Somebody reads it: the top, and whoever reads the result."""
+    done = two({"commander": [plan(*(f"task {n}" for n in range(10_000))), "FINAL"]}, max_subtasks=2)
+
+    [lost] = done.output["failures"]
+    assert lost["reason"].startswith("10000 subtasks, of which 2 count; not done: task 2, task 3, ")
+    assert lost["reason"].endswith("task 21 and 9978 more")
+    assert len(done.prompts("commander")[-1]) < 1500
+
+
+def test_thousands_of_subtasks_of_one_name_are_told_apart_at_once() -> None:
+    """The work grows with their number, not with its square."""
+
+    def work(n: int) -> int:
+        jobs = [Job(id=str(k), task="the same", superior="commander", slot="worker") for k in range(n)]
+        return lines_run(lambda: tree(jobs))
+
+    assert work(800) < 2.2 * work(400)
+
+
+@pytest.mark.parametrize("config", [{"max_subtasks": 10**12}, {"authority_levels": [f"l{n}" for n in range(40)]}])
+def test_turns_beyond_measure_are_counted(config: dict[str, Any]) -> None:
+    """Ten subtasks at each of forty levels are more than a machine word holds."""
+    slots = config.get("authority_levels", ["commander", "lieutenant", "worker"])
+    counted = cost(pattern("chain", slots, **config, max_delegation_depth=99))
+
+    assert max(counted.most.values()) > 2**63
+    assert sum(counted.usual.values()) == len(slots) + 1
+
+
+def test_more_levels_than_anybody_has_are_refused() -> None:
+    """Results lie in each other as levels do."""
+    with pytest.raises(Refused, match="authority_levels"):
+        pattern("chain", ["l0", "l1"], authority_levels=[f"l{n}" for n in range(101)])
 
 
 @pytest.mark.parametrize(("most", "at_once"), [(None, 4), (3, 3), (1, 1)])

@@ -1,8 +1,9 @@
+from counting import lines_run, most_held
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.engines.patterns.aggregation import Candidate
-from coterie.engines.patterns.diversity import spread
+from coterie.engines.patterns.diversity import _bits, _words, spread
 
 TWICE = [
     Candidate("a", "use a database with an index", 0.9),
@@ -41,6 +42,30 @@ def test_who_says_nothing_of_its_confidence_is_in_the_middle() -> None:
 def test_answers_without_words_are_alike() -> None:
     """There is nothing to tell them apart by."""
     assert order([Candidate("a", "!"), Candidate("b", "?"), Candidate("c", "word")], 0.5) == "acb"
+
+
+def test_long_answers_of_words_that_nobody_else_has_take_little_room() -> None:
+    """Names, numbers, and languages without spaces: a bit for each such word would be room for all in each answer."""
+
+    def held(n: int) -> int:
+        answers = [Candidate(str(k), " ".join(f"{k}x{j}" for j in range(500)) + " same") for k in range(n)]
+        return most_held(lambda: spread(answers, 0.3))
+
+    assert held(60) < 2.2 * held(30)
+    words = [f"w{n}" for n in range(1000)]
+    assert lines_run(lambda: _bits(range(2000))) < 2.2 * lines_run(lambda: _bits(range(1000)))
+    assert (
+        order([Candidate("a", " ".join(words)), Candidate("b", " ".join(words[1:])), Candidate("c", "w")], 1.0) == "acb"
+    )
+
+
+@given(st.lists(st.tuples(st.text("ab c", max_size=12), st.just(0.5)), min_size=2, max_size=2))
+def test_likeness_is_the_share_of_words_that_both_have(drawn: list[tuple[str, float]]) -> None:
+    """Of the words of two answers."""
+    (one, other), (size, more) = _words([Candidate("x", text, sure) for text, sure in drawn])
+    first, second = (set(text.split()) for text, _ in drawn)
+    assert (one & other).bit_count() == len(first & second)
+    assert (size, more) == (len(first), len(second))
 
 
 @given(st.lists(st.tuples(st.text(max_size=20), st.one_of(st.none(), st.floats(0, 1))), max_size=8), st.floats(0, 1))

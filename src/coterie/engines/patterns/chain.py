@@ -22,6 +22,9 @@ from coterie.topology.patterns.inputs import task_of
 from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.slots import by_level
 
+_NAMED = 20
+"""How many of the subtasks that do not count are told by name: somebody reads them."""
+
 _SPLIT = (Wanted(name="subtasks", type="list"),)
 _PLAN = (
     Wanted(name="approach", type="text", declared=False),
@@ -70,7 +73,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
         below = most[depth + 1] if depth + 1 < len(ranks) else 0
         asked = 1 + structured.REPAIRS if below else 1
         for n, slot in enumerate(slots):
-            own, first = len(range(n, usual[depth], len(slots))), len(range(n, most[depth], len(slots)))
+            own, first = _share(usual[depth], n, len(slots)), _share(most[depth], n, len(slots))
             counted.usual[slot] = counted.usual.get(slot, 0) + own
             counted.most[slot] = counted.most.get(slot, 0) + asked * (first + most[depth]) + below
     return counted
@@ -226,8 +229,15 @@ class _Command:
         """The subtasks of a plan that count, and what is said of the rest; without any, the task itself is the one."""
         found = [one for one in value.get("subtasks", ()) if one.strip()] or [task]
         most = self._config.max_subtasks
-        lost = ", ".join(found[most:])
-        return tuple(found[:most]), f"{len(found)} subtasks, of which {most} count; not done: {lost}" if lost else ""
+        lost = ", ".join(found[most : most + _NAMED])
+        more = f" and {len(found) - most - _NAMED} more" if len(found) > most + _NAMED else ""
+        told = f"{len(found)} subtasks, of which {most} count; not done: {lost}{more}" if lost else ""
+        return tuple(found[:most]), told
+
+
+def _share(jobs: int, n: int, hands: int) -> int:
+    """How many of *jobs*, dealt out in turn, come to the *n*-th of so many *hands*."""
+    return max(0, -((n - jobs) // hands))
 
 
 def _ranks(config: ChainConfig, names: Sequence[str]) -> tuple[str, list[tuple[str, tuple[str, ...]]]]:

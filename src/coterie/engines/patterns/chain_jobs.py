@@ -1,5 +1,6 @@
 """The subtasks of a chain of command: what a plan says, what becomes of each, and how that is told."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,12 +104,12 @@ def failures(jobs: Sequence[Job]) -> Iterator[SlotFailure]:
 def tree(jobs: Sequence[Job]) -> dict[str, Any]:
     """The results under the keys of the reference; one that is taken gets a number."""
     found: dict[str, Any] = {}
+    taken = Counter[str]()
     for job in jobs:
         name = key = f"{job.done_by or job.slot}:{job.task[:50]}"
-        n = 1
         while key in found:
-            n += 1
-            key = f"{name} ({n})"
+            taken[name] += 1
+            key = f"{name} ({taken[name] + 1})"
         found[key] = tree(job.jobs) if job.jobs else job.leaf()
     return found
 

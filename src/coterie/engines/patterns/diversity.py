@@ -5,7 +5,9 @@ first ones best; in the order declared these are often the same answer thrice.
 """
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from coterie.engines.patterns.aggregation import EVEN, Candidate
 
@@ -19,7 +21,7 @@ def spread(candidates: Sequence[Candidate], weight: float) -> list[Candidate]:
         weight: From 0, where only confidence counts (whoever does not say is in the middle), to 1, where only that an
             answer is unlike those before it does.
     """
-    words = _words(candidates)
+    words, sizes = _words(candidates)
     sure = [EVEN if one.confidence is None else one.confidence for one in candidates]
     alike = [0.0] * len(candidates)
     left, order = list(range(len(candidates))), list[Candidate]()
@@ -28,20 +30,31 @@ def spread(candidates: Sequence[Candidate], weight: float) -> list[Candidate]:
         left.remove(best)
         order.append(candidates[best])
         for at in left:
-            alike[at] = max(alike[at], _likeness(words[at], words[best]))
+            both = (words[at] & words[best]).bit_count()
+            alike[at] = max(alike[at], _likeness(both, sizes[at] + sizes[best] - both))
     return order
 
 
-def _words(candidates: Sequence[Candidate]) -> list[int]:
-    """The words of each answer as a set of bits: comparing two is two operations, however long they are."""
-    places: dict[str, int] = {}
-    return [
-        sum(1 << places.setdefault(word, len(places)) for word in dict.fromkeys(_WORD.findall(one.text.casefold())))
-        for one in candidates
-    ]
+def _words(candidates: Sequence[Candidate]) -> tuple[list[int], list[int]]:
+    """Of each answer the words that another has too, as a set of bits, and how many words it has in all.
+
+    Comparing two is one operation then, however long they are; a word that nobody else has needs no bit for that.
+    """
+    said = [set(_WORD.findall(one.text.casefold())) for one in candidates]
+    shared = (word for word, count in Counter(chain.from_iterable(said)).items() if count > 1)
+    places = {word: place for place, word in enumerate(shared)}
+    return [_bits(places[word] for word in words if word in places) for words in said], list(map(len, said))
 
 
-def _likeness(one: int, other: int) -> float:
-    """The share of the words of two answers that both have; two without words are alike."""
-    both = (one | other).bit_count()
-    return (one & other).bit_count() / both if both else 1.0
+def _bits(places: Iterable[int]) -> int:
+    """The number whose bits at *places* are set."""
+    found = list(places)
+    made = bytearray(max(found, default=0) // 8 + 1)
+    for place in found:
+        made[place // 8] |= 1 << place % 8
+    return int.from_bytes(made, "little")
+
+
+def _likeness(both: int, either: int) -> float:
+    """The share of the words of two answers that *both* have among those that *either* has; no words are alike."""
+    return both / either if either else 1.0

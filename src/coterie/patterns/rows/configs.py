@@ -80,7 +80,9 @@ class DebateConfig(Config):
 class ChainOfCommandConfig(Config):
     """Who commands whom, and when work comes back up."""
 
-    authority_levels: list[str] = Field(default_factory=lambda: ["commander", "lieutenant", "worker"], min_length=1)
+    authority_levels: list[str] = Field(
+        default_factory=lambda: ["commander", "lieutenant", "worker"], min_length=1, max_length=100
+    )
     escalation_threshold: Number = Field(default=0.5, ge=0, le=1)
     max_delegation_depth: Whole = Field(default=3, ge=1)
 

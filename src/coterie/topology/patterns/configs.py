@@ -57,7 +57,11 @@ class ChainConfig(Config, frozen=True, kw_only=True):
         max_concurrency: Subtasks of one level that run at once; None is without limit.
     """
 
-    authority_levels: Annotated[tuple[str, ...], Meta(min_length=1)] = ("commander", "lieutenant", "worker")
+    authority_levels: Annotated[tuple[str, ...], Meta(min_length=1, max_length=100)] = (
+        "commander",
+        "lieutenant",
+        "worker",
+    )
     escalation_threshold: Share = 0.5
     max_delegation_depth: Positive = 3
 

@@ -1,0 +1,35 @@
+"""How much work something is, counted and not timed: a slow machine counts the same."""
+
+import sys
+import tracemalloc
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+def lines_run(work: Callable[[], object]) -> int:
+    """How many lines of Python *work* runs, those of whatever it calls included."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def most_held(work: Callable[[], object]) -> int:
+    """How many bytes *work* holds at its fullest, beyond what was held before."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
