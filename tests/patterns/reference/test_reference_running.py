@@ -21,9 +21,11 @@ from coterie.patterns import (
     MixinRegistry,
     PipelineTopology,
     Topology,
+    TopologyRegistry,
     TopologyType,
     current_call,
     mixin,
+    topology,
 )
 from coterie.planning.plan import Limits
 
@@ -579,5 +581,166 @@ def test_an_output_must_be_a_dictionary_that_can_be_written_down(given: Any) -> 
     async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
         return given  # type: ignore[no-any-return]
 
-    with pytest.raises(CallFailed, match="what Own gave"):
+    with pytest.raises(PatternRefused, match=r"what Own\._run gave"):
         play(own(run, echo), {})
+
+
+def test_what_a_hook_gives_is_told_of_as_that_hooks() -> None:
+    """Whoever wrote the mixin reads which hook of it gives something that cannot be used."""
+
+    class Forgetful(BaseMixin):
+        name = "forgetful"
+
+        async def on_complete(self, result: dict[str, Any]) -> dict[str, Any]:
+            return None  # type: ignore[return-value]
+
+        async def on_message(self, message: Any) -> Any:
+            return "read"
+
+    mixin(Forgetful)
+    forgetful = agent("a", capabilities=[{"name": "forgetful"}])
+    with pytest.raises(PatternRefused, match="on_complete of 'forgetful' gave must be a dictionary, not NoneType"):
+        play(own(_says_nothing, echo, a=forgetful), {})
+
+    async def tells(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        await self.send_message("b", "a", MessageType.REQUEST, {}, context)
+        return {}
+
+    with pytest.raises(PatternRefused, match="on_message of 'forgetful' must return a Message or None, not str"):
+        play(own(tells, echo, a=forgetful, b=agent("b")), {})
+
+
+async def _says_nothing(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+    return {}
+
+
+def test_every_mixin_clears_up_and_what_failed_first_is_what_is_raised() -> None:
+    """A hook that fails while clearing up neither keeps others from it nor hides why the execution failed."""
+    gone: list[str] = []
+
+    class Untidy(BaseMixin):
+        name = "untidy"
+
+        async def on_destroy(self) -> None:
+            gone.append(str(self.agent.metadata_["slot"]))
+            raise RuntimeError("the drawer is stuck")
+
+    mixin(Untidy)
+    two = {slot: agent(slot, capabilities=[{"name": "untidy"}]) for slot in ("a", "b")}
+
+    async def fails(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        raise KeyError("topic")
+
+    with pytest.raises(KeyError) as failed:
+        play(own(fails, echo, **two), {})
+    assert failed.value.__notes__ == ["tearing it down then raised RuntimeError: the drawer is stuck"]
+    assert gone == ["a", "b"]
+    with pytest.raises(RuntimeError, match="the drawer is stuck"):
+        play(own(_says_nothing, echo, **two), {})
+
+
+def test_an_agent_may_be_called_human() -> None:
+    """Where no human is asked the name is one as any."""
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        return {"said": (await self.invoke_agent("human", user("?"), context)).text}
+
+    assert play(own(run, echo, human=agent("h")), {}).output_data == {"said": "human: ?"}
+
+
+def test_a_call_from_another_event_loop_is_refused() -> None:
+    """Nobody there would ever hear of its answer."""
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        def elsewhere() -> Any:
+            return asyncio.run(self.invoke_agent("a", user("?"), context))
+
+        return {"said": await asyncio.to_thread(elsewhere)}
+
+    with pytest.raises(PatternRefused, match="runs in another event loop"):
+        asyncio.run(own(run, echo).execute({}, durable=False))
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda: own(_says_nothing, echo).execute({"when": object()}), "the input cannot be written down as JSON"),
+        (lambda: own(_says_nothing, echo).execute({}, limits={"turns": 1}), "limits are given as coterie.Limits"),  # type: ignore[arg-type]
+        (lambda: own(_says_nothing, echo).execute({}, 7), "the correlation_id of an execution is a text"),  # type: ignore[arg-type]
+        (lambda: Hasty(_topology(), {}).execute({}, durable=False), "Hasty._run must be written with"),
+        (lambda: own(_says_nothing, echo, **{"two\nlines": agent("a")}), "a slot has a text of one line"),
+        (lambda: BaseTopology.__init__(own(_says_nothing, echo), None, {}), "a Topology says what is made"),  # type: ignore[arg-type]
+        (lambda: type(own(_says_nothing, echo))(_topology(), ["a"]), "agents are given by their slots"),  # type: ignore[arg-type]
+        (lambda: topology(Nothing), "Nothing.topology_type is one of debate, chain"),
+        (lambda: topology(int), "a subclass of BaseTopology, not <class 'int'>"),  # type: ignore[type-var]
+        (lambda: TopologyRegistry.create(_topology(), None), "agents are given by their slots"),  # type: ignore[arg-type]
+        (
+            lambda: type("Odd", (BaseTopology,), {"topology_type": "zigzag", "config_class": EnsembleConfig}),
+            "not 'zigzag'",
+        ),
+        (
+            lambda: type("Odd", (BaseTopology,), {"topology_type": "debate", "config_class": dict}),
+            "a class of settings",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(made: Callable[[], Any], told: str) -> None:
+    """What is wrong is named; nothing of it is a traceback of ours."""
+
+    async def go() -> None:
+        done = made()
+        if isinstance(done, Awaitable):
+            await done
+
+    with pytest.raises(PatternRefused, match=told):
+        asyncio.run(go())
+
+
+class Nothing(BaseTopology):
+    """Says nothing of itself."""
+
+    async def _run(self, context: ExecutionContext) -> dict[str, Any]:
+        return {}
+
+
+class Hasty(BaseTopology):
+    """Does not wait."""
+
+    topology_type = TopologyType.ENSEMBLE
+    config_class = EnsembleConfig
+
+    def _run(self, context: ExecutionContext) -> dict[str, Any]:  # type: ignore[override]
+        return {}
+
+
+def _topology() -> Topology:
+    return Topology(name="own", description="own", topology_type=TopologyType.ENSEMBLE)
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        (lambda self, context: self.send_message("a", "b", "gossip", {}, context), "no type of message 'gossip'"),
+        (lambda self, context: self.send_message("a", "b", "request", None, context), "must be a dictionary"),
+        (lambda self, context: self.record_result(None, context), "an AgentInvocationResult, not NoneType"),
+    ],
+)
+def test_what_is_told_and_recorded_is_checked(does: Any, told: str) -> None:
+    """A message has a type and content, a result is one."""
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        return {"done": str(await does(self, context))}
+
+    with pytest.raises(PatternRefused, match=told):
+        play(own(run, echo), {})
+
+
+def test_a_model_that_is_not_asynchronous_is_told_of() -> None:
+    """A `_call_llm` without `async` fails each call with words that say what to do."""
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        return {"error": (await self.invoke_agent("a", user("?"), context)).error}
+
+    made = own(run, echo)
+    made._call_llm = lambda request: {"content": "42"}  # type: ignore[assignment,method-assign,return-value]
+    assert play(made, {}).output_data == {"error": "_call_llm must be written with `async def`"}

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from coterie.backends.base import Answer, Failure, Request, Result
-from coterie.errors import CallFailed
+from coterie.errors import CallFailed, PatternRefused
 from coterie.journal.records import Usage
 from coterie.patterns.reference.invocation import split
 from coterie.patterns.reference.mixins.base import ReplyRefused
@@ -63,6 +63,8 @@ class Answering:
             return failed(error.kind, error.reason, error.wait)
         except ReplyRefused as refused:
             return failed("invalid_output", str(refused))
+        except PatternRefused as refused:
+            return failed("crashed", str(refused))
         except TimeoutError as error:
             return failed("timeout", told(error))
         except Exception as error:  # whatever a user's code raises is why the call failed

@@ -3,13 +3,14 @@
 One object can be executed as often as one likes, at once, too: what belongs to one execution is kept with that.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from sqlmodel import SQLModel
 
 from coterie.clock import Clock
@@ -76,7 +77,8 @@ class BaseTopology(ABC):
             two. Ours are pure. What a subclass adds makes it impure again, until it says otherwise.
 
     Raises:
-        PatternRefused: If the configuration does not fit, or something else than an agent fills a slot.
+        PatternRefused: If the configuration does not fit, something else than an agent fills a slot, or the class does
+            not say its `topology_type` and `config_class`.
     """
 
     topology_type: ClassVar[TopologyType]
@@ -90,12 +92,20 @@ class BaseTopology(ABC):
         if "pure" not in own and any(name not in _ANSWERS and not name.startswith("__") for name in own):
             cls.pure = False
         if "topology_type" in own and "config_class" in own:
+            check_class(cls)
             accept(own["topology_type"], own["config_class"])
 
     def __init__(self, topology: Topology, agents: Mapping[str, AgentType], db_session: Any = None) -> None:
+        if not isinstance(topology, Topology):
+            raise PatternRefused(f"a Topology says what is made, not {type(topology).__name__}")
+        if not isinstance(agents, Mapping):
+            raise PatternRefused(f"agents are given by their slots, as a dictionary, not as {type(agents).__name__}")
         for slot, agent in agents.items():
+            if not isinstance(slot, str) or not slot.strip() or not slot.isprintable():
+                raise PatternRefused(f"a slot has a text of one line for a name, not {slot!r}")
             if not isinstance(agent, AgentType):
                 raise PatternRefused(f"slot {slot!r} is filled by an AgentType, not by {type(agent).__name__}")
+        check_class(type(self))
         self.topology = topology
         self.agents = dict(agents)
         self.db_session = db_session
@@ -307,4 +317,25 @@ class BaseTopology(ABC):
         performance = playing()
         if performance is None or performance.topology is not self:
             raise PatternRefused(f"{type(self).__name__} does not run here: call this from `_run`, within execute()")
+        if performance.loop is not asyncio.get_running_loop():
+            raise PatternRefused(
+                f"{type(self).__name__} runs in another event loop: from a thread, hand the call over with "
+                "asyncio.run_coroutine_threadsafe"
+            )
         return performance
+
+
+def check_class(topology_class: type[BaseTopology]) -> None:
+    """See that *topology_class* says what it runs.
+
+    Raises:
+        PatternRefused: If it does not.
+    """
+    if not isinstance(topology_class, type) or not issubclass(topology_class, BaseTopology):
+        raise PatternRefused(f"what runs topologies is a subclass of BaseTopology, not {topology_class!r}")
+    name, said = topology_class.__name__, getattr(topology_class, "topology_type", None)
+    if said not in [known.value for known in TopologyType]:
+        raise PatternRefused(f"{name}.topology_type is one of {', '.join(TopologyType)}, not {said!r}")
+    config = getattr(topology_class, "config_class", None)
+    if not isinstance(config, type) or not issubclass(config, BaseModel):
+        raise PatternRefused(f"{name}.config_class is a class of settings, PipelineConfig for example, not {config!r}")

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from coterie.backends.base import Backend
-from coterie.errors import CallFailed
+from coterie.errors import CallFailed, PatternRefused
 from coterie.patterns.reference.mixins.base import BaseMixin, Vetoed
 from coterie.patterns.reference.plain import plain, plain_object
 
@@ -70,18 +70,18 @@ class Call(Struct, frozen=True, kw_only=True):
 
         Raises:
             TimeoutError: If it takes longer than the agent's `timeout_seconds`.
-            CallFailed: If it responds with something else than a dictionary of JSON values.
+            PatternRefused: If it responds with something else than a dictionary of JSON values.
         """
         try:
             async with asyncio.timeout(self.timeout) as limit:
-                response = await self.model(plain_object(request, "the request"))
+                answering = self.model(plain_object(request, "the request"))
+                if not isawaitable(answering):
+                    raise PatternRefused("_call_llm must be written with `async def`")
+                response = plain_object(await answering, "what _call_llm gave")
         except TimeoutError as error:
             if limit.expired():
                 raise TimeoutError(f"the model took longer than {self.timeout:g} s") from error
             raise
-        if not isinstance(response, dict):
-            raise CallFailed(f"_call_llm must return a dictionary, not {type(response).__name__}", "crashed")
-        response = plain_object(response, "the response")
         self.spent.append(response.get("usage"))
         return response
 
@@ -105,7 +105,10 @@ def current_call() -> Call:
     Raises:
         LookupError: If none is: only `_call_llm`, tools, and the hooks on a response and on tools run in one.
     """
-    return _CURRENT.get()
+    try:
+        return _CURRENT.get()
+    except LookupError:
+        raise LookupError("no call is answered here: only _call_llm, tools and some hooks run in one") from None
 
 
 async def answer(call: Call, mixins: Sequence[BaseMixin], tools: Mapping[str, Tool], most: int) -> dict[str, Any]:
@@ -128,10 +131,8 @@ async def answer(call: Call, mixins: Sequence[BaseMixin], tools: Mapping[str, To
     if not mixins and len(call.spent) == 1:
         return response
     for mixin in mixins:
-        response = await mixin.on_response(response)
-    if call.used:
-        response = {**response, "usage": call.used}
-    return plain_object(response, "the response")
+        response = plain_object(await mixin.on_response(response), f"what on_response of {mixin.name!r} gave")
+    return {**response, "usage": call.used} if call.used else response
 
 
 def described(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:

@@ -75,6 +75,10 @@ async def execute(
     if not isinstance(given, dict):
         raise PatternRefused(f"the input of an execution is a dictionary, not {type(given).__name__}")
     given = plain_object(given, "the input")
+    if options.limits is not None and not isinstance(options.limits, Limits):
+        raise PatternRefused(f"limits are given as coterie.Limits, not as {type(options.limits).__name__}")
+    if correlation is not None and not isinstance(correlation, str):
+        raise PatternRefused(f"the correlation_id of an execution is a text, not {correlation!r}")
     if topology.db_session is not None:
         _engine_of(topology.db_session)
     await prepare(topology)
@@ -200,7 +204,7 @@ def _engine_of(session: Any) -> "AsyncEngine":
     """The engine that *session* is bound to."""
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-    bind = session.bind
+    bind = getattr(session, "bind", None)
     if isinstance(bind, AsyncConnection):
         bind = bind.engine
     if not isinstance(bind, AsyncEngine):

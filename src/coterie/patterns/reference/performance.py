@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coterie.backends.base import Backend
@@ -88,10 +89,13 @@ class Performance:
         seq: int,
     ) -> None:
         self.topology, self.run = topology, run
+        self.loop = asyncio.get_running_loop()
         self.around, self.engine = around, engine
         self.instances: dict[str, AgentInstance] = {}
         self.mixins: dict[str, list[BaseMixin]] = {}
-        human = {turn for turn, call in engine.calls.items() if call.agent == HUMAN}
+        self._human = None if HUMAN in topology.agents or topology.team(HUMAN) is not None else HUMAN
+        """What calls of a human go to; None where an agent or a team of the user's has that name."""
+        human = {turn for turn, call in engine.calls.items() if call.agent == self._human}
         self.replies = Replies(one for one in engine.history if one.seq < seq and one.turn not in human)
         self.is_pure = False
         self._news = deque(one for one in engine.history if one.seq > seq and isinstance(one, Outcome))
@@ -118,18 +122,28 @@ class Performance:
             ReplayMismatch: If the program does something else than the journal says it did.
         """
         _PLAYING.set(self)
-        topology = self.topology
-        topology._last = self
+        self.topology._last = self
         try:
-            await topology.setup()
+            output = await self._performed()
+        except BaseException as error:
+            await self._clear_up(error)
+            raise
+        await self._clear_up()
+        return output
+
+    async def _performed(self) -> dict[str, Any]:
+        """What the program gives and its mixins make of it; what failed it goes through them, too."""
+        try:
+            await self.topology.setup()
             started = self.context.model_dump()
             for mixin in self._all_mixins():
                 await mixin.on_start(started)
             self.ready.set()
-            output = await self._run()
+            output = plain_object(await self._run(), f"what {type(self.topology).__name__}._run gave")
             for mixin in self._all_mixins():
                 output = await mixin.on_complete(output)
-            return plain_object(output, f"what {type(topology).__name__} gave")
+                output = plain_object(output, f"what on_complete of {mixin.name!r} gave")
+            return output
         except ReplayMismatch:
             raise
         except Exception as error:
@@ -137,9 +151,16 @@ class Performance:
                 changed = await mixin.on_error(error)
                 error = changed if isinstance(changed, Exception) else error
             raise error
-        finally:
-            self.replies.close()
-            await topology.teardown()
+
+    async def _clear_up(self, failed: BaseException | None = None) -> None:
+        """Tear it down. What goes wrong there is what counts only if nothing had *failed* before."""
+        self.replies.close()
+        try:
+            await self.topology.teardown()
+        except Exception as error:
+            if failed is None:
+                raise
+            failed.add_note(f"tearing it down then raised {type(error).__name__}: {error}")
 
     async def _run(self) -> dict[str, Any]:
         """What the program gives, once it is sure that it is the one that began the run.
@@ -148,12 +169,15 @@ class Performance:
             ReplayMismatch: If it is another one, whatever it makes of being told so.
         """
         try:
-            output = await self.topology._run(self.context)
+            running = self.topology._run(self.context)
+            if not isawaitable(running):
+                raise PatternRefused(f"{type(self.topology).__name__}._run must be written with `async def`")
+            output = await running
         finally:
             if self._mismatch is not None:
                 raise self._mismatch
         for turn, call in self.engine.calls.items():
-            if turn not in self.replies.asked and call.agent != HUMAN:
+            if turn not in self.replies.asked and call.agent != self._human:
                 raise self.other(call, "the program ended without this call")
         return output
 
@@ -177,8 +201,14 @@ class Performance:
 
     async def end(self) -> None:
         """What `BaseTopology.teardown` does."""
+        errors = []
         for mixin in self._all_mixins():
-            await mixin.on_destroy()
+            try:
+                await mixin.on_destroy()
+            except Exception as error:  # the others have something to clear up, too
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _all_mixins(self) -> list[BaseMixin]:
         return [mixin for mixins in list(self.mixins.values()) for mixin in mixins]
@@ -234,9 +264,9 @@ class Performance:
         if self.topology.tools and any(mixin.name == "tool_use" for mixin in mixins):
             request["tools"] = described(self.topology.tools)
         for mixin in mixins:
-            request = await mixin.on_invoke(request)
+            request = plain_object(await mixin.on_invoke(request), f"what on_invoke of {mixin.name!r} gave")
         state = plain_object(instance.state, "the state")
-        return plain_object(request, f"the request to {slot}"), state if image(state) != before else None
+        return request, state if image(state) != before else None
 
     async def ask_team(self, name: str, given: dict[str, Any]) -> Outcome:
         """What came of the team *name* being asked; a run of its own."""
@@ -288,7 +318,7 @@ class Performance:
 
     def durable(self, outcome: Outcome) -> None:
         """That a call has ended is safe."""
-        if self.engine.calls[outcome.turn].agent == HUMAN:
+        if self.engine.calls[outcome.turn].agent == self._human:
             self._said[outcome.turn] = outcome
             for waiting in self._asking.pop(outcome.turn, ()):
                 if not waiting.done():
@@ -298,7 +328,7 @@ class Performance:
     def _tell(self, upto: int) -> None:
         while self._news and self._news[0].seq <= upto:
             outcome = self._news.popleft()
-            if self.engine.calls[outcome.turn].agent != HUMAN:
+            if self.engine.calls[outcome.turn].agent != self._human:
                 self.replies.came(outcome)
 
     async def call(self, turn: str, attempt: int, interrupted: int) -> Call:

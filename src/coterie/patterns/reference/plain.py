@@ -5,30 +5,30 @@ from typing import Any
 
 import msgspec
 
-from coterie.errors import CallFailed
+from coterie.errors import PatternRefused
 
 
 def plain(value: Any, what: str) -> Any:
     """A copy of *value* made of what JSON has; *what* it is, for the error.
 
     Raises:
-        CallFailed: If it cannot be written as JSON.
+        PatternRefused: If it cannot be written as JSON.
     """
     try:
         return _decode(_encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise CallFailed(f"{what} cannot be written down as JSON: {error}", "crashed") from None
+        raise PatternRefused(f"{what} cannot be written down as JSON: {error}") from None
 
 
 def plain_object(value: Any, what: str) -> dict[str, Any]:
     """As `plain`, of a dictionary.
 
     Raises:
-        CallFailed: If it is none, or cannot be written as JSON.
+        PatternRefused: If it is none, or cannot be written as JSON.
     """
     made = plain(value, what)
     if not isinstance(made, dict):
-        raise CallFailed(f"{what} must be a dictionary, not {type(value).__name__}", "crashed")
+        raise PatternRefused(f"{what} must be a dictionary, not {type(value).__name__}")
     return made
 
 

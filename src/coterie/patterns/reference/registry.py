@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 from coterie.errors import PatternRefused
-from coterie.patterns.reference.base import BaseTopology
+from coterie.patterns.reference.base import BaseTopology, check_class
 from coterie.patterns.rows import AgentType, Topology, TopologyType
 
 T = TypeVar("T", bound=type[BaseTopology])
@@ -17,7 +17,12 @@ class TopologyRegistry:
 
     @classmethod
     def register(cls, topology_class: T) -> T:
-        """Have *topology_class* run the topologies of its type, in place of whoever did."""
+        """Have *topology_class* run the topologies of its type, in place of whoever did.
+
+        Raises:
+            PatternRefused: If it is no subclass of `BaseTopology` that says its `topology_type` and `config_class`.
+        """
+        check_class(topology_class)
         cls._topologies[TopologyType(topology_class.topology_type)] = topology_class
         return topology_class
 

@@ -32,6 +32,8 @@ class Traces:
         self, sender: str, recipient: str | None, type: MessageType, content: dict[str, Any], round: int
     ) -> Message:
         """Tell *recipient*, or everybody, something."""
+        if type not in (known.value for known in MessageType):
+            raise PatternRefused(f"there is no type of message {type!r}; there are {', '.join(MessageType)}")
         self._of.config(sender)
         if recipient is not None:
             self._of.config(recipient)
@@ -53,7 +55,12 @@ class Traces:
                 round_number=round,
             )
             for mixin in mixins:
-                message = await mixin.on_message(message) or message
+                changed = await mixin.on_message(message)
+                if not isinstance(changed, Message | None):
+                    raise PatternRefused(
+                        f"on_message of {mixin.name!r} must return a Message or None, not {changed.__class__.__name__}"
+                    )
+                message = changed or message
             type, round = message.message_type, message.round_number
             content = plain_object(message.content, "the content of a message")
         if not isinstance(round, int):
@@ -83,6 +90,8 @@ class Traces:
 
     async def record(self, invocation: AgentInvocationResult) -> Result:
         """Keep *invocation*: what came of a call is kept already, anything else gets a record of its own."""
+        if not isinstance(invocation, AgentInvocationResult):
+            raise PatternRefused(f"what is recorded is an AgentInvocationResult, not {type(invocation).__name__}")
         ended = invocation._outcome
         if ended is None or self._of.engine.outcomes.get(ended.turn) is not ended or not is_as_told(invocation, ended):
             return await self._record_own(invocation)
