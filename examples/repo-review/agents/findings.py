@@ -5,6 +5,7 @@ output: text for people, and one JSON object in a fence for whoever comes next. 
 reviews the working directory.
 """
 
+import gc
 import io
 import json
 import os
@@ -80,7 +81,12 @@ class Turn:
 
     @classmethod
     def read(cls) -> "Turn":
-        """The question that `COTERIE_TURN_FILE` holds."""
+        """The question that `COTERIE_TURN_FILE` holds.
+
+        From here on Python looks for no garbage: the program ends with its answer, and to look through millions of
+        syntax nodes takes longer than to parse them.
+        """
+        gc.disable()
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: it is how answers are read
         path = os.environ.get("COTERIE_TURN_FILE")

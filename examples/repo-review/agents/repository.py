@@ -12,7 +12,7 @@ from pathlib import Path
 MAX_FILES = 50_000
 MAX_FILE_BYTES = 1_000_000
 MAX_PYTHON_BYTES = 8_000_000
-"""How much Python one agent reads: some ten seconds of parsing."""
+"""How much Python one agent reads: some five seconds of parsing."""
 
 QUOTE = 120
 """The longest quote of a line, in characters."""
