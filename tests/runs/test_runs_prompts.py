@@ -1,9 +1,15 @@
 """What an agent is asked, word for word."""
 
+from itertools import pairwise
+
+from counting import lines_run
 from stage import Cast, Stage, flow
 
 from coterie.backends.base import Answer
 from coterie.planning.plan import AgentPlan, Wanted
+from coterie.runs.engines import make_engine
+from coterie.runs.fold import Fold
+from coterie.runs.prompts import inputs
 
 VERDICT = Wanted(name="verdict", type="enum", values=("approve", "revise"))
 
@@ -51,3 +57,24 @@ def test_a_human_is_not_asked_for_json() -> None:
         "# How to answer\n\nGive each of these on a line of its own, as `name: value`:\n"
         '- `verdict`: one of "approve", "revise"'
     )
+
+
+def test_what_many_gates_checked_is_found_once() -> None:
+    """Two gates behind two gates behind two gates: as many ways lead back as there are sets of them."""
+
+    def work(layers: int) -> int:
+        names = [(f"g{k}a", f"g{k}b") for k in range(layers)]
+        gates = {name: AgentPlan(name=name, kind="gate") for pair in names for name in pair}
+        steps = [f"[{a}, {b}] -> [{c}, {d}]" for (a, b), (c, d) in pairwise(names)]
+        first, last = names[0], names[-1]
+        stage = Stage(flow(f"start -> [{', '.join(first)}]", *steps, f"[{', '.join(last)}] -> end", **gates))
+        stage.start()
+        engine, agents = make_engine(stage.plan)
+        fold = Fold("r", engine, agents)
+        fold.fold(stage.records())
+        turn = fold.turns["end#1"]
+        *checked, own = [result.turn for result in inputs(fold, turn)]
+        assert (checked, own) == (["start#1", *(f"{name}#1" for pair in names for name in pair)], "end#1")
+        return lines_run(lambda: inputs(fold, turn))
+
+    assert work(16) < 2.5 * work(8)

@@ -7,6 +7,26 @@ from types import FrameType
 from typing import Any
 
 
+class Compared(str):
+    """A text that counts, in *times*, how often such texts are compared with others."""
+
+    __slots__ = ()
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def comparisons(work: Callable[[], object]) -> int:
+    """How often *work* compares a `Compared` with another text."""
+    before = Compared.times
+    work()
+    return Compared.times - before
+
+
 def lines_run(work: Callable[[], object]) -> int:
     """How many lines of Python *work* runs, those of whatever it calls included."""
     count = 0

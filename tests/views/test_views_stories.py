@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from counting import Compared, comparisons
 
 from coterie.errors import NoSuchTurn
 from coterie.journal.codec import Decoder
@@ -60,6 +61,21 @@ def test_why_a_turn_ran_goes_back_to_the_start() -> None:
         (1, "", "run review of the team review began: “Review it”"),
     ]
     assert told[8][2].startswith('draft#1 answered notes = "The findings')
+
+
+def test_a_long_way_back_is_gone_once() -> None:
+    """The work grows with the turns, not with their square."""
+
+    def asked(turns: int) -> int:
+        records: list[Record] = [RunStarted(seq=1, run="r", engine="flow", engine_version=1)]
+        for n in range(1, turns + 1):
+            turn, marked = Compared(f"a#{n}"), (Compared(f"a#{n - 1}"),) if n > 1 else ()
+            records.append(TurnStarted(seq=2 * n, turn=turn, agent="a", inputs=marked, cause=(2 * n - 1, 0)))
+            records.append(TurnFinished(seq=2 * n + 1, turn=turn, attempt=1))
+        assert len(why(records, f"a#{turns}")) == 2 * turns
+        return comparisons(lambda: why(records, f"a#{turns}"))
+
+    assert asked(400) < 2.2 * asked(200)
 
 
 def test_why_leaves_out_what_is_not_a_cause() -> None:

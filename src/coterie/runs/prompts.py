@@ -6,7 +6,7 @@ interruption is told so.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from coterie.backends.base import told
@@ -98,21 +98,29 @@ def inputs(fold: Fold, turn: Turn) -> list[TurnFinished]:
     """
     ask = turn.ask
     found: dict[str, TurnFinished] = {}
-    for name in ask.inputs:
-        _collect(fold, name, found)
+    for name in _behind_gates(fold, ask.inputs):
+        result = fold.turns[name].result
+        if result is not None:
+            found[name] = result
     own = fold.latest.get(ask.instead_of or ask.agent)
     if own is not None:
         found.setdefault(own.turn, own)
     return list(found.values())
 
 
-def _collect(fold: Fold, name: str, found: dict[str, TurnFinished]) -> None:
-    turn = fold.turns[name]
-    if fold.kind(turn.ask.agent) == "gate":
-        for checked in turn.ask.inputs:
-            _collect(fold, checked, found)
-    if turn.result is not None:
-        found.setdefault(name, turn.result)
+def _behind_gates(fold: Fold, names: Sequence[str]) -> dict[str, None]:
+    """The turns *names*, each gate among them behind what it checked; each turn once, however many lead to it."""
+    found: dict[str, None] = {}
+    left = [(name, False) for name in reversed(names)]
+    while left:
+        name, told = left.pop()
+        ask = fold.turns[name].ask
+        if told or fold.kind(ask.agent) != "gate":
+            found.setdefault(name)
+        elif name not in found:
+            left.append((name, True))
+            left += [(checked, False) for checked in reversed(ask.inputs) if checked not in found]
+    return found
 
 
 def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> str:

@@ -1,5 +1,6 @@
 """Why a turn ran: its causes, back to the start of the run."""
 
+from collections import deque
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -83,10 +84,13 @@ class Why:
 
     def _ancestry(self, turn: str) -> list[str]:
         """*turn*, the turns that led to it, those that led to them, and so on."""
-        found = [turn]
-        for each in found:
-            found += [cause for cause in self._causes(each) if cause in self._starts and cause not in found]
-        return found
+        found, left = {turn: None}, deque([turn])
+        while left:
+            for cause in self._causes(left.popleft()):
+                if cause in self._starts and cause not in found:
+                    found[cause] = None
+                    left.append(cause)
+        return list(found)
 
     def _causes(self, turn: str) -> tuple[str, ...]:
         """The turns whose results *turn* was started on; if it names none, the turn whose record asked for it."""

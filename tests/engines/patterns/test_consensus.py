@@ -2,6 +2,7 @@ import itertools
 from typing import Any, get_args
 
 import pytest
+from counting import Compared, comparisons
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -234,3 +235,15 @@ def test_two_of_three_who_agree_decide() -> None:
     assert needed(verdicts("++"), ["c"]) == 0
     assert needed(verdicts("+-"), ["c"]) == 1
     assert needed(verdicts("-"), ["b"]) == 0
+
+
+def test_what_all_find_wrong_is_counted_once_each() -> None:
+    """The work grows with what is said: twice as many checkers, each with as many issues, is twice as much."""
+
+    def work(n: int) -> int:
+        issues = tuple(f"issue {k}" for k in range(20))
+        verdicts = [Verdict(Compared(f"c{k}"), approved=False, issues=issues) for k in range(n)]
+        assert [len(slots) for slots in decide(verdicts).raised] == [n] * 20
+        return comparisons(lambda: decide(verdicts))
+
+    assert work(200) <= 2 * work(100) + 20

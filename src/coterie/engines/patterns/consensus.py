@@ -200,10 +200,9 @@ def _extreme(slots: Sequence[str], rules: _Rules, *, approved: bool | None) -> l
 
 def _merged(verdicts: Sequence[Verdict]) -> list[tuple[str, tuple[str, ...]]]:
     """The issues of *verdicts*, each once, and who has it. Case, spaces and a full stop make no other issue."""
-    found: dict[str, tuple[str, list[str]]] = {}
+    found: dict[str, tuple[str, dict[str, None]]] = {}
     for one in verdicts:
         for issue in one.issues:
-            _, slots = found.setdefault(" ".join(issue.casefold().rstrip(". ").split()), (issue, []))
-            if one.slot not in slots:
-                slots.append(one.slot)
+            _, slots = found.setdefault(" ".join(issue.casefold().rstrip(". ").split()), (issue, {}))
+            slots[one.slot] = None
     return [(issue, tuple(slots)) for issue, slots in found.values()]

@@ -51,7 +51,8 @@ class _Told:
     began: dict[str, float] = field(default_factory=dict)
     agents: dict[str, str] = field(default_factory=dict)
     messages: int = 0
-    children: list[str] = field(default_factory=list)
+    children: dict[str, None] = field(default_factory=dict)
+    """Its child runs, in order."""
 
 
 class Fold:
@@ -102,8 +103,8 @@ class Fold:
 
     def _began(self, told: _Told, record: r.RunStarted) -> Iterator[Row]:
         run, parent = record.run, self._runs.get(record.parent)
-        if parent is not None and run not in parent.children:
-            parent.children.append(run)
+        if parent is not None:
+            parent.children[run] = None
         told.plan = from_json(record.plan) if record.plan else self._of_parent(record)
         told.definition = definition(told.plan) if told.plan is not None else None
         if told.definition is None:
