@@ -38,6 +38,21 @@ def test_the_fewest_and_the_most_turns_are_reached() -> None:
     assert (worst["reason"], turns(worst)) == ("max_iterations", report.worst.turns) == ("max_iterations", 6 * 4 + 2)
 
 
+def test_branches_ask_whom_the_loop_itself_no_longer_reaches() -> None:
+    """A wave in the last iteration asks the role that its event leads to."""
+    roles = (RolePlan(id="a", emits=("ready",)), RolePlan(id="b", emits=("task.complete",)))
+    handoff = (("loop.start", ("a",)), ("ready", ("b",)))
+    plan = plan_of(loop_plan(roles=roles, handoff=handoff, parallel=waves(), max_iterations=1))
+    report = check(plan, Prices(agents={"a": 1.0, "@branch/b": 1.0}))
+    assert report.worst is not None
+    assert report.cost is not None
+    wave = {"a": [{"emits": [{"topic": "ready.parallel", "payload": "- 1\n- 2\n- 3"}]}]}
+    document = rehearse(plan, {"prompt": "x"}, wave)
+
+    assert turns(document) == report.worst.turns == report.cost.turns == 4
+    assert report.worst.agents == {"a": 1, "@branch/a": 3, "@branch/b": 3}
+
+
 def test_what_it_costs_at_worst() -> None:
     """The dearest agent in every iteration; retries besides."""
     plan = plan_of(loop_plan(max_iterations=10, review=review(3)), retry=1)

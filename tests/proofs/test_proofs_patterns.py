@@ -145,23 +145,70 @@ def test_a_pattern_in_a_flow_is_counted(tmp_path: Path) -> None:
     assert [found.code for found in report.findings] == ["counted"]
 
 
-def test_a_loop_in_a_slot_is_not_counted(tmp_path: Path) -> None:
-    """It is said which, and nothing is claimed of the whole."""
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "topology.toml").write_text(
-        'name = "work"\n[[role]]\nid = "a"\nemits = ["task.complete"]\nprompt = "p"\n'
-    )
-    text = "pattern: {type: pipeline, slots: {a: {command: [cat]}, b: {loop: work}}}"
-    topology = read_text(text, str(tmp_path / "t.yaml"), tmp_path).topology
-    assert topology is not None
-    _, report = proved(topology)
+LOOP = """\
+name = "work"
+[[role]]
+id = "a"
+emits = ["ready"]
+prompt = "p"
+[[role]]
+id = "b"
+emits = ["ready"]
+prompt = "p"
+[handoff]
+"loop.start" = ["a"]
+"ready" = ["b"]
+"""
+LOOP_SETTINGS = """\
+event_loop.max_iterations = 4
+event_loop.completion_event = "done"
+parallel.enabled = true
+parallel.max_branches = 2
+review.every = 2
+backend.kind = "command"
+backend.command = "true"
+"""
 
-    assert (report.ends, report.worst, report.usual) == (False, None, None)
-    (found,) = report.findings
-    assert (found.code, found.message) == (
-        "not-proved",
-        "nothing bounds the whole: 'b' is a loop, whose turns are not counted here",
-    )
+
+def with_loop(folder: Path, text: str, name: str = "t.yaml") -> tuple[Plan, Report]:
+    """A team of *text* beside a loop `work`, and what is proved of it, a turn costing a dollar."""
+    (folder / "work").mkdir()
+    (folder / "work" / "topology.toml").write_text(LOOP)
+    (folder / "work" / "autoloops.toml").write_text(LOOP_SETTINGS)
+    topology = read_text(text, str(folder / name), folder).topology
+    assert topology is not None
+    return proved(topology, prices=Prices(turn=1.0))
+
+
+def test_a_loop_in_a_slot_is_counted_by_its_iterations(tmp_path: Path) -> None:
+    """As if it took all of them, with a wave in each; it is said which."""
+    plan, report = with_loop(tmp_path, "pattern: {type: pipeline, slots: {a: {command: [cat]}, b: {loop: work}}}")
+    assert report.worst is not None
+    assert report.cost is not None
+
+    once = {"b/a": 4, "b/b": 3, "b/@branch/a": 8, "b/@branch/b": 8, "b/@review": 1}
+    attempts = 3  # of a stage, each of which may be a run of the loop
+    assert report.worst.agents == {"a": 1, **{path: turns * attempts for path, turns in once.items()}}
+    assert report.worst.turns == 1 + (4 + 4 * 2 + 1) * attempts == report.cost.turns
+    assert (report.ends, report.usual, report.method) == (True, None, "bound")
+    [found] = report.findings
+    assert (found.code, found.message) == ("counted", "'b' is a loop: it is counted as if it took all its iterations")
+    wave = [{"emits": [{"topic": "ready.parallel", "payload": "- one\n- two"}]}]
+    document = rehearse(plan, {"prompt": "x"}, {"b/a": wave, "b/b": wave})
+    assert 12 < turns(document) <= report.worst.turns
+
+
+def test_a_loop_at_a_node_of_a_flow_is_counted(tmp_path: Path) -> None:
+    text = """topology t : [pipeline] {
+      agent w { model: m  extensions { coterie { backend: scripted } } }
+      agent l { extensions { coterie { topology: "work/topology.toml" } } }
+      flow { w -> l }
+    }"""
+    _, report = with_loop(tmp_path, text, "t.at")
+
+    assert report.worst is not None
+    assert (report.ends, report.worst.turns) == (True, 1 + 13 * 2)
+    assert "'l' is a loop: the numbers are counted" in report.findings[0].message
 
 
 def test_attempts_that_a_pipeline_counts_are_all_there_are() -> None:

@@ -2,9 +2,11 @@
 
 import pytest
 from loop_play import review, waves
+from msgspec import structs
 from role_teams import JURY, events, jury_plan, pattern
 
 from coterie.planning.loop import RolePlan
+from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.proofs import Prices, check
 from coterie.proofs.measures import asked_paths
@@ -44,12 +46,24 @@ def test_in_branches_of_waves_they_count_as_often() -> None:
 
 def test_a_team_of_which_nothing_is_known_is_told() -> None:
     plan = jury_plan()
-    plan.agents["jury"] = AgentPlan(name="jury", kind="topology", child=jury_plan())
+    own = structs.replace(pattern(JURY), coordination=PatternPlan(type="own:play"))
+    plan.agents["jury"] = AgentPlan(name="jury", kind="topology", child=own)
     report = check(plan, Prices(turn=1.0))
 
     assert (report.worst, report.cost) == (None, None)
     [note] = [each for each in report.findings if each.code == "not-proved"]
     assert "'jury'" in note.message
+
+
+def test_a_loop_as_a_role_is_counted_by_its_iterations() -> None:
+    """The council is asked in seven iterations of a loop in eight at most, and in seven of the loop itself."""
+    plan = jury_plan()
+    plan.agents["jury"] = AgentPlan(name="jury", kind="topology", child=jury_plan())
+    report = check(plan)
+    assert report.worst is not None
+
+    assert (report.method, report.worst.turns) == ("bound", 9 + 8 * 9 * 5 + 7 * 3)
+    assert report.worst.agents["jury/council/mediator"] == 8 * 7
 
 
 def test_what_its_outputs_never_choose_does_not_happen() -> None:

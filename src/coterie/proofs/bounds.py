@@ -1,6 +1,6 @@
 """How often anything can happen, from the arrows alone: what is said when there are too many states to look at.
 
-Of a pattern, its kind says how often each slot is asked.
+Of a pattern, its kind says how often each slot is asked; of a loop its iterations bound all that it does.
 
 Every bound is sound and none is promised to be reached. A node that lies on no cycle and ranks behind all that leads to
 it starts at most once, since it waits for whatever could still mark it. Any other starts at most once for each firing
@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING
 
+from coterie.planning.branches import BRANCH
+from coterie.planning.loop import REVIEW, LoopPlan
 from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import FlowPlan, Plan
-from coterie.proofs.measures import Measures, attempts, plus
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.proofs.measures import Measures, attempts, larger, plus
+from coterie.proofs.paths import Paths
 from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import HUMAN
 from coterie.proofs.ways import Amounts
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 _ROUNDS = 8
 """How often the inequalities are applied to each other; every round is sound, later ones say little more."""
+_STATES = 10_000
+"""How many states of a loop that is part of a team are looked at."""
 
 
 def at_most(plan: Plan, measures: Measures, path: str = "") -> Amounts:
@@ -36,8 +41,47 @@ def at_most(plan: Plan, measures: Measures, path: str = "") -> Amounts:
             return _of_flow(flow, plan, measures, path)
         case PatternPlan() as pattern if (calls := calls_of_ours(pattern, plan)) is not None:
             return _of_pattern(pattern, plan, calls.most, measures, path)
+        case LoopPlan() as loop:
+            return of_loop(plan, loop, Paths(loop, _STATES), measures, path)
         case _:
             return (inf,) * measures.size
+
+
+def of_loop(plan: Plan, loop: LoopPlan, paths: Paths, measures: Measures, path: str = "") -> Amounts:
+    """The most of each measure that a run of the loop *plan* can take; infinite where nothing bounds a team in it.
+
+    Every iteration asks one role, reviews come between, and a wave asks as many branches besides. So no run takes more
+    than the dearest role in all of them, nor more than each role as often as it can be reached.
+    """
+    iterations, before = max(0, loop.max_iterations), paths.before
+    branches = loop.parallel.most if loop.parallel is not None and not before.keys() <= paths.teams.keys() else 0
+    reviews = reviews_before(loop, iterations)
+    reviewer = measures.turn(path + REVIEW, plan.agents.get(REVIEW) or AgentPlan(name=REVIEW)) if reviews else ()
+    fixed = _often(reviews, reviewer) if reviews else measures.nothing
+    each, alone, beside = [fixed], measures.nothing, measures.nothing
+    for name, earlier in before.items():
+        once = _iteration(plan, name, measures, path)
+        each.append(_often(max(0, iterations - earlier), once))
+        alone = larger(alone, once)
+        if branches:  # a wave asks for its event an iteration before that routes the loop itself
+            branch = _iteration(plan, name, measures, f"{path}{BRANCH}/")
+            each.append(_often(branches * max(0, min(iterations, iterations - earlier + 1)), branch))
+            beside = larger(beside, branch)
+    dearest = plus(fixed, _often(iterations, alone), _often(iterations * branches, beside))
+    return tuple(map(min, plus(*each), dearest))
+
+
+def reviews_before(loop: LoopPlan, iterations: int) -> int:
+    """How many reviews come before as many iterations."""
+    return max(0, iterations - 1) // max(1, loop.review.every) if loop.review is not None else 0
+
+
+def _iteration(plan: Plan, name: str, measures: Measures, path: str) -> Amounts:
+    """The most that one iteration of the role *name* counts: a turn, or the turns of its team."""
+    agent = plan.agents.get(name) or AgentPlan(name=name)
+    return (
+        measures.turn(path + name, agent) if agent.child is None else at_most(agent.child, measures, f"{path}{name}/")
+    )
 
 
 def usually(plan: Plan, measures: Measures, path: str = "") -> Amounts:
@@ -103,8 +147,8 @@ def _of_flow(flow: FlowPlan, plan: Plan, measures: Measures, path: str) -> Amoun
 
 
 def _often(n: float, amounts: Amounts) -> Amounts:
-    """*amounts*, *n* times; nothing stays nothing, however often."""
-    return tuple([n * amount if amount else 0.0 for amount in amounts])
+    """*amounts*, *n* times; nothing stays nothing, and never is nothing, whatever it is of."""
+    return tuple([n * amount if n and amount else 0.0 for amount in amounts])
 
 
 class _Starts:

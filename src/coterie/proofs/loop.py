@@ -1,140 +1,23 @@
 """Prove a loop: where its events can lead, whether it can complete, and how many turns it takes at worst.
 
-A state is the event that routes and what is still required; a step emits one event that is allowed there. A loop always
-ends, by its iterations if by nothing else.
+A loop always ends, by its iterations if by nothing else.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
-from math import isinf
+from collections.abc import Iterable, Iterator
+from math import inf, isinf
 
 from coterie.diagnostics import Severity, Span
-from coterie.engines.loop.nearest import events_of
-from coterie.planning.branches import BRANCH
-from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
-from coterie.planning.plan import AgentPlan, Plan
-from coterie.proofs.bounds import at_most
-from coterie.proofs.measures import Measures, attempts
+from coterie.planning.loop import LoopPlan
+from coterie.planning.plan import Plan
+from coterie.proofs.bounds import at_most, of_loop, reviews_before
+from coterie.proofs.measures import Measures
+from coterie.proofs.paths import Paths, State, script_of
 from coterie.proofs.question import Question
 from coterie.proofs.report import BOUND, EXACT, Case, Cost, Finding, Report
 from coterie.proofs.ways import Amounts
 from coterie.proofs.witness import Script
 from coterie.topology.loop import Handoff, Role
-from coterie.topology.routing import EXPLORE, JOINED, PARALLEL, START, allowed, is_pattern, matches, suggested
-
-State = tuple[str, frozenset[str]]
-"""The event that routes, and the required events that were not accepted yet."""
-
-
-class Paths:
-    """All states that a loop can reach, and the shortest way to each.
-
-    Args:
-        most: How many states may be looked at.
-
-    Attributes:
-        way: The state and the event from which each state was reached first; None at the start.
-        whole: Whether these are all.
-        teams: The roles for which teams answer, each with all that its outputs may choose.
-    """
-
-    def __init__(self, plan: LoopPlan, most: int) -> None:
-        self.plan = plan
-        self.ids = [role.id for role in plan.roles]
-        self._emits = {role.id: role.emits for role in plan.roles}
-        self.teams = {
-            role.id: tuple(event for event, _ in role.events) for role in plan.roles if role.events is not None
-        }
-        self.start: State = (START, frozenset(plan.required))
-        self.way: dict[State, tuple[State, str] | None] = {self.start: None}
-        self.whole = True
-        front = deque([self.start])
-        while front:
-            state = front.popleft()
-            for event, follows in self.steps(state):
-                if follows in self.way:
-                    continue
-                if len(self.way) >= most:
-                    self.whole = False
-                    return
-                self.way[follows] = (state, event)
-                front.append(follows)
-
-    def roles(self, event: str) -> tuple[str, ...]:
-        """The roles that *event* leads to."""
-        return suggested(self.plan.handoff, self.ids, event)
-
-    def asked(self, event: str) -> str:
-        """The agent that is asked after *event*."""
-        return next(iter(self.roles(event)), GLOBAL)
-
-    def events(self, position: str) -> tuple[str, ...]:
-        """What may be emitted in a turn that *position* leads to."""
-        asked = self.asked(position)
-        if asked in self.teams:
-            return events_of(self.plan, self.teams[asked])
-        return events_of(self.plan, allowed(self._emits, self.roles(position)), not self.ids)
-
-    def completes(self, state: State) -> bool:
-        """Whether a turn in *state* may emit the event that completes the loop."""
-        return not state[1] and self.plan.completion in self.events(state[0])
-
-    def steps(self, state: State) -> Iterator[tuple[str, State]]:
-        """What a turn in *state* may emit to go on, and where that leads."""
-        position, missing = state
-        for event in self.events(position):
-            if event == self.plan.completion:
-                continue
-            yield event, (event, missing - {event})
-            joined = event + JOINED
-            if self.plan.parallel is None or self.asked(position) in self.teams:
-                continue  # what chooses among events opens no wave
-            if any(matches(key, joined) for key, _ in self.plan.handoff):
-                yield event + PARALLEL, (joined, missing - {event + PARALLEL})
-
-    def events_to(self, state: State) -> list[tuple[str, str]]:
-        """The agents that are asked on the shortest way to *state*, and what each emits."""
-        found = []
-        while (step := self.way[state]) is not None:
-            state, event = step
-            found.append((self.asked(state[0]), event))
-        return found[::-1]
-
-    def script(self, state: State) -> Script | None:
-        """A rehearsal that goes to *state* by the shortest way; None when a team would have to choose it."""
-        steps = self.events_to(state)
-        return None if any(agent in self.teams for agent, _ in steps) else _script(steps)
-
-    @cached_property
-    def ends(self) -> list[State]:
-        """The states in which the loop may complete by its event, nearest first."""
-        return [state for state in self.way if self.completes(state)]
-
-    @cached_property
-    def hopeful(self) -> set[State]:
-        """The states from which one is reached in which the loop may complete, by its event or its promise."""
-        back: dict[State, list[State]] = {}
-        for state in self.way:
-            for _, follows in self.steps(state):
-                back.setdefault(follows, []).append(state)
-        front = [state for state in self.way if self.completes(state) or (self.plan.promise and not state[1])]
-        found = set(front)
-        while front:
-            for before in back.get(front.pop(), ()):
-                if before not in found:
-                    found.add(before)
-                    front.append(before)
-        return found
-
-
-def _script(steps: Iterable[tuple[str, str]]) -> Script:
-    """A rehearsal in which each agent emits in turn what *steps* say."""
-    script: Script = {}
-    for agent, event in steps:
-        emitted = {"topic": event, **({"payload": "- one part"} if event.endswith(PARALLEL) else {})}
-        script.setdefault(agent, []).append({"emits": [emitted]})
-    return script
+from coterie.topology.routing import EXPLORE, PARALLEL, START, is_pattern, matches
 
 
 def prove_loop(plan: Plan, question: Question) -> Report:
@@ -142,18 +25,19 @@ def prove_loop(plan: Plan, question: Question) -> Report:
     loop = plan.coordination
     assert isinstance(loop, LoopPlan)
     paths = Paths(loop, question.states)
-    teams = [name for name, agent in plan.agents.items() if agent.child is not None]
     measures = Measures(plan, question.prices)
-    most = {name: _once(plan, name, measures) for name in paths.ids or [GLOBAL]}
-    findings = [*_uncounted(most), *(_findings(loop, paths, question) if paths.whole else [_TOO_MANY])]
+    most = of_loop(plan, loop, paths, measures)
+    is_bounded = most[0] < inf
+    is_exact = paths.whole and all(agent.child is None for agent in plan.agents.values())
+    findings = [*_uncounted(plan, paths, measures), *(_findings(loop, paths, question) if paths.whole else [_TOO_MANY])]
     return Report(
         plan=plan.name,
-        method=EXACT if paths.whole and not teams else BOUND,
+        method=EXACT if is_exact else BOUND,
         states=len(paths.way),
         ends=True,
-        worst=_worst_of_teams(loop, paths, measures, most) if teams else _worst(loop, paths),
-        best=_best(loop, paths) if paths.whole and not teams else None,
-        cost=_cost(plan, loop, paths, measures, question),
+        worst=_worst(measures, most, _script_of_most(loop, paths) if is_exact else None) if is_bounded else None,
+        best=_best(loop, paths) if is_exact else None,
+        cost=Cost(turns=round(most[-2], 6), attempts=round(most[-1], 6)) if question.prices and is_bounded else None,
         findings=tuple(findings),
     )
 
@@ -169,79 +53,26 @@ _TOO_MANY = Finding(
 # -- how many turns ---------------------------------------------------------------------------------------------------
 
 
-def _reviews(loop: LoopPlan, iterations: int) -> int:
-    """How many reviews come before as many iterations."""
-    return max(0, iterations - 1) // max(1, loop.review.every) if loop.review is not None else 0
-
-
-def _branches(loop: LoopPlan) -> int:
-    return loop.parallel.most if loop.parallel is not None else 0
-
-
-def _once(plan: Plan, name: str, measures: Measures, above: str = "") -> Amounts:
-    """The most that one iteration of *name* counts: a turn, or the turns of its team; infinite if nothing bounds it."""
-    agent = plan.agents.get(name) or AgentPlan(name=name)
-    path = above + name
-    return measures.turn(path, agent) if agent.child is None else at_most(agent.child, measures, f"{path}/")
-
-
-def _uncounted(most: Mapping[str, Amounts]) -> Iterator[Finding]:
+def _uncounted(plan: Plan, paths: Paths, measures: Measures) -> Iterator[Finding]:
     """A note for each team whose turns nothing known bounds."""
-    for name, amounts in most.items():
-        if isinf(amounts[0]):
+    for name in paths.before:
+        child = plan.agents[name].child if name in plan.agents else None
+        if child is not None and isinf(at_most(child, measures, f"{name}/")[0]):
             message = f"nothing bounds the whole: how many turns the team of role {name!r} takes is not known here"
             yield Finding(code="not-proved", severity=Severity.NOTE, message=message, hint="check it by itself")
 
 
-def _often(loop: LoopPlan, paths: Paths) -> dict[str, int]:
-    """In how many iterations each agent may be asked at most."""
-    iterations = max(0, loop.max_iterations)
-    if not paths.whole:
-        return dict.fromkeys(paths.ids or [GLOBAL], iterations)
-    agents: dict[str, int] = {}
-    for state in paths.way:
-        agents.setdefault(paths.asked(state[0]), max(0, iterations - len(paths.events_to(state))))
-    return agents
+def _worst(measures: Measures, most: Amounts, script: Script | None) -> Case:
+    agents = {path: round(most[n]) for n, path in enumerate(measures.paths, 1) if most[n]}
+    return Case(turns=round(most[0]), agents=agents, script=script)
 
 
-def _worst_of_teams(loop: LoopPlan, paths: Paths, measures: Measures, most: Mapping[str, Amounts]) -> Case | None:
-    """The role that takes most in every iteration, and in every branch of a wave of each: no run takes more."""
-    often = _often(loop, paths)
-    if any(isinf(most[name][0]) for name in often):
-        return None
-    iterations, branches = max(0, loop.max_iterations), _branches(loop)
-    if often.keys() <= paths.teams.keys():
-        branches = 0  # nobody opens a wave
-    reviews = _reviews(loop, iterations)
-    agents = dict.fromkeys(measures.paths, 0)
-    for name, times in often.items():
-        for path, amount in zip(measures.paths, most[name][1:], strict=False):
-            if amount:
-                agents[path] += round(amount * times)
-                if branches:
-                    agents[f"{BRANCH}/{path}"] += round(amount * iterations * branches)
-    if loop.review is not None:
-        agents[REVIEW] = reviews
-    dearest = max((most[name][0] for name in often), default=0.0)
-    turns = round(dearest * iterations * (1 + branches)) + reviews
-    return Case(turns=turns, agents={path: count for path, count in agents.items() if count})
-
-
-def _worst(loop: LoopPlan, paths: Paths) -> Case:
+def _script_of_most(loop: LoopPlan, paths: Paths) -> Script:
     """Nobody completes it, and every iteration opens a wave as wide as it may be."""
-    iterations, reviews, branches = max(0, loop.max_iterations), _reviews(loop, loop.max_iterations), _branches(loop)
-    agents = _often(loop, paths)
-    every = dict(agents)
-    if branches:
-        every |= {f"{BRANCH}/{name}": turns * branches for name, turns in agents.items()}
-    if loop.review is not None:
-        every[REVIEW] = reviews
-    first = paths.asked(START)
+    branches = loop.parallel.most if loop.parallel is not None else 0
     payload = "\n".join(f"- part {k}" for k in range(1, branches + 1))
     opens = {"emits": [{"topic": EXPLORE + PARALLEL, "payload": payload}]}
-    script: Script = {first: [opens if branches else {"emits": []}]}
-    turns = iterations * (1 + branches) + reviews
-    return Case(turns=turns, agents=every, script=script if paths.whole else None)
+    return {paths.asked(START): [opens if branches else {"emits": []}]}
 
 
 def _best(loop: LoopPlan, paths: Paths) -> Case | None:
@@ -251,7 +82,7 @@ def _best(loop: LoopPlan, paths: Paths) -> Case | None:
     fewest, way = 0, list[tuple[str, str]]()
     layer: dict[State, tuple[int, list[tuple[str, str]]]] = {paths.start: (0, [])}
     for iterations in range(1, loop.max_iterations + 1):
-        least = iterations + _reviews(loop, iterations)
+        least = iterations + reviews_before(loop, iterations)
         if fewest and least >= fewest:
             break
         following: dict[State, tuple[int, list[tuple[str, str]]]] = {}
@@ -264,26 +95,7 @@ def _best(loop: LoopPlan, paths: Paths) -> Case | None:
                 if follows not in following or more < following[follows][0]:
                     following[follows] = more, [*steps, (asked, event)]
         layer = following
-    return Case(turns=fewest, script=_script(way)) if fewest else None
-
-
-def _cost(plan: Plan, loop: LoopPlan, paths: Paths, measures: Measures, question: Question) -> Cost | None:
-    """The dearest role in every iteration and branch: no run costs more. Nothing where nothing bounds a team."""
-    if question.prices is None:
-        return None
-    iterations, branches = max(0, loop.max_iterations), _branches(loop)
-    names = list(_often(loop, paths))
-    most = [_once(plan, name, measures) for name in names]
-    apart = [_once(plan, name, measures, f"{BRANCH}/") for name in names] if loop.parallel is not None else []
-    if any(isinf(amounts[0]) for amounts in most):
-        return None
-    reviews = _reviews(loop, iterations) * question.prices.of(REVIEW)
-    again = attempts(plan.agents.get(REVIEW) or AgentPlan(name=REVIEW))
-    once, often = (
-        (max(one[k] for one in most) + max((one[k] for one in apart), default=0.0) * branches) * iterations
-        for k in (-2, -1)
-    )
-    return Cost(turns=round(once + reviews, 6), attempts=round(often + reviews * again, 6))
+    return Case(turns=fewest, script=script_of(way)) if fewest else None
 
 
 # -- what is found ----------------------------------------------------------------------------------------------------

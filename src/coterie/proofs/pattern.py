@@ -30,7 +30,7 @@ def prove_pattern(plan: Plan, question: Question) -> Report:
     measures = Measures(plan, question.prices)
     most, usual = at_most(plan, measures), usually(plan, measures)
     is_bounded = most[0] < inf
-    findings = [*_unknown(plan), *_findings(pattern, calls_of_ours(pattern, plan), question)]
+    findings = [*_notes(plan), *_findings(pattern, calls_of_ours(pattern, plan), question)]
     return Report(
         plan=plan.name,
         method=BOUND,
@@ -50,22 +50,21 @@ def _case(measures: Measures, amounts: Amounts) -> Case:
     )
 
 
-def _unknown(plan: Plan, above: str = "") -> Iterator[Finding]:
-    """A note for each team that nothing is known of."""
+def _notes(plan: Plan, above: str = "") -> Iterator[Finding]:
+    """A note for each team of which nothing is known, or no more than a bound."""
     match plan.coordination:
         case PatternPlan(type=type) if type not in KINDS:
             what = f"{above.rstrip('/')!r}" if above else f"{plan.name!r}"
             message = f"nothing can be proved: {what} is played by {type!r}, which is known when it runs"
             yield Finding(code="not-proved", severity=Severity.NOTE, message=message)
         case LoopPlan():
-            message = f"nothing bounds the whole: {above.rstrip('/')!r} is a loop, whose turns are not counted here"
-            yield Finding(code="not-proved", severity=Severity.NOTE, message=message, hint="check it by itself")
-            return
+            message = f"{above.rstrip('/')!r} is a loop: it is counted as if it took all its iterations"
+            yield Finding(code="counted", severity=Severity.NOTE, message=message)
         case _:
             pass
     for name, agent in plan.agents.items():
         if agent.child is not None:
-            yield from _unknown(agent.child, f"{above}{name}/")
+            yield from _notes(agent.child, f"{above}{name}/")
 
 
 def _findings(pattern: PatternPlan, calls: Calls | None, question: Question) -> Iterator[Finding]:

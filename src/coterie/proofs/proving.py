@@ -50,8 +50,8 @@ def prove_flow(plan: Plan, question: Question) -> Report:
     assert isinstance(plan.coordination, FlowPlan)
     for path in _unknown(plan):
         return _unproved(plan, path)
-    for path in _patterns(plan):
-        return _counted(plan, question, Measures(plan, question.prices), "counted", f"{path!r} is a pattern")
+    for path, what in _counted_teams(plan):
+        return _counted(plan, question, Measures(plan, question.prices), "counted", f"{path!r} is a {what}")
     measures, places = Measures(plan, question.prices), Places(plan.coordination, question.topology)
     budget = Budget(question.states)
     try:
@@ -105,26 +105,33 @@ def _unknown(plan: Plan, above: str = "") -> Iterator[str]:
     """The nodes at which a team answers that nothing is known of, `node/node` below each other."""
     for name, agent in plan.agents.items():
         if agent.child is not None:
-            if not isinstance(agent.child.coordination, FlowPlan) and not _is_ours(agent.child):
+            if not isinstance(agent.child.coordination, FlowPlan) and not _counted_as(agent.child):
                 yield above + name
             yield from _unknown(agent.child, f"{above}{name}/")
 
 
-def _patterns(plan: Plan, above: str = "") -> Iterator[str]:
-    """The nodes at which one of our patterns answers, whose turns can be counted, `node/node` below each other."""
+def _counted_teams(plan: Plan, above: str = "") -> Iterator[tuple[str, str]]:
+    """The nodes at which a team answers whose turns are only counted, `node/node` below each other, and what it is."""
     for name, agent in plan.agents.items():
         if agent.child is not None:
-            if _is_ours(agent.child):
-                yield above + name
-            yield from _patterns(agent.child, f"{above}{name}/")
+            if what := _counted_as(agent.child):
+                yield above + name, what
+            yield from _counted_teams(agent.child, f"{above}{name}/")
 
 
-def _is_ours(plan: Plan) -> bool:
-    return isinstance(plan.coordination, PatternPlan) and plan.coordination.type in KINDS
+def _counted_as(plan: Plan) -> str:
+    """What *plan* is, if it is of the sorts whose turns are counted."""
+    match plan.coordination:
+        case LoopPlan():
+            return "loop"
+        case PatternPlan(type=type) if type in KINDS:
+            return "pattern"
+        case _:
+            return ""
 
 
 def _unproved(plan: Plan, what: str) -> Report:
-    message = f"nothing can be proved: {what!r} is no flow, and nothing is known yet of how else a team can go on"
+    message = f"nothing can be proved: what {what!r} does is known only when it runs"
     found = Finding(code="not-proved", severity=Severity.NOTE, message=message)
     return Report(plan=plan.name, method=BOUND, states=0, ends=False, worst=None, best=None, findings=(found,))
 
