@@ -1,5 +1,6 @@
 """What every test gets: a home of its own, so that no test reads or writes the user's."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,16 @@ from hypothesis import settings
 
 settings.register_profile("coterie", derandomize=True, deadline=None)  # the same examples every time, on any machine
 settings.load_profile("coterie")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_home_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the fixtures of a module or a session find, which are made before a test has a home of its own."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(home))
+        patch.setenv("XDG_CONFIG_HOME", str(home / "settings"))
+        yield
 
 
 @pytest.fixture(autouse=True)

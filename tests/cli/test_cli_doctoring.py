@@ -120,8 +120,21 @@ def test_a_damaged_journal_and_entries_that_lead_nowhere_are_found(place: Place,
 
     assert found[f"run {folder.name}"]["status"] == "warn"
     assert "journal.jsonl:1: this journal cannot be read" in found[f"run {folder.name}"]["found"]
+    assert found["runs"]["found"] == "0 ended, 0 did not yet, 1 cannot be read"
     assert "2 runs" in found["list of runs"]["found"]
     assert "1 of them are gone, 1 line cannot be read" in found["list of runs"]["found"]
+
+
+def test_nobody_is_sent_to_resume_a_run_that_never_began(place: Place) -> None:
+    """Its owner was killed before the first record: there is one finding, and no `resume` in it."""
+    place.call("run", "loop.at")
+    [folder] = (place.folder / ".coterie" / "runs").iterdir()
+    (folder / "journal.jsonl").write_text("")
+    told = [one for one in json.loads(place.call("doctor", "--json").out)["findings"] if folder.name in one["check"]]
+
+    assert [one["status"] for one in told] == ["warn"]
+    assert "start it anew" in told[0]["found"]
+    assert told[0]["next"] == f"look at {folder}"
 
 
 def test_the_teams_of_the_folder_are_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,17 @@ def made(folder: Path) -> Entry:
     return Entry(run=folder.name, folder=str(folder))
 
 
+@pytest.fixture(scope="module")
+def shared_home() -> Path:
+    """The index as a fixture of a module finds it."""
+    return index.path()
+
+
+def test_what_a_module_shares_is_in_no_index_of_the_users(shared_home: Path) -> None:
+    """Fixtures that are made before a test has its home leave no runs in the list of whoever runs the suite."""
+    assert shared_home != Path.home() / ".local" / "state" / "coterie" / "runs.jsonl"
+
+
 def test_lines_that_lead_nowhere_are_passed_over(tmp_path: Path) -> None:
     """Torn, not text, a name too long for the disk, a name with a NUL, a folder that is gone."""
     good = made(tmp_path / "runs" / "r1")

@@ -131,6 +131,7 @@ def test_words() -> None:
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert pairs({"a": True, "b": "ü", "c": [1, 2]}) == 'a = true, b = "ü", c = [1, 2]'
+    assert pairs({"many": [{"file": "a.py"}] * 20, "one": {"k": "v" * 60}}) == "many = [20 items], one = {1 item}"
     assert arrow(("a", ("b",))) == "a -> b"
     assert arrow(("a", ("b", "c"))) == "a -> [b, c]"
     assert [duration(s) for s in (0, 9.94, 9.96, 59.4, 59.6, 3599, 3600, 7860)] == [

@@ -204,16 +204,19 @@ def known_runs(examinee: Examinee) -> Iterator[Finding]:
 
 def runs(examinee: Examinee) -> Iterator[Finding]:
     """How it stands with the runs that have not ended, and whether every journal here begins as it must."""
-    counts = {"ended": 0}
+    ended, unreadable = 0, 0
     open_runs = []
     for entry in index.entries(examinee.state_dir):
         standing_now = standing(Path(entry.folder))
-        if standing_now in ENDS:
-            counts["ended"] += 1
+        if (problem := _unreadable(Path(entry.folder))) is not None:
+            unreadable += 1
+            yield problem
+        elif standing_now in ENDS:
+            ended += 1
         else:
             open_runs.append((entry, standing_now))
-        yield from _unreadable(Path(entry.folder))
-    yield Finding(check="runs", status="ok", found=f"{counts['ended']} ended, {len(open_runs)} did not yet")
+    rest = f", {unreadable} cannot be read" if unreadable else ""
+    yield Finding(check="runs", status="ok", found=f"{ended} ended, {len(open_runs)} did not yet{rest}")
     for entry, standing_now in open_runs[-SHOWN:]:
         yield Finding(check=f"run {entry.run}", status="note", found=standing_now, next=_go_on(entry.run, standing_now))
     for left in sorted((examinee.state_dir / PARTS).glob("*")):
@@ -221,11 +224,12 @@ def runs(examinee: Examinee) -> Iterator[Finding]:
         yield Finding(check="forks", status="note", found=f"{left.name} was cut off while it was made", next=hint)
 
 
-def _unreadable(folder: Path) -> Iterator[Finding]:
+def _unreadable(folder: Path) -> Finding | None:
     try:
         first_record(JsonlStore(folder.parent.parent), folder.name)
     except CoterieError as error:
-        yield Finding(check=f"run {folder.name}", status="warn", found=str(error), next=f"look at {folder}")
+        return Finding(check=f"run {folder.name}", status="warn", found=str(error), next=f"look at {folder}")
+    return None
 
 
 def _go_on(run: str, standing_now: str) -> str:

@@ -20,7 +20,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def pairs(values: Mapping[str, Any]) -> str:
-    """`verdict = "revise", score = 3`."""
+    """`verdict = "revise", score = 3`; of a long list or object how much it holds, `findings = [60 items]`."""
     return ", ".join(f"{name} = {_short(value)}" for name, value in values.items())
 
 
@@ -49,4 +49,12 @@ def plural(n: int, noun: str, many: str = "") -> str:
 
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    if len(text) <= _LONGEST:
+        return text
+    match value:
+        case list():
+            return f"[{plural(len(value), 'item')}]"
+        case dict():
+            return f"{{{plural(len(value), 'item')}}}"
+        case _:
+            return f"{text[: _LONGEST - 1]}…"
