@@ -7,7 +7,6 @@ They are written after the truth is durable, never read back, and written again 
 The branch's own journal lies in the run's folder; `journal.jsonl` tells it in the earlier system's lines.
 """
 
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,6 +63,7 @@ class WaveFiles:
     def __init__(self, store: Store, run: str, home: Path) -> None:
         self._store, self._run, self._home = store, run, home
         self._caught_up = False
+        self._open: OpenWave | None = None
 
     def observe(self, run: str, record: Record) -> None:
         """Take in a durable record of the run; those of child runs are left alone."""
@@ -78,15 +78,17 @@ class WaveFiles:
             self._write(record)
 
     def _write(self, record: Record) -> None:
-        match record:
-            case WaveStarted():
-                for k, objective in enumerate(record.objectives, 1):
-                    _put(self._folder(record.wave) / f"branch-{k}" / "objective.md", objective + "\n")
-            case WaveJoined():
-                joined = joined_wave(self._run, self._store.read(self._run), record)
-                for k, branch in enumerate(joined.branches, 1):
-                    self._write_branch(self._folder(record.wave) / f"branch-{k}", branch)
-                _put(self._folder(record.wave) / "join.md", as_text(joined, record.wave))
+        if isinstance(record, WaveStarted):
+            self._open = OpenWave(record)
+            for k, objective in enumerate(record.objectives, 1):
+                _put(self._folder(record.wave) / f"branch-{k}" / "objective.md", objective + "\n")
+        elif isinstance(record, WaveJoined) and self._open is not None:
+            joined, self._open = self._open.joined(self._run, record), None
+            for k, branch in enumerate(joined.branches, 1):
+                self._write_branch(self._folder(record.wave) / f"branch-{k}", branch)
+            _put(self._folder(record.wave) / "join.md", as_text(joined, record.wave))
+        elif self._open is not None:
+            self._open.apply(record)
 
     def _write_branch(self, folder: Path, branch: Branch) -> None:
         records = list(self._store.read(branch.run)) if branch.run else []
@@ -96,6 +98,43 @@ class WaveFiles:
 
     def _folder(self, wave: int) -> Path:
         return self._home / f"{self._run}-wave-{wave}"
+
+
+class OpenWave:
+    """What the records since *opened* tell of its branches; told anew with each wave, so a long run costs no more."""
+
+    def __init__(self, opened: WaveStarted) -> None:
+        self._opened = opened
+        self._began: dict[str, float] = {}
+        self._last: dict[str, TurnStarted] = {}
+        self._ends: dict[str, TurnFinished | TurnFailed | TurnCancelled] = {}
+
+    def apply(self, record: Record) -> None:
+        """Take the next record of the run in."""
+        match record:
+            case TurnStarted():
+                self._began.setdefault(record.turn, record.at)
+                self._last[record.turn] = record
+            case TurnFinished() | TurnFailed() | TurnCancelled():
+                self._ends[record.turn] = record
+
+    def joined(self, run: str, join: WaveJoined) -> Joined:
+        """The wave of *run*, which *join* ends."""
+        opened, outcomes = self._opened, dict(join.outcomes)
+        branches = tuple(
+            Branch(
+                objective=objective,
+                run=child_run_id(run, turn, self._last[turn].attempt) if turn in self._last else "",
+                outcome=outcomes.get(turn, ""),
+                seconds=self._seconds(turn),
+                text=_text(self._ends.get(turn)),
+            )
+            for turn, objective in zip(opened.turns, opened.objectives, strict=True)
+        )
+        return Joined(event=opened.event, then=join.event, seconds=join.at - opened.at, branches=branches)
+
+    def _seconds(self, turn: str) -> float:
+        return self._ends[turn].at - self._began[turn] if turn in self._began and turn in self._ends else 0.0
 
 
 def with_wave_files(plan: Plan, store: Store, run: str, observe: Observe | None) -> Observe | None:
@@ -111,38 +150,6 @@ def with_wave_files(plan: Plan, store: Store, run: str, observe: Observe | None)
             observe(which, record)
 
     return both
-
-
-def joined_wave(run: str, records: Iterable[Record], join: WaveJoined) -> Joined:
-    """The wave that *join* ended, as the *records* of *run* tell it."""
-    opened: WaveStarted | None = None
-    starts: dict[str, TurnStarted] = {}
-    last: dict[str, TurnStarted] = {}
-    ends: dict[str, TurnFinished | TurnFailed | TurnCancelled] = {}
-    for record in records:
-        match record:
-            case WaveStarted() if record.wave == join.wave:
-                opened = record
-            case TurnStarted():
-                starts.setdefault(record.turn, record)
-                last[record.turn] = record
-            case TurnFinished() | TurnFailed() | TurnCancelled():
-                ends[record.turn] = record
-        if record.seq >= join.seq:
-            break
-    assert opened is not None, "a wave is joined that was never opened"
-    outcomes = dict(join.outcomes)
-    branches = tuple(
-        Branch(
-            objective=objective,
-            run=child_run_id(run, turn, last[turn].attempt) if turn in last else "",
-            outcome=outcomes.get(turn, ""),
-            seconds=ends[turn].at - starts[turn].at if turn in starts and turn in ends else 0.0,
-            text=_text(ends.get(turn)),
-        )
-        for turn, objective in zip(opened.turns, opened.objectives, strict=True)
-    )
-    return Joined(event=opened.event, then=join.event, seconds=join.at - opened.at, branches=branches)
 
 
 def as_text(joined: Joined, wave: int) -> str:
