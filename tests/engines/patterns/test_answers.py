@@ -1,11 +1,13 @@
 import time
+import unicodedata
 from decimal import Decimal
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.engines.patterns.answers import normalise, number
+from coterie.engines.patterns.answers import _composed, normalise, number
 
 SAME = [
     "42",
@@ -115,6 +117,30 @@ def test_a_number_is_written_in_one_way(value: Decimal) -> None:
     assert Decimal(plain) == value
     assert plain == normalise(f"{value:,f}00") == normalise(plain)
     assert not plain.endswith("0") or "." not in plain
+
+
+@given(st.lists(st.sampled_from(["e", "가", "ᄀ", "ᅡ", "ᆨ", "\u0323", "\u0301", "か", "\u3099", " ", "-"]), max_size=60))
+def test_letters_are_composed_part_by_part_as_they_are_in_one(drawn: list[str]) -> None:
+    """However a letter is written it is one, also behind a long row of other signs."""
+    text = "".join(drawn)
+    whole = unicodedata.normalize("NFC", text)
+
+    assert _composed(text) == whole
+    assert _composed("·" * 40 + "x" + text + "x") == "·" * 40 + unicodedata.normalize("NFC", f"x{text}x")
+
+
+def test_marks_beyond_number_are_composed_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Putting n of them in order takes n * n steps; no language has thirty on a letter."""
+    asked: list[int] = []
+    compose = unicodedata.normalize
+
+    def counted(form: Literal["NFC"], text: str) -> str:
+        asked.append(len(text))
+        return compose(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", counted)
+    normalise("e" + "\u0301\u0323" * 500)
+    assert max(asked) <= 31
 
 
 @given(st.text(), st.sampled_from(["{}", " {}\n", "{}.", '"{}"', "**{}**", "The answer is: {}", r"\boxed{{{}}}"]))

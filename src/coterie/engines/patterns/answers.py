@@ -16,6 +16,8 @@ _CHOICE = re.compile(r"\(([-+]?[\w.]+)\)|(\w)\)|\\(?:text|mathrm|textbf|mathbf)\
 _NUMBER = re.compile(r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:e[-+]?\d{1,2})?", re.ASCII)
 _NUMBER_INSIDE = re.compile(r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?(?![\d.,]*\d)", re.ASCII)
 _WORD_CALLED = re.compile(r"(?:[^\W\d_]{2}|[.,;:!?…\s])!\Z")
+_MANY_MARKS = re.compile(r"[^\w\s]{31}")
+_FEW_MARKS = re.compile(r"[\w\s]++[^\w\s]{0,30}+|[^\w\s]{1,30}+")
 _DIGITS = 60
 _EXACT = Context(prec=4 * _DIGITS)
 _PAIRS = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "`": "`", "*": "*", "$": "$"}
@@ -29,7 +31,7 @@ def normalise(text: str) -> str:
     Of a text that leads up to its answer (`… so the answer is`, `Final answer:`, `\\boxed{…}`) only that counts, the
     last one. Case, spaces, marks around it, a full stop and a leading article do not. A number is written in one way.
     """
-    core = _bare(_said_last(unicodedata.normalize("NFC", text)))
+    core = _bare(_said_last(_composed(text)))
     plain = " ".join(core.split()).casefold()
     presented = _PRESENTING.match(plain)
     if presented is not None and presented.end() < len(plain):
@@ -57,6 +59,13 @@ def number(text: str) -> Decimal | None:
         return whole
     inside = _NUMBER_INSIDE.findall(plain)
     return decimal(inside[0]) if len(inside) == 1 else None
+
+
+def _composed(text: str) -> str:
+    """*text* with one way to write each letter. Marks are put in order a few at a time: of many that takes too long."""
+    if text.isascii() or not _MANY_MARKS.search(text):
+        return unicodedata.normalize("NFC", text)
+    return "".join(unicodedata.normalize("NFC", part) for part in _FEW_MARKS.findall(text))
 
 
 def _said_last(text: str) -> str:
