@@ -348,6 +348,26 @@ def test_two_executions_share_a_session_at_once(tmp_path: Path, monkeypatch: pyt
     in_database(tmp_path, monkeypatch, look)
 
 
+def test_sessions_that_save_the_same_at_once_find_it_saved_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As two programs do that begin at the same moment; whoever comes second takes what is there."""
+
+    async def look(session: AsyncSession, asked: Asked) -> None:
+        async def one() -> str:
+            async with AsyncSession(session.bind) as own:
+                made = team(
+                    "ensemble", ["ensemble_0", "ensemble_1"], name="one", session=own, aggregation_method="vote"
+                )
+                return (await made.execute({"prompt": "?"})).status.value
+
+        assert await asyncio.gather(one(), one(), one()) == ["completed"] * 3
+        counts = [len(await all_of(session, kind)) for kind in (AgentType, Topology, TopologyMembership, Execution)]
+        assert counts == [2, 1, 2, 3]
+
+    in_database(tmp_path, monkeypatch, look)
+
+
 def test_only_a_session_that_can_wait_is_taken() -> None:
     """Anything else is refused, in words."""
     from sqlmodel import Session, create_engine

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, Connection, Integer, MetaData, Table
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, text
+from sqlalchemy.ext.asyncio import create_async_engine
 from sqlmodel import SQLModel
 
 from coterie.errors import RowsFailed, UsageError
@@ -101,6 +103,36 @@ def test_many_may_bring_one_database_up_to_date(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         assert connection.execute(f"SELECT version_num FROM {VERSIONS}").fetchall() == [(HEAD,)]
     connection.close()
+
+
+def test_an_engine_of_the_callers_migrates_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's own way would let each table count at once, and two processes make it at the same time."""
+    path = tmp_path / "new.sqlite"
+
+    def fails(connection: Connection) -> None:
+        connection.execute(text("CREATE TABLE half (n INTEGER)"))
+        with (
+            closing(sqlite3.connect(path, timeout=0)) as other,
+            pytest.raises(sqlite3.OperationalError, match="locked"),
+        ):
+            other.execute("CREATE TABLE other (n INTEGER)")
+        raise RuntimeError("the power is gone")
+
+    async def upgraded() -> None:
+        engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
+        try:
+            await upgrade(engine)
+        finally:
+            await engine.dispose()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "migrate", fails)
+        with pytest.raises(RowsFailed, match="the power is gone"):
+            asyncio.run(upgraded())
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
+    asyncio.run(upgraded())
+    assert difference(f"sqlite:///{path}", ours()) == []
 
 
 def test_many_may_bring_one_postgres_up_to_date(bare_postgres: Callable[[], str]) -> None:

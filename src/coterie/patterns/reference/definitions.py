@@ -5,10 +5,12 @@ while an agent is asked.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Select
+from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
 from coterie.patterns.reference.registry import TopologyRegistry
@@ -59,28 +61,47 @@ async def _save(session: Any, topology: "BaseTopology") -> None:
         for team in topology._sub_topologies.values():
             if team.topology.id is None and team.topology.name != topology.topology.name:
                 await _save(session, team)
+    await _add(session, lambda: _missing_members(session, topology))
+
+
+async def _missing_members(session: Any, topology: "BaseTopology") -> list[TopologyMembership]:
     id = topology.topology.id
+    assert id is not None
     members = select(TopologyMembership.slot_name).where(TopologyMembership.topology_id == id)
     known = {slot for (slot,) in await _rows(session, members)}
+    found = []
     for position, (slot, agent) in enumerate(topology.agents.items()):
         if slot not in known:
-            assert id is not None
             assert agent.id is not None
-            session.add(TopologyMembership(topology_id=id, agent_type_id=agent.id, slot_name=slot, position=position))
-    await session.flush()
+            found.append(TopologyMembership(topology_id=id, agent_type_id=agent.id, slot_name=slot, position=position))
+    return found
 
 
 async def _ensure(session: Any, kind: type[AgentType] | type[Topology], one: AgentType | Topology) -> None:
     """Give *one* the id that its name has in the database; save it, if nothing has that name."""
-    if one.id is not None:
-        return
-    found = await _rows(session, select(kind.id).where(col(kind.name) == one.name))
-    if found:
-        if one not in session:
+
+    async def missing() -> list[AgentType | Topology]:
+        found = await _rows(session, select(kind.id).where(col(kind.name) == one.name))
+        if found and one not in session:
             one.id = found[0][0]
-        return
-    session.add(one)
-    await session.flush()
+        return [] if found else [one]
+
+    if one.id is None:
+        await _add(session, missing)
+
+
+async def _add(session: Any, find: Callable[[], Awaitable[Sequence[Any]]]) -> None:
+    """Add the rows that *find* says are missing; what another session adds at this moment, too, is then there."""
+    missing = await find()
+    while missing:
+        try:
+            async with session.begin_nested():
+                session.add_all(missing)
+            return
+        except IntegrityError:
+            before, missing = missing, await find()
+            if len(missing) == len(before):
+                raise
 
 
 async def _read(session: Any, topology: "BaseTopology", path: tuple[str, ...]) -> None:

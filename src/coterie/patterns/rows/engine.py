@@ -80,6 +80,17 @@ def alone(engine: AsyncEngine) -> AbstractAsyncContextManager[object]:
     return locks.setdefault(name, asyncio.Lock())
 
 
+def begin_now(connection: Connection) -> None:
+    """Have the transaction of *connection*, of any engine for SQLite, begin here, when no other one writes.
+
+    Left to itself, the driver of a caller's engine would begin none for statements that make tables: each would count
+    at once, and two processes would make them at the same time.
+    """
+    driver: Any = connection.connection.driver_connection
+    if not driver.in_transaction:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
 def failed(engine: AsyncEngine, error: Exception) -> RowsFailed:
     """What *error*, a driver's, means to whoever wants rows."""
     why = reason(error)

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coterie.patterns.rows.engine import READS, alone, failed, open_engine, probe
+from coterie.patterns.rows.engine import READS, alone, begin_now, failed, open_engine, probe
 
 HEAD = "0001"
 """The last migration."""
@@ -38,6 +38,8 @@ async def upgrade(place: str | Path | URL | AsyncEngine) -> None:
         async with alone(engine), engine.begin() as connection:
             if engine.dialect.name == "postgresql":
                 await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+            else:
+                await connection.run_sync(begin_now)
             await connection.run_sync(migrate)
     except Exception as error:  # a driver raises what it likes
         raise failed(engine, error) from error
