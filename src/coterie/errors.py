@@ -83,14 +83,20 @@ class JournalUnreadable(CoterieError):
 
 
 class JournalFailed(CoterieError):
-    """A journal could not be written: this owner of the run is over, and what is on disk still reads."""
+    """A journal could not be written: this owner of the run is over, and what is on disk still reads.
 
-    def __init__(self, run: str, reason: str) -> None:
+    Args:
+        began: Whether there is something on disk that can be resumed.
+    """
+
+    def __init__(self, run: str, reason: str, *, began: bool = True) -> None:
         self.run, self.reason = run, reason
-        super().__init__(
-            f"the journal of run {run!r} could not be written ({reason}); the run is stopped: "
-            f"mend that, then `coterie resume {run.split('/')[0]}`"
+        then = (
+            f"the run is stopped: mend that, then `coterie resume {run.split('/')[0]}`"
+            if began
+            else "the run never began: mend that, or choose another --state-dir, then start it again"
         )
+        super().__init__(f"the journal of run {run!r} could not be written ({reason}); {then}")
 
 
 class Fenced(JournalFailed):

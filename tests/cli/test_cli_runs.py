@@ -303,6 +303,15 @@ def test_a_run_is_named_by_the_beginning_of_its_id(place: Place) -> None:
     assert "there is no run 'nothing'" in place.look("inspect", "nothing", status=1).err
 
 
+def test_where_nothing_can_be_written_nobody_is_sent_to_resume(place: Place) -> None:
+    """The run never began: there is nothing to take up. No file may lie where the state directory is to be."""
+    (place.folder / "taken").write_text("")
+    told = place.call("run", "loop.at", "--state-dir", "taken/state", status=1).err
+
+    assert "the run never began: mend that, or choose another --state-dir, then start it again" in told
+    assert "coterie resume" not in told
+
+
 def test_another_state_directory_is_named_in_what_to_do_next(place: Place) -> None:
     """The commands that are suggested work as they stand."""
     told = place.call("run", "loop.at", "--max-turns", "1", "--state-dir", "kept", status=3).err

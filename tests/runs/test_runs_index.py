@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from coterie.errors import UsageError
 from coterie.runs import index
 from coterie.runs.index import Entry
 
@@ -20,6 +21,15 @@ def made(folder: Path) -> Entry:
 def shared_home() -> Path:
     """The index as a fixture of a module finds it."""
     return index.path()
+
+
+def test_a_beginning_that_many_runs_share_names_the_newest(tmp_path: Path) -> None:
+    """However many there are, the message can be read."""
+    for n in range(9):
+        index.add(made(tmp_path / ".coterie" / "runs" / f"run-{n}"))
+
+    with pytest.raises(UsageError, match="'run-' fits run-8, run-7, run-6, run-5, run-4 and 4 more; give more"):
+        index.find("run-", tmp_path / ".coterie")
 
 
 def test_what_a_module_shares_is_in_no_index_of_the_users(shared_home: Path) -> None:

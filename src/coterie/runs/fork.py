@@ -100,7 +100,7 @@ def fork(
         made = True
         sync_folder(folder.parent)
     except OSError as error:
-        raise JournalFailed(fork, f"{error.filename or part}: {error.strerror or error}") from error
+        raise JournalFailed(fork, f"{error.filename or part}: {error.strerror or error}", began=False) from error
     finally:
         if tree is not None and not made:
             drop(state_dir, tree)

@@ -13,6 +13,8 @@ from coterie.journal.lock import is_held
 STATE_DIR = ".coterie"
 """Where runs are kept, in the directory they are started in; those of loops in *OF_LOOPS*, as their page says."""
 OF_LOOPS = ".autoloop"
+_SHOWN = 5
+"""How many runs are named where the beginning of an id fits more."""
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -74,7 +76,9 @@ def find(run: str, state_dir: Path) -> Path:
     if not fitting:
         raise NoSuchRun(run, [entry.run for entry in known])
     if len(fitting) > 1:
-        raise UsageError(f"{run!r} fits {', '.join(entry.run for entry in fitting)}; give more of the id")
+        some = ", ".join(entry.run for entry in fitting[: -_SHOWN - 1 : -1])
+        more = f" and {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
+        raise UsageError(f"{run!r} fits {some}{more}; give more of the id")
     return Path(fitting[0].folder)
 
 

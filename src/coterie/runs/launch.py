@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from coterie.clock import Clock, SystemClock
 from coterie.diagnostics import Diagnostic
-from coterie.errors import JournalUnreadable, RunIsFinished, UsageError
+from coterie.errors import Fenced, JournalFailed, JournalUnreadable, RunIsFinished, UsageError
 from coterie.ids import child_run_id
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import NO_USAGE, PlanReloaded, RunStarted, Usage
@@ -25,7 +25,7 @@ from coterie.runs.engines import make_engine, refuse_lacking
 from coterie.runs.fold import Fold
 from coterie.runs.folder import DiskPlace
 from coterie.runs.inbox import Inbox
-from coterie.runs.listing import ENDS, standing
+from coterie.runs.listing import ENDS, first_line, standing
 from coterie.runs.live import Ended, Observe, Place, Waiting
 from coterie.runs.looping.projecting import projected
 from coterie.runs.looping.reload import reader
@@ -145,7 +145,12 @@ async def start(
     with suppress(OSError):  # where nothing can be written, the journal says so
         hide(state_dir, "runs/", ".gitignore")
     index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
-    outcome = await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
+    try:
+        outcome = await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
+    except JournalFailed as error:
+        if isinstance(error, Fenced) or first_line(store.folder(run) / JOURNAL):
+            raise
+        raise JournalFailed(run, error.reason, began=False) from None
     return replace(outcome, notices=await conclude(plan, outcome, state_dir, cwd))
 
 
