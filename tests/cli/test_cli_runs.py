@@ -303,6 +303,21 @@ def test_a_run_is_named_by_the_beginning_of_its_id(place: Place) -> None:
     assert "there is no run 'nothing'" in place.look("inspect", "nothing", status=1).err
 
 
+def test_an_answer_that_cannot_be_used_is_refused_though_nobody_runs_the_run(place: Place) -> None:
+    """It would be at the next resume, and does not wait for that. One that can be used waits, and what follows it."""
+    place.call("run", "human.at", status=4)
+    unfit = place.call("control", "respond", "last", "Well", "--output", "verdict=maybe", status=1)
+    nobody = place.call("control", "respond", "last", "boss", "approve", status=1)
+    [folder] = (place.folder / ".coterie" / "runs").iterdir()
+
+    assert "refused: expected the output 'verdict' to be one of" in unfit.err
+    assert nobody.err == "refused: turn 'boss' does not wait for an answer; those that do: boss#1\n"
+    assert not list((folder / "inbox").glob("*.json"))
+    place.call("control", "respond", "last", "boss#1", "Go", "--output", "verdict=approve")
+    assert "queued" in place.call("control", "respond", "last", "boss", "approve").out
+    place.call("resume", "last")
+
+
 def test_where_nothing_can_be_written_nobody_is_sent_to_resume(place: Place) -> None:
     """The run never began: there is nothing to take up. No file may lie where the state directory is to be."""
     (place.folder / "taken").write_text("")

@@ -33,10 +33,11 @@ def respond(
     """Answer a question that a run asks a human.
 
     A living run takes the answer at once; else it waits in the run's inbox for `coterie resume`. The status is 1 when
-    the answer is refused.
+    the answer is refused: it is not what was asked for, or nobody waits for it.
     """
     from coterie.cli.inputs import pair
     from coterie.errors import UsageError
+    from coterie.ids import new_message_id
     from coterie.runs import inbox, index
 
     if len(words) > 2:
@@ -44,7 +45,15 @@ def respond(
     turn = words[0] if len(words) == 2 else None
     text = _standard_input() if words[-1] == "-" else words[-1]
     outputs = dict(map(pair, named)) if named else None
-    return _tell(inbox.respond(_open(index.find(run, state_dir)), turn, text, outputs), as_json)
+    folder = _open(index.find(run, state_dir))
+    message = inbox.Message(id=new_message_id(), kind="answer", turn=turn or "", text=text, outputs=outputs)
+    verdict = inbox.send(folder, message)
+    if verdict.status == "queued":
+        from coterie.runs import provisional
+
+        if why := provisional.unusable(folder, message):
+            verdict = inbox.Verdict(status="refused", detail=why)
+    return _tell(verdict, as_json)
 
 
 def guide(

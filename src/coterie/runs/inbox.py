@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -310,12 +310,7 @@ def _answer(shell: Shell, live: Live, turn: str, message: Message) -> str:
     """Give a human's answer to the turn that asked; return why it cannot be used, if so."""
     asking = {one.ask.turn: one for one in live.humans()}
     if turn not in asking:
-        known = ", ".join(asking) or "none"
-        return (
-            f"turn {turn!r} does not wait for an answer; those that do: {known}"
-            if turn
-            else (f"say which turn the answer is for: {known}")
-        )
+        return not_asking(turn, asking)
     if turn in live.held:
         return shell.family.decide(live, turn, message.text, message.id)
     attempt = asking[turn].attempt
@@ -325,6 +320,14 @@ def _answer(shell: Shell, live: Live, turn: str, message: Message) -> str:
         return judged.reason
     shell.family.hear(live, reply, "operator")
     return ""
+
+
+def not_asking(turn: str, asking: Iterable[str]) -> str:
+    """Why an answer for *turn* cannot be used, where only the turns *asking* wait for one."""
+    known = ", ".join(asking) or "none"
+    if not turn:
+        return f"say which turn the answer is for: {known}"
+    return f"turn {turn!r} does not wait for an answer; those that do: {known}"
 
 
 def _guide(live: Live, message: Message, now: float) -> str:

@@ -8,15 +8,17 @@ from typing import Any
 
 import msgspec
 
-from coterie.engines.commands import Emit
+from coterie.engines.commands import Emit, Reply
 from coterie.engines.loop import Loop
 from coterie.journal.jsonl import JsonlStore
+from coterie.journal.records import AttemptFailed
 from coterie.planning.plan import from_json
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold, refusal
 from coterie.runs.folder import DiskPlace
-from coterie.runs.inbox import WAITS, Message, Verdict
+from coterie.runs.inbox import WAITS, Message, Verdict, not_asking
 from coterie.runs.launch import first_record, recorded_plan
+from coterie.runs.listing import standing
 
 PROVISIONAL = f"provisional: nobody runs it now; {WAITS}"
 
@@ -40,6 +42,39 @@ def verdict(folder: Path, name: str, message: dict[str, Any]) -> Verdict:
     if refused := _refused(fold, store, turn, said):
         return Verdict(status="refused", detail=f"{refused}\n({PROVISIONAL})")
     return Verdict(status="accepted", detail=f"({PROVISIONAL})")
+
+
+def unusable(folder: Path, message: Message) -> str:
+    """Why whoever takes the run in *folder* up next cannot use the answer *message*; empty: it may be of use.
+
+    Said only of a run that waits for people, and has no other message that would be heard first. Such an answer is
+    taken out of the inbox.
+
+    Raises:
+        JournalUnreadable, ReplayMismatch: If the run cannot be folded.
+    """
+    inbox = folder / "inbox"
+    if standing(folder) != "stopped: waiting" or [one.stem for one in inbox.glob("*.json")] != [message.id]:
+        return ""
+    below, _, turn = message.turn.rpartition("/")
+    fold = _fold(JsonlStore(folder.parent.parent), folder.name, below.split("/") if below else [])
+    why = _unusable(fold, turn, message) if fold is not None else f"no turn {below!r} is a run that goes on"
+    if why:
+        (inbox / f"{message.id}.json").unlink(missing_ok=True)
+    return why
+
+
+def _unusable(fold: Fold, turn: str, message: Message) -> str:
+    open_turns = [one for one in fold.turns.values() if one.status != "ended"]
+    if any(fold.kind(one.ask.agent) != "human" for one in open_turns):
+        return ""  # a child run may ask, or an attempt that was cut off may be waiting for a decision
+    asking = {one.ask.turn: one for one in open_turns}
+    turn = turn or (next(iter(asking)) if len(asking) == 1 else "")
+    if turn not in asking:
+        return not_asking(turn, asking)
+    reply = Reply(turn=turn, attempt=asking[turn].attempt, text=message.text, outputs=message.outputs)
+    judged = fold.engine.judge(reply)
+    return judged.reason if isinstance(judged, AttemptFailed) else ""
 
 
 def _refused(fold: Fold, store: JsonlStore, turn: str, said: Message) -> str:
