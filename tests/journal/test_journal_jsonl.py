@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.errors import Fenced, JournalFailed, JournalUnreadable, RunIsOwned
+from coterie.journal import lines
 from coterie.journal import lock as lock_module
 from coterie.journal import writer as writer_module
 from coterie.journal.jsonl import JsonlStore
@@ -173,33 +174,61 @@ def test_a_killed_owner_leaves_room_and_nothing_to_repair(store: JsonlStore) -> 
     close(writer)
 
 
+def _put(store: JsonlStore, records: list[Record]) -> bytes:
+    """What the journal of `r1` holds with *records* behind it, in a commit of their own."""
+    writer = store.claim("r1")
+    writer.append(records)
+    writer.give_up()
+    return (store.folder("r1") / "journal.jsonl").read_bytes()
+
+
 @given(st.data())
 def test_what_a_power_cut_leaves_of_a_commit_is_never_read_wrongly(data: st.DataObject) -> None:
-    """Whichever sectors of the last commit were lost, what is read is a beginning of it, and the rest is set aside."""
+    """Whichever sectors of the last commit were lost, what is read is a beginning of it, and the rest is set aside.
+
+    Be it the first or a later one, written into room that was there or behind the end of the file, where lost sectors
+    are zeros, or were never added.
+    """
     with tempfile.TemporaryDirectory() as folder:
         store = JsonlStore(Path(folder))
-        path = write(store, "r1", RECORDS)
-        whole = path.read_bytes()
+        before = data.draw(st.sampled_from([[], RECORDS]))
+        whole = _put(store, before)
         texts = data.draw(st.lists(st.text("ab ", max_size=400), min_size=1, max_size=4))
-        last = [finished(4 + n, text) for n, text in enumerate(texts)]
-        write(store, "r1", last)
-        commit = path.read_bytes()[len(whole) :]
+        last = [finished(len(before) + 1 + n, text) for n, text in enumerate(texts)]
+        torn = bytearray(_put(store, last) + b"\t" * 700)
+        room = data.draw(st.integers(len(whole), len(torn))) if before else 0
         sector = data.draw(st.sampled_from([64, 512]))
-        first = len(whole) // sector
-        lost = data.draw(st.sets(st.integers(first, (len(whole) + len(commit)) // sector), min_size=1))
-        torn = bytearray(whole + commit + b"\t" * 100)
-        for n in lost:
+        for n in data.draw(st.sets(st.integers(len(whole) // sector, len(torn) // sector), min_size=1)):
             for at in range(max(n * sector, len(whole)), min((n + 1) * sector, len(torn))):
-                torn[at : at + 1] = b"\t"
-        path.write_bytes(torn)
+                torn[at : at + 1] = b"\t" if at < room else b"\0"
+        path = store.folder("r1") / "journal.jsonl"
+        path.write_bytes(torn[: data.draw(st.integers(room, len(torn)))])
 
         read = list(store.read("r1"))
-        assert read == [*RECORDS, *last][: len(read)]
-        assert len(read) >= len(RECORDS)
+        assert read == [*before, *last][: len(read)]
+        assert len(read) >= len(before)
+        torn = bytearray(path.read_bytes())
         writer = store.claim("r1")
         assert list(store.read("r1")) == read
         assert (writer.repaired is None) == (not torn[len(path.read_bytes()) :].strip(b"\t"))
+        writer.append([finished(len(read) + 1, "on")])
         close(writer)
+        assert len(list(store.read("r1"))) == len(read) + 1
+
+
+def test_a_gap_in_the_first_commit_is_torn_and_in_an_unmarked_journal_damage(store: JsonlStore) -> None:
+    """A journal that begins with a blank says where its commits end; of an earlier one nobody knows, so it is kept."""
+    path = write(store, "r1", RECORDS)
+    found = path.read_bytes().rstrip(b" \n").splitlines(keepends=True)
+    found[2] = b"\t" * (len(found[2]) - 1) + b"\n"
+    path.write_bytes(b"".join(found).lstrip(b" ") + b"\n")
+    with pytest.raises(JournalUnreadable, match=r"journal\.jsonl:3: "):
+        store.claim("r1")
+
+    path.write_bytes(b"".join(found) + b"\n")
+    writer = store.claim("r1")
+    assert (writer.last, writer.repaired is None) == (2, False)
+    close(writer)
 
 
 def test_damage_before_the_last_commit_is_not_taken_for_a_torn_one(store: JsonlStore) -> None:
@@ -430,15 +459,16 @@ def test_a_slow_disk_is_not_begun_on(store: JsonlStore, monkeypatch: pytest.Monk
     """While commits go to the thread the loop is not held up by their beginning, either."""
     monkeypatch.setattr(writer_module, "QUICK", 0.0)
     writer = store.claim("r1")
-    writer.append(RECORDS)
-    assert writer.begin()
-    assert writer.sync()
-    writer.append([owned(4)])
+    for records in (RECORDS, [owned(4)]):  # from the first, which sees to names besides, nothing is learnt
+        writer.append(records)
+        assert writer.begin()
+        assert writer.sync()
+    writer.append([owned(5)])
     assert not writer.begin()
     assert not writer.sync()
-    assert not writer.is_durable(4)
+    assert not writer.is_durable(5)
     close(writer)
-    assert len(list(store.read("r1"))) == 4
+    assert len(list(store.read("r1"))) == 5
 
 
 @pytest.mark.parametrize("where", ["pwrite", "fdatasync"])
@@ -464,7 +494,7 @@ def test_what_was_begun_and_fails_is_told_by_the_sync(
 
 
 def test_names_survive_a_power_cut_with_the_first_commit(store: JsonlStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child's file, its folder and the one between are synced behind its first records, whoever made them; once."""
+    """A child's file, its folder and the one between are synced behind an owner's first records; once."""
     real, seen = os.fsync, list[str]()
 
     def fsync(fd: int) -> None:
@@ -482,12 +512,43 @@ def test_names_survive_a_power_cut_with_the_first_commit(store: JsonlStore, monk
         child.append(records)
         child.sync()
         close(child)
-    assert seen == ["runs/r1", "runs/r1/turns", "runs/r1/turns/a#1.1"]
+    names = ["runs/r1", "runs/r1/turns", "runs/r1/turns/a#1.1"]
+    assert seen == names
     again = store.claim("r1/a#1.1")
-    again.append([owned(2)])
-    again.sync()
+    for seq in (2, 3):
+        again.append([owned(seq)])
+        again.sync()
     close(root)
-    assert len(seen) == 3
+    assert seen == names * 2, "the owner before may have been killed between its first commit and the names"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_system_that_is_not_linux_syncs_its_own_way(
+    store: JsonlStore, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    """On macOS nothing is begun in advance, and the disk's own cache is emptied, too, where the disk lets it be."""
+    asked = []
+
+    def fcntl(fd: int, what: int) -> None:
+        asked.append(what)
+        if not whole:
+            raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    for name in ("posix_fadvise", "fdatasync"):
+        monkeypatch.delattr(os, name)
+    monkeypatch.setattr(lines, "F_FULLFSYNC", 51)
+    monkeypatch.setattr(lines, "fcntl", fcntl, raising=False)
+    writer = store.claim("r1")
+    for seq in range(1, 4):
+        writer.append([owned(seq)])
+        assert writer.begin()
+        assert not writer.is_durable(seq)
+        writer.sync()
+        assert writer.is_durable(seq)
+        writer._exiled = 0  # whatever this disk took
+    close(writer)
+    assert asked == [51] * 3
+    assert [record.seq for record in store.read("r1")] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("quick", [0.0, 1e9])
@@ -526,7 +587,7 @@ def test_a_slow_disk_does_not_hold_the_loop_up_for_long(
         await writer.close()
 
     asyncio.run(main())
-    assert [n for n, name in enumerate(syncs) if name != "coterie-journal"] == [0, 2, 5, 10, 19]
+    assert [n for n, name in enumerate(syncs) if name != "coterie-journal"] == [0, 1, 3, 6, 11, 20]
 
 
 def test_the_thread_ends_with_the_last_writer(store: JsonlStore, monkeypatch: pytest.MonkeyPatch) -> None:

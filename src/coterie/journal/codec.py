@@ -7,9 +7,11 @@ text's SHA-256. So a journal grows with what is new in it. Callers never see ref
 A text that looks like a reference is written as a text line whatever its length, which is all the escaping there is.
 Values are JSON values; NaN and the infinities, which JSON does not know, become null.
 
-A commit is the lines that one sync made durable together; the last of them ends in a blank (`MARK`). Behind the last
-commit a file may hold room for the next ones, filled with tabs (`ROOM`), which stand nowhere else in a journal. So what
-a power cut left of a commit can be told from damage: a line with a tab in it was not written whole.
+A commit is the lines that one sync made durable together; the last of them ends in a blank (`MARK`), and a journal
+whose commits do begins with one: early ones do not say where theirs end. Behind the last commit a file may hold room
+for the next ones, filled with tabs (`ROOM`), which stand nowhere else in a journal. So what a power cut left of a
+commit can be told from damage: a line with a tab in it was not written whole. Where the file had just grown there may
+be zeros instead of tabs.
 """
 
 import hashlib
@@ -25,7 +27,7 @@ from coterie.journal.records import SCHEMA, AnyRecord, Record, RunStarted
 LIMIT = 1000
 """The longest text, in bytes of UTF-8, that stands in the record itself."""
 MARK = b" "
-"""Ends the last line of a commit, before its newline. To JSON it is nothing."""
+"""Begins a journal, and ends the last line of a commit, before its newline. To JSON it is nothing."""
 ROOM = b"\t"
 """Fills the room behind the last commit. To JSON it is nothing, and it is no part of a line that is whole."""
 
@@ -57,6 +59,7 @@ _PLAIN = frozenset(AnyRecord.__args__) - {RunStarted}
 _ESCAPED_QUOTE = b'\\"'
 _NEWLINE = ord("\n")
 _COMMIT_END = MARK + b"\n"
+_UNWRITTEN = ROOM + b"\0"
 _CHUNK = 1 << 15
 
 
@@ -145,6 +148,8 @@ class Decoder:
             JournalUnreadable: If any other line cannot be read.
         """
         while chunk := file.read(_CHUNK):
+            if not self.end:
+                self._marked = chunk[0] in MARK + _UNWRITTEN
             if chunk[-1] != _NEWLINE:
                 chunk = (chunk + file.readline()).rstrip(ROOM)
             if plain := self._plain(chunk):
@@ -166,7 +171,7 @@ class Decoder:
     def _goes_on(self, rest: bytes) -> bool:
         """Whether, in *rest*, more follows than what one commit can leave behind when it is torn."""
         _, _, behind = rest.partition(_COMMIT_END if self._marked else b"\n")
-        return bool(behind.strip(ROOM))
+        return bool(behind.strip(_UNWRITTEN))
 
     def _plain(self, chunk: bytes) -> list[Record] | None:
         """All records in *chunk* at once, as `decode` would give them; None if it is not that simple."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coterie.journal.codec import MARK, ROOM
-from coterie.journal.lines import sync_folder
+from coterie.journal.lines import sync_data, sync_folder
 
 _LEAST_ROOM, _MOST_ROOM = 1 << 12, 1 << 18
 
@@ -23,8 +23,9 @@ class CommitFile:
     at the very end.
 
     Args:
-        folders: Those in which a name leads to the file that may not survive a power cut yet; the first commit sees to
-            it. Behind the file itself they cost little: a file system writes its journal once.
+        folders: Those in which a name leads to the file. Whoever made it may have been killed before the name would
+            survive a power cut, so the first commit of every owner sees to that. Behind the file itself they cost
+            little: a file system writes its journal once.
     """
 
     def __init__(self, fd: int, end: int, folders: Sequence[Path] = ()) -> None:
@@ -33,7 +34,7 @@ class CommitFile:
         self._size = end  # of the file, with the room behind it
 
     @property
-    def is_new(self) -> bool:
+    def is_nameless(self) -> bool:
         """Whether a power cut could take its name with it."""
         return bool(self._folders)
 
@@ -43,7 +44,7 @@ class CommitFile:
         Raises:
             OSError: If there is no room on the disk, or it fails.
         """
-        commit = lines[:-1] + MARK + b"\n"
+        commit = (b"" if self._end else MARK) + lines[:-1] + MARK + b"\n"
         self._begin, end = self._end, self._end + len(commit)
         _write_all(self._fd, commit, self._begin)
         if end > self._size:
@@ -68,7 +69,7 @@ class CommitFile:
         Raises:
             OSError: If the disk fails.
         """
-        os.fdatasync(self._fd)
+        sync_data(self._fd)
         while self._folders:
             sync_folder(self._folders[-1])
             self._folders.pop()

@@ -130,14 +130,15 @@ def _safe(part: str) -> str:
 
 
 def _make(folder: Path, is_child: bool) -> list[Path]:
-    """Make the folder of a run, and give those that the first commit of its journal is to sync.
+    """Make the folder of a run, and give those that the first commit to its journal is to sync.
 
-    A child's lies in its parent's, two levels down; who made the one between may not have cared for power cuts.
+    A child's lies in its parent's, two levels down; who made the one between may not have cared for power cuts, and who
+    made the folder of a root may have been killed before he could.
     """
-    if not is_child:
+    if is_child:
+        folder.mkdir(parents=True, exist_ok=True)
+    else:
         make_folder(folder)
-        return [folder]
-    folder.mkdir(parents=True, exist_ok=True)
     return [folder, *folder.parents[:2]]
 
 

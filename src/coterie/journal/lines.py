@@ -8,6 +8,11 @@ anywhere else is an error.
 import os
 from pathlib import Path
 
+try:
+    from fcntl import F_FULLFSYNC, fcntl  # type: ignore[attr-defined,unused-ignore]
+except ImportError:  # only Apple's systems have it, and need it: there a plain sync leaves the disk's own cache be
+    F_FULLFSYNC = None
+
 from coterie.journal.codec import ROOM, Decoder
 from coterie.journal.records import JournalRepaired
 
@@ -57,6 +62,17 @@ def make_folder(path: Path) -> None:
     make_folder(path.parent)
     path.mkdir(exist_ok=True)
     sync_folder(path.parent)
+
+
+def sync_data(fd: int) -> None:
+    """Make what was written to *fd*, as far as somebody could read it again, survive a power cut."""
+    if F_FULLFSYNC is None:
+        os.fdatasync(fd)
+        return
+    try:
+        fcntl(fd, F_FULLFSYNC)
+    except OSError:  # not every disk can; one that fails fails this, too
+        os.fsync(fd)
 
 
 def sync_folder(path: Path) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from coterie.errors import JournalFailed
 from coterie.journal.codec import Encoder
 from coterie.journal.commits import CommitFile
-from coterie.journal.lines import scan, set_aside
+from coterie.journal.lines import scan, set_aside, sync_data
 from coterie.journal.lock import RunLock
 from coterie.journal.records import JournalRepaired, Record
 from coterie.journal.rules import check_next
@@ -40,7 +40,7 @@ class JsonlWriter:
     """The owner of one journal file; see `coterie.journal.base.Writer`. It belongs to one event loop.
 
     Args:
-        folders: Those whose names lead to the file, as far as nobody has made them survive a power cut.
+        folders: Those in which a name leads to the file; see `coterie.journal.commits.CommitFile`.
 
     Attributes:
         repaired: What was cut off at the claim, or None.
@@ -69,12 +69,11 @@ class JsonlWriter:
         try:
             if known is not None:
                 self.repaired = set_aside(fd, path.parent, known.end)
-                os.fdatasync(fd)  # an owner that was killed may have left it written but not synced
+                sync_data(fd)  # an owner that was killed may have left it written but not synced
         except BaseException:
             os.close(fd)
             raise
-        end = known.end if known else 0
-        self._file = CommitFile(fd, end, () if end else folders)
+        self._file = CommitFile(fd, known.end if known else 0, folders)
         self._encoder = Encoder(known.texts if known else ())
         self.last = self._written = self._durable = known.last if known else 0
         self._pending: deque[tuple[int, bytes]] = deque()  # filled by the loop, emptied under `_disk` in any thread
@@ -188,7 +187,7 @@ class JsonlWriter:
 
         From the first commit there is nothing to learn: it makes the names of the file durable, too.
         """
-        began, is_first = time.perf_counter(), self._file.is_new
+        began, is_first = time.perf_counter(), self._file.is_nameless
         self._write()
         took, self._held_up = self._held_up + time.perf_counter() - began, 0.0
         if took < QUICK or is_first:
