@@ -89,6 +89,17 @@ def test_an_open_question_says_how_it_is_answered() -> None:
     )
 
 
+def test_a_long_question_says_where_all_of_it_can_be_read() -> None:
+    """What a person is to decide about is seldom in its first words."""
+    question = Waiting(run="r1/inner#1.1", turn="boss#1", agent="boss", prompt="Shall we? " * 100)
+    told = text.next_steps(
+        Outcome(run="r1", status="stopped", reason="waiting", exit=4, waiting=(question,)), STATE_DIR
+    )
+
+    assert told.splitlines()[0].endswith("…”")
+    assert told.splitlines()[1] == "  coterie inspect r1/inner#1.1 prompt 'boss#1'  # all of it"
+
+
 def test_the_outcome_as_data_leaves_nothing_out() -> None:
     """Zeros are written too, so a reader needs no defaults."""
     data = text.outcome_data(Outcome(run="r1", status="stopped", reason="waiting", exit=4))

@@ -18,6 +18,10 @@ _OUTPUTS = re.compile(r"\n\s*```(?:json)?\s*\{[^`]*\}\s*```$")
 """The block of outputs at the end of an answer: for the flow, not for people."""
 
 
+_QUESTION = 400
+"""Characters of a question that are shown where a run stops for it."""
+
+
 def outcome(ended: "Outcome") -> str:
     """How a run ended: its result, the outcome and what it used."""
     head = ended.status + (f" ({ended.reason})" if ended.reason else "")
@@ -36,7 +40,9 @@ def next_steps(ended: "Outcome", state_dir: Path) -> str:
     lines = []
     for question in ended.waiting:
         turn = "/".join([*question.run.split("/")[1:], question.turn])
-        lines.append(f"{turn} asks: {quoted(question.prompt, 400)}")
+        lines.append(f"{turn} asks: {quoted(question.prompt, _QUESTION)}")
+        if len(" ".join(question.prompt.split())) > _QUESTION:
+            lines.append(f"  coterie inspect {question.run} prompt {shlex.quote(question.turn)}{where}  # all of it")
         lines.append(f"  coterie control respond {ended.run} {shlex.quote(turn)} TEXT{where}")
     match ended.status:
         case "stopped":
