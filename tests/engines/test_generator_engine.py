@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from counting import lines_run
 from hypothesis import given as cases
 from hypothesis import strategies as st
 
@@ -142,6 +143,27 @@ def test_who_is_faster_decides_nothing(chance: random.Random, n: int, most: int 
     assert shuffled.asked[-1].turn == Driver(engine(play), answer).begin().asked[0].turn.replace(
         "#1", f"#{-(-n // 3) + 1}"
     )
+
+
+def test_what_looks_at_replies_is_shown_them_as_they_come() -> None:
+    """Nothing of it changes later, and to show them takes the harness one step, however many there are."""
+    shown: list[Sequence[Got]] = []
+
+    def work(n: int) -> int:
+        def look(got: Sequence[Got]) -> bool:
+            shown.append(got)
+            return False
+
+        def play() -> Conversation:
+            yield Together(*(Question("a", str(k)) for k in range(n)), until=look)
+            return "x"
+
+        driver = Driver(engine(play)).begin()
+        shown.clear()
+        return lines_run(lambda: [driver.hear(f"a#{k}") for k in range(1, n + 1)])
+
+    assert work(200) < 2.1 * work(100)
+    assert [[one is not None for one in got] for got in shown[:2]] == [[k <= n for k in range(100)] for n in (0, 1)]
 
 
 def test_what_is_called_off_is_cancelled_and_a_late_reply_changes_nothing() -> None:

@@ -4,13 +4,17 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from counting import most_held
+from msgspec import structs
 from stage import Cast
 
 from coterie.backends.base import Answer, Request
 from coterie.clock import SystemClock
 from coterie.engines.generator import Conversation, GeneratorEngine, Question
 from coterie.journal.jsonl import JsonlStore
+from coterie.journal.records import Record, RunStarted, TurnFinished, TurnStarted
 from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs.fold import Fold
 from coterie.runs.folder import DiskPlace
 from coterie.runs.shell import Shell
 
@@ -60,3 +64,30 @@ def test_500_turns_that_quote_the_growing_history(tmp_path: Path) -> None:
     assert whole < 500 * (NEW + 700)
     assert (asked + whole) / whole > 150
     print(f"500 turns: {whole} bytes kept, {asked + whole} if questions were kept: {(asked + whole) / whole:.0f}x")
+
+
+def test_what_is_kept_in_memory_is_what_is_new() -> None:
+    """A question is let go of once its turn has ended, whole ones and chats that each repeat all that was said."""
+
+    def held(turns: int) -> int:
+        def conversation(given: dict[str, Any]) -> Conversation:
+            chat: list[tuple[str, str]] = []
+            for n in range(turns):
+                question = Question("writer", f"{n} ".ljust(10 * turns, "q"), history=chat, given={"n": [n] * turns})
+                chat += [("user", f"{n}"), ("assistant", (yield question).text)]
+            return len(chat)
+
+        fold, journal = Fold("r", GeneratorEngine(conversation), {}), _played(turns)
+        return most_held(lambda: fold.fold(journal))
+
+    held(50)  # what is loaded once
+    assert held(400) < 8 * held(100)  # with all questions it is 16 times as much
+
+
+def _played(turns: int) -> list[Record]:
+    """The journal of a conversation: each question is answered."""
+    records: list[Record] = [RunStarted(run="r", engine="generator")]
+    for n in range(1, turns + 1):
+        records.append(TurnStarted(turn=f"writer#{n}", agent="writer", cause=(len(records), 0)))
+        records.append(TurnFinished(turn=f"writer#{n}", attempt=1, text=f"said {n}"))
+    return [structs.replace(record, seq=seq) for seq, record in enumerate(records, 1)]

@@ -199,6 +199,8 @@ class GeneratorEngine:
         """The places whose turns run, by turn."""
         self._settled = 0
         """How many places have got something, without a gap from the first."""
+        self._came: list[Got] = []
+        """What these have got, and None for the rest; kept where somebody looks at it."""
         self._next = 0
         """The first place of several that nobody was asked for yet."""
         self._spent: dict[str, Usage] = {}
@@ -293,7 +295,7 @@ class GeneratorEngine:
             except Exception as error:  # a user's own pattern may do what it likes: it fails its run, not the owner
                 commands.append(_failed(error))
                 return
-            self._asked = asked
+            self._asked, self._came = asked, [None] * len(self._places)
             step = self._advance(commands)
 
     def _advance(self, commands: list[Command]) -> _Step | None:
@@ -319,10 +321,11 @@ class GeneratorEngine:
 
     def _until(self, until: Callable[[Sequence[Got]], bool]) -> _Step | None:
         """The next step if what has come is enough."""
-        came = [place.got if n < self._settled else None for n, place in enumerate(self._places)]
+        self._came[self._settled - 1] = self._places[self._settled - 1].got
+        came = self._came.copy()  # it is a user's own that looks at it
         try:
             return partial(_send, value=came) if until(came) else None
-        except Exception as error:  # it is a user's own, as the generator that hears of it
+        except Exception as error:  # the generator hears of it
             return partial(_give, got=error)
 
     def _end(self, value: Any) -> Finish:

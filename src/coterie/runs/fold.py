@@ -268,6 +268,8 @@ class Fold:
         if turn.status == "running":
             self.busy -= turn.slot
         turn.status = "ended"
+        if turn.ask.prompt is not None:  # nobody asks it again, and questions may each quote all that was said before
+            turn.ask = msgspec.structs.replace(turn.ask, prompt="", history=(), whole=None)
         turn.cancelled = isinstance(record, TurnCancelled)
         if isinstance(record, TurnFinished):
             turn.result = self.latest[turn.ask.instead_of or turn.ask.agent] = record
