@@ -458,6 +458,13 @@ def test_what_is_no_yaml_is_told_with_its_place(text: str, span: Span) -> None:
     assert found[0].span == span
 
 
+def test_what_is_no_yaml_is_told_in_a_sentence() -> None:
+    """What was found stands behind what was looked for."""
+    _, found = loaded("a: 1\n---\nb: 2\n")
+
+    assert found[0].message == ("this is not YAML: expected a single document in the stream but found another document")
+
+
 def test_half_a_character_is_no_text() -> None:
     """Two escapes may be the halves of one; a half alone could not be written down."""
     assert loaded('a: "\\ud83d\\ude00"') == ({"a": "\U0001f600"}, [])

@@ -32,7 +32,7 @@ def test_a_line_for_a_shell_is_refused() -> None:
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        ("command: []", "'command' of agent 'a' is a list of words, not a list"),
+        ("command: []", "'command' of agent 'a' is a list of words, not an empty list"),
         ("timeout: soon", "'timeout' of agent 'a' is a duration, not 'soon'"),
         ("timeout: 0", "'timeout' of agent 'a' is a duration, not '0'"),
         ("timeout: true", "'timeout' of agent 'a' is a duration, not 'true'"),

@@ -125,6 +125,21 @@ def test_whoever_stands_in_cannot_go_by_the_name_of_another_slot() -> None:
     assert found.code == "duplicate-name"
 
 
+def test_a_provider_that_nobody_knows_is_told_at_once() -> None:
+    """A rehearsal would not show that it was misspelt."""
+    found, said = planned(ensemble("{model: some-model, provider: antropic}"))
+
+    assert (found, [each.code for each in said]) == (None, ["no-provider"])
+    assert "'antropic' is not declared" in said[0].message
+
+
+def test_what_does_not_fit_goes_by_the_name_that_the_file_has() -> None:
+    """Not by that of the other notation."""
+    _, said = planned(ensemble("{command: [cat], on_interrupt: maybe, prompt_via: pigeon}"))
+
+    assert [each.message.partition(" of ")[0] for each in said] == ["'on_interrupt'", "'prompt_via'"]
+
+
 def test_a_model_thinks_where_its_provider_is_known() -> None:
     """Another is left open, so that the file can be rehearsed; `--backend` comes before both."""
     text = pipeline("{model: haiku}", "{model: m}", "{model: m, base_url: 'http://localhost'}", "{command: [cat]}")

@@ -81,6 +81,29 @@ def test_who_fills_no_slot_of_a_pattern_says_for_whom_it_stands_in() -> None:
     ]
 
 
+def test_who_is_asked_only_in_a_team_within_is_seen_there() -> None:
+    """Of all agents of a file, the outline of each team has its own."""
+    within = Topology(
+        name="w", nodes=(Agent(name="bob"),), pattern=Pattern(type="pipeline", slots=(_slot("a", "bob"),))
+    )
+    team = Topology(
+        name="news",
+        nodes=(
+            Agent(name="bob"),
+            Agent(name="ada", on_fail="fallback cid"),
+            Agent(name="cid"),
+            Agent(name="w", topology=within),
+        ),
+        pattern=Pattern(type="pipeline", slots=(_slot("one", "w"), _slot("two", "ada"))),
+    )
+
+    assert [node.name for node in outline(team).nodes] == ["one", "two", "cid"]
+
+
+def _slot(name: str, node: str) -> Slot:
+    return Slot(name=name, node=node)
+
+
 def test_a_node_says_what_it_uses_and_what_happens_when_it_fails() -> None:
     """Tools, what it reads, retries and times as a file writes them; None leaves the tools to whoever thinks."""
     nodes = (

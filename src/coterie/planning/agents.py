@@ -167,7 +167,8 @@ def _human(node: Human, setting: Setting) -> AgentPlan:
 def _own(node: AnyNode, keys: tuple[str, ...], setting: Setting) -> Extension:
     spans: dict[str, Span | None] = {key: node.spans.get(f"extension.{key}") for key in node.extension}
     spans[""] = node.spans.get("extensions") or node.span
-    return read_extension(node.extension, keys, title(node), spans, setting.report)
+    called = {key: entry for key in node.extension if (entry := key.replace("-", "_")) in node.spans}  # as YAML has it
+    return read_extension(node.extension, keys, title(node), spans, setting.report, called)
 
 
 def _common(node: AnyNode, setting: Setting) -> dict[str, Any]:

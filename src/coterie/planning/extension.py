@@ -74,7 +74,12 @@ class _Wrong(Exception):
 
 
 def read_extension(
-    value: Mapping[str, Any], keys: tuple[str, ...], owner: str, spans: Mapping[str, Span | None], report: Report
+    value: Mapping[str, Any],
+    keys: tuple[str, ...],
+    owner: str,
+    spans: Mapping[str, Span | None],
+    report: Report,
+    called: Mapping[str, str] | None = None,
 ) -> Extension:
     """*value* as an `Extension`; what does not fit is reported and left out.
 
@@ -82,6 +87,7 @@ def read_extension(
         keys: The keys that have a meaning here.
         owner: Who says it, in words: `agent 'writer'`.
         spans: Where each key's value stands, under its name; the whole block under the empty name.
+        called: What the file calls keys that have another name there.
     """
     read: dict[str, Any] = {}
     for key, given in value.items():
@@ -94,7 +100,7 @@ def read_extension(
             read[key.replace("-", "_")] = _READ[key](given)
         except _Wrong as wrong:
             found = "what stands there" if wrong.secret else _brief(given)
-            message = f"{key!r} of {owner} is {wrong.wanted}, not {found}"
+            message = f"{(called or {}).get(key, key)!r} of {owner} is {wrong.wanted}, not {found}"
             report(replace(error(wrong.code, message, span, wrong.hint), secret=wrong.secret))
     places = {key: span for key in value if (span := spans.get(key) or spans.get(""))}
     return Extension(**read, given=frozenset(value), spans=places)
@@ -138,7 +144,7 @@ def _seconds(value: Any) -> float:
 
 def _env(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(map(_is_scalar, value.values())):
-        raise _Wrong("a block of names and texts", hint='write env { NAME: "value" }')
+        raise _Wrong("a block of names and texts", hint='say NAME: "value" in it')
     return {name: text if isinstance(text, str) else as_text(text) for name, text in value.items()}
 
 
@@ -223,5 +229,5 @@ def _brief(value: Any) -> str:
     if isinstance(value, Mapping):
         return "a block"
     if isinstance(value, list | tuple):
-        return "a list"
+        return "a list" if value else "an empty list"
     return repr(as_text(value))

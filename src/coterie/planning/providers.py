@@ -72,7 +72,8 @@ def choose_provider(model: str, options: Mapping[str, Any]) -> Chosen | Unclear:
         if name not in declared and name not in APIS and not options.get("base_url"):
             known = ", ".join(sorted({*declared, *APIS}))
             return Unclear(
-                message=f"the provider {name!r} is not declared", hint=f"there are {known}; or give it a base-url"
+                message=f"the provider {name!r} is not declared",
+                hint=f"there are {known}; or give it a base-url (in YAML: base_url)",
             )
         return _chosen(name, rest if prefixed and prefix == name else model, options)
     if prefixed:
@@ -102,7 +103,7 @@ def _chosen(name: str, model: str, options: Mapping[str, Any]) -> Chosen | Uncle
     key = str(options.get("api_key") or said.get("api-key") or "")
     found = VARIABLE.fullmatch(key)
     if name not in APIS and not base_url:
-        return Unclear(message=f"the provider {name!r} has no address", hint="give it a base-url")
+        return Unclear(message=f"the provider {name!r} has no address", hint="give it a base-url (in YAML: base_url)")
     usual = "" if base_url else f"{api.upper()}_API_KEY"
     return Chosen(
         provider=name,

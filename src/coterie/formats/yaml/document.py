@@ -299,7 +299,10 @@ def _scalar(node: yaml.ScalarNode) -> Any:
 
 def _reason(failure: yaml.MarkedYAMLError) -> str:
     """What is wrong, in the library's words on one line."""
-    words = " ".join(part for part in (failure.problem, failure.context) if part)
+    parts = [failure.problem, failure.context]
+    if (failure.problem or "").startswith("but "):
+        parts.reverse()
+    words = " ".join(part for part in parts if part)
     return " ".join(words.split()) or "it is not well-formed"
 
 

@@ -121,7 +121,8 @@ def _for(node: AnyNode, setting: Setting) -> Setting:
 def _backend(node: AnyNode, setting: Setting) -> str | None:
     """Who thinks where *node* does not say it: as the run or the topology was told, else its model, if it is known.
 
-    A model that nobody is known to serve is left open, so that the file can be rehearsed without it.
+    A model that nobody is known to serve is left open, so that the file can be rehearsed without it; who is said to
+    serve it must be known.
     """
     usual = setting.backend or setting.default.backend or ("command" if setting.default.command else "")
     if usual or not isinstance(node, Agent) or not node.model:
@@ -130,7 +131,8 @@ def _backend(node: AnyNode, setting: Setting) -> str | None:
     for key in ("provider", "base-url"):
         if value := node.extension.get(key):
             options[key.replace("-", "_")] = value
-    return setting.backend if isinstance(choose_provider(node.model, options), Unclear) else "model"
+    is_open = "provider" not in options and isinstance(choose_provider(node.model, options), Unclear)
+    return setting.backend if is_open else "model"
 
 
 def _ruled(agent: AgentPlan, node: AnyNode) -> AgentPlan:

@@ -45,7 +45,7 @@ def declared_fallbacks(facts: Facts) -> Iterator[Diagnostic]:
             continue
         span = node.spans.get("fallback") or node.spans.get("on-fail") or node.spans.get("on-timeout") or node.span
         if name == node.name:
-            hint = "name another, or write retry: 1"
+            hint = "name another, or let it try again by itself"
             yield error("fallback-to-itself", f"{title(node)} falls back on itself", span, hint)
         elif name not in facts.declared:
             yield _unknown(facts, f"{title(node)} falls back on {name!r}, which is not declared", name, span)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from coterie.topology.checks.patterns import asked
 from coterie.topology.model import AnyNode, ArrowGroup, Flow, Topology
 from coterie.topology.patterns import slots as of
 from coterie.topology.patterns.kinds import kind_of, read_config
@@ -65,12 +66,17 @@ def arrows(pattern: Pattern) -> Iterator[ArrowGroup]:
 
 
 def _nodes(topology: Topology, pattern: Pattern) -> Iterator[AnyNode]:
-    """The nodes by the names of their slots, then those that only stand in for others."""
+    """The nodes by the names of their slots, then those that only stand in for others, or do nothing at all.
+
+    Who is asked in a team at one of the slots, and not here, is seen there.
+    """
     declared = {node.name: node for node in reversed(topology.nodes)}
     for slot in pattern.slots:
         if slot.node in declared:
             yield replace(declared[slot.node], name=slot.name)
     taken = {slot.node for slot in pattern.slots} | {slot.name for slot in pattern.slots}
+    here = set(asked(topology, {id(node.topology) for node in topology.nodes}))
+    taken |= set(asked(topology, set())) - here
     yield from (node for node in topology.nodes if node.name not in taken)
 
 
