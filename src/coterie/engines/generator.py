@@ -54,7 +54,21 @@ class AgentFailed(CoterieError):
 
 
 class PatternFailed(CoterieError):
-    """A generator gives up; raised in it, it fails the run with its words."""
+    """A generator gives up; raised in it, it fails the run with its words.
+
+    Args:
+        kind: Of what kind the failures were that it could not do with, when all were of one. By default it is that of
+            the `AgentFailed` that this one is raised from.
+    """
+
+    def __init__(self, reason: str, kind: str = "") -> None:
+        self._kind = kind
+        super().__init__(reason)
+
+    @property
+    def kind(self) -> str:
+        """The kind of failure that it is to whoever asked; empty when there is none in particular."""
+        return self._kind or (self.__cause__.kind if isinstance(self.__cause__, AgentFailed) else "")
 
 
 class Question:
@@ -384,9 +398,7 @@ def _failed(error: Exception) -> Finish:
     """How the run ends when the generator raises *error*; whoever asked it hears of what kind the failure was."""
     if not isinstance(error, AgentFailed | PatternFailed):
         return Finish(outcome="failed", reason=f"it raised {type(error).__name__}: {error}")
-    agents = error if isinstance(error, AgentFailed) else error.__cause__
-    result = {"kind": agents.kind} if isinstance(agents, AgentFailed) else None
-    return Finish(outcome="failed", reason=str(error), result=result)
+    return Finish(outcome="failed", reason=str(error), result={"kind": error.kind} if error.kind else None)
 
 
 def _questions(asked: object) -> tuple[Question, ...]:

@@ -17,6 +17,7 @@ from coterie.runs.commands import Start
 from coterie.runs.family import Family
 from coterie.runs.line import Line
 from coterie.runs.live import Live
+from coterie.runs.retries import FINAL
 from coterie.runs.timers import Timers
 
 
@@ -165,4 +166,4 @@ def kind_of(result: Any) -> str:
     What passes was tried again in the child already.
     """
     kind = result.get("kind", "") if isinstance(result, dict) else ""
-    return kind if kind in ("timeout", "auth", "quota", "cancelled") else "failed"
+    return kind if kind in FINAL or kind in ("timeout", "cancelled") else "failed"

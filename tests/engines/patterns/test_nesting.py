@@ -6,7 +6,8 @@ import pytest
 from pattern_chance import same_at_any_pace
 from pattern_play import Performance, failed, pattern, text
 
-from coterie.backends.base import Request, Result
+from coterie.backends.base import Failure, Request, Result
+from coterie.journal.records import TurnFailed
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.rehearsal import rehearse
 from coterie.topology.patterns.kinds import KINDS
@@ -124,3 +125,34 @@ def _unsure(rng: Random, request: Request) -> Result:
             return text(f"maybe {request.turn}", _confidence=rng.random())
         case _:
             return _says("", request)[0]
+
+
+@pytest.mark.parametrize("kind", ["auth", "quota", "not_found"])
+@pytest.mark.parametrize("inner", [*KINDS])
+def test_what_no_further_attempt_can_mend_stays_that_above(inner: str, kind: str) -> None:
+    """A team all of whose failures are of one final kind is asked once, however often its agent may be tried."""
+    team = _team(inner)
+    if inner == "compound":
+        team = pattern("compound", {"left": _team("ensemble"), "right": _team("pipeline")}, composition_type="parallel")
+
+    def says(path: str, request: Request) -> tuple[Result, float]:
+        fine = request.turn in ("commander#1", "primary#1")
+        return (_says(path, request)[0] if fine else Failure(kind=kind, reason="no")), 1.0
+
+    above = pattern("ensemble", {"ensemble": AgentPlan(name="ensemble", kind="topology", child=team, retry=3)})
+    done = Performance(above, _GIVEN, says)
+    [failure] = done.records(TurnFailed)
+    assert (done.ended.status, done.ended.result, failure.kind) == ("failed", {"kind": kind}, kind)
+    assert all(request.run.startswith("r/ensemble#1.1") for _, request in done.asked)
+
+
+def test_failures_of_several_kinds_may_pass() -> None:
+    """One of them may be gone at the next attempt."""
+
+    def says(path: str, request: Request) -> tuple[Result, float]:
+        return Failure(kind="auth" if request.agent.name == "ensemble_0" else "exit", reason="no"), 1.0
+
+    inner = AgentPlan(name="ensemble", kind="topology", child=_team("ensemble"), retry=1)
+    done = Performance(pattern("ensemble", {"ensemble": inner}), _GIVEN, says)
+    assert done.counts() == {"ensemble/ensemble_0": 2, "ensemble/ensemble_1": 2}
+    assert [one.kind for one in done.records(TurnFailed)] == ["failed"]

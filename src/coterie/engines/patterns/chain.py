@@ -13,7 +13,7 @@ from coterie.engines.generator import AgentFailed, Conversation, Question, Tell,
 from coterie.engines.patterns import chain_prompts, structured
 from coterie.engines.patterns.chain_jobs import CUT, Job, Part, Strategy, failures, leaves, parts, tree
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, said
+from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, one_kind, said
 from coterie.engines.patterns.structured import Answered
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
@@ -97,7 +97,7 @@ def chain(team: Team, given: dict[str, Any]) -> Conversation:
             break
     if not any(job.result for job in leaves(jobs)):
         reasons = "; ".join(f"{job.slot}: {job.failed}" for job in leaves(jobs))
-        raise PatternFailed(f"no part of the task was done: {reasons}")
+        raise PatternFailed(f"no part of the task was done: {reasons}", one_kind(failures(jobs)))
     results = tree(jobs)
     cut = (SlotFailure(top, CUT, command.cut),) if command.cut else ()
     lost = (*cut, *failures(jobs))

@@ -15,7 +15,7 @@ from msgspec import Struct
 from coterie.engines.generator import AgentFailed, Conversation, Question, Together
 from coterie.engines.patterns.pipeline import PipelineResult
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, said
+from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, one_kind, said
 from coterie.engines.patterns.shown import as_json
 from coterie.journal.records import TurnFinished
 from coterie.topology.patterns.configs import CompoundConfig
@@ -134,7 +134,8 @@ def _side_by_side(team: Team, given: dict[str, Any]) -> Conversation:
                 done.append(SubResult(name=name, status="failed", output=None, error=got.reason))
                 failures.append(failure(name, got))
     if failures and (config.failure_policy == "all" or not texts):
-        raise PatternFailed("; ".join(f"Sub-topology '{one.slot}' failed: {one.reason}" for one in failures))
+        told = "; ".join(f"Sub-topology '{one.slot}' failed: {one.reason}" for one in failures)
+        raise PatternFailed(told, one_kind(failures))
     return ParallelResult(text="\n\n".join(texts), sub_results=tuple(done), failures=tuple(failures))
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from coterie.engines.generator import AgentFailed, Conversation, Question, Tell, Together
 from coterie.engines.patterns.consensus import Decision, Verdict, decide, needed
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure
+from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, one_kind
 from coterie.engines.patterns.structured import REPAIRS, Answered, ask, ask_all, confidence
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
@@ -145,7 +145,7 @@ class Review:
             yield from self._hear(left[:many])
         if not self._heard:
             reasons = "; ".join(dict.fromkeys(f"{one.slot}: {one.reason}" for one in self.failures))
-            raise PatternFailed(f"No checker gave a verdict ({reasons})")
+            raise PatternFailed(f"No checker gave a verdict ({reasons})", one_kind(self.failures))
         if self.config.consensus_method == "mediator":
             yield from self._mediate()
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from coterie.engines.generator import AgentFailed, Conversation, Question, Tell, Together
 from coterie.engines.patterns import structured
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, said
+from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, one_kind, said
 from coterie.engines.patterns.structured import Answered
 from coterie.planning.plan import Wanted
 from coterie.topology.patterns.configs import DelegationConfig
@@ -108,7 +108,7 @@ def delegation(team: Team, given: dict[str, Any]) -> Conversation:
             lost = failure(order.slot, got) if isinstance(got, AgentFailed) else _empty(order.slot)
             failures.append(lost)
             done.append(Done(task=order.task, slot=order.slot, output="", reason=order.reason, error=lost.reason))
-    text = _final(done, unrouted)
+    text = _final(done, unrouted, "" if unrouted else one_kind(failures))
     return DelegationResult(
         text=text,
         tasks=tuple(done),
@@ -187,17 +187,17 @@ def _routing_prompt(team: Team, task: str, required: tuple[str, ...]) -> str:
     )
 
 
-def _final(done: list[Done], unrouted: tuple[Unrouted, ...]) -> str:
+def _final(done: list[Done], unrouted: tuple[Unrouted, ...], kind: str) -> str:
     """What was done, and below it what was not; a single output stands by itself.
 
     Raises:
-        PatternFailed: If nothing was done.
+        PatternFailed: If nothing was done; *kind* is why.
     """
     lost = [(one.task, one.error) for one in done if one.error] + [(one.task, one.reason) for one in unrouted]
     missing = "\n".join(f"- {task}: {reason}" for task, reason in lost)
     outputs = [one for one in done if not one.error]
     if not outputs:
-        raise PatternFailed(f"Delegation: no task was done:\n{missing}")
+        raise PatternFailed(f"Delegation: no task was done:\n{missing}", kind)
     if len(outputs) == 1 and not lost:
         return outputs[0].output
     said = "\n\n".join(f"[{one.slot}]: {one.output}" for one in outputs)

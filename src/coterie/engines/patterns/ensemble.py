@@ -14,7 +14,7 @@ from coterie.engines.patterns import structured
 from coterie.engines.patterns.aggregation import Aggregate, Candidate, average, best_of, concat, needed, vote, weighted
 from coterie.engines.patterns.diversity import spread
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure
+from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, one_kind
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
 from coterie.topology.patterns.configs import EnsembleConfig
@@ -132,7 +132,7 @@ def _layer(team: Team, prompt: str, layer: int) -> Generator[_Asking, Any, tuple
                     yield Tell(answer.slot, AGGREGATOR if _aggregates(team) else None, "response", said, layer)
     if not answers or len(failed) / len(voices) > config.failure_threshold:
         reasons = "; ".join(dict.fromkeys(f"{one.slot}: {one.reason}" for one in failed))
-        raise PatternFailed(f"Too many ensemble failures: {len(failed)}/{len(voices)} ({reasons})")
+        raise PatternFailed(f"Too many ensemble failures: {len(failed)}/{len(voices)} ({reasons})", one_kind(failed))
     return answers, failed
 
 

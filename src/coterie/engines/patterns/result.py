@@ -1,5 +1,6 @@
 """What a pattern gives back: a value with a text, the keys that the reference's output has, and what went wrong."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ from msgspec import Struct
 from coterie.engines.generator import AgentFailed, PatternFailed
 from coterie.journal.records import NO_USAGE, TurnFinished, Usage
 
-__all__ = ["PatternFailed", "Result", "SlotFailure", "failure", "said"]
+__all__ = ["PatternFailed", "Result", "SlotFailure", "failure", "one_kind", "said"]
 
 
 class SlotFailure(Struct, frozen=True, omit_defaults=True):
@@ -49,6 +50,12 @@ class Result(Struct, frozen=True, kw_only=True):
 def failure(slot: str, failed: AgentFailed) -> SlotFailure:
     """How *failed* is told of in a result."""
     return SlotFailure(slot, failed.kind, failed.reason)
+
+
+def one_kind(failures: Iterable[SlotFailure]) -> str:
+    """The kind of all *failures*; empty when they differ. What nobody's key opens no further attempt opens either."""
+    kinds = {one.kind for one in failures}
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 def said(reply: TurnFinished) -> str:

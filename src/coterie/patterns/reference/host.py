@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from coterie.backends.base import Backend, Failure, OnEvent, Request, Session
 from coterie.backends.human import AskHuman, HumanBackend
 from coterie.clock import Clock
+from coterie.engines.generator import AgentFailed, PatternFailed
 from coterie.engines.program import Outcome, Program
 from coterie.errors import CollaborationFailed, ReplayMismatch
 from coterie.journal.records import (
@@ -174,7 +175,9 @@ class Host:
     def _failed(self, error: Exception, is_root: bool) -> RunFinished:
         if is_root:
             self.error = error
-        return RunFinished(outcome="failed", reason=told(error), result={"type": type(error).__name__})
+        cause = error.__cause__
+        kind = {"kind": cause.kind} if isinstance(cause, AgentFailed | PatternFailed) and cause.kind else {}
+        return RunFinished(outcome="failed", reason=told(error), result={"type": type(error).__name__, **kind})
 
     def _finish(self, finished: RunFinished, live: Live) -> None:
         now = self._clock.now()
