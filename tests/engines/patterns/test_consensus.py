@@ -54,6 +54,15 @@ def test_numbers_and_reason_go_with_the_decision() -> None:
     assert outcome.reason == "2 for, 1 against: the majority approves"
 
 
+@pytest.mark.parametrize(
+    ("said", "agreement"),
+    [("+++", 1.0), ("--", 1.0), ("+-", 0.0), ("++-0", 1 / 3), ("++--", 1 / 3), ("+0", None), ("00", None)],
+)
+def test_how_far_the_checkers_agree(said: str, agreement: float | None) -> None:
+    """The share of pairs of verdicts that are the same; nobody agrees with nobody."""
+    assert decide(verdicts(said), quorum=1).agreement == agreement
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_without_a_quorum_nothing_is_approved(method: Consensus) -> None:
     """One verdict is not what was asked for; a quorum of one is content with it."""

@@ -38,6 +38,8 @@ class Decision(Struct, frozen=True):
     Attributes:
         approval_rate: The share of approvals among the verdicts; 0 without any.
         margin: By how much what approves leads, as a share of all that counts: from -1 to 1.
+        agreement: The share of pairs of checkers that say the same, from 0 to 1; None with fewer than two verdicts. Of
+            one answer that is all there is to know: kappa, which takes off what chance does, needs many.
         issues: Those of all who reject, each once, in the order of the verdicts.
         raised: For each issue the slots that have it.
         abstained: Who gave no verdict.
@@ -48,6 +50,7 @@ class Decision(Struct, frozen=True):
     method: Consensus
     approval_rate: float
     margin: float
+    agreement: float | None
     issues: tuple[str, ...]
     raised: tuple[tuple[str, ...], ...]
     abstained: tuple[str, ...]
@@ -86,6 +89,7 @@ def decide(
         method=method,
         approval_rate=len(approving) / max(len(approving) + len(rejecting), 1),
         margin=_lead(verdicts, rules) / weighed if weighed else 0.0,
+        agreement=_agreement(len(approving), len(rejecting)),
         issues=tuple(issue for issue, _ in raised),
         raised=tuple(slots for _, slots in raised),
         abstained=tuple(one.slot for one in verdicts if one.approved is None),
@@ -159,6 +163,11 @@ def _judge(verdicts: Sequence[Verdict], rules: _Rules, mediator: Verdict | None)
             )
         case _:
             assert_never(rules.method)
+
+
+def _agreement(approvals: int, rejections: int) -> float | None:
+    pairs = (approvals + rejections) * (approvals + rejections - 1)
+    return (approvals * (approvals - 1) + rejections * (rejections - 1)) / pairs if pairs else None
 
 
 def _which(lead: int) -> str:
