@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from counting import lines_run
 from reference_play import agent
 
 from coterie.errors import NoSuchRun, PatternRefused, ReplayMismatch, RunIsFinished, UsageError
@@ -300,3 +301,26 @@ def test_why_a_program_made_a_call_is_what_it_had_heard(tmp_path: Path) -> None:
     reasons = [reason.text for reason in why(JsonlStore(tmp_path).read(run), "b#1")]
     assert reasons[0] == "b#1 started, once a#1 had ended"
     assert len(reasons) == 4
+
+
+def test_many_messages_are_known_again_without_looking_through_all_for_each(tmp_path: Path) -> None:
+    """To resume costs what was told, not its square."""
+
+    def work(n: int) -> int:
+        async def body(self: Own, context: ExecutionContext) -> dict[str, Any]:
+            sent = [await self.send_message("ab"[k % 2], "c", MessageType.REQUEST, {"n": k}, context) for k in range(n)]
+            return {"text": await self.ask("a", "one", context), "n": [one.sequence_number for one in sent]}
+
+        async def begun() -> str:
+            model, reached = stops_at("a#1")
+            return await cut_off(own(body, model), reached, tmp_path / str(n))
+
+        async def resumed() -> None:
+            done = await own(body, echo).resume(run, state_dir=tmp_path / str(n))
+            assert (done.output_data or {})["n"] == list(range(1, n + 1))
+
+        run = asyncio.run(begun())
+        return lines_run(lambda: asyncio.run(resumed()))
+
+    few, some, many = work(50), work(100), work(200)
+    assert many - some < 2.2 * (some - few)

@@ -24,7 +24,10 @@ class Traces:
 
     def __init__(self, of: "Performance") -> None:
         self._of = of
-        self._told = list(of.engine.messages)
+        self._told: dict[str, list[tuple[int, MessageSent]]] = {}
+        """What an earlier owner wrote down, by its sender, each with its number among all."""
+        for n, one in enumerate(of.engine.messages, start=1):
+            self._told.setdefault(one.sender, []).append((n, one))
         self._made = dict(of.engine.recorded)
         self._counts: dict[str, int] = {}
 
@@ -37,10 +40,9 @@ class Traces:
         self._of.config(sender)
         if recipient is not None:
             self._of.config(recipient)
-        k = self._count(f"message of {sender}")
-        known = [(n, one) for n, one in enumerate(self._told, start=1) if one.sender == sender][k - 1 : k]
-        if known:
-            n, record = known[0]
+        k, told = self._count(f"message of {sender}"), self._told.get(sender, ())
+        if k <= len(told):
+            n, record = told[k - 1]
             if record.recipient != (recipient or ""):
                 raise self._of.other(record, f"a message of {sender} to {recipient or 'everybody'}")
             return self._message(n, record)
