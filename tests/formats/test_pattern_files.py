@@ -171,6 +171,17 @@ def test_a_slot_that_does_not_fit_is_one_finding(slot: str, code: str) -> None:
     assert found.span.line == 4
 
 
+@pytest.mark.parametrize("type", ["myapp.agents.Writer", "myapp:Writer"])
+def test_a_class_is_told_to_come_as_a_program(type: str) -> None:
+    """Whoever has agents as Python classes reads what to do."""
+    (found,) = source(pipeline(f"{{type: '{type}'}}")).diagnostics
+
+    assert (found.code, found.hint) == (
+        "unknown-backend",
+        'a Python class is no agent here: put a program around it, command: ["python3", "agent.py"]',
+    )
+
+
 def test_a_slot_may_have_other_words_for_an_agent() -> None:
     """They are laid over the agent's own, which stays as it is for other slots."""
     text = """

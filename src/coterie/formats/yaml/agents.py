@@ -1,5 +1,6 @@
 """One agent of a pattern file: who thinks, under which rules, with what."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ BACKENDS = ("human", "model", "command", "scripted")
 
 TEAMS = {"flow": (".at",), "loop": (), "pattern": (".yaml", ".yml")}
 """The entries that name a team, and how the names of their files end."""
+_CLASS = re.compile(r"\w+(?:[.:]\w+)+")
 _WAYS = ("model", "command", *TEAMS, "type")
 SETTINGS = (
     "temperature",
@@ -162,6 +164,8 @@ def _thinks(
     backend = fields.text("type")
     if backend and backend not in BACKENDS:
         hint = did_you_mean(backend, BACKENDS) or f"it is one of {', '.join(BACKENDS)}"
+        if _CLASS.fullmatch(backend):
+            hint = 'a Python class is no agent here: put a program around it, command: ["python3", "agent.py"]'
         report(error("unknown-backend", f"'type' of {fields.owner} is {backend!r}", fields.span("type"), hint))
         extension["backend"] = UNREADABLE
         return None
