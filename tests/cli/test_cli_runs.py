@@ -285,7 +285,7 @@ def test_a_child_run_is_inspected_by_its_turn(place: Place) -> None:
 def test_replay_agrees_with_a_run_and_with_half_of_one(place: Place) -> None:
     """What is left to do is told; a journal that was tampered with is not agreed with."""
     place.call("run", "loop.at", "--max-turns", "2", status=3)
-    assert json.loads(place.look("replay", "last", "--json").out)["left"] != []
+    assert json.loads(place.look("replay", "last", "--json").out)["left"] == ["start writer#2"]
     place.call("resume", "last")
     assert "today's engine agrees with" in place.look("replay", "last").out
     assert json.loads(place.look("replay", "last", "--json").out)["left"] == []
@@ -293,6 +293,16 @@ def test_replay_agrees_with_a_run_and_with_half_of_one(place: Place) -> None:
     (journal,) = (place.folder / ".coterie" / "runs").glob("*/journal.jsonl")
     journal.write_text(journal.read_text().replace('"turn":"writer#2"', '"turn":"writer#3"'))
     assert "today's engine wants" in place.look("replay", "last", status=1).err
+
+
+def test_a_run_that_never_began_is_told_from_one_with_nothing_to_say(place: Place) -> None:
+    """Its owner was killed before the first record; each view says so."""
+    place.call("run", "loop.at")
+    [journal] = (place.folder / ".coterie" / "runs").glob("*/journal.jsonl")
+    journal.write_text("")
+
+    for view in ("timeline", "usage", "journal"):
+        assert "the run never began; start it anew" in place.look("inspect", "last", view, status=1).err
 
 
 def test_a_run_is_named_by_the_beginning_of_its_id(place: Place) -> None:

@@ -15,6 +15,7 @@ from coterie.planning.plan import Plan
 from coterie.runs import index
 from coterie.runs.asked import asked, plan_now
 from coterie.runs.folder import DiskPlace
+from coterie.runs.launch import first_record
 from coterie.runs.looping.notes import Memory, Tasks
 from coterie.views import run as run_view
 from coterie.views import timeline as timeline_view
@@ -36,12 +37,14 @@ def locate(run: str, state_dir: Path) -> Located:
 
     Raises:
         NoSuchRun: If there is none.
+        JournalUnreadable: If it never began.
     """
     root, _, below = run.partition("/")
     folder = index.find(root, state_dir)
     located = Located(store=JsonlStore(folder.parent.parent), run=f"{folder.name}/{below}" if below else folder.name)
     if not (located.store.folder(located.run) / "journal.jsonl").exists():
         raise NoSuchRun(located.run)
+    first_record(located.store, located.run)
     return located
 
 

@@ -1,5 +1,7 @@
 """What a core adds to an engine's commands, what its shell is to do, and which record carries out which command."""
 
+from typing import assert_never
+
 import msgspec
 from msgspec import Struct
 
@@ -120,6 +122,29 @@ def carries_out(record: Record, command: Command | Again) -> bool:
             return isinstance(record, RunStopped)
         case Finish():
             return isinstance(record, RunFinished) and record.outcome == command.outcome
+
+
+def phrase(command: Command | Again) -> str:
+    """What *command* would have done, for people."""
+    match command:
+        case Ask():
+            return f"start {command.turn}"
+        case Again():
+            return f"start attempt {command.attempt} of {command.turn}" + (
+                ", if a human says so" if command.ask else ""
+            )
+        case Cancel():
+            return f"call {command.turn} off"
+        case Note():
+            return f"write {describe(command.record)}"
+        case Reload():
+            return "read the plan again"
+        case Stop():
+            return f"stop: {command.reason}"
+        case Finish():
+            return f"end the run: {command.outcome}"
+        case _:
+            assert_never(command)
 
 
 def describe(what: Record | Command | Again) -> str:

@@ -19,7 +19,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Limits, Plan, from_json
 from coterie.planning.program import ProgramPlan
 from coterie.runs import index, naming
-from coterie.runs.commands import Again
+from coterie.runs.commands import phrase
 from coterie.runs.ending import conclude
 from coterie.runs.engines import make_engine, refuse_lacking
 from coterie.runs.fold import Fold
@@ -365,10 +365,7 @@ def _replay(store: JsonlStore, run: str, plan: Plan) -> ReplayReport:
     for record in store.read(run):
         fold.apply(record)
     records = fold.seq
-    left += [
-        f"{command.turn}: attempt {command.attempt}" if isinstance(command, Again) else str(command)
-        for command in fold.todo.values()
-    ]
+    left += map(phrase, fold.todo.values())
     for name, turn in fold.turns.items():
         agent = fold.agents.get(turn.ask.agent)
         for attempt in range(1, turn.attempt + 1):
