@@ -10,9 +10,16 @@ from pathlib import Path
 import preforked
 import pytest
 
+from coterie.journal.jsonl import JsonlStore
+
 KILLED = Path(__file__).parent.parent / "support" / "killed.py"
 APPENDS = 42
 """Appends of the uncrashed run: three a turn, and three of the run itself."""
+KILLS = [
+    *(f"append:{n}" for n in range(1, APPENDS)),
+    *(f"sync:{n}" for n in range(1, 24, 4)),
+    *(f"begin:{n}" for n in (1, 3, 9)),
+]
 AGENT = r"""#!/bin/sh
 # Writes down that it ran; an earlier attempt of its turn must be dead by now. Orphaned, it would work on for a minute.
 cat >/dev/null
@@ -107,14 +114,17 @@ def test_the_run_as_it_is_meant_to_be(tmp_path: Path) -> None:
     assert len((tmp_path / "ledger").read_text().splitlines()) == len(TURNS)
 
 
-@pytest.mark.parametrize("kill", [f"append:{n}" for n in range(1, APPENDS)] + [f"sync:{n}" for n in range(1, 24, 4)])
+@pytest.mark.parametrize("kill", KILLS)
 def test_killed_and_resumed(tmp_path: Path, kill: str) -> None:
-    """Killed at any append, with the unsynced tail lost, or at a sync: the same end, nothing finished is done again."""
+    """Killed at any append, with the unsynced tail lost, or at a sync, or while the disk works: the same end.
+
+    Nothing that was finished is done again.
+    """
     make_team(tmp_path)
     dead = coterie(tmp_path, "run", "team.at", "go", kill=kill)
     assert dead.returncode == -9, (dead.returncode, dead.stderr)
     [path] = tmp_path.glob(".coterie/runs/*/journal.jsonl")
-    if not path.read_bytes():  # killed before its first record was on disk: the run never began
+    if not list(JsonlStore(tmp_path / ".coterie").read(path.parent.name)):  # the run never began
         refused = coterie(tmp_path, "resume", "last")
         assert refused.returncode == 1
         assert "never began" in refused.stderr

@@ -1,20 +1,30 @@
 """What a shell does with attempts, limits, humans and interruptions; in virtual time."""
 
 import asyncio
+import errno
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from protocol_engines import NESTED, engines
-from stage import Cast, Stage, flow
+from stage import Cast, Part, Stage, flow
 
-from coterie.backends.base import Answer, Failure
+from coterie.backends.base import Answer, Failure, OnEvent, Request
 from coterie.engines.generator import Conversation, GeneratorEngine, Question, Together
-from coterie.errors import JournalFailed, ReplayMismatch, RunIsFinished
-from coterie.journal.memory import MemoryStore
+from coterie.errors import Fenced, JournalFailed, ReplayMismatch, RunIsFinished
+from coterie.journal import commits
+from coterie.journal import writer as writer_module
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.lock import RunLock
+from coterie.journal.memory import MemoryStore, MemoryWriter
 from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
     MessageRefused,
     OperatorSaid,
+    Record,
     RunOwned,
     RunStopped,
     TurnCancelled,
@@ -26,8 +36,10 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Start
+from coterie.runs.engines import make_engine
 from coterie.runs.inbox import Message, take
 from coterie.runs.live import Ended, Live
+from coterie.runs.shell import Shell
 
 VERDICT = Wanted(name="verdict", type="enum", values=("approve", "revise"))
 
@@ -330,6 +342,129 @@ def test_a_journal_that_cannot_be_written_ends_the_owner_at_once() -> None:
     assert {one.turn for one in stage.cast.asked} == {"a#1"}
 
 
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("how", ["fails", "fenced"])
+def test_what_was_made_ready_while_the_disk_worked_does_not_start_if_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int, how: str
+) -> None:
+    """Attempts are tasks before their intents are durable; none takes its first step, and all is given up."""
+    monkeypatch.setattr(writer_module, "QUICK", 1e9)
+    stage = Stage(flow("a -> [b, c] -> d"), _Closing({}))
+    stage.store = JsonlStore(tmp_path)
+    real, made, began, syncs = commits.sync_data, Attempts.start, list[str](), itertools.count(1)
+
+    def sync(fd: int) -> None:
+        if next(syncs) == nth:
+            raise OSError(errno.EIO, "Input/output error")
+        real(fd)
+
+    def replaced(lock: RunLock) -> None:
+        if next(syncs) == nth:
+            raise Fenced("r")
+
+    def start(attempts: Attempts, live: Live, start: Start, agent: AgentPlan) -> None:
+        began.append(start.ask.turn)
+        assert not live.is_durable
+        made(attempts, live, start, agent)
+
+    monkeypatch.setattr(Attempts, "start", start)
+    if how == "fails":
+        monkeypatch.setattr(commits, "sync_data", sync)
+    else:
+        monkeypatch.setattr(RunLock, "check", replaced)
+    with pytest.raises(JournalFailed if how == "fails" else Fenced):
+        stage.start()
+
+    ready = [["a#1"], ["a#1", "b#1", "c#1"], ["a#1", "b#1", "c#1", "d#1"]]
+    assert began == ready[nth - 1]
+    assert [one.turn for one in stage.cast.asked] == [[], *ready][nth - 1]
+    assert stage.cast.closed
+    assert not stage.store.owned("r")
+
+
+def test_a_loop_that_begins_tasks_at_once_starts_nothing_early() -> None:
+    """Who embeds a run may have set `asyncio.eager_task_factory`: an attempt still waits for the disk."""
+    begun = list[str]()
+    stage = Stage(flow("a -> [b, c] -> d"))
+
+    def at_once(loop: asyncio.AbstractEventLoop, work: Any, **kwargs: Any) -> asyncio.Future[Any]:
+        begun.append(work.__qualname__)
+        return asyncio.Task(work, loop=loop, **kwargs)
+
+    async def owner() -> Ended:
+        asyncio.get_running_loop().set_task_factory(at_once)
+        await asyncio.create_task(asyncio.sleep(0))
+        stage.shell = stage._shell(None)
+        return await stage.shell.start("r", stage.plan, {"prompt": "go"})
+
+    assert stage.clock.run(owner()).status == "completed"
+    assert len(stage.cast.asked) == 4
+    assert begun[:1] == ["sleep"]
+    assert "Attempts._attempt" not in begun
+
+
+def test_whatever_ends_the_owner_all_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An observer that raises again and again, or something said to an owner who cannot write it, keeps none open."""
+
+    def observe(run: str, record: Record) -> None:
+        if record.seq > 3:
+            raise BrokenPipeError("nobody reads any more")
+
+    stage = Stage(flow("a -> b"), _Closing({}))
+    shell = Shell(store=stage.store, turns=stage.cast, make_engine=make_engine, clock=stage.clock, observe=observe)
+    with pytest.raises(BrokenPipeError):
+        stage.clock.run(shell.start("r", stage.plan, {"prompt": "go"}))
+    assert stage.cast.closed
+    stage.store.claim("r")
+
+    async def end(attempts: Attempts) -> None:
+        await real(attempts)
+        stage.shell.post(lambda: stage.shell.runs["r"].core.write(99.0, OperatorSaid(message="m", what="guide")))
+
+    def append(writer: MemoryWriter, records: Sequence[Record]) -> int:
+        if writer.last == 4:
+            raise JournalFailed("r", "no space left on device")
+        return written(writer, records)
+
+    real, written = Attempts.end, MemoryWriter.append
+    monkeypatch.setattr(Attempts, "end", end)
+    monkeypatch.setattr(MemoryWriter, "append", append)
+    stage = Stage(flow("a -> [b, c] -> d"), _Closing({}))
+    with pytest.raises(JournalFailed, match="no space left"):
+        stage.start()
+    assert stage.cast.closed
+    stage.store.claim("r")
+
+
+def test_the_time_of_what_a_dead_owner_waited_for_never_comes() -> None:
+    """In a program that lives on, a human's time and a retry's are forgotten, not tried on a journal given up."""
+
+    class Silent(Cast):
+        async def start(self, request: Request, on_event: OnEvent) -> Part:
+            part = await super().start(request, on_event)
+            if request.agent.kind == "human":
+                part._seconds = 10**9
+            return part
+
+    human = AgentPlan(name="h", kind="human", timeout=50.0)
+    again = AgentPlan(name="x", retry=3)
+    plan = flow("a -> [b, h, x]", h=human, x=again)
+    stage = Stage(plan, Silent({"x": [Failure(kind="transient", reason="busy")]}, seconds=1.0))
+    stage.store = _Full(full_after=10)
+    complaints = list[object]()
+
+    async def program() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+        stage.shell = stage._shell(None)
+        with pytest.raises(JournalFailed):
+            await stage.shell.start("r", plan, {"prompt": "go"})
+        await asyncio.sleep(1000.0)
+
+    stage.clock.run(program())
+    assert {one.turn for one in stage.cast.asked} >= {"h#1", "x#1"}
+    assert complaints == []
+
+
 def test_an_attempt_that_is_called_off_before_its_first_step_keeps_nothing_waiting() -> None:
     """The first of two answers suffices; the second attempt was started and called off at one instant."""
 
@@ -442,6 +577,15 @@ def _remember(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Stage, "_shell", shell)
 
 
+class _Closing(Cast):
+    """Knows whether it was closed."""
+
+    closed = False
+
+    async def close(self) -> None:
+        self.closed = True
+
+
 class _Full:
     """A store whose disk is full after so many records."""
 
@@ -456,9 +600,11 @@ class _FullWriter:
     repaired = None
 
     def __init__(self, most: int) -> None:
-        self.last, self._most, self._safe = 0, most, 0
+        self.last, self._most, self._safe, self._failed = 0, most, 0, False
 
     def append(self, records):  # type: ignore[no-untyped-def]
+        if self._failed:
+            raise JournalFailed("r", "no space left on device")
         self.last += len(records)
         return self.last
 
@@ -474,6 +620,7 @@ class _FullWriter:
     async def durable(self, seq: int) -> None:
         await asyncio.sleep(0)
         if seq > self._most:
+            self._failed = True
             raise JournalFailed("r", "no space left on device")
         self._safe = seq
 

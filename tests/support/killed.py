@@ -1,6 +1,7 @@
 """A coterie that is killed: `python killed.py append:7 run team.at` dies right after its 7th append.
 
-`sync:N` dies right after its N-th sync instead. Nothing is cleaned up, as with a power cut: SIGKILL, to itself.
+`sync:N` dies right after its N-th sync instead, `begin:N` when its N-th commit was begun and not waited for: every
+other sector of that is lost. Nothing is cleaned up, as with a power cut: SIGKILL, to itself.
 """
 
 import os
@@ -9,6 +10,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+SECTOR = 512
+ROOM = b"\t"
+
 
 def die() -> None:
     """End this process at once."""
@@ -16,7 +20,9 @@ def die() -> None:
 
 
 def arm(where: str, n: int) -> None:
-    """Have the process die after its *n*-th append or sync."""
+    """Have the process die after its *n*-th append or sync, or at its *n*-th commit."""
+    from coterie.journal import writer
+    from coterie.journal.commits import CommitFile
     from coterie.journal.writer import JsonlWriter
 
     left = [n]
@@ -35,6 +41,16 @@ def arm(where: str, n: int) -> None:
             return last
 
         JsonlWriter.append = counted  # type: ignore[method-assign]
+    elif where == "begin":
+
+        def torn(self: CommitFile) -> None:
+            if left[0] == 1:
+                for at in range(self._begin - self._begin % SECTOR + SECTOR, self._end, 2 * SECTOR):
+                    os.pwrite(self._fd, ROOM * min(SECTOR, self._end - at), at)
+            count()
+
+        CommitFile.start = torn  # type: ignore[method-assign]
+        writer.QUICK = 1e9  # on a slow disk nothing is begun
     else:
         fdatasync = os.fdatasync
 

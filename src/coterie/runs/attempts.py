@@ -64,8 +64,11 @@ class Attempts:
             self._tasks = {task for task in self._tasks if not task.done()}
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run *work*, which leaves `_tasks` by itself; if it is cancelled before its first step, `end` finds it."""
-        task = asyncio.get_running_loop().create_task(work)
+        """Run *work*, which leaves `_tasks` by itself; if it is cancelled before its first step, `end` finds it.
+
+        The loop's own way of making tasks, which is its user's to choose, may take their first step at once.
+        """
+        task = asyncio.Task(work, loop=asyncio.get_running_loop())
         self._tasks.add(task)
         return task
 

@@ -12,7 +12,7 @@ class Line:
     """Keeps what has happened until its owner takes it, and wakes the owner up.
 
     Once it is closed nobody takes anything any more: an event is handled when it comes, and finds that nobody may
-    write.
+    write. The time of others never comes.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,11 @@ class Line:
         if wait <= 0:
             self.put(0, event)
         else:
-            asyncio.get_running_loop().call_later(wait, self.put, 0, event)
+            asyncio.get_running_loop().call_later(wait, self._put_in_time, event)
+
+    def _put_in_time(self, event: Event) -> None:
+        if not self._closed:
+            self.put(0, event)
 
     def ring(self) -> None:
         """Wake the owner up: something has changed, though nothing may have come."""

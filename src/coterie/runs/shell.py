@@ -292,11 +292,17 @@ class Shell:
 
     async def _close(self) -> None:
         """End every attempt, refuse what still comes, and give the journals up."""
-        await self._let_nothing_start()
-        for live in reversed(self.family.runs.values()):
-            await live.writer.close()
-            self.family.show(live)
-        await self._turns.close()
+        try:
+            await self._let_nothing_start()
+        finally:
+            runs = list(reversed(self.family.runs.values()))
+            for live in runs:
+                await live.writer.close()
+            try:
+                for live in runs:
+                    self.family.show(live)
+            finally:
+                await self._turns.close()
 
     async def _let_nothing_start(self) -> None:
         """End every attempt and handle what had arrived; nothing new starts, and nothing waits in line any more."""
