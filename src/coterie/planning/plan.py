@@ -4,6 +4,7 @@ Plans are values that travel (into a journal, to a worker), so they are `msgspec
 `coterie.planning.plan()` makes them; engines and the core of a run read them and resolve nothing.
 """
 
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.program import ProgramPlan
 from coterie.topology.conditions import Scalar
+from coterie.topology.graph import FlowGraph
 from coterie.topology.model import ArrowGroup
 
 
@@ -89,7 +91,7 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     child: "Plan | None" = None
 
 
-class FlowPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="flow", tag_field="engine"):
+class FlowPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True, tag="flow", tag_field="engine"):
     """The flow to run, gates inserted as nodes on their arrows.
 
     Attributes:
@@ -104,6 +106,11 @@ class FlowPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="flow"
     groups: tuple[ArrowGroup, ...]
     entries: tuple[str, ...] = ()
     exit: str = ""
+
+    @cached_property
+    def graph(self) -> FlowGraph:
+        """The shape of the arrows, found once for all runs of the plan."""
+        return FlowGraph(self.mentions, self.groups)
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,7 +7,6 @@ from coterie.planning.on_max import ON_MAX
 from coterie.planning.plan import AgentPlan, FlowPlan
 from coterie.proofs.state import HUMAN, bits
 from coterie.topology.conditions import Condition
-from coterie.topology.graph import FlowGraph
 
 
 class FlowShape:
@@ -22,7 +21,7 @@ class FlowShape:
 
     def __init__(self, plan: FlowPlan, agents: Mapping[str, AgentPlan]) -> None:
         self.plan, self.agents = plan, agents
-        self.graph = graph = FlowGraph(plan.mentions, plan.groups)
+        self.graph = graph = plan.graph
         self.groups = plan.groups
         self.names = sorted(graph.rank, key=graph.rank.__getitem__)
         self.rank = graph.rank

@@ -18,7 +18,6 @@ from coterie.journal import records
 from coterie.journal.records import Record, RunStarted, TurnCancelled, TurnFailed, TurnFinished
 from coterie.planning.on_max import ON_MAX, human_agent
 from coterie.planning.plan import AgentPlan, FlowPlan
-from coterie.topology.graph import FlowGraph
 
 Arrows = tuple[str, tuple[str, ...]]
 """A group as records name it: its source and its targets."""
@@ -70,7 +69,7 @@ class Flow:
         self._agents = agents
         self._groups = plan.groups
         self._arrows: list[Arrows] = [(group.source, group.targets) for group in plan.groups]
-        self._graph = FlowGraph(plan.mentions, plan.groups)
+        self._graph = plan.graph
         self._entries = plan.entries or self._graph.entries
         self._exit = plan.exit
         self._exit_text = ""
