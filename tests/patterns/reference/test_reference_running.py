@@ -744,3 +744,42 @@ def test_a_model_that_is_not_asynchronous_is_told_of() -> None:
     made = own(run, echo)
     made._call_llm = lambda request: {"content": "42"}  # type: ignore[assignment,method-assign,return-value]
     assert play(made, {}).output_data == {"error": "_call_llm must be written with `async def`"}
+
+
+class Asking(BaseTopology):
+    """Asks teams."""
+
+    topology_type = TopologyType.ENSEMBLE
+    config_class = EnsembleConfig
+
+    def __init__(self, name: str, **teams: Any) -> None:
+        super().__init__(Topology(name=name, description="own", topology_type="ensemble"), {"a": agent("a")})
+        self.below = teams
+
+    def teams(self) -> Mapping[str, BaseTopology]:
+        return self.below
+
+    async def _run(self, context: ExecutionContext) -> dict[str, Any]:
+        return {"asked": [type(await self.invoke_team(name, {}, context)).__name__ for name in self.below]}
+
+
+def _deep(levels: int) -> Asking:
+    made = Asking("leaf")
+    for _ in range(levels):
+        made = Asking("above", below=made)
+    return made
+
+
+def test_teams_that_cannot_be_asked_are_refused_before_anybody_is() -> None:
+    """One that holds itself, however far down; one too deep; one that is none; one whose name a slot has."""
+    one, other = Asking("one"), Asking("other")
+    one.below, other.below = {"down": other}, {"up": one}
+    for made, told in [
+        (one, "Circular teams: one -> other -> one"),
+        (_deep(9), "teams lie more than 8 deep in each other: below 'above'"),
+        (Asking("one", x=5), "team 'x' of 'one' is to be a topology, not int"),
+        (Asking("one", a=other), "'a' is a slot of 'one' and one of its teams"),
+    ]:
+        with pytest.raises(PatternRefused, match=told):
+            play(made, {})
+    assert play(_deep(8), {}).output_data == {"asked": ["TurnFinished"]}

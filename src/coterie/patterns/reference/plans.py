@@ -1,19 +1,28 @@
 """The plan of a topology object: its definitions, copied, so that the journal holds what was run."""
 
-from typing import TYPE_CHECKING
-
 from coterie.errors import PatternRefused
+from coterie.patterns.reference.base import BaseTopology
 from coterie.patterns.reference.performance import HUMAN
 from coterie.patterns.rows import AgentConfig, TopologyType
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.program import AgentDefinition, ProgramPlan
-
-if TYPE_CHECKING:
-    from coterie.patterns.reference.base import BaseTopology
+from coterie.topology.composition import MAX_DEPTH
 
 
-def plan_of(topology: "BaseTopology", correlation: str = "") -> Plan:
-    """The plan of *topology*, its teams included."""
+def plan_of(topology: BaseTopology, correlation: str = "", above: tuple[BaseTopology, ...] = ()) -> Plan:
+    """The plan of *topology*, its teams included.
+
+    Args:
+        above: The topologies that it is a team of, from the root down.
+
+    Raises:
+        PatternRefused: If it holds itself, teams lie too deep in each other, or a name stands for two.
+    """
+    path = (*above, topology)
+    if any(one is topology for one in above):
+        raise PatternRefused(f"Circular teams: {' -> '.join(one.topology.name for one in path)}")
+    if len(above) > MAX_DEPTH:
+        raise PatternRefused(f"teams lie more than {MAX_DEPTH} deep in each other: below {above[0].topology.name!r}")
     defined = topology.topology
     agents: dict[str, AgentPlan] = {}
     slots: dict[str, AgentDefinition] = {}
@@ -39,7 +48,11 @@ def plan_of(topology: "BaseTopology", correlation: str = "") -> Plan:
         )
         asks_human = asks_human or _may_ask_human(config)
     for name, team in topology.teams().items():
-        agents[name] = AgentPlan(name=name, kind="topology", child=plan_of(team))
+        if not isinstance(team, BaseTopology):
+            raise PatternRefused(f"team {name!r} of {defined.name!r} is to be a topology, not {type(team).__name__}")
+        if name in agents:
+            raise PatternRefused(f"{name!r} is a slot of {defined.name!r} and one of its teams: give one another name")
+        agents[name] = AgentPlan(name=name, kind="topology", child=plan_of(team, above=path))
     if asks_human and HUMAN in agents:
         raise PatternRefused(f"no slot may be called {HUMAN!r} where tools need a human's word: that is who gives it")
     if asks_human:
