@@ -261,6 +261,27 @@ def test_a_child_is_covered_by_its_root(store: Store) -> None:
         assert list(store.read(run)) == [started(run)]
 
 
+def test_what_lies_below_a_run_goes_with_it_whatever_was_claimed_between(store: Store) -> None:
+    """A child takes its own, and the root those too whose parents have let go, or were never claimed."""
+
+    async def main() -> None:
+        root = store.claim("r1")
+        deep = store.claim("r1/team#1.1/inner#1.1")
+        child, other = store.claim("r1/team#2.1"), store.claim("r1/team#3.1")
+        below = store.claim("r1/team#2.1/inner#1.1")
+        await child.close()
+        with pytest.raises(JournalFailed):
+            below.append([started("r1/team#2.1/inner#1.1")])
+        deep.append([started("r1/team#1.1/inner#1.1")])
+        other.append([started("r1/team#3.1")])
+        await root.close()
+        for writer in (deep, other):
+            with pytest.raises(JournalFailed):
+                writer.append([owned(2)])
+
+    asyncio.run(main())
+
+
 def test_a_closed_child_leaves_its_root_alone(store: Store) -> None:
     """A child ends before its root; the root writes on, and another child begins."""
 

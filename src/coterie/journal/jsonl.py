@@ -19,7 +19,7 @@ from coterie.journal.codec import Decoder
 from coterie.journal.lines import make_folder
 from coterie.journal.lock import RunLock, is_held
 from coterie.journal.records import Record
-from coterie.journal.rules import at_rest, check_claim, root_of
+from coterie.journal.rules import Claims, at_rest, check_claim, root_of
 from coterie.journal.syncer import Syncer
 from coterie.journal.writer import JsonlWriter
 
@@ -45,6 +45,7 @@ class JsonlStore:
         self.root = root
         self._poll = poll
         self._writers: dict[str, JsonlWriter] = {}
+        self._claims = Claims()
         self._syncer = Syncer()
 
     def folder(self, run: str) -> Path:
@@ -73,6 +74,7 @@ class JsonlStore:
         except OSError as error:
             raise JournalFailed(run, f"{folder}: {error.strerror or error}") from error
         self._writers[run] = writer
+        self._claims.add(run)
         return writer
 
     def owned(self, run: str) -> bool:
@@ -115,8 +117,8 @@ class JsonlStore:
     def _release(self, run: str) -> None:
         """Called by the writer of *run* when it closes: a root takes its children with it."""
         writer = self._writers.pop(run)
-        for child in [other for name, other in self._writers.items() if name.startswith(f"{run}/")]:
-            child.give_up()
+        for child in self._claims.let_go(run):
+            self._writers[child].give_up()
         if root_of(run) == run:
             writer.lock.release()
         if not self._writers:

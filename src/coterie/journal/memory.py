@@ -6,7 +6,7 @@ from itertools import islice
 
 from coterie.errors import JournalFailed, NoSuchRun
 from coterie.journal.records import Record
-from coterie.journal.rules import at_rest, check_claim, check_next, root_of
+from coterie.journal.rules import Claims, at_rest, check_claim, check_next, root_of
 
 
 class _Journal:
@@ -35,12 +35,14 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._journals: dict[str, _Journal] = {}
+        self._claims = Claims()
 
     def claim(self, run: str) -> "MemoryWriter":
         """Become the owner of *run*; see `coterie.journal.base.Store`."""
         check_claim(run, self._is_owned(run), self._is_owned(root_of(run)))
         journal = self._journals.setdefault(run, _Journal())
         journal.owner = MemoryWriter(self, run, journal)
+        self._claims.add(run)
         return journal.owner
 
     def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
@@ -80,10 +82,9 @@ class MemoryStore:
 
     def _release(self, run: str) -> None:
         """Give *run* up, and with a root its children."""
-        for name, journal in self._journals.items():
-            if name == run or name.startswith(f"{run}/"):
-                journal.owner = None
-                journal.wake()
+        for name in (run, *self._claims.let_go(run)):
+            self._journals[name].owner = None
+            self._journals[name].wake()
 
 
 class MemoryWriter:

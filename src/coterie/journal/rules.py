@@ -11,6 +11,34 @@ def root_of(run: str) -> str:
     return run.partition("/")[0]
 
 
+class Claims:
+    """Which runs of a store are claimed: to let go of one costs what lies below it, not a look at all."""
+
+    def __init__(self) -> None:
+        self._claimed: set[str] = set()
+        self._below: dict[str, dict[str, None]] = {}
+        """The runs right below each, claimed or only above one that is."""
+
+    def add(self, run: str) -> None:
+        """*run* is claimed."""
+        self._claimed.add(run)
+        while (parent := _parent_of(run)) and run not in (below := self._below.setdefault(parent, {})):
+            below[run] = None
+            run = parent
+
+    def let_go(self, run: str) -> list[str]:
+        """*run* is claimed no more, nor is what lies below it; the runs there that were."""
+        self._claimed.discard(run)
+        self._below.get(_parent_of(run), {}).pop(run, None)
+        left, found = [run], list[str]()
+        while left:
+            below = self._below.pop(left.pop(), {})
+            found += [name for name in below if name in self._claimed]
+            left += below
+        self._claimed.difference_update(found)
+        return found
+
+
 def check_claim(run: str, owned: bool, root_owned: bool) -> None:
     """Make sure that *run* may be claimed in a store that owns it or not, and its root or not.
 
@@ -40,3 +68,8 @@ def check_next(last: int, records: Sequence[Record]) -> int:
 def at_rest(last: Record | None, owned: bool) -> bool:
     """Whether nothing comes after *last* for now: the run has finished, or has stopped and nobody owns it."""
     return isinstance(last, RunFinished) or (isinstance(last, RunStopped) and not owned)
+
+
+def _parent_of(run: str) -> str:
+    """The run right above *run*; empty above a root."""
+    return run.rpartition("/")[0]
