@@ -1,6 +1,7 @@
 """What is counted of patterns, against rehearsals of the same plans."""
 
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -84,6 +85,21 @@ def test_whoever_stands_in_counts_as_often_as_the_slot() -> None:
     assert report.worst is not None
     assert report.usual is not None
     assert (report.worst.agents, report.usual.agents) == ({"draft": 1, "other": 1}, {"draft": 1})
+
+
+def test_many_who_stand_in_for_each_other_are_counted_at_once() -> None:
+    """What is looked at grows with what there is to say, not with its square for each slot."""
+    count = 300
+    slots = "".join(f"    ensemble_{n}: a{n}\n" for n in range(count))
+    agents = "".join(f"  a{n}: {{command: [cat], fallback: a{(n + 1) % count}}}\n" for n in range(count))
+    topology = read_text(f"pattern:\n  type: ensemble\n  slots:\n{slots}agents:\n{agents}", "t.yaml").topology
+    assert topology is not None
+    began = process_time()
+    _, report = proved(topology, prices=Prices(turn=1.0))
+
+    assert report.worst is not None
+    assert report.worst.turns == count * count
+    assert process_time() - began < 2
 
 
 def test_prices_give_the_cost_at_worst() -> None:

@@ -7,7 +7,7 @@ it starts at most once, since it waits for whatever could still mark it. Any oth
 of an arrow into it. A group fires at most once for each start of its source, and `max` times within each of its scopes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -93,13 +93,9 @@ def usually(plan: Plan, measures: Measures, path: str = "") -> Amounts:
     calls = calls_of_ours(pattern, plan) if isinstance(pattern, PatternPlan) else None
     if calls is None:
         return (inf,) * measures.size
-    total = measures.nothing
-    for slot, count in calls.usual.items():
-        agent = plan.agents[slot]
-        once = measures.turn(path + slot, agent)
-        if agent.child is not None:
-            once = usually(agent.child, measures, f"{path}{slot}/")
-        total = plus(total, _often(count, once))
+    total = measures.turns(_themselves(plan, calls.usual, path))
+    for slot, child, count in _teams(plan, calls.usual):
+        total = plus(total, _often(count, usually(child, measures, f"{path}{slot}/")))
     return total
 
 
@@ -115,18 +111,32 @@ def calls_of_ours(pattern: PatternPlan, plan: Plan) -> "Calls | None":
 def _of_pattern(pattern: PatternPlan, plan: Plan, most: Mapping[str, int], measures: Measures, path: str) -> Amounts:
     """The turns of each slot within its budget, and as many again of whoever stands in for it."""
     budgets = {slot.name: slot.calls for slot in pattern.slots if slot.calls is not None}
-    total = measures.nothing
+    counts: dict[str, int] = {}
     for slot, turns in most.items():
         count, name, seen = min(turns, budgets.get(slot, turns)), slot, set[str]()
-        while name and name not in seen and name in plan.agents:
+        while count and name and name not in seen and name in plan.agents:
             seen.add(name)
-            agent = plan.agents[name]
-            once = measures.turn(path + name, agent)
-            if agent.child is not None:
-                once = _often(attempts(agent), at_most(agent.child, measures, f"{path}{name}/"))
-            total = plus(total, _often(count, once))
-            name = agent.fallback
+            counts[name] = counts.get(name, 0) + count
+            name = plan.agents[name].fallback
+    total = measures.turns(_themselves(plan, counts, path))
+    for name, child, count in _teams(plan, counts):
+        count *= attempts(plan.agents[name])
+        total = plus(total, _often(count, at_most(child, measures, f"{path}{name}/")))
     return total
+
+
+def _themselves(plan: Plan, counts: Mapping[str, int], path: str) -> Iterator[tuple[str, AgentPlan, int]]:
+    """Those of *counts* that are no teams, with their paths."""
+    for name, count in counts.items():
+        if (agent := plan.agents[name]).child is None:
+            yield path + name, agent, count
+
+
+def _teams(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, Plan, int]]:
+    """Those of *counts* that are."""
+    for name, count in counts.items():
+        if (child := plan.agents[name].child) is not None and count:
+            yield name, child, count
 
 
 def _of_flow(flow: FlowPlan, plan: Plan, measures: Measures, path: str) -> Amounts:

@@ -1,6 +1,6 @@
 """What is counted: turns in total, turns of each agent, and dollars when prices are given."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -45,14 +45,18 @@ class Measures:
 
     def turn(self, path: str, agent: AgentPlan) -> Amounts:
         """What one turn of *agent* counts; a topology's own turn counts nothing, those of its child run do."""
-        if agent.child is not None:
-            return self.nothing
+        return self.turns([(path, agent, 1)]) if agent.child is None else self.nothing
+
+    def turns(self, asked: Iterable[tuple[str, AgentPlan, int]]) -> Amounts:
+        """What so many turns of each of several agents count, none of them a topology."""
         amounts = [0.0] * self.size
-        amounts[0] = 1.0
-        amounts[self._place[path]] = 1.0
-        if self._prices is not None:
-            price = self._prices.of(path)
-            amounts[-2:] = [price, price * attempts(agent)]
+        for path, agent, count in asked:
+            amounts[0] += count
+            amounts[self._place[path]] += count
+            if self._prices is not None:
+                price = self._prices.of(path) * count
+                amounts[-2] += price
+                amounts[-1] += price * attempts(agent)
         return tuple(amounts)
 
 
