@@ -501,11 +501,14 @@ def test_names_survive_a_power_cut_with_the_first_commit(store: JsonlStore, monk
         seen.append(os.readlink(f"/proc/self/fd/{fd}").removeprefix(f"{store.root}/"))
         real(fd)
 
+    monkeypatch.setattr(os, "fsync", fsync)
+    (store.root / "runs" / "r1").mkdir(parents=True)  # by an owner that was killed before he saw to the names
     root = store.claim("r1")
     root.append(RECORDS)
     root.sync()
+    assert seen == [str(store.root), "runs", "runs/r1"]
+    seen.clear()
     (store.folder("r1") / "turns").mkdir()
-    monkeypatch.setattr(os, "fsync", fsync)
     for records in ([], [owned(1)]):  # the first owner dies before its first commit
         child = store.claim("r1/a#1.1")
         assert seen == []
