@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from counting import Compared, comparisons
+from counting import Compared, comparisons, most_held
 
 from coterie.errors import NoSuchTurn
 from coterie.journal.codec import Decoder
@@ -121,6 +121,14 @@ def test_a_turn_nobody_started_has_no_reason() -> None:
     """The error offers a name that exists."""
     with pytest.raises(NoSuchTurn, match="did you mean 'judge#1'"):
         why(history("review"), "juge#1")
+
+
+def test_a_huge_text_is_cut_short_before_it_is_taken_apart() -> None:
+    """A line of a timeline takes no room for the million words that it leaves out."""
+    text = "word " * 200_000
+    assert most_held(lambda: quoted(text)) < 2 * len(text)
+    assert quoted("a " * 29 + "bc") == "“" + "a " * 29 + "bc”"
+    assert quoted("a " * 29 + "bcd") == "“" + "a " * 29 + "b…”"
 
 
 def test_words() -> None:
