@@ -169,7 +169,8 @@ class CallFailed(CoterieError, RuntimeError):
     """Asking a model failed; what asks it raises this to say how.
 
     Args:
-        kind: One of `coterie.backends.base.FAILURES`: `rate_limited` and `transient` are tried again after a while.
+        kind: One of `coterie.backends.base.FAILURES` but `interrupted`: `rate_limited` and `transient` are tried again
+            after a while.
         wait: Seconds that whoever was asked wants to be left alone.
     """
 

@@ -1,6 +1,7 @@
 """A user's own topology class runs: calls, hooks, messages, results, failures, and several executions at once."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from reference_play import agent, play, team
 
 from coterie.clock import VirtualClock
-from coterie.errors import CallFailed, CoterieError, PatternRefused
+from coterie.errors import CallFailed, CollaborationFailed, CoterieError, PatternRefused
 from coterie.journal.records import TurnFailed, TurnFinished
 from coterie.patterns import (
     AgentInvocationResult,
@@ -172,6 +173,50 @@ def test_a_response_that_cannot_be_kept_is_a_failed_call(said: Any) -> None:
     output = play(own(run, model), {}).output_data
     assert output is not None
     assert "dictionary" in output["error"] or "JSON" in output["error"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "times", "told"),
+    [
+        (CallFailed("no", "auth"), 1, "no"),
+        (CallFailed("no", "rate_limit"), 3, "there is no kind of failure 'rate_limit', only auth, .*: no"),
+        (CallFailed("no", "interrupted"), 3, "there is no kind of failure 'interrupted', only .*: no"),
+        (CallFailed("no", "transient", "soon"), 4, "no"),  # type: ignore[arg-type]
+        (CallFailed("no", "rate_limited", float("nan")), 4, "no"),
+        (CallFailed("no", "transient", -1.0), 4, "no"),
+    ],
+)
+def test_how_a_call_says_it_failed_is_checked(failure: CallFailed, times: int, told: str) -> None:
+    """A kind that there is not is named; what is no time to wait is none; nobody is asked for ever."""
+    asked: list[int] = []
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        asked.append(len(asked))
+        if len(asked) > 9:
+            return {"content": "enough"}
+        raise failure
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        return {"error": (await self.invoke_agent("a", user("?"), context)).error}
+
+    output = play(own(run, model, a=agent("a", max_retries=2)), {}).output_data
+    assert output is not None
+    assert re.fullmatch(told, output["error"])
+    assert len(asked) == times
+
+
+def test_who_says_null_says_nothing() -> None:
+    """So a pattern does not take it for an answer."""
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        return {"content": None}
+
+    async def run(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        return {"said": (await self.invoke_agent("a", user("?"), context)).text}
+
+    assert play(own(run, model), {}).output_data == {"said": ""}
+    with pytest.raises(CollaborationFailed, match="it gave an empty answer"):
+        play(team("pipeline", ["a"], model), {"x": 1})
 
 
 def test_what_awaits_something_cancelled_has_failed() -> None:
@@ -585,6 +630,21 @@ def test_an_output_must_be_a_dictionary_that_can_be_written_down(given: Any) -> 
         play(own(run, echo), {})
 
 
+@pytest.fixture
+def own_mixins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(
+        MixinRegistry, "_mixins", {one["name"]: _known(one["name"]) for one in MixinRegistry.list_all()}
+    )
+
+
+def _known(name: str) -> type[BaseMixin]:
+    found = MixinRegistry.get(name)
+    assert found is not None
+    return found
+
+
+@pytest.mark.usefixtures("own_mixins")
 def test_what_a_hook_gives_is_told_of_as_that_hooks() -> None:
     """Whoever wrote the mixin reads which hook of it gives something that cannot be used."""
 
@@ -614,6 +674,7 @@ async def _says_nothing(self: BaseTopology, context: ExecutionContext) -> dict[s
     return {}
 
 
+@pytest.mark.usefixtures("own_mixins")
 def test_every_mixin_clears_up_and_what_failed_first_is_what_is_raised() -> None:
     """A hook that fails while clearing up neither keeps others from it nor hides why the execution failed."""
     gone: list[str] = []

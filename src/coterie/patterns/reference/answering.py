@@ -3,12 +3,15 @@
 import asyncio
 from typing import Any
 
-from coterie.backends.base import Answer, Failure, Request, Result
+from coterie.backends.base import FAILURES, Answer, Failure, Request, Result
 from coterie.errors import CallFailed, PatternRefused
 from coterie.journal.records import Usage
 from coterie.patterns.reference.invocation import split
 from coterie.patterns.reference.mixins.base import ReplyRefused
 from coterie.patterns.reference.performance import Performance
+
+_KINDS = FAILURES - {"interrupted"}
+"""How a call may fail; that it was interrupted only we can say, for then it is made again, however often."""
 
 
 class Answering:
@@ -60,7 +63,10 @@ class Answering:
         try:
             response = await performance.respond(call)
         except CallFailed as error:
-            return failed(error.kind, error.reason, error.wait)
+            if error.kind not in _KINDS:
+                reason = f"there is no kind of failure {error.kind!r}, only {', '.join(sorted(_KINDS))}: {error.reason}"
+                return failed("crashed", reason)
+            return failed(error.kind, str(error.reason), _number({"wait": error.wait}, float, "wait"))
         except ReplyRefused as refused:
             return failed("invalid_output", str(refused))
         except PatternRefused as refused:
@@ -94,4 +100,5 @@ def _number(said: dict[str, Any], kind: type[int] | type[float], *names: str) ->
     """The first number of *kind* under *names*. One below zero counts as none: what is spent does not become less."""
     kinds = (int, kind)
     found = (n for name in names if isinstance(n := said.get(name), kinds) and not isinstance(n, bool))
-    return max(next(found, 0), 0)
+    first = next(found, 0)
+    return first if 0 <= first < float("inf") else 0

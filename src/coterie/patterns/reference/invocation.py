@@ -51,8 +51,10 @@ class AgentInvocationResult(BaseModel):
 
     @property
     def text(self) -> str:
-        """What the agent answered, as text."""
-        content = self.output.get("content", "")
+        """What the agent answered, as text; empty if it said nothing."""
+        content = self.output.get("content")
+        if content is None:
+            return ""
         return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
 
