@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import itertools
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -380,6 +381,33 @@ def test_what_was_made_ready_while_the_disk_worked_does_not_start_if_it_fails(
     assert [one.turn for one in stage.cast.asked] == [[], *ready][nth - 1]
     assert stage.cast.closed
     assert not stage.store.owned("r")
+
+
+def test_in_a_tree_some_of_whose_journals_are_slow_nothing_starts_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt finds its intent durable, whether its own journal, or another, is synced here or in the thread."""
+    monkeypatch.setattr(writer_module, "QUICK", 1e9)
+    dice, started = random.Random(7), list[str]()
+
+    class Watching(Cast):
+        async def start(self, request: Request, on_event: OnEvent) -> Part:
+            writer = stage.shell.runs[request.run].writer
+            intents = [record for record in stage.store.read(request.run) if isinstance(record, TurnStarted)]
+            assert writer.is_durable(next(record.seq for record in intents if record.turn == request.turn))
+            started.append(request.turn)
+            if dice.random() < 0.4:
+                writer._exiled = dice.randint(1, 3)
+            return await super().start(request, on_event)
+
+    inner = flow("x -> [y, z]")
+    teams = {name: AgentPlan(name=name, kind="topology", child=inner) for name in "tu"}
+    for n in range(5):
+        stage = Stage(flow("a -> [b, c, t, u] -> d", **teams), Watching({}, seconds=0.001))
+        stage.store = JsonlStore(tmp_path / str(n))
+        stage.shell = stage._shell(None)
+        assert asyncio.run(stage.shell.start("r", stage.plan, {"prompt": "go"})).status == "completed"
+    assert len(started) == 50
 
 
 def test_a_loop_that_begins_tasks_at_once_starts_nothing_early() -> None:
