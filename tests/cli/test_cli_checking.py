@@ -125,6 +125,19 @@ def test_as_json_a_file_that_is_wrong_is_one_document(capsys: pytest.CaptureFixt
     assert json.loads(checked.out)["valid"] is False
 
 
+def test_a_loop_is_checked_under_the_settings_that_are_given(capsys: pytest.CaptureFixture[str]) -> None:
+    """One that there is not is told, and one that does not fit is an error."""
+    Path("topology.toml").write_text('name = "l"\n[[role]]\nid = "a"\nemits = ["task.complete"]\nprompt = "p"\n')
+
+    assert app.main(["topology", "check", ".", "--set", "event_loop.max_iterations=7"]) == 0
+    assert "at most 13 turns (a 7, @review 6)" in capsys.readouterr().out
+    for command in (["topology", "check", "."], ["simulate", ".", "--seeds", "1", "--jobs", "1"]):
+        assert app.main([*command, "--set", "event_loop.max_iteratons=7"]) == 0
+        assert "no setting 'event_loop.max_iteratons'\n  did you mean" in capsys.readouterr().err
+    assert app.main(["topology", "check", ".", "--set", "event_loop.max_iterations=many"]) == 1
+    assert "event_loop.max_iterations is a whole number, not 'many'" in capsys.readouterr().err
+
+
 def test_a_team_without_a_flow_cannot_be_checked(capsys: pytest.CaptureFixture[str]) -> None:
     """A valid file, but nothing can be proved where nothing is run: the status says what the words say."""
     Path("still.at").write_text("topology still : [pipeline] { agent a { model: m } }")

@@ -43,16 +43,20 @@ def check(
     from coterie.cli import text
     from coterie.cli.inputs import pair
     from coterie.cli.reading import examine
+    from coterie.planning.loop import LoopGiven
     from coterie.proofs import STATES
     from coterie.proofs import check as prove
 
-    found = examine(file, params=dict(map(pair, params or ()))).for_a_run()
+    words = params or ()
+    found = examine(file, params=dict(map(pair, words)), given=LoopGiven(overrides=tuple(words))).for_a_run()
     if found.plan is None or not found.valid:
         if as_json:
             say_json(found.to_dict())
         for diagnostic in found.diagnostics if not as_json else ():
             complain(diagnostic.render(found.text).rstrip("\n"))
         return 1
+    for diagnostic in found.of_the_command_line:
+        complain(diagnostic.render(found.text).rstrip("\n"))
     report = prove(found.plan, _prices(price or [], found.plan), states=states or STATES, topology=found.topology)
     written = _write(report, scripts) if scripts is not None else {}
     if as_json:

@@ -38,6 +38,13 @@ class Examined:
         """What a run of it should know beforehand."""
         return tuple(one for one in self.diagnostics if one.severity is Severity.WARNING)
 
+    @property
+    def of_the_command_line(self) -> tuple[Diagnostic, ...]:
+        """The warnings about what was given, not about what was read: no other command tells them."""
+        from coterie.settings.layers import GIVEN  # files of teams have none
+
+        return tuple(one for one in self.warnings if one.file == GIVEN)
+
     def for_a_run(self) -> "Examined":
         """The same where it shall be run: what only keeps it from running is an error as well."""
         if self.plan is not None:

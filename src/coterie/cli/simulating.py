@@ -112,12 +112,14 @@ def simulate(
         why = "--{} is about crashes, and --accuracy compares options; --runs and --seed say how much is asked"
         _refuse({"seeds": seeds, "from": first, "jobs": jobs, "state-dir": state_dir}, why)
     try:
-        plan, _ = plan_for_a_run(target, LoopGiven(overrides=tuple(params or ())))
+        plan, found = plan_for_a_run(target, LoopGiven(overrides=tuple(params or ())))
     except TopologyError as wrong_file:
         if not as_json:
             raise
         say_json({"file": target, "valid": False, "diagnostics": [one.to_dict() for one in wrong_file.diagnostics]})
         return 1
+    for diagnostic in found.of_the_command_line:
+        complain(diagnostic.render(found.text).rstrip("\n"))
     if accuracy is not None:
         from coterie.cli.laboratory import compare_options
 

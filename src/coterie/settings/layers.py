@@ -38,6 +38,9 @@ USER_OVERRIDE, REPO_OVERRIDE, COMMAND_LINE = "user override", "repo override", "
 PROJECT_FILES = ("autoloops.toml", "autoloops.conf")
 """The settings file of a project: the first of these that is there."""
 
+GIVEN = "the command line"
+"""Stands for a file in what is found of values that were given there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -237,7 +240,7 @@ class _Job:
         self._report(warning("unknown-setting", f"there is no setting {entry.key!r}", entry.span, hint), file)
 
     def _report(self, found: Diagnostic, file: str) -> None:
-        self.found.append(replace(found, file=file or "the command line", text=self._texts.get(file, "")))
+        self.found.append(replace(found, file=file or GIVEN, text=self._texts.get(file, "")))
 
     def settings(self) -> Settings:
         """What came of it."""
