@@ -1,14 +1,12 @@
 """`coterie fork`: another end for a run, with another prompt or other rules."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+import preforked
 from command_line import Place
 
 LOOP = ["writer#1", "reviewer#1", "writer#2", "reviewer#2", "publisher#1"]
-KILLED = Path(__file__).parent.parent / "support" / "killed.py"
 ECHO = """
 topology echo : [pipeline] {
   extensions { coterie { command: ["cat"] } }
@@ -140,8 +138,8 @@ def test_a_fork_that_is_killed_while_it_is_made_is_no_run(place: Place) -> None:
     place.call("run", "loop.at")
     before = runs(place)
     for where in ("append:1", "append:2", "sync:1"):
-        words = [sys.executable, str(KILLED), where, "fork", "last", "--at", "6"]
-        assert subprocess.run(words, cwd=place.folder, capture_output=True, timeout=60).returncode == -9
+        dead = preforked.run("fork", "last", "--at", "6", cwd=place.folder, kill=where)
+        assert dead.returncode == -9
         assert runs(place) == before
 
     place.call("fork", "last", "--at", "6")

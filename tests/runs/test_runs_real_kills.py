@@ -12,7 +12,6 @@ import pytest
 
 from coterie.journal.jsonl import JsonlStore
 
-KILLED = Path(__file__).parent.parent / "support" / "killed.py"
 APPENDS = 42
 """Appends of the uncrashed run: three a turn, and three of the run itself."""
 KILLS = [
@@ -75,10 +74,7 @@ def make_team(folder: Path) -> None:
 
 
 def coterie(folder: Path, *args: str, kill: str = "") -> subprocess.CompletedProcess[str]:
-    if not kill:
-        return preforked.run(*args, cwd=folder)
-    command = [sys.executable, str(KILLED), kill, *args]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return preforked.run(*args, cwd=folder, kill=kill)
 
 
 def journal(folder: Path) -> list[dict[str, object]]:

@@ -19,6 +19,12 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def arm_at(place: str) -> None:
+    """Have the process die at *place*, as `append:7`."""
+    where, _, n = place.partition(":")
+    arm(where, int(n))
+
+
 def arm(where: str, n: int) -> None:
     """Have the process die after its *n*-th append or sync, or at its *n*-th commit."""
     from coterie.journal import writer
@@ -62,8 +68,7 @@ def arm(where: str, n: int) -> None:
 
 
 if __name__ == "__main__":
-    where, _, n = sys.argv.pop(1).partition(":")
-    arm(where, int(n))
+    arm_at(sys.argv.pop(1))
     from coterie.__main__ import main
 
     sys.exit(main())

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
 
+import killed
 import preforking
 
 REAL = [sys.executable, "-m", "coterie"]
@@ -55,16 +56,20 @@ os._exit(status)
 
 
 def run(
-    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 60.0
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 60.0, kill: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """Run `coterie` with *words* in *cwd*, with nothing to read, and return what it said once both outputs are closed.
+
+    With *kill* it dies there, as `killed` says.
 
     Raises:
         TimeoutExpired: If that takes longer than *timeout*, in seconds; the command is killed.
     """
     environment = dict(os.environ if env is None else env)
     if not can_fork(environment):
-        return really(*words, cwd=cwd, env=environment, timeout=timeout)
+        return really(*words, cwd=cwd, env=environment, timeout=timeout, kill=kill)
+    if kill:
+        environment[preforking.KILL] = kill
     asked = preforking.packed(str(cwd), words, str(cwd), list(environment.items()))
     with socket.socket(socket.AF_UNIX) as server, open(os.devnull, "rb") as nothing:
         server.connect(_address())
@@ -83,11 +88,11 @@ def run(
 
 
 def really(
-    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 60.0
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 60.0, kill: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """The same with a process of its own."""
     return subprocess.run(
-        [*REAL, *words],
+        [*([sys.executable, killed.__file__, kill] if kill else REAL), *words],
         cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,

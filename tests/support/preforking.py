@@ -21,6 +21,11 @@ import traceback
 from collections.abc import Sequence
 from functools import partial
 
+import killed
+
+KILL = "COTERIE_TESTS_KILL"
+"""In the environment of what is asked: where to die, as `killed` takes it. The command does not see it."""
+
 NUMBER = struct.Struct("=q")
 """How a length, a process id and an exit status are sent."""
 
@@ -100,6 +105,8 @@ def _become(asked: bytes, streams: Sequence[int]) -> None:
         words = _put_in_place(asked, streams)
         sys.argv = [str(__main__.__file__), *words]
         sys.modules["__main__"] = __main__
+        if where := os.environ.pop(KILL, ""):
+            killed.arm_at(where)
         status = __main__.main()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)

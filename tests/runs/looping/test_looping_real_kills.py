@@ -6,14 +6,12 @@ Every append is `COTERIE_EVERY_KILL=1 pytest tests/runs/looping/test_looping_rea
 import json
 import os
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import preforked
 import pytest
 
-KILLED = Path(__file__).parents[2] / "support" / "killed.py"
 APPENDS = 91
 """Appends of the uncrashed run, those of its branches included."""
 STRIDE = 1 if os.environ.get("COTERIE_EVERY_KILL") else 18
@@ -83,10 +81,7 @@ def make_loop(folder: Path) -> None:
 
 
 def coterie(folder: Path, *args: str, kill: str = "") -> subprocess.CompletedProcess[str]:
-    if not kill:
-        return preforked.run(*args, cwd=folder)
-    command = [sys.executable, str(KILLED), kill, *args]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return preforked.run(*args, cwd=folder, kill=kill)
 
 
 def journals(folder: Path) -> dict[str, list[dict[str, object]]]:
