@@ -10,7 +10,7 @@ from reference_play import agent, play, team
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlmodel import SQLModel, select
 
-from coterie.errors import CollaborationFailed, CoterieError, PatternRefused
+from coterie.errors import CollaborationFailed, CoterieError, PatternRefused, RowsFailed
 from coterie.patterns import (
     AgentType,
     BaseTopology,
@@ -377,6 +377,28 @@ def test_only_a_session_that_can_wait_is_taken() -> None:
         pytest.raises(PatternRefused, match="AsyncSession"),
     ):
         play(team("ensemble", ["ensemble_0"], session=session), {"prompt": "?"})
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("new.sqlite", r"no such table.*upgrade\(…\)` makes the tables"),
+        ("nowhere/x.sqlite", "nobody was asked anything"),
+    ],
+)
+def test_a_database_without_tables_is_told_of(tmp_path: Path, path: str, told: str) -> None:
+    """Whoever forgot to make them reads how; before anybody is asked."""
+
+    async def run() -> None:
+        engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / path}")
+        try:
+            async with AsyncSession(engine) as session:
+                await team("ensemble", ["ensemble_0"], session=session).execute({"prompt": "?"}, durable=False)
+        finally:
+            await engine.dispose()
+
+    with pytest.raises(RowsFailed, match=told):
+        asyncio.run(run())
 
 
 def test_names_are_there_without_importing_anything() -> None:

@@ -5,17 +5,21 @@ while an agent is asked.
 """
 
 import asyncio
+import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlmodel import col, select
 
+from coterie.errors import PatternRefused
 from coterie.patterns.reference.registry import TopologyRegistry
 from coterie.patterns.reference.topologies import CompoundTopology
 from coterie.patterns.rows import AgentType, Topology, TopologyMembership
+from coterie.patterns.rows.engine import failed, probe
 
 if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology
@@ -28,15 +32,41 @@ async def prepare(topology: "BaseTopology") -> None:
 
     What is there stays as it is: an agent of that name, a member in that slot. Read are what is set differently for its
     members, and the teams that it asks.
+
+    Raises:
+        PatternRefused: If its session is none that can wait.
+        RowsFailed: If the database cannot be used, or has no tables.
     """
     session = topology.db_session
     if session is None:
         _link(topology, ())
         return
-    async with _locks.setdefault(session, asyncio.Lock()):  # a session can do one thing at a time
-        await _save(session, topology)
-        await _read(session, topology, ())
-        await _commit(session)
+    engine = engine_of(session)
+    try:
+        probe(engine)
+        async with _locks.setdefault(session, asyncio.Lock()):  # a session can do one thing at a time
+            await _save(session, topology)
+            await _read(session, topology, ())
+            await _commit(session)
+    except (DBAPIError, OSError, sqlite3.Error) as error:
+        raise failed(engine, error, "nobody was asked anything") from error
+
+
+def engine_of(session: Any) -> AsyncEngine:
+    """The engine that *session* is bound to.
+
+    Raises:
+        PatternRefused: If it is no session that can wait.
+    """
+    bind = getattr(session, "bind", None)
+    if isinstance(bind, AsyncConnection):
+        bind = bind.engine
+    if not isinstance(bind, AsyncEngine):
+        raise PatternRefused(
+            f"the session must be an AsyncSession bound to an asynchronous engine, not {type(session).__name__} on "
+            f"{type(bind).__name__}; give None to run without rows"
+        )
+    return bind
 
 
 def _link(topology: "BaseTopology", path: tuple[str, ...]) -> None:

@@ -19,7 +19,7 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record, RunFinished, RunStarted
 from coterie.patterns.identity import execution_id
-from coterie.patterns.reference.definitions import prepare
+from coterie.patterns.reference.definitions import engine_of, prepare
 from coterie.patterns.reference.host import Host
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.plans import plan_of
@@ -32,8 +32,6 @@ from coterie.runs.live import Ended
 from coterie.runs.shell import Shell
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncEngine
-
     from coterie.patterns.reference.base import BaseTopology
     from coterie.patterns.rows.projection import Projection
 
@@ -79,8 +77,6 @@ async def execute(
         raise PatternRefused(f"limits are given as coterie.Limits, not as {type(options.limits).__name__}")
     if correlation is not None and not isinstance(correlation, str):
         raise PatternRefused(f"the correlation_id of an execution is a text, not {correlation!r}")
-    if topology.db_session is not None:
-        _engine_of(topology.db_session)
     await prepare(topology)
     plan = plan_of(topology, correlation or "")
     run = new_run_id()
@@ -187,7 +183,7 @@ async def _rows(topology: "BaseTopology", read: Callable[[str], Any]) -> "Projec
         return None
     from coterie.patterns.rows.projection import Projection
 
-    rows = Projection(_engine_of(topology.db_session), read=read)
+    rows = Projection(engine_of(topology.db_session), read=read)
     await rows.open()
     return rows
 
@@ -198,21 +194,6 @@ async def _close(rows: "Projection", run: str) -> None:
         await rows.close()
     except RowsFailed as failed:
         warnings.warn(f"{failed}; `await coterie.patterns.project({run!r}, …)` writes them later", stacklevel=2)
-
-
-def _engine_of(session: Any) -> "AsyncEngine":
-    """The engine that *session* is bound to."""
-    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
-
-    bind = getattr(session, "bind", None)
-    if isinstance(bind, AsyncConnection):
-        bind = bind.engine
-    if not isinstance(bind, AsyncEngine):
-        raise PatternRefused(
-            f"the session must be an AsyncSession bound to an asynchronous engine, not {type(session).__name__} on "
-            f"{type(bind).__name__}; give None to run without rows"
-        )
-    return bind
 
 
 def _as_execution(

@@ -91,10 +91,11 @@ def begin_now(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def failed(engine: AsyncEngine, error: Exception) -> RowsFailed:
-    """What *error*, a driver's, means to whoever wants rows."""
+def failed(engine: AsyncEngine, error: Exception, hint: str = "") -> RowsFailed:
+    """What *error*, a driver's, means to whoever wants rows; *hint* is told where no tables are missing."""
     why = reason(error)
-    hint = "`await coterie.patterns.upgrade(…)` makes the tables" if any(words in why for words in _NO_TABLE) else ""
+    if any(words in why for words in _NO_TABLE):
+        hint = "`await coterie.patterns.upgrade(…)` makes the tables"
     return RowsFailed(engine.url.render_as_string(hide_password=True), why, hint)
 
 
