@@ -141,6 +141,14 @@ def test_what_is_missing_is_told_before_anything_begins(talk: Place, words: tupl
     assert not (talk.folder / ".coterie" / "runs").exists()
 
 
+def test_an_input_of_the_wrong_form_is_told_with_how_to_write_it(talk: Place) -> None:
+    """A list is JSON on the command line."""
+    (talk.folder / "hand.pattern.yaml").write_text("pattern: {type: delegation, slots: {a: {command: [cat]}}}")
+    for name in ("tasks", "required_capabilities"):
+        told = talk.look("run", "hand.pattern.yaml", "x", "--input", f"{name}=y", status=2).err
+        assert f"`{name}` must be a list of texts; --input '{name}:=[" in told
+
+
 def test_a_setting_is_given_where_a_pattern_is_run_checked_or_compared(talk: Place) -> None:
     """The run obeys it, and says when it does not fit, before anything begins."""
     question = ("--input", "question=why", "--set", "max_rounds=2", "--set", "allow_early_termination=false")

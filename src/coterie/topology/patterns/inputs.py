@@ -50,13 +50,14 @@ def _of_delegation(
 ) -> Iterator[Fault]:
     several, required = given.get("tasks"), given.get("required_capabilities", ())
     if several is not None and not (isinstance(several, list | tuple) and all(isinstance(one, str) for one in several)):
-        yield Fault("bad-input", "`tasks` must be a list of texts")
+        yield Fault("bad-input", "`tasks` must be a list of texts", hint="--input 'tasks:=[\"…\"]'")
     elif not all(task.strip() for task in several or ()):
         yield Fault("bad-input", "one of `tasks` is empty")
     elif not tasks_of(given):
         yield Fault("missing-input", "Delegation needs an input `task` or `tasks`", hint="--input task=…")
     if not (isinstance(required, list | tuple) and all(isinstance(one, str) for one in required)):
-        yield Fault("bad-input", "`required_capabilities` must be a list of texts")
+        hint = "--input 'required_capabilities:=[\"…\"]'"
+        yield Fault("bad-input", "`required_capabilities` must be a list of texts", hint=hint)
         return
     if config.routing_strategy == "capability_match" and config.fallback_agent_name is None:
         able = [name for name in slots.workers(tuple(capabilities)) if set(required) <= set(capabilities[name])]
