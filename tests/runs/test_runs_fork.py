@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from random_flows import random_flow_plan
 
 from coterie.backends.base import Answer, Launched, OnEvent, Request, Text
+from coterie.clock import SystemClock
 from coterie.errors import JournalFailed, NoSuchRun, ReplayMismatch, UsageError
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import (
@@ -303,6 +304,24 @@ def test_what_an_attempt_left_comes_along_when_it_was_over(tmp_path: Path) -> No
 
     copied = tmp_path / "runs" / made.run / "turns" / "ask#1.1"
     assert {path.name for path in copied.iterdir()} == {"notes.txt", "stream.jsonl"}
+
+
+class Tomorrow(SystemClock):
+    """A day later than it is."""
+
+    def now(self) -> float:
+        return super().now() + 86400.0
+
+
+def test_the_time_between_a_record_and_its_fork_is_nobodys(tmp_path: Path) -> None:
+    """A loop that may run for an hour would stop at once when it is forked the next day."""
+    start(tmp_path)
+    made = fork("first", state_dir=tmp_path, at=6, clock=Tomorrow())
+    fold = Fold(made.run, *make_engine(TEAM))
+    fold.fold(records(tmp_path, made.run))
+
+    assert fold.time.seconds < 3600.0
+    assert isinstance(records(tmp_path, made.run)[-1], RunStopped)
 
 
 def test_a_fork_can_be_forked(tmp_path: Path) -> None:

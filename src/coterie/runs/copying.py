@@ -65,7 +65,7 @@ class Copy:
             if self._changed:
                 plan = to_json(self._plan).decode()
                 reloaded = PlanReloaded(plan=plan, plan_hash=self._plan.content_hash())
-                core.write(self.now, reloaded, source="operator")
+                core.write(core.at, reloaded, source="operator")
             self._let_go(core)
             writer.sync()
         finally:
@@ -135,7 +135,9 @@ class Copy:
         return core
 
     def _let_go(self, core: Core) -> None:
-        """End the time of the original's owner: what was under way belongs to it, and is asked again here.
+        """End the time of the original's owner, with its last record: what came after was nobody's time here.
+
+        What was under way belongs to it, and is asked again here.
 
         A question to a human stands, and a child run goes on; one that had not begun is asked all the same.
         """
@@ -146,11 +148,11 @@ class Copy:
             if turn.status != "running":
                 continue
             if core.takes_a_slot(turn.ask.agent):
-                core.write(self.now, AttemptInterrupted(turn=name, attempt=turn.attempt, reason="forked"))
+                core.write(core.at, AttemptInterrupted(turn=name, attempt=turn.attempt, reason="forked"))
                 self.again.append(f"{below}/{name}".lstrip("/"))
             elif core.kind(turn.ask.agent) == "topology" and not self._has_begun(core.run, turn):
                 self.again.append(f"{below}/{name}".lstrip("/"))
-        core.stop(self.now, "forked")
+        core.stop(core.at, "forked")
 
     def _has_begun(self, fork: str, turn: Turn) -> bool:
         return (self._there.folder(child_run_id(fork, turn.ask.turn, turn.attempt)) / JOURNAL).exists()
