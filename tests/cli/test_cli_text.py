@@ -4,6 +4,7 @@ import pytest
 
 from coterie.cli import text
 from coterie.cli.options import STATE_DIR
+from coterie.cli.text.proofs import shares
 from coterie.cli.text.words import clock, table
 from coterie.journal.records import (
     AttemptLaunched,
@@ -114,6 +115,15 @@ def test_the_outcome_as_data_leaves_nothing_out() -> None:
         "unpriced": 0,
     }
     assert list(data)[:7] == ["run", "outcome", "exit", "reason", "result", "usage", "seconds"]
+
+
+def test_of_a_great_many_agents_those_with_most_turns_are_named() -> None:
+    """A line stays a line; the order is that of the file."""
+    assert shares({"writer": 3, "publisher": 1}) == "writer 3, publisher 1"
+    told = shares({f"a{n}": 1 + n % 3 for n in range(3000)})
+
+    assert told.startswith("a2 3, a5 3, a8 3, ")
+    assert told.endswith(", a35 3 and 2988 agents more")
 
 
 def test_a_replay_that_agrees_says_what_is_left() -> None:

@@ -3,6 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from coterie.views.words import listed, plural
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from coterie.proofs.witness import Script
 
 _TASK = '"…"'
+_NAMED = 12
+"""Of how many agents the turns are told in a line."""
 
 
 def proof(report: "Report", file: str, source: str, written: Mapping[str, str]) -> str:
@@ -56,10 +59,17 @@ def _ends(report: "Report") -> str:
     return "every run ends (counted)" if report.ends else "it is not proved that every run ends"
 
 
+def shares(turns: Mapping[str, int]) -> str:
+    """`writer 3, reviewer 3`: how many of the turns are whose; of a great many agents those with most."""
+    most = set(nlargest(_NAMED, turns, key=lambda name: turns[name]))
+    named = ", ".join(f"{name} {count}" for name, count in turns.items() if name in most)
+    return named + (f" and {plural(len(turns) - _NAMED, 'agent')} more" if len(turns) > _NAMED else "")
+
+
 def _worst(report: "Report", file: str, written: Mapping[str, str]) -> Iterable[str]:
     if report.worst is None:
         return
-    agents = ", ".join(f"{name} {count}" for name, count in report.worst.agents.items())
+    agents = shares(report.worst.agents)
     doubt = "" if report.method == "exact" else "; not proved to be reached"
     yield f"  at most {plural(report.worst.turns, 'turn')}{f' ({agents})' if agents else ''}{doubt}"
     yield from _replay("worst", file, written)
