@@ -65,7 +65,8 @@ class Facts:
     def partial(self, turn: Started) -> tuple[int, ...] | None:
         """The branches that come together in *turn* when they are some and not all; else None."""
         branches = self.branches(turn.node) if turn.place == 0 and turn.arrows else []
-        came = [source for source in branches if source in self.shape.sources(turn.arrows)]
+        marked = set(self.shape.sources(turn.arrows)) if branches else set()
+        came = [source for source in branches if source in marked]
         return tuple(came) if 0 < len(came) < len(branches) else None
 
     def lasts(self) -> list[int]:

@@ -22,6 +22,14 @@ class Order:
             sum(1 << other for other in range(len(shape.names)) if shape.upstream[other] >> node & 1)
             for node in range(len(shape.names))
         ]
+        self._reach = [facts.targets | blocks for facts, blocks in zip(self._facts, self._blocks, strict=True)]
+        """What the end of each node's turn marks or lets start, and *_starts* who may be asked then."""
+        self._starts = [
+            facts.agents.union(*(self._facts[n].agents for n in bits(reach)))
+            for facts, reach in zip(self._facts, self._reach, strict=True)
+        ]
+        self._heeding = sum(1 << node for node, facts in enumerate(self._facts) if facts.heeds)
+        """The nodes to which it can matter what others do; two that are not among them never do to each other."""
         self._is_off = any(group.on_max == "human" for group in shape.groups)  # rounds without end: no order is first
 
     def first(self, state: State) -> list[int] | None:
@@ -39,23 +47,19 @@ class Order:
 
     def _is_free(self, node: int, state: State) -> bool:
         """Whether nothing that may happen while *node* runs touches what the end of its turn touches."""
-        mine, blocks = self._facts[node], self._blocks[node]
+        mine, my_reach, my_starts = self._facts[node], self._reach[node], self._starts[node]
         if mine.fails:
             return False
         meanwhile = self._meanwhile(node, state)
         if (mine.targets | 1 << node) & meanwhile:
             return False
-        my_reach = mine.targets | blocks  # what my end marks or lets start
-        my_starts = mine.agents.union(*(self._facts[n].agents for n in bits(my_reach)))
-        for other in bits(meanwhile):
-            theirs = self._facts[other]
-            their_reach = theirs.targets | self._blocks[other]
+        for other in bits(meanwhile if mine.heeds else meanwhile & self._heeding):
+            theirs, their_reach = self._facts[other], self._reach[other]
             if theirs.fails or theirs.loops & (my_reach | 1 << node) or mine.loops & (their_reach | 1 << other):
                 return False
             if mine.reads & theirs.writes or theirs.reads & mine.writes:
                 return False
-            their_starts = theirs.agents.union(*(self._facts[n].agents for n in bits(their_reach)))
-            if not (mine.scopes | mine.fallbacks).isdisjoint(their_starts):
+            if not (mine.scopes | mine.fallbacks).isdisjoint(self._starts[other]):
                 return False
             if not (theirs.scopes | theirs.fallbacks).isdisjoint(my_starts):
                 return False
@@ -104,3 +108,4 @@ class _Facts:
         members = {n for n in shape.names if phases is not None and shape.agent(n).phase == phases}
         self.scopes = frozenset({group.per for _, group in groups if group.per not in ("run", "phase")} | members)
         self.fails = any(group.on_max == "fail" for _, group in groups)
+        self.heeds = bool(self.fails or self.loops or self.reads or self.scopes or self.fallbacks)
