@@ -1,10 +1,15 @@
 """What every test gets: a home of its own, so that no test reads or writes the user's."""
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every process that the tests start would compile everything anew
+sys.dont_write_bytecode = False
 
 settings.register_profile("coterie", derandomize=True, deadline=None)  # the same examples every time, on any machine
 settings.load_profile("coterie")
