@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from coterie.journal.records import JournalRepaired, PlanReloaded, Record, RunOwned
 
-_TAKING_OVER = (JournalRepaired, PlanReloaded, RunOwned)
+_TAKING_OVER = frozenset({JournalRepaired, PlanReloaded, RunOwned})
 """What a new owner writes first: the time before it was nobody's."""
 
 
@@ -21,7 +21,7 @@ class OwnedTime:
 
     def apply(self, record: Record) -> None:
         """Let the time up to *record* count, unless it is one that a new owner begins with."""
-        if self.at is not None and not isinstance(record, _TAKING_OVER):
+        if self.at is not None and type(record) not in _TAKING_OVER:
             self.seconds += record.at - self.at
         self.at = record.at
 

@@ -42,7 +42,7 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan, Limits
 from coterie.runs.commands import Again, Turn, carries_out, describe
 
-_DECIDED = (TurnStarted, TurnFailed, ConfigChanged, ConfigRejected, ConfigKept)
+_DECIDED = frozenset({TurnStarted, TurnFailed, ConfigChanged, ConfigRejected, ConfigKept})
 """What is never written unless a command wants it."""
 
 
@@ -186,7 +186,7 @@ class Fold:
         """Take the command that *record* carries out off the list of what is left to do."""
         cause = record.cause
         if cause is None:
-            if isinstance(record, _DECIDED):
+            if type(record) in _DECIDED:
                 raise ReplayMismatch(self.run, record.seq, describe(record), "a cause")
             return None
         command = self.todo.pop(cause, None)
