@@ -73,7 +73,7 @@ def no_flush(patch: pytest.MonkeyPatch) -> None:
 
 
 def sync_not_awaited(patch: pytest.MonkeyPatch) -> None:
-    """Agents are started while the disk works, and then nobody waits for a disk that is slow."""
+    """Agents are made ready while a disk works that is too slow to be waited for."""
     patch.setattr(SimulatedWriter, "begin", lambda writer: True)
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from coterie.clock import Clock
 from coterie.engines.loop import Loop
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, JournalFailed
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
 from coterie.journal.records import (
@@ -233,7 +233,8 @@ class Shell:
                 for live in waiting:
                     self._start_agents(live)
                 for live in unsafe:
-                    live.writer.sync()
+                    if not live.writer.sync():  # its store broke its promise, and agents are about to start
+                        raise JournalFailed(live.run, "what was begun was not waited for")
             else:
                 await asyncio.gather(*(live.writer.durable(live.core.seq) for live in unsafe))
             for live in waiting:
