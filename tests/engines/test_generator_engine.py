@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from counting import lines_run
 from hypothesis import given as cases
 from hypothesis import strategies as st
+from steps import lines_run
 
 from coterie.engines.commands import Ask, Cancel, Command, Finish, Note
 from coterie.engines.generator import (

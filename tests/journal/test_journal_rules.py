@@ -1,6 +1,6 @@
 """What every store holds to: how many steps it takes to let go of one run of many."""
 
-from counting import lines_run
+from steps import lines_run
 
 from coterie.journal.rules import Claims
 

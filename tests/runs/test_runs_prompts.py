@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from counting import lines_run
 from stage import Cast, Stage, flow
+from steps import lines_run
 
 from coterie.backends.base import Answer
 from coterie.planning.plan import AgentPlan, Wanted

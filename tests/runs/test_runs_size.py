@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from counting import most_held
 from msgspec import structs
 from stage import Cast
+from steps import most_held
 
 from coterie.backends.base import Answer, Request
 from coterie.clock import SystemClock

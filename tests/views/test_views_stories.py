@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from counting import Compared, comparisons, most_held
+from steps import Compared, comparisons, most_held
 
 from coterie.errors import NoSuchTurn
 from coterie.journal.codec import Decoder

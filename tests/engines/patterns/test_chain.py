@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from counting import lines_run
 from pattern_cases import groups
 from pattern_chance import chance, same_at_any_pace
 from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
+from steps import lines_run
 
 from coterie.backends.base import Request, Result
 from coterie.engines.patterns.chain_jobs import Job, tree

@@ -2,9 +2,9 @@ import itertools
 from typing import Any, get_args
 
 import pytest
-from counting import Compared, comparisons
 from hypothesis import given
 from hypothesis import strategies as st
+from steps import Compared, comparisons
 
 from coterie.engines.patterns.consensus import Verdict, decide, needed
 from coterie.topology.patterns.configs import Consensus, Weights

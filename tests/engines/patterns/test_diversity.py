@@ -1,6 +1,6 @@
-from counting import lines_run, most_held
 from hypothesis import given
 from hypothesis import strategies as st
+from steps import lines_run, most_held
 
 from coterie.engines.patterns.aggregation import Candidate
 from coterie.engines.patterns.diversity import _bits, _words, spread

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counting import lines_run
 from reference_play import agent
+from steps import lines_run
 
 from coterie.errors import NoSuchRun, PatternRefused, ReplayMismatch, RunIsFinished, UsageError
 from coterie.journal.jsonl import JsonlStore
