@@ -30,6 +30,7 @@ def finished(seq: int, text: str, **outputs: object) -> TurnFinished:
     return TurnFinished(seq=seq, turn="a#1", attempt=1, text=text, outputs=outputs)
 
 
+QUOTE = codec._ESCAPED_QUOTE
 TEXT_LINE = b'{"topic":"text","hash":"%s","text":"x"}\n' % hashlib.sha256(b"x").hexdigest().encode()
 
 
@@ -47,15 +48,29 @@ def test_what_is_written_reads_the_same(records: list[Record], step: int) -> Non
     assert len(hashes) == len(set(hashes))
 
 
-@given(journals, st.integers(4, 200))
-def test_the_short_way_writes_what_the_long_way_writes(records: list[Record], limit: int) -> None:
-    """Whether a long text could be there is seen on the lines; where none is, they stand as they are."""
+@given(journals, st.integers(40, 200), st.integers(1, 4))
+def test_the_short_way_writes_what_the_long_way_writes(records: list[Record], limit: int, step: int) -> None:
+    """Long texts are found on the lines where no text holds a quotation mark; else the records are walked."""
     records = numbered(records)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(codec, "LIMIT", limit)
-        short = Encoder().encode(records)
-        patch.setattr(codec, "_may_hold_a_long_text", lambda lines: True)
-        assert Encoder().encode(records) == short
+        short, long = Encoder(), Encoder()
+        for at in range(0, len(records), step):
+            some = records[at : at + step]
+            patch.setattr(codec, "_ESCAPED_QUOTE", QUOTE)
+            found = short.encode(some)
+            patch.setattr(codec, "_ESCAPED_QUOTE", b"")
+            assert long.encode(some) == found
+
+
+def test_a_long_text_with_quotation_marks_and_a_long_key() -> None:
+    """Neither is mistaken for the other, whatever else the line holds."""
+    text, key = 'said "no" \\' * 200, "k" * (LIMIT + 1)
+    records: list[Record] = [finished(1, text, **{key: key}), finished(2, "ü" * LIMIT, n=[1] * LIMIT, **{key: "\\"})]
+    for some in (records, records[:1], [msgspec.structs.replace(records[1], seq=1)]):
+        data = Encoder().encode(some)
+        assert decode(data) == some
+        assert max(len(line["text"]) for line in map(msgspec.json.decode, data.splitlines()) if "hash" in line) >= LIMIT
 
 
 @given(

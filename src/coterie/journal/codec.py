@@ -53,10 +53,12 @@ class TextLine(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"
 _to_json = msgspec.json.Encoder().encode
 _to_lines = msgspec.json.Encoder().encode_lines
 _from_json = msgspec.json.Decoder(AnyRecord | TextLine).decode
+_to_text = msgspec.json.Decoder(str).decode
 _from_lines = msgspec.json.Decoder(AnyRecord | TextLine).decode_lines
 _TOPICS = frozenset(kind.__struct_config__.tag for kind in (*AnyRecord.__args__, TextLine))
 _PLAIN = frozenset(AnyRecord.__args__) - {RunStarted}
 _ESCAPED_QUOTE = b'\\"'
+_ATOMS = frozenset({int, float, bool, type(None)})
 _NEWLINE = ord("\n")
 _COMMIT_END = MARK + b"\n"
 _UNWRITTEN = ROOM + b"\0"
@@ -85,8 +87,11 @@ class Encoder:
         """
         try:
             data = _to_lines(records)
-            if _QUOTED_REFERENCE not in data and not _may_hold_a_long_text(data):
-                return data
+            if _QUOTED_REFERENCE not in data:
+                if len(data) <= LIMIT:
+                    return data
+                if _ESCAPED_QUOTE not in data:
+                    return self._shorten(data)
         except (TypeError, ValueError, OverflowError, RecursionError):
             pass  # the long way says which record it is, or can write it
         lines: list[bytes] = []
@@ -102,19 +107,43 @@ class Encoder:
         lines.append(b"")
         return b"\n".join(lines)
 
+    def _shorten(self, lines: bytes) -> bytes:
+        """*lines*, in which every quotation mark begins or ends a text, with those of long texts before them.
+
+        Written down no text is shorter than it is. The key of a dict is none: behind it stands a colon; topics, which
+        are texts to JSON alone, are short.
+        """
+        whole: list[bytes] = []
+        for line in lines[:-1].split(b"\n"):
+            parts = line.split(b'"')
+            for k in [k for k, size in enumerate(map(len, parts)) if size > LIMIT]:
+                if k % 2 and not parts[k + 1].startswith(b":"):
+                    text = _to_text(b'"%s"' % parts[k])
+                    if len(text.encode()) > LIMIT:
+                        parts[k] = self._refer(text, False, whole, self._written).encode()
+            whole.append(b'"'.join(parts))
+        whole.append(b"")
+        return b"\n".join(whole)
+
+    def _refer(self, text: str, escaped: bool, lines: list[bytes], fresh: set[str]) -> str:
+        """A reference to *text*, whose line is added to *lines*, and its hash to *fresh*, if it is new."""
+        digest = _hash(text)
+        if digest not in self._written and digest not in fresh:
+            fresh.add(digest)
+            kept = text.encode("unicode_escape").decode("ascii") if escaped else text
+            lines.append(_to_json(TextLine(hash=digest, text=kept, escaped=escaped)))
+        return _REFERENCE + digest
+
     def _line(self, record: Record, lines: list[bytes], fresh: set[str]) -> bytes:
         """The line of *record*; those of its new texts are added to *lines*, and their hashes to *fresh*."""
 
         def shorten(text: str) -> str:
+            if len(text) <= LIMIT and text.isascii() and not text.startswith(_REFERENCE):
+                return text
             escaped, size = _measure(text)
             if size <= LIMIT and not escaped and not text.startswith(_REFERENCE):
                 return text
-            digest = _hash(text)
-            if digest not in self._written and digest not in fresh:
-                fresh.add(digest)
-                kept = text.encode("unicode_escape").decode("ascii") if escaped else text
-                lines.append(_to_json(TextLine(hash=digest, text=kept, escaped=escaped)))
-            return _REFERENCE + digest
+            return self._refer(text, escaped, lines, fresh)
 
         return _to_json(_map_fields(record, shorten))
 
@@ -250,14 +279,6 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _may_hold_a_long_text(lines: bytes) -> bool:
-    """Whether *lines* of JSON are such that a text above `LIMIT` could stand there: between two quotation marks.
-
-    Written down no text is shorter than it is. One with a quotation mark of its own is not looked at more closely.
-    """
-    return len(lines) > LIMIT and (_ESCAPED_QUOTE in lines or max(map(len, lines.split(b'"'))) > LIMIT)
-
-
 def _measure(text: str) -> tuple[bool, int]:
     """Whether UTF-8 cannot carry *text*, and how many bytes it takes if it can."""
     try:
@@ -272,15 +293,31 @@ def _unescape(text: str) -> str:
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     """*value* with every text in it changed, but for the keys of dicts; itself where nothing changes."""
-    if isinstance(value, str):
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is str:
         return change(value)
-    if isinstance(value, dict):
+    if kind is dict:
         return {key: _map_texts(item, change) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_map_texts(item, change) for item in value)
-    if isinstance(value, Struct):
-        return _map_fields(value, change)
-    return value
+    if kind is list or kind is tuple:
+        return kind([_map_texts(item, change) for item in value])
+    return _map_others(value, change)
+
+
+def _map_others(value: Any, change: Callable[[str], str]) -> Any:
+    """`_map_texts` of what is rarer than JSON's own."""
+    match value:
+        case str():
+            return change(value)
+        case dict():
+            return {key: _map_texts(item, change) for key, item in value.items()}
+        case list() | tuple():
+            return type(value)(_map_texts(item, change) for item in value)
+        case Struct():
+            return _map_fields(value, change)
+        case _:
+            return value
 
 
 def _map_fields(value: S, change: Callable[[str], str]) -> S:
