@@ -135,10 +135,10 @@ def main() -> None:
     for name, case in CASES.items():
         n = case.calls
         one, at_once, sync, new, memory, disk = rounds(
-            given.rounds * (1 if case.parallel else 3),
+            given.rounds * (1 if case.parallel else 5),
             partial(bare, n, parallel=False),
             partial(bare, n, parallel=True),
-            partial(bare_sync, 500, given.folder),
+            partial(bare_sync, 1_000, given.folder),
             partial(bare_new_journal, 20, given.folder),
             partial(in_memory, case.plan, n),
             partial(durable, case.plan, n, given.folder),

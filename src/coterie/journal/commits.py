@@ -59,9 +59,10 @@ class CommitFile:
         Linux begins to write the pages that somebody says he will not need again; those of which only a part is named
         it keeps all the same.
         """
-        if hasattr(os, "posix_fadvise"):
-            with contextlib.suppress(OSError):  # whatever it is, `finish` hears of it
-                os.posix_fadvise(self._fd, self._begin, self._end - self._begin, os.POSIX_FADV_DONTNEED)
+        try:
+            os.posix_fadvise(self._fd, self._begin, self._end - self._begin, os.POSIX_FADV_DONTNEED)
+        except (AttributeError, OSError):
+            return  # not every system has it; what is wrong with the disk, `finish` hears of
 
     def finish(self) -> None:
         """Return once the last commit would survive a power cut.

@@ -43,7 +43,7 @@ def render(
     ask = turn.ask
     parts: list[str] = []
     if ask.prompt is not None:
-        parts += [part for part in (told(ask.history), ask.prompt) if part]
+        parts += filter(None, (told(ask.history), ask.prompt))
         asked = fold.agents.get(ask.agent)
         if fold.engine.name == "pattern" and asked is not None:
             parts += [f"# {name}\n\n{text}" for name in asked.reads if (text := read(name)) is not None]

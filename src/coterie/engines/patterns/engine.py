@@ -41,9 +41,11 @@ class Pattern(GeneratorEngine):
         """A reply counts when it holds what its agent declares; what other JSON it lacks is the pattern's business."""
         if not isinstance(said, Reply):
             return super().judge(said)
-        wanted = self._wanted.get(said.turn, ())
-        names = {one.name for one in wanted}
-        return judge_reply(said, (*wanted, *(one for one in self._declared(said.turn) if one.name not in names)))
+        wanted, declared = self._wanted.get(said.turn, ()), self._declared(said.turn)
+        if wanted and declared:
+            names = {one.name for one in wanted}
+            wanted = (*wanted, *(one for one in declared if one.name not in names))
+        return judge_reply(said, wanted or declared)
 
     def step(self, record: Record) -> Sequence[Command]:
         """As every generator's; the pattern may know how often an attempt failed."""
@@ -71,7 +73,7 @@ class Pattern(GeneratorEngine):
     def _ask(self, place: Place, agent: str) -> Ask:
         """Ask, after what whoever is asked is told for a start: its own prompt and its role."""
         ask, plan = super()._ask(place, agent), self._agents.get(agent)
-        standing = "\n\n".join(text for text in (plan.prompt, plan.role) if text) if plan is not None else ""
+        standing = "\n\n".join(filter(None, (plan.prompt, plan.role))) if plan is not None else ""
         return msgspec.structs.replace(ask, history=(("system", standing), *ask.history)) if standing else ask
 
     def _declared(self, turn: str) -> tuple[Wanted, ...]:
