@@ -315,7 +315,9 @@ class GeneratorEngine:
     def _advance(self, commands: list[Command]) -> _Step | None:
         """Start what may start; once all that the generator waits for is there, give its next step."""
         asked, places = self._asked, self._places
-        until, most = (asked.until, asked.most) if isinstance(asked, Together) else (None, None)
+        if not isinstance(asked, Together):
+            return self._ask_one(places[0], commands)
+        until, most = asked.until, asked.most
         while True:
             while self._settled < len(places) and places[self._settled].got is not None:
                 self._settled += 1
@@ -323,8 +325,7 @@ class GeneratorEngine:
                     commands += [Cancel(turn=turn, reason="enough replies") for turn in self._at]
                     return step
             if self._settled == len(places):
-                got = [place.got for place in places]
-                return partial(_send, value=got) if isinstance(asked, Together) else partial(_give, got=got[0])
+                return partial(_send, value=[place.got for place in places])
             if self._next == len(places) or (most is not None and len(self._at) >= most):
                 return None
             place = places[self._next]
@@ -332,6 +333,14 @@ class GeneratorEngine:
             place.got = self._overspent(place.slot, place.n)
             if place.got is None:
                 commands.append(self._ask(place, place.slot))
+
+    def _ask_one(self, place: Place, commands: list[Command]) -> _Step | None:
+        """Start the one question that the generator waits for; once it has something, give its next step."""
+        if place.got is None and not place.asked:
+            place.got = self._overspent(place.slot, place.n)
+            if place.got is None:
+                commands.append(self._ask(place, place.slot))
+        return partial(_give, got=place.got) if place.got is not None else None
 
     def _until(self, until: Callable[[Sequence[Got]], bool]) -> _Step | None:
         """The next step if what has come is enough."""
