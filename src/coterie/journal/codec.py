@@ -138,8 +138,6 @@ class Encoder:
         """The line of *record*; those of its new texts are added to *lines*, and their hashes to *fresh*."""
 
         def shorten(text: str) -> str:
-            if len(text) <= LIMIT and text.isascii() and not text.startswith(_REFERENCE):
-                return text
             escaped, size = _measure(text)
             if size <= LIMIT and not escaped and not text.startswith(_REFERENCE):
                 return text
@@ -293,31 +291,17 @@ def _unescape(text: str) -> str:
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     """*value* with every text in it changed, but for the keys of dicts; itself where nothing changes."""
-    kind = type(value)
-    if kind in _ATOMS:
+    if type(value) in _ATOMS:
         return value
-    if kind is str:
+    if isinstance(value, str):
         return change(value)
-    if kind is dict:
+    if isinstance(value, dict):
         return {key: _map_texts(item, change) for key, item in value.items()}
-    if kind is list or kind is tuple:
-        return kind([_map_texts(item, change) for item in value])
-    return _map_others(value, change)
-
-
-def _map_others(value: Any, change: Callable[[str], str]) -> Any:
-    """`_map_texts` of what is rarer than JSON's own."""
-    match value:
-        case str():
-            return change(value)
-        case dict():
-            return {key: _map_texts(item, change) for key, item in value.items()}
-        case list() | tuple():
-            return type(value)(_map_texts(item, change) for item in value)
-        case Struct():
-            return _map_fields(value, change)
-        case _:
-            return value
+    if isinstance(value, (list, tuple)):
+        return type(value)([_map_texts(item, change) for item in value])
+    if isinstance(value, Struct):
+        return _map_fields(value, change)
+    return value
 
 
 def _map_fields(value: S, change: Callable[[str], str]) -> S:
