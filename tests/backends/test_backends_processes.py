@@ -17,7 +17,8 @@ from coterie.backends.base import Launched
 from coterie.backends.processes import MARK, alive, end_group, end_orphans, started
 
 NEEDS_PROC = pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="marks are read from /proc")
-MARKER = "test-run/agent#1.1"
+RUN = f"test-run-{os.getpid()}"
+MARKER = f"{RUN}/agent#1.1"
 
 
 @pytest.fixture(params=["proc", "ps"])
@@ -209,11 +210,11 @@ def test_an_orphan_of_its_own_group_is_found_by_its_mark(zoo: Zoo, tmp_path: Pat
 @NEEDS_PROC
 def test_a_run_stands_for_all_its_attempts(zoo: Zoo) -> None:
     """A marker that ends in a slash covers every attempt of the run and below, and no namesake's."""
-    mine = zoo.start("here('1'); time.sleep(60)", marker="test-run/agent#1.1")
-    below = zoo.start("here('2'); time.sleep(60)", marker="test-run/team#1.1/agent#2.1")
-    other = zoo.start("here('3'); time.sleep(60)", marker="test-run-2/agent#1.1")
+    mine = zoo.start("here('1'); time.sleep(60)", marker=MARKER)
+    below = zoo.start("here('2'); time.sleep(60)", marker=f"{RUN}/team#1.1/agent#2.1")
+    other = zoo.start("here('3'); time.sleep(60)", marker=f"{RUN}-2/agent#1.1")
 
-    assert set(asyncio.run(end_orphans("test-run/", []))) == {mine.pid, below.pid}
+    assert set(asyncio.run(end_orphans(f"{RUN}/", []))) == {mine.pid, below.pid}
     assert other.poll() is None
 
 

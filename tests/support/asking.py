@@ -1,6 +1,7 @@
 """Ask a backend one question, and keep what it said."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,10 @@ from typing import Any
 
 from coterie.backends.base import Backend, Event, Request, Result, Session
 from coterie.planning.plan import AgentPlan
+
+
+RUN = f"run-{os.getpid()}"
+"""Each test process has its own: attempts are ended by a marker that begins with the run."""
 
 
 def agent(name: str = "a", **values: Any) -> AgentPlan:
@@ -22,7 +27,7 @@ def python(program: str, **values: Any) -> AgentPlan:
 
 def request(agent: AgentPlan, **values: Any) -> Request:
     """The first attempt of the first turn of *agent*."""
-    return Request(**{"run": "run", "turn": f"{agent.name}#1", "attempt": 1, "prompt": "", "agent": agent, **values})
+    return Request(**{"run": RUN, "turn": f"{agent.name}#1", "attempt": 1, "prompt": "", "agent": agent, **values})
 
 
 class Heard(list[Event]):
