@@ -14,6 +14,14 @@ _SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL
 _SHORTEST = 6
 
 
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """*environment* without the variables that look secret by their names, whatever their values.
+
+    For programs that a repository chooses and that need no secret: the filters and merge drivers that git calls.
+    """
+    return {name: value for name, value in environment.items() if not _looks_secret(name)}
+
+
 class Secrets:
     """The values to hide, taken from the environment of a process."""
 

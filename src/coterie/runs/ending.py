@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.ids import folder_name
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
+from coterie.runs.trees.git import in_thread
 from coterie.runs.trees.settling import settle, told
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ SAID_MOST = 500
 
 async def conclude(plan: Plan, outcome: "Outcome", state_dir: Path, cwd: Path) -> tuple[str, ...]:
     """Settle the work tree of a run that has ended or stopped, and notify; what there is to say of it."""
-    tree = await asyncio.to_thread(settle, state_dir, outcome.run, outcome.status)
+    tree = await in_thread(settle, state_dir, outcome.run, outcome.status)
     notices = list(told(tree)) if tree is not None else []
     loop = plan.coordination
     if isinstance(loop, LoopPlan) and loop.notify:

@@ -33,6 +33,7 @@ from coterie.runs.looping.waves import with_wave_files
 from coterie.runs.shell import Shell
 from coterie.runs.thinkers import AskHuman, ready_turns
 from coterie.runs.trees import worktree
+from coterie.runs.trees.git import in_thread
 from coterie.runs.trees.hiding import hide
 from coterie.runs.trees.isolation import isolate
 from coterie.runs.trees.keeping import Trees
@@ -135,7 +136,12 @@ async def start(
     cwd = (cwd or Path.cwd()).resolve()
     store = JsonlStore(state_dir)
     loop = plan.coordination
-    tree = isolate(run, cwd, state_dir, loop.place, tell) if isinstance(loop, LoopPlan) else None
+    said: list[str] = []
+    tree = (
+        await in_thread(isolate, run, cwd, state_dir, loop.place, said.append) if isinstance(loop, LoopPlan) else None
+    )
+    for line in said:
+        tell(line)
     cwd = Path(tree.cwd) if tree is not None else cwd
     observe = projected(plan, store, run, DiskPlace(store, cwd), with_wave_files(plan, store, run, observe))
     place = _place(store, cwd, tree, snapshots)

@@ -1,6 +1,5 @@
 """The files of one run and its child runs while it is driven: where each works, and what is kept at a turn's end."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +7,7 @@ from coterie.errors import CoterieError
 from coterie.journal.records import TreeSaved, TreesJoined
 from coterie.planning.plan import Plan
 from coterie.runs.trees import branches, worktree
-from coterie.runs.trees.git import find
+from coterie.runs.trees.git import find, in_thread
 from coterie.runs.trees.snapshots import Snapshots
 from coterie.runs.trees.worktree import Tree
 
@@ -48,7 +47,7 @@ class Trees:
         """Keep the files as an attempt leaves them. None: nothing is to be kept, or there is no git work tree."""
         if not self.saves:
             return None
-        return await asyncio.to_thread(self._save, run, turn, attempt)
+        return await in_thread(self._save, run, turn, attempt)
 
     async def begin(self, run: str, plan: Plan) -> None:
         """Give the branch that the child run *run* is its own work tree, if it is to have one.
@@ -58,14 +57,14 @@ class Trees:
         """
         if self._tree is not None and run not in self._apart and branches.wants_tree(plan):
             parent = self._apart.get(self._owner(run), self._tree)
-            self._apart[run] = await asyncio.to_thread(branches.open_tree, self._state_dir, parent, run)
+            self._apart[run] = await in_thread(branches.open_tree, self._state_dir, parent, run)
 
     async def join(self, run: str, wave: int) -> TreesJoined | None:
         """Bring back what the branches of a *wave* of *run* did. None: there is nothing to bring."""
         if self._tree is None or not worktree.folder(self._state_dir, run).is_dir():
             return None
         try:
-            return await asyncio.to_thread(branches.join, self._state_dir, run, wave, self._outcome)
+            return await in_thread(branches.join, self._state_dir, run, wave, self._outcome)
         except CoterieError as error:
             return TreesJoined(problem=str(error))
 

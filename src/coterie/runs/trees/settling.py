@@ -13,6 +13,9 @@ from coterie.runs.trees.merging import commit_all, merge
 from coterie.runs.trees.snapshots import excluded, write_files
 from coterie.runs.trees.worktree import Tree
 
+DIFF = ("diff", "--no-ext-diff", "--no-textconv")
+"""Shows what git itself finds, without the programs that a repository names for showing differences."""
+
 
 def settle(state_dir: Path, run: str, status: str) -> Tree | None:
     """Bring the work of *run* back if it has `completed`, and remove its tree as its settings say.
@@ -62,7 +65,7 @@ def changes(state_dir: Path, tree: Tree) -> str:
         origin = find(Path(tree.origin))
         if origin is None or not origin.commit_of(f"refs/heads/{tree.branch}"):
             raise GitFailed(("diff",), 1, f"{tree.path} and the branch {tree.branch} are gone: {tree.status}")
-        return origin.ask("diff", tree.base, f"refs/heads/{tree.branch}")
+        return origin.ask(*DIFF, tree.base, f"refs/heads/{tree.branch}")
     index = worktree.folder(state_dir, tree.run) / "diff.index"
     try:
         with suppress(FileNotFoundError):
@@ -70,7 +73,7 @@ def changes(state_dir: Path, tree: Tree) -> str:
         files, _ = write_files(own, excluded(own, [state_dir]), {"GIT_INDEX_FILE": str(index)})
     finally:
         index.unlink(missing_ok=True)
-    return own.ask("diff", tree.base, files)
+    return own.ask(*DIFF, tree.base, files)
 
 
 def told(tree: Tree) -> Iterator[str]:
