@@ -34,7 +34,7 @@ PLANNING = (
 
 LOOPS = (
     Code("bad-override", _E, "What the command line sets is no `key=value`.", in_files=False, loop=True),
-    Code("bad-pattern", _E, "An event in slashes is no regular expression that can be read.", loop=True),
+    Code("bad-pattern", _E, "An event in slashes is no regular expression that can be used.", loop=True),
     Code("bad-profile", _E, "A profile is named otherwise than `repo:NAME` or `user:NAME`.", loop=True),
     Code("bad-prompt-mode", _W, "A prompt is to get to a command in a way that there is only for ACP.", loop=True),
     Code("bad-setting", _E, "A setting has a value of the wrong type.", loop=True),

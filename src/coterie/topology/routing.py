@@ -1,12 +1,12 @@
 """Which roles an event leads to, and what they may emit.
 
 A key of the handoff map matches an event that equals it; one written `/…/` is a regular expression that must match the
-whole event, and so may entries of `emits` be. All keys that match contribute, in file order.
+whole event (`coterie.topology.expressions`), and so may entries of `emits` be. All keys that match contribute, in file order.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+
+from coterie.topology import expressions
 
 START = "loop.start"
 """The event a loop begins with."""
@@ -33,21 +33,11 @@ def is_pattern(key: str) -> bool:
     return len(key) >= 3 and key[0] == key[-1] == "/"
 
 
-@lru_cache(maxsize=4096)
-def compiled(key: str) -> re.Pattern[str] | None:
-    """The regular expression that *key*, a pattern, holds; None when it is none that can be read."""
-    try:
-        return re.compile(key[1:-1])
-    except (re.error, RecursionError, OverflowError):
-        return None
-
-
 def matches(key: str, event: str) -> bool:
     """Whether *event* is one that *key* means."""
     if not is_pattern(key):
         return key == event
-    pattern = compiled(key)
-    return pattern is not None and pattern.fullmatch(event) is not None
+    return expressions.matches(key[1:-1], event)
 
 
 def matches_any(keys: Iterable[str], event: str) -> bool:

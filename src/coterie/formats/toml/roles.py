@@ -5,8 +5,9 @@ from typing import Any
 
 from coterie.diagnostics import Fix, Span, did_you_mean
 from coterie.formats.toml.document import Document, shown
+from coterie.topology import expressions
 from coterie.topology.loop import Handoff, Loop, Role
-from coterie.topology.routing import compiled, is_pattern
+from coterie.topology.routing import is_pattern
 
 BACKEND = "backend_"
 BACKEND_FIELDS = {
@@ -126,8 +127,8 @@ def _handoff(document: Document, event: str, value: Any) -> Handoff:
 
 
 def _check_pattern(document: Document, event: str, span: Span | None) -> None:
-    if is_pattern(event) and compiled(event) is None:
-        message = f"{event!r} is no regular expression that can be read, and matches nothing"
+    if is_pattern(event) and (problem := expressions.problem(event[1:-1])):
+        message = f"{shown(event)} is no regular expression that can be used: {problem}"
         document.error("bad-pattern", message, span, "mend it; a name without slashes is matched as it is")
 
 
