@@ -14,7 +14,7 @@ SRC = Path(__file__).parents[1] / "src"
 LINE = (
     {"clock", "ids", "diagnostics", "agentside"},
     {"errors"},
-    {"topology", "toml_places"},
+    {"topology", "toml_places", "bounds"},
     {"formats", "settings"},
     {"presets"},
     {"planning"},

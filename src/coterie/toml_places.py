@@ -138,5 +138,5 @@ def _unquoted(text: str) -> str:
 
     try:
         return str(tomllib.loads(f"v = {text}")["v"])
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         return text[1:-1]

@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from coterie import bounds
 from coterie.diagnostics import did_you_mean
 from coterie.errors import UsageError
 
@@ -79,7 +80,7 @@ def read(path: Path) -> Script:
         UsageError: If it cannot be read or says something that means nothing.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = bounds.load_json(bounds.read_bytes(path, bounds.MAX_INPUT, any_kind=True).decode())
     except OSError as error:
         raise UsageError(f"{path}: the script cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from coterie import bounds
 from coterie.backends.base import FAILURES, Emitted, Failure
 from coterie.diagnostics import did_you_mean
 from coterie.errors import UsageError
@@ -54,7 +55,7 @@ def read_script(path: Path, plan: Plan | None = None) -> Script:
         UsageError: If it cannot be read or says something that means nothing.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = bounds.load_json(bounds.read_bytes(path, bounds.MAX_INPUT, any_kind=True).decode())
     except OSError as error:
         raise UsageError(f"{path}: the script cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -1,10 +1,10 @@
 """The input of a run, from the words of a command line."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from coterie import bounds
 from coterie.errors import UsageError
 
 
@@ -24,7 +24,7 @@ def gather(prompt: str | None, file: Path | None, named: Iterable[str]) -> dict[
 def from_file(path: Path) -> dict[str, Any]:
     """What *path* holds: named values when it ends in `.json`, else the prompt."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = bounds.read_bytes(path, bounds.MAX_INPUT, any_kind=True).decode()
     except OSError as error:
         raise UsageError(f"the input file {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -32,7 +32,7 @@ def from_file(path: Path) -> dict[str, Any]:
     if path.suffix.lower() != ".json":
         return {"prompt": text}
     try:
-        value = json.loads(text)
+        value = bounds.load_json(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the input file {path} is not JSON: {error}") from None
     if not isinstance(value, dict):
@@ -50,6 +50,6 @@ def pair(word: str) -> tuple[str, Any]:
     if not is_json:
         return name, value
     try:
-        return name, json.loads(value)
+        return name, bounds.load_json(value)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the value of {name!r} is not JSON: {error}") from None

@@ -4,9 +4,10 @@ import os.path
 import stat
 from pathlib import Path
 
+from coterie import bounds
 from coterie.diagnostics import did_you_mean
 
-MAX_BYTES = 16 * 1024 * 1024
+MAX_BYTES = bounds.MAX_TEXT
 """Larger files are not read, nor more than that of files that belong together."""
 
 YAML = (".yaml", ".yml")

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from coterie import bounds
 from coterie.diagnostics import Span, error
 from coterie.planning.extension import Report
 
-MAX_TEXT = 4 * 1024 * 1024
+MAX_TEXT = bounds.MAX_TEXT
 """Longer prompts are not read, in bytes."""
 
 
@@ -40,11 +41,7 @@ def read_text(folder: Path | None, name: str, owner: str, span: Span | None, rep
     if path is None:
         return ""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_TEXT + 1)
-        if len(data) > MAX_TEXT:
-            raise ValueError(f"it is larger than {MAX_TEXT // 2**20} MB")
-        return data.decode("utf-8-sig")
+        return bounds.read_bytes(path, MAX_TEXT).decode("utf-8-sig")
     except UnicodeDecodeError:
         reason = "it is not UTF-8 text"
     except OSError as failure:

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from coterie.agentside import posting
+from coterie.bounds import decode_json
 from coterie.engines.commands import Emit, Reply
 from coterie.engines.loop import Loop
 from coterie.errors import JournalFailed, UsageError
@@ -248,7 +249,7 @@ class Inbox:
         _restore_notes(self._shell, live)
         for path in _in_order(self._folder / "inbox"):
             try:
-                message = msgspec.json.decode(path.read_bytes(), type=Message)
+                message = decode_json(path.read_bytes(), Message)
             except (OSError, ValueError, RecursionError):
                 continue  # to be told of when it is looked at
             if _belongs_to_the_dead(live, message):
@@ -436,7 +437,7 @@ def _in_order(inbox: Path) -> list[Path]:
 def _load(path: Path) -> Message | Verdict:
     """The message in *path*, or why there is none; an unreadable one is put aside."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Message)
+        return decode_json(path.read_bytes(), Message)
     except FileNotFoundError:
         return Verdict(status="refused", detail="there is no such message")
     except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from coterie.bounds import check_toml
 from coterie.diagnostics import Diagnostic, Span, error, warning
 from coterie.toml_places import places
 
@@ -65,11 +66,13 @@ def read(text: str, grammar: str = "") -> Reading:
         grammar: Try this one only; by default lines are tried where the text is not TOML, which is a warning.
     """
     text = text.removeprefix("\ufeff")
+    if (beyond := check_toml(text)) is not None:
+        return Reading((), grammar or TOML, (beyond,))
     if grammar == LINES:
         return _as_lines(text)
     try:
         values = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as failure:
+    except (ValueError, RecursionError) as failure:
         if grammar == TOML:
             return Reading((), TOML, (_not_toml(text, failure, error),))
         found = _as_lines(text)
@@ -185,7 +188,7 @@ def _value(text: str, begin: int) -> tuple[Any, str | None, int]:
     bare = re.split(r"\s#", rest, maxsplit=1)[0].strip()
     try:
         return tomllib.loads(f"v = {bare}")["v"], bare, line_end
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         return bare, bare, line_end
 
 
@@ -240,7 +243,7 @@ def _parsed(text: str) -> Any:
     """What *text*, which is closed, means to TOML; a list of bare words is a list of texts."""
     try:
         return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         pass
     if text[0] == "[":
         inner = re.sub(r"(?m)(^|\s)#.*$", "", text[1:-1])
@@ -269,6 +272,6 @@ def _unquoted(text: str) -> Any:
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
         try:
             return tomllib.loads(f"v = {text}")["v"]
-        except tomllib.TOMLDecodeError:
+        except ValueError:
             return text[1:-1]
     return text

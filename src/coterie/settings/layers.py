@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from coterie import bounds
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
 from coterie.settings.convert import DoesNotFit, convert
 from coterie.settings.grammar import Entry, read
@@ -189,7 +190,7 @@ class _Job:
         """Take what the file at *path* says; one that is not there says nothing."""
         file = str(path)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = bounds.read_bytes(path).decode()
         except FileNotFoundError:
             return
         except (OSError, UnicodeDecodeError) as failure:

@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, assert_never
 
+from coterie import bounds
 from coterie.backends.models.hiding import hidden_events
 from coterie.backends.secrets import Secrets
 from coterie.errors import CoterieError, UsageError
@@ -150,13 +151,13 @@ class Cassette:
 
     def _read(self) -> None:
         try:
-            lines = self.file.read_text(encoding="utf-8").splitlines()
+            lines = bounds.read_bytes(self.file, bounds.MAX_INPUT).decode().splitlines()
         except OSError as error:
             hint = f"record it with `--cassette record:{self.file}`"
             raise UsageError(f"the cassette {self.file} cannot be read ({error.strerror}): {hint}") from error
         for n, line in enumerate(lines, 1):
             try:
-                read = json.loads(line)
+                read = bounds.load_json(line)
                 asked, said = read["request"], read["response"]
                 recorded = Recorded(status=said["status"], headers=said["headers"], pieces=tuple(said["body"]))
                 self._keep(asked["method"], asked["path"], asked["body"], recorded)

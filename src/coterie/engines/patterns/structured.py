@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from coterie.bounds import check_json
 from coterie.engines.generator import AgentFailed, Question, Together
 from coterie.engines.replies import expectation, find_outputs, fit
 from coterie.journal.records import TurnFinished
@@ -148,7 +149,7 @@ def _found(reply: TurnFinished, fields: Fields) -> dict[str, Any]:
 
 def _object(text: str) -> dict[str, Any]:
     """The JSON object that *text* is, all of it; most replies are nothing else, and need not be searched."""
-    if text[:1] != "{":
+    if text[:1] != "{" or check_json(text) is not None:
         return {}
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
@@ -161,7 +162,7 @@ def _whole(text: str, want: Wanted) -> Any:
     text = text.strip()
     if text.startswith("```") and text.endswith("```") and "\n" in text:
         text = text[text.index("\n") : -3].strip()
-    if text.startswith("{"):
+    if text.startswith("{") or check_json(text) is not None:
         return None
     try:
         value = msgspec.json.decode(text)

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 
-from coterie.diagnostics import Span, warning
+from coterie.diagnostics import Span, error, warning
 from coterie.formats.at.attributes import Attributed, read_attributes
 from coterie.formats.at.fields import Report
 from coterie.formats.at.lexer import BAD_ARROW, ERROR_ARROW, Token
 from coterie.formats.at.tree import Attributes, FlowBlock, NameList, Statement
 from coterie.topology.model import ArrowGroup, ErrorArrow, Flow
+
+MAX_ARROWS = 50_000
+"""Between pairs of nodes; two lists of names make as many as their product."""
 
 _Names = list[Token]
 
@@ -17,6 +20,7 @@ def read_flow(block: FlowBlock, report: Report) -> Flow:
     groups: list[ArrowGroup] = []
     errors: list[ErrorArrow] = []
     mentions: dict[str, None] = {}
+    arrows = 0
     for statement in block.statements:
         if not isinstance(statement, Statement):
             continue
@@ -27,6 +31,13 @@ def read_flow(block: FlowBlock, report: Report) -> Flow:
                 continue
             if not sources.names or not targets.names:
                 continue  # reported as an empty list
+            arrows += len(sources.names) * len(targets.names)
+            if arrows > MAX_ARROWS:
+                hint = "put a node between the lists, or split the team"
+                report(error("too-large", f"the flow has more than {MAX_ARROWS} arrows", arrow.span, hint))
+                return Flow(
+                    groups=tuple(groups), mentions=tuple(mentions), errors=tuple(errors), span=block.keyword.span
+                )
             mentions.update(dict.fromkeys(name.text for name in (*sources.names, *targets.names)))
             groups += [_group(arrow, source, targets.names, attributed) for source in sources.names]
     return Flow(groups=tuple(groups), mentions=tuple(mentions), errors=tuple(errors), span=block.keyword.span)

@@ -7,10 +7,12 @@ the parser says what is wrong with it.
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 from sys import intern
 
 from msgspec import Struct
 
+from coterie.bounds import MAX_TEXT
 from coterie.diagnostics import Span
 
 NAME = "name"
@@ -25,7 +27,11 @@ OPEN_RAW = "open-raw"  # the same, but its braces do not balance
 ERROR_ARROW = "error-arrow"  # `-x->`, `-x[timeout]->`
 BAD_ARROW = "bad-arrow"  # `=>`, `-->`, `<-`: what people write for `->`
 BAD = "bad"  # a character that nothing in the notation uses
+REST = "rest"  # all text behind the last token that is read
 END = "end"
+
+MAX_TOKENS = 200_000
+"""The text behind so many tokens is one token, which is not read; so is all of a text longer than `MAX_TEXT`."""
 
 # Punctuation, `->` and the comparisons are their own kind.
 
@@ -105,8 +111,9 @@ def lex(text: str) -> list[Token]:
     line = 1
     position = 0
     braces: dict[int, int] | None = None
+    most = MAX_TOKENS if len(text) <= MAX_TEXT else 0
     while True:
-        for match in _TOKEN.finditer(text, position):
+        for match in islice(_TOKEN.finditer(text, position), max(0, most - len(tokens))):
             group = match.lastindex
             assert group is not None  # every alternative is a group
             trivia, body = match.group(1, group)
@@ -126,6 +133,11 @@ def lex(text: str) -> list[Token]:
                 break
             if kind == END:
                 return tokens
+        else:
+            end = tokens[-1].end if tokens else Span(1, 1)
+            append(Token(REST, text[end.offset :], "", end.line, end.column, end.offset))
+            append(Token(END, "", "", end.line, end.column, len(text)))
+            return tokens
 
 
 _OWN_KIND = ("own", "sign")

@@ -6,10 +6,11 @@ The rest of a file is read whatever is wrong with a part of it.
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coterie.diagnostics import Diagnostic, Fix, did_you_mean
+from coterie.bounds import MAX_TEXT
+from coterie.diagnostics import Diagnostic, Fix, did_you_mean, error
 from coterie.formats.at.block_parser import KEYS, READ_BLOCKS, parse_body, parse_entry, parse_list
 from coterie.formats.at.cursor import Cursor, shown
-from coterie.formats.at.lexer import END, NAME, Token, lex
+from coterie.formats.at.lexer import END, MAX_TOKENS, NAME, REST, Token, lex
 from coterie.formats.at.tree import Entry, File, ListValue, Root, Stray
 
 ROOTS = ("topology", "fragment", "library")
@@ -34,6 +35,15 @@ def parse(text: str, start: int = 0) -> Parsed:
     tokens = lex(text)
     if start:
         tokens = [replace(token, offset=token.offset + start) for token in tokens]
+    if len(tokens) > 1 and tokens[-2].kind == REST:
+        hint = "split it into several files"
+        found = error(
+            "too-large",
+            f"it holds more than {MAX_TOKENS} words and signs, or {MAX_TEXT // 2**20} MB",
+            tokens[-2].span,
+            hint,
+        )
+        return Parsed(File([Stray(tokens[:-1])], tokens[-1]), [found], lost_flow=True, lost_items=True)
     cursor = Cursor(tokens)
     file = _file(cursor)
     return Parsed(file, cursor.diagnostics, cursor.lost_flow, cursor.lost_items)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from coterie import bounds
 from coterie.diagnostics import Diagnostic, Fix, Span, error, warning
 from coterie.toml_places import Path as Place
 from coterie.toml_places import places
@@ -30,7 +31,7 @@ class Document:
         self.text = ""
         self._places: dict[Place, Span] = {}
         try:
-            self.text = path.read_bytes().decode("utf-8-sig") if text is None else text
+            self.text = bounds.read_bytes(path).decode("utf-8-sig") if text is None else text
         except FileNotFoundError:
             self.exists = False
             return
@@ -38,9 +39,12 @@ class Document:
             reason = failure.strerror if isinstance(failure, OSError) else "it is not UTF-8 text"
             self._refuse(error("unreadable-file", f"{file!r} cannot be read: {reason or failure}"))
             return
+        if (beyond := bounds.check_toml(self.text)) is not None:
+            self._refuse(beyond)
+            return
         try:
             self.values = tomllib.loads(self.text)
-        except (tomllib.TOMLDecodeError, RecursionError) as failure:
+        except (ValueError, RecursionError) as failure:  # a number may have too many digits
             self._refuse(_not_toml(self.text, failure))
             return
         self._places = places(self.text)

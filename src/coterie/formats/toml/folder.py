@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from coterie import bounds
 from coterie.diagnostics import Diagnostic
 from coterie.formats.folders import AGENTS, TOPOLOGY
 from coterie.formats.toml.document import Document, shown
@@ -72,7 +73,7 @@ def _with_prompt(role: Role, folder: Path, document: Document) -> Role:
         document.error("outside-folder", message, span, "put the file into the folder")
         return role
     try:
-        return replace(role, prompt=path.read_bytes().decode("utf-8-sig"))
+        return replace(role, prompt=bounds.read_bytes(path).decode("utf-8-sig"))
     except FileNotFoundError:
         code, reason = "no-such-file", "is not there"
     except UnicodeDecodeError:

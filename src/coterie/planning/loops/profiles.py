@@ -7,6 +7,7 @@ A profile is a folder `profiles/<name>/`, in the repository's `.autoloop` or amo
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from coterie import bounds
 from coterie.diagnostics import did_you_mean, error, warning
 from coterie.planning.files import MAX_TEXT
 from coterie.planning.loops.texts import Place, Report, joined
@@ -66,8 +67,7 @@ def _is_name(name: str) -> bool:
 
 def _fragment(path: Path, place: Place, report: Report) -> str:
     try:
-        data = path.read_bytes()
-        return data[:MAX_TEXT].decode("utf-8-sig")
+        return bounds.read_bytes(path, MAX_TEXT).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except (OSError, ValueError) as failure:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from coterie import bounds
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
 from coterie.planning.files import MAX_TEXT, inside
 from coterie.settings.layers import Origin, as_span
@@ -72,10 +73,7 @@ def read(folder: Path, name: str, what: str, place: Place | None, report: Report
         report((place or Place("")).told(error("outside-folder", f"the file of {what} {reason}: {name!r}", hint=hint)))
         return ""
     try:
-        data = path.read_bytes()
-        if len(data) > MAX_TEXT:
-            raise ValueError(f"it is larger than {MAX_TEXT // 2**20} MB")
-        return data.decode("utf-8-sig")
+        return bounds.read_bytes(path, MAX_TEXT).decode("utf-8-sig")
     except FileNotFoundError:
         if place is None:
             return ""

@@ -14,6 +14,8 @@ try:
 except ImportError:  # no Unix: nobody owns runs there, and who adds does so unguarded
     fcntl = None  # type: ignore[assignment]
 
+from coterie.bounds import load_json
+
 Entry = dict[str, Any]
 TOMBSTONES = ("tombstone", "task-tombstone")
 
@@ -27,7 +29,7 @@ def read(path: Path) -> list[Entry]:
     found = []
     for line in lines:
         try:
-            entry = json.loads(line)
+            entry = load_json(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict) and isinstance(entry.get("id"), str):
