@@ -45,7 +45,7 @@ _JSON = re.compile(r'"(?:[^"\\]++|\\.)*+"?|([\[\]{},])', re.DOTALL)
 def check_toml(text: str) -> Diagnostic | None:
     """What of *text*, which is to be TOML, is beyond the bounds; None if nothing is."""
     nested: list[int] = []
-    depth = parts = values = 0
+    depth = key = parts = values = 0
     for found in _TOML.finditer(text):
         sign = found[1]
         if sign is None or (sign in "]}" and not nested):
@@ -53,17 +53,19 @@ def check_toml(text: str) -> Diagnostic | None:
         if sign in "]}":
             depth -= nested.pop()
         elif sign in ",\n":
-            parts = 0
-        values += sign in ".,=[{"
-        if sign == ".":
+            key = parts = 0
+        elif sign == "=":
+            key, parts = parts, 0
+        elif sign == ".":
             parts += 1
-        elif sign in "[{":
-            nested.append(parts + 1)
-            depth += parts + 1
-            parts = 0
+        else:
+            nested.append(key + 1)
+            depth += key + 1
+            key = parts = 0
+        values += sign in ".,=[{"
         if parts >= MAX_KEY_PARTS:
             return _beyond(text, found.start(), "too-deep", f"a key has more than {MAX_KEY_PARTS} parts")
-        if depth + parts > MAX_NESTED:
+        if depth > MAX_NESTED:
             return _beyond(text, found.start(), "too-deep", f"values are nested more than {MAX_NESTED} deep")
         if values > MAX_VALUES:
             return _beyond(text, found.start(), "too-large", f"it holds more than {MAX_VALUES} values")

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coterie import bounds
 from coterie.diagnostics import did_you_mean
 from coterie.errors import UsageError
 from coterie.settings.convert import DoesNotFit, convert
@@ -75,7 +76,10 @@ def _load(path: Path) -> "TOMLDocument":
     from tomlkit.exceptions import TOMLKitError
 
     try:
-        return tomlkit.parse(path.read_text(encoding="utf-8"))
+        text = bounds.read_bytes(path).decode()
+        if (beyond := bounds.check_toml(text)) is not None:
+            raise UsageError(f"{path} cannot be changed: {beyond.message}")
+        return tomlkit.parse(text)
     except FileNotFoundError:
         return tomlkit.document()
     except (TOMLKitError, UnicodeDecodeError) as failure:

@@ -18,8 +18,10 @@ from coterie.toml_places import places
 TOML, LINES = "toml", "lines"
 
 _AT = re.compile(r" \(at line (\d+), column (\d+)\)$| \(at end of document\)$")
-_KEY_PART = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^."']+?)\s*(?:\.|$)""")
-_HEADER = re.compile(r"\[{1,2}\s*([^\[\]]+?)\s*\]{1,2}\s*(?:#.*)?")
+_KEY_PART = re.compile(r"""\s*+("(?:[^"\\]++|\\.)*+"|'[^']*+'|[^."'\s]++(?:\s++[^."'\s]++)*+)\s*+(?:\.|$)""")
+_HEADER = re.compile(r"\[{1,2}([^\[\]]++)\]{1,2}\s*+(?:#.*)?")
+_LONGEST_KEY = 1000
+"""Characters of a dotted key on a line; a longer one is none."""
 _CLOSING = {'"""': '"""', "'''": "'''"}
 
 
@@ -171,6 +173,8 @@ def _as_lines(text: str) -> Reading:
 
 def _key(text: str) -> list[str]:
     """The parts of a dotted key, quotes removed."""
+    if len(text) > _LONGEST_KEY:
+        return []
     return [_part(part.strip("\"'")) for part in _KEY_PART.findall(text.strip()) if part.strip()]
 
 

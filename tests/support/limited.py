@@ -1,0 +1,26 @@
+"""Calls in a process that may use only so much memory and time."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+MEMORY, SECONDS = 512 * 1024 * 1024, 10
+
+
+def coterie(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """`coterie` with *words*; it is killed when it takes more than 512 MB or 10 s of processor time."""
+    return _limited([sys.executable, "-m", "coterie", *words], cwd)
+
+
+def python(program: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A *program* under the same limits."""
+    return _limited([sys.executable, "-c", program, *words], cwd)
+
+
+def _limited(argv: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, preexec_fn=limit, check=False)  # noqa: PLW1509
