@@ -1,7 +1,8 @@
 """Which roles an event leads to, and what they may emit.
 
 A key of the handoff map matches an event that equals it; one written `/…/` is a regular expression that must match the
-whole event (`coterie.topology.expressions`), and so may entries of `emits` be. All keys that match contribute, in file order.
+whole event (`coterie.topology.expressions`), and so may entries of `emits` be. All keys that match contribute, in file
+order.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
