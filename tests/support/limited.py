@@ -23,4 +23,4 @@ def _limited(argv: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
-    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, preexec_fn=limit, check=False)  # noqa: PLW1509
+    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, preexec_fn=limit, check=False)
