@@ -34,7 +34,8 @@ def test_toml_beyond_the_bounds_is_named(text: str, code: str, line: int, column
     """Its code, and where it begins."""
     found = check_toml(text)
 
-    assert found is not None and found.span is not None
+    assert found is not None
+    assert found.span is not None
     assert (found.code, found.span.line) == (code, line)
     assert column in (None, found.span.column)
 
