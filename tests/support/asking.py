@@ -10,7 +10,6 @@ from typing import Any
 from coterie.backends.base import Backend, Event, Request, Result, Session
 from coterie.planning.plan import AgentPlan
 
-
 RUN = f"run-{os.getpid()}"
 """Each test process has its own: attempts are ended by a marker that begins with the run."""
 
