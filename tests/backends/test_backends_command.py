@@ -15,6 +15,8 @@ from asking import Heard, agent, ask, asked, pids, python, request, started
 from coterie.backends import command, processes
 from coterie.backends.base import Answer, Failure, Launched, Result, Text
 from coterie.backends.command import CommandBackend
+from coterie.backends.outcome import Voice
+from coterie.backends.secrets import Secrets
 from coterie.journal.records import NO_USAGE
 from coterie.planning.plan import AgentPlan
 
@@ -234,14 +236,148 @@ def test_the_time_it_took_is_measured() -> None:
     assert failure(python("import time; time.sleep(0.1); 1 / 0")).usage.seconds > 0.1
 
 
-def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory stays bounded: the program is ended and the reason says why."""
-    monkeypatch.setattr(command, "ANSWER_LIMIT", 1_000_000)
-    result, heard = run(python("while True: print('x' * 1000)"))
+@pytest.mark.parametrize("status", [0, 3])
+def test_of_a_long_output_the_end_is_kept(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    """More than the limit is no failure, whatever the status; a note says how much is left out."""
+    monkeypatch.setattr(command, "ANSWER_LIMIT", 100_000)
+    program = f"""
+import sys
+for k in range(100_000): print(f"{{k:06}}äöü")
+print("the end")
+sys.exit({status})
+"""
+    result, heard = run(python(program))
+    said = result.text.splitlines()
 
-    assert isinstance(result, Failure)
-    assert (result.kind, result.reason) == ("failed", "its answer is longer than 1 MB: answer with a file")
-    assert len(heard.said()) < 2_000_000
+    assert isinstance(result, Answer) is (status == 0)
+    assert said[0] == f"(the first {100_000 * 13 + 8 - 100_000} bytes of this output are left out)"
+    assert said[-2:] == ["099999äöü", "the end"]
+    assert said[2] == f"{100_000 - (len(said) - 3):06}äöü"
+    assert len("\n".join(said[1:]).encode()) in range(99_990, 100_001)
+    assert heard.said().startswith("000000äöü")
+
+
+def test_memory_is_bounded_while_it_is_heard() -> None:
+    """What is kept of an output never exceeds twice the limit."""
+    voice = Voice("answer", Secrets({}), lambda text: None, 1000)
+    sizes = []
+    for _ in range(500):
+        voice.hear(b"x" * 333)
+        sizes.append(len(voice._kept))
+
+    assert max(sizes) <= 2000
+    assert len(voice.text.splitlines()[-1]) == 1000
+
+
+def test_a_secret_at_the_edge_of_what_is_kept_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets are hidden first and the output is cut then, so that no end of one remains."""
+    monkeypatch.setattr(command, "ANSWER_LIMIT", 1000)
+    monkeypatch.setattr(command, "LOG_LIMIT", 1000)
+    program = """
+import os, sys
+for out in (sys.stdout, sys.stderr): out.write("x" * 3000 + os.environ["MY_KEY"] + "y" * 990)
+sys.exit(1)
+"""
+    result = failure(python(program, env={"MY_KEY": "secret-1234567890"}))
+
+    assert [text.splitlines()[-1] for text in (result.text, result.log)] == ["x" * 7 + "***" + "y" * 990] * 2
+    assert "4567890" not in repr(result)
+
+
+# -- what a failure keeps ----------------------------------------------------------------------------------------------
+
+BOTH = "import os, sys, time; print('half of it', flush=True); print('a warning', file=sys.stderr, flush=True); "
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "exit_code", "signal"),
+    [
+        ("sys.exit(3)", "exit", 3, ""),
+        ("sys.exit(75)", "transient", 75, ""),
+        ("sys.exit(137)", "exit", 137, ""),
+        ("os.kill(os.getpid(), 9)", "exit", 137, "SIGKILL"),
+        ("os.kill(os.getpid(), 15)", "exit", 143, "SIGTERM"),
+    ],
+)
+def test_a_failure_holds_what_was_printed(program: str, kind: str, exit_code: int, signal: str) -> None:
+    """Both outputs, the exit status as a shell counts it, and the signal."""
+    result = failure(python(BOTH + program))
+
+    assert (result.kind, result.text, result.log) == (kind, "half of it\n", "a warning\n")
+    assert (result.exit_code, result.signal) == (exit_code, signal)
+
+
+def test_a_time_out_holds_what_was_printed() -> None:
+    """Also the last words on the signal that ends it."""
+    program = "import signal; signal.signal(15, lambda *_: sys.exit('I was stopped')); time.sleep(60)"
+    result = failure(python(BOTH + program, timeout=1.5))
+
+    assert (result.kind, result.text, result.log) == ("timeout", "half of it\n", "a warning\nI was stopped\n")
+    assert (result.exit_code, result.signal) == (1, "")
+
+
+def test_a_time_out_says_which_signal_ended_it() -> None:
+    """One that does not listen is ended by SIGKILL."""
+    result = failure(python(BOTH + "import signal; signal.signal(15, signal.SIG_IGN); time.sleep(60)", timeout=1.5))
+
+    assert (result.kind, result.exit_code, result.signal) == ("timeout", 137, "SIGKILL")
+
+
+def test_the_beginning_of_a_secret_is_not_kept_by_a_time_out() -> None:
+    """What could have become a secret is left out when the program is cut off in the middle of it."""
+    program = "import os, time; print('with ' + os.environ['MY_KEY'][:9], end='', flush=True); time.sleep(60)"
+    result = failure(python(program, env={"MY_KEY": "secret-1234567890"}, timeout=1.0))
+
+    assert result.text == "with "
+
+
+def test_a_step_that_fails_keeps_what_the_steps_before_it_printed() -> None:
+    """Standard error is that of the step that failed."""
+    steps = (("sh", "-c", "echo one; echo aside >&2"), ("sh", "-c", "echo two; echo why >&2; exit 4"))
+    result = failure(agent(kind="action", steps=steps))
+
+    assert (result.text, result.log, result.exit_code) == ("one\ntwo\n", "why\n", 4)
+
+
+@pytest.mark.parametrize(
+    ("program", "kind"),
+    [
+        ("print('API Error: 429 Too Many Requests'); sys.exit(1)", "rate_limited"),
+        ("sys.exit('error: invalid api key')", "auth"),
+        ("sys.exit('402 Payment Required')", "quota"),
+        ("sys.exit('socket hang up')", "transient"),
+        ("print('usage limit reached'); sys.exit(75)", "transient"),
+        ("print('timeout', flush=True); os.kill(os.getpid(), 9)", "exit"),
+    ],
+)
+def test_the_kind_of_a_failure_is_in_the_text(program: str, kind: str) -> None:
+    """On either output; status 75 is `transient` and a signal `exit`, whatever the text says."""
+    result = failure(python("import os, sys; " + program))
+
+    assert result.kind == kind
+
+
+def test_an_answer_has_no_kind_of_failure() -> None:
+    """What an agent writes and ends well with is never looked at."""
+    assert answer(python("print('429 rate limit, 401 unauthorized, timeout')")).text.startswith("429")
+
+
+def test_what_an_action_prints_does_not_say_the_kind() -> None:
+    """It is about the work: a failed test may mention a time-out, and is not to be repeated for it."""
+    assert failure(agent(kind="action", steps=(("sh", "-c", "echo timeout; exit 1"),))).kind == "exit"
+
+
+def test_a_secret_in_a_command_is_hidden_where_it_is_quoted() -> None:
+    """Whole, before the command is cut short, and also where it is the program that cannot be started."""
+    env = {"MY_KEY": "secret-1234567890"}
+    long = failure(agent(argv=("sh", "-c", "exit 1", "x" * 60, "secret-1234567890", "y" * 80), env=env))
+    short = failure(agent(argv=("sh", "-c", "exit 1", "--key=secret-1234567890"), env=env))
+    missing = failure(agent(argv=("no-such-secret-1234567890",), env=env))
+
+    assert long.reason == f"`sh -c exit 1 {'x' * 60} *** y…` ended with status 1"
+    assert short.reason == "`sh -c exit 1 --key=***` ended with status 1"
+    assert missing.reason.startswith("`no-such-***` cannot be started")
+    assert "secret-" not in repr([long, short, missing])
 
 
 # -- how its end is read -----------------------------------------------------------------------------------------------

@@ -136,12 +136,20 @@ class Failure(Struct, frozen=True, kw_only=True, gc=False):
 
     Attributes:
         wait: Seconds that whoever was asked wants to be left alone, as far as it says.
+        text: What the agent had answered or printed until then; the end of a long output.
+        log: The end of what its program wrote to standard error.
+        exit_code: The exit status of its program, as a shell counts it: 128 and the number of a signal.
+        signal: The name of the signal that ended its program.
     """
 
     kind: str
     reason: str
     usage: Usage = NO_USAGE
     wait: float = 0.0
+    text: str = ""
+    log: str = ""
+    exit_code: int | None = None
+    signal: str = ""
 
 
 Result = Answer | Failure

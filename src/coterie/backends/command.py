@@ -14,7 +14,7 @@ import msgspec
 from coterie.backends.attempt import Surroundings, marker_of, surroundings
 from coterie.backends.base import Answer, Failure, Launched, OnEvent, Request, Result, Session
 from coterie.backends.child import Child, spawn
-from coterie.backends.outcome import Voice, cannot_start, failure_of
+from coterie.backends.outcome import Voice, cannot_start, exit_of, failure_of
 from coterie.backends.processes import GRACE, end_group, started
 from coterie.backends.reported import VARIABLE, reported
 from coterie.backends.secrets import Secrets
@@ -22,7 +22,9 @@ from coterie.backends.underway import Underway
 from coterie.journal.records import Usage
 
 ANSWER_LIMIT = 8_000_000
-"""The longest answer, in bytes, that is taken from a program."""
+"""How many bytes of what a program prints are kept, from the end: its answer."""
+LOG_LIMIT = 4_000
+"""How many bytes of its standard error are kept, from the end."""
 
 _LINGER = 1.0
 """Seconds that somebody may hold a program's outputs open after it has ended."""
@@ -31,9 +33,10 @@ _LINGER = 1.0
 class CommandBackend:
     """Asks programs, actions and gates: whatever is started by a list of words.
 
-    Exit status 0 is an answer, 75 a `transient` failure, any other an `exit` failure that quotes the last line of
-    standard error; a gate with a verdict answers with its status instead. A time-out, an interruption, and cancelling
-    the wait for the result end the program with all it started, in at most *grace* seconds and a moment.
+    Exit status 0 is an answer, 75 a `transient` failure. Any other is a failure that quotes the last line of standard
+    error, of the kind that the end of an agent's outputs tells of, else of the kind `exit`; a gate with a verdict
+    answers with its status instead. A failure holds what was printed, as an answer does. A time-out, an interruption,
+    and cancelling the wait for the result end the program with all it started, in at most *grace* seconds and a moment.
 
     Args:
         grace: Seconds between asking a process to end and making it.
@@ -86,20 +89,22 @@ class _Attempt(Underway):
         if not commands and agent.kind == "agent":
             reason = f"agent {agent.name!r} has no command: say `command: [...]` in its `extensions {{ coterie }}`"
             return Failure(kind="not_found", reason=reason)
-        secrets, said, passed = Secrets(around.env), "", True
+        secrets, passed = Secrets(around.env), True
+        answer = Voice("answer", secrets, self._on_event, ANSWER_LIMIT)
         for command in commands:
-            answer = Voice("answer", secrets, self._on_event)
-            log = Voice("log", secrets, self._on_event, keep=4000)
-            status = await self._command(command, around, answer, log)
-            said += answer.text
-            if isinstance(status, Failure):
-                return msgspec.structs.replace(status, reason=secrets.hide(status.reason))
-            if status and not (agent.verdict and status > 0):
-                return failure_of(secrets.hide(_as_written(command)), status, log.last_line)
-            if status:
-                passed = False
-                break
-        return Answer(text=said, outputs={"passed": passed} if agent.verdict else None)
+            log = Voice("log", secrets, self._on_event, LOG_LIMIT)
+            ended = await self._command(command, around, answer, log)
+            if ended == 0:
+                continue
+            if not isinstance(ended, Failure):
+                if agent.verdict and ended > 0:
+                    passed = False
+                    break
+                written = _as_written(secrets.hide(" ".join(command)))
+                ended = failure_of(written, ended, answer, log, of_agent=agent.kind == "agent")
+            reason = secrets.hide(ended.reason)
+            return msgspec.structs.replace(ended, reason=reason, text=answer.text, log=log.text)
+        return Answer(text=answer.text, outputs={"passed": passed} if agent.verdict else None)
 
     async def _command(
         self, command: tuple[str, ...], around: Surroundings, answer: Voice, log: Voice
@@ -107,14 +112,6 @@ class _Attempt(Underway):
         """Run one program to its end and return its exit status."""
         if self._cut.done():
             return self._cut.result()
-
-        def heard(fd: int, data: bytes) -> None:
-            if self._cut.done():
-                return
-            (answer if fd == 1 else log).hear(data)
-            if answer.size > ANSWER_LIMIT:
-                self._cut_off("failed", f"its answer is longer than {ANSWER_LIMIT // 1_000_000} MB: answer with a file")
-
         argv = around.fill(command)
         try:
             around.stdin.seek(0)
@@ -124,7 +121,7 @@ class _Attempt(Underway):
                 env=around.env,
                 cwd=around.cwd,
                 born=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
-                heard=heard,
+                heard=lambda fd, data: (answer if fd == 1 else log).hear(data),
                 merged=self._agent.verdict,
             )
         except (OSError, ValueError) as error:
@@ -134,8 +131,9 @@ class _Attempt(Underway):
         finally:
             await self._end(child)
             child.close()
-        if self._cut.done():
-            return self._cut.result()
+        if self._cut.done():  # what the voices hold back may be the beginning of a secret, and stays there
+            how = exit_of(child.status) if child.exited.done() else {}
+            return msgspec.structs.replace(self._cut.result(), **how)
         answer.end()
         log.end()
         return child.status
@@ -155,6 +153,5 @@ class _Attempt(Underway):
         await asyncio.wait({child.finished}, timeout=_LINGER)
 
 
-def _as_written(command: tuple[str, ...]) -> str:
-    text = " ".join(command)
+def _as_written(text: str) -> str:
     return text if len(text) <= 80 else text[:79] + "…"

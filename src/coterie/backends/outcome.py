@@ -6,8 +6,10 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from coterie.backends.base import Failure, Text
+from coterie.backends.classify import classify
 from coterie.backends.secrets import Secrets, Veil
 
 _LINE = 300
@@ -15,27 +17,25 @@ _LINE = 300
 
 
 class Voice:
-    """One output of a program: decoded, secrets hidden, and passed on as it comes.
+    """One output of a program: decoded, secrets hidden, and passed on as it comes; its end is kept.
 
     Args:
         channel: As `Text` names it.
-        keep: How many characters of the end to keep; 0 keeps all.
-
-    Attributes:
-        size: Bytes heard.
+        most: How many bytes of the end to keep; up to twice as many are in memory.
     """
 
-    def __init__(self, channel: str, secrets: Secrets, say: Callable[[Text], None], keep: int = 0) -> None:
-        self._channel, self._say, self._keep = channel, say, keep
+    def __init__(self, channel: str, secrets: Secrets, say: Callable[[Text], None], most: int) -> None:
+        self._channel, self._say, self._most = channel, say, most
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._veil = Veil(secrets)
-        self._kept: list[str] = []
-        self.size = 0
+        self._kept, self._size = bytearray(), 0
 
     @property
     def text(self) -> str:
-        """What was said, as far as it is kept."""
-        return "".join(self._kept)
+        """What was said; of more than is kept the end, after a note on how much is left out."""
+        kept = self._kept[-self._most :].decode("utf-8", "ignore")
+        left_out = self._size - self._most
+        return f"(the first {left_out} bytes of this output are left out)\n{kept}" if left_out > 0 else kept
 
     @property
     def last_line(self) -> str:
@@ -45,13 +45,14 @@ class Voice:
 
     def hear(self, data: bytes, final: bool = False) -> None:
         """Take in what the program wrote."""
-        self.size += len(data)
         text = self._veil.feed(self._decoder.decode(data, final), final)
         if not text:
             return
-        self._kept.append(text)
-        if self._keep:
-            self._kept = [self.text[-self._keep :]]
+        said = text.encode()
+        self._size += len(said)
+        self._kept += said
+        if len(self._kept) > 2 * self._most:
+            del self._kept[: -self._most]
         self._say(Text(text=text, channel=self._channel))
 
     def end(self) -> None:
@@ -59,14 +60,30 @@ class Voice:
         self.hear(b"", final=True)
 
 
-def failure_of(command: str, status: int, last_line: str) -> Failure:
-    """What it means that *command* ended with *status*, which is not 0; below 0 it is the signal that ended it."""
+def exit_of(status: int) -> dict[str, Any]:
+    """The fields of a failure that say how a program ended with *status*; below 0 it is the signal that ended it."""
+    if status >= 0:
+        return {"exit_code": status}
+    return {"exit_code": 128 - status, "signal": _signal_name(-status)}
+
+
+def failure_of(command: str, status: int, answer: Voice, log: Voice, *, of_agent: bool) -> Failure:
+    """What it means that *command* ended with *status*, which is not 0; below 0 it is the signal that ended it.
+
+    Args:
+        of_agent: Whether what it printed may tell the kind. What an action or a gate prints is about the work.
+    """
     if status < 0:
-        what = f"`{command}` was ended by {_signal_name(-status)}"
+        what = f"`{command}` was ended by {_signal_name(-status)} ({-status})"
     else:
         what = f"`{command}` ended with status {status}"
-    kind = "transient" if status == os.EX_TEMPFAIL else "exit"
-    return Failure(kind=kind, reason=f"{what}: {last_line}" if last_line else what)
+    kind = "exit"
+    if status == os.EX_TEMPFAIL:
+        kind = "transient"
+    elif status > 0 and of_agent:
+        kind = classify(answer.text, log.text) or kind
+    reason = f"{what}: {log.last_line}" if log.last_line else what
+    return Failure(kind=kind, reason=reason, **exit_of(status))
 
 
 def cannot_start(program: str, cwd: Path, error: OSError | ValueError) -> Failure:
@@ -94,6 +111,6 @@ def cannot_start(program: str, cwd: Path, error: OSError | ValueError) -> Failur
 
 def _signal_name(number: int) -> str:
     try:
-        return f"{signal.Signals(number).name} ({number})"
+        return signal.Signals(number).name
     except ValueError:  # a real-time signal
         return f"signal {number}"

@@ -19,6 +19,7 @@ class Talk:
     """A conversation that takes *seconds* until it answers."""
 
     used = NO_USAGE
+    said = ""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

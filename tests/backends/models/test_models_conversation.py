@@ -324,12 +324,13 @@ def test_a_price_that_nobody_knows_is_told() -> None:
 
 
 def test_a_cut_answer_is_no_answer(api: str) -> None:
-    """Half a sentence is not handed on as if it were whole."""
+    """Half a sentence is not handed on as if it were whole, but it is kept."""
     with FakeModels(Say("Half a", stop={"anthropic": "max_tokens", "openai": "length"}[api])) as models:
         failure = failed(models, plan(api))
 
     assert failure.kind == "failed"
     assert "max-tokens" in failure.reason
+    assert failure.text == "Half a"
 
 
 def test_keys_are_hidden_wherever_they_turn_up(api: str) -> None:

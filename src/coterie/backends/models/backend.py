@@ -157,6 +157,8 @@ class _Attempt(Underway):
             result = talk.result() if talk.done() else self._cut.result()
         finally:
             await self._end(talk)
+        if isinstance(result, Failure) and self._conversation is not None:
+            result = msgspec.structs.replace(result, text=self._conversation.said)
         usage = self._conversation.used if self._conversation is not None else result.usage
         return msgspec.structs.replace(result, usage=msgspec.structs.replace(usage, seconds=loop.time() - began))
 

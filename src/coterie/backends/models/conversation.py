@@ -83,6 +83,11 @@ class Conversation:
         """What it has used so far."""
         return usage_of(self._run.usage, self._options) if self._run is not None else NO_USAGE
 
+    @property
+    def said(self) -> str:
+        """What the model has said so far, without the secrets."""
+        return self.hide("\n\n".join(filter(None, self._texts)))
+
     def steer(self, text: str) -> bool:
         """Have the model read *text* before it is asked again; False when it will not be."""
         if self._over:

@@ -1,0 +1,57 @@
+"""What kind of failure the text of a program that failed tells of.
+
+Programs that ask a provider report its errors as text and end with any status, so the text is all there is to decide
+from. Only the end of each output counts: there a program says why it ends, and what stands before it, such as the work
+of an agent, may mention a status or a time-out without any meaning for its end.
+"""
+
+import re
+
+LINES = 10
+"""How many of the last lines of an output count, blank ones left out."""
+LONGEST = 400
+"""How many characters of such a line count, from its beginning."""
+
+_STATUS = r"\b(?:%s)\b(?!\ (?:bytes|errors|failed|files|items|lines|ms|passed|seconds|tests|tokens|warnings)\b)"
+"""A status of HTTP, unless it counts something."""
+_KINDS = {
+    "quota": _STATUS % "402"
+    + r"""
+        | payment\ required | insufficient[\s_-](?:quota|credits?|funds|balance) | credit\ balance\ is\ too\ low
+        | quota[\s_-](?:has\ been\ |is\ )?(?:exceeded|exhausted|reached) | exceeded\ [^.\n]{0,40}\bquota\b
+        | (?:usage|spend|spending|credit|billing(?:\ hard)?|hour|hourly|daily|weekly|monthly)[\s_-]limit\b
+        | \bout\ of\ (?:credits?|quota)\b
+    """,
+    "rate_limited": _STATUS % "429" + r"| rate[\s_-]?limit | too\ many\ requests | \bthrottl(?:ed|ing)\b",
+    "auth": _STATUS % "40[13]"
+    + r"""
+        | \bunauthori[sz]ed\b | \bunauthenticated\b | \bnot\ logged\ in\b
+        | authentication[\s_-]?(?:failed|error|required)
+        | \b(?:invalid|incorrect|expired|missing)[\s_-](?:\w+\ )?(?:api[\s_-]?key|credentials?)\b
+        | \b(?:invalid|expired|missing)[\s_-](?:access|auth\w*|bearer|oauth|refresh)[\s_-]token\b
+        | \b(?:token|api[\s_-]?key|credentials?|session)\ (?:has\ |have\ |is\ |are\ )?expired\b
+    """,
+    "transient": _STATUS % "500|50[2-4]|52[0-4]|529"
+    + r"""
+        | \boverloaded | \btime[ds]?[\s_-]?out(?:error)?\b | \betimedout\b
+        | \beconn(?:reset|refused|aborted)\b | \benotfound\b | \beai_again\b | \bsocket\ hang\ up\b
+        | connection(?:reset|refused)?error\b
+        | \bconnection\ (?:was\ )?(?:reset|refused|closed|aborted|error|failed|lost|timed\ out)\b
+        | \bnetwork\ (?:error|is\ unreachable)\b | \bfetch\ failed\b | \bbad\ gateway\b
+        | internal[\s_-]?server[\s_-]?error\b | (?:service|temporarily)[\s_-]?unavailable\b
+    """,
+}
+"""The kinds of `coterie.backends.base.FAILURES`, and the words of each. The first that applies is the kind: an account
+without money also answers 429, and what is limited may name the key."""
+_WORDS = {kind: re.compile(words, re.IGNORECASE | re.VERBOSE) for kind, words in _KINDS.items()}
+
+
+def classify(*outputs: str) -> str:
+    """The kind that the ends of *outputs* tell of; empty if they tell of none."""
+    end = "\n".join(_end(output) for output in outputs)
+    return next((kind for kind, words in _WORDS.items() if words.search(end)), "")
+
+
+def _end(output: str) -> str:
+    lines = [line for line in output[-LINES * LONGEST * 2 :].splitlines() if line.strip()]
+    return "\n".join(line[:LONGEST] for line in lines[-LINES:])
