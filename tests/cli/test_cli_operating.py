@@ -143,6 +143,67 @@ def test_what_an_iteration_was_asked_and_answered_is_looked_up_by_its_number(loo
     assert "Later is too late" in again
 
 
+FAILS = """
+import os, signal, sys, time
+
+turn, prompt = os.environ["COTERIE_TURN"], sys.argv[-1]
+with open(f"asked-{turn}", "w") as file:
+    file.write(prompt)
+key = os.environ["MY_API_KEY"]
+if turn == "iteration#1":
+    print(f"half of the work with {key}", flush=True)
+    print(f"a warning about {key}", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), 9)
+if turn == "iteration#2":
+    print("LOOP_COMPLETE", "and on", flush=True)
+    print("LOOP_COMPLETE", flush=True)
+    time.sleep(600)
+if turn == "iteration#3":
+    sys.exit("HTTP 401: the key is not valid")
+"""
+
+
+def test_what_a_failed_iteration_printed_is_kept_and_shown(loop: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Live, by `inspect`, in the earlier system's journal with the real exit code, and in the next prompt."""
+    monkeypatch.setenv("MY_API_KEY", "secret-1234567890")
+    (loop.folder / "looper.py").write_text(FAILS)
+    settings = SETTINGS.replace("max_failures = 1", "max_failures = 9") + "backend.timeout_ms = 2000\n"
+    (loop.folder / "pair" / "autoloops.toml").write_text(settings)
+    said = loop.call("run", "pair", "Fix it", status=1)
+
+    assert said.out.splitlines()[-1].startswith("failed (iteration#3 failed (auth): `python3 looper.py` ended with")
+    assert "failed (exit 137 (SIGKILL)): `python3 looper.py` was ended by SIGKILL" in said.out
+    assert "the last line it said was “half of the work with ***”" in said.out
+    assert "failed (timeout, exit 143 (SIGTERM))" in said.out
+    printed = "half of the work with ***\n── standard error ──\na warning about ***"
+    shown = loop.look("inspect", "last", "output", "1").out
+    assert shown.startswith(f"{printed}\n(failed: ")
+    failed = json.loads(loop.look("inspect", "last", "output", "1", "--json").out)["failed"]
+    assert (failed["exit_code"], failed["signal"]) == (137, "SIGKILL")
+    assert (failed["text"], failed["log"]) == ("half of the work with ***\n", "a warning about ***\n")
+    turn = loop.look("inspect", "last", "turn", "1").out
+    assert "(exit, exit 137 (SIGKILL): `python3" in turn
+    assert f"── attempt 1 had said ──\n{printed}" in turn
+    ends = [line["fields"] for line in projection(loop) if line["topic"] == "iteration.finish"]
+    assert [(end["exit_code"], end["timed_out"]) for end in ends] == [("137", False), ("143", True), ("1", False)]
+    assert ends[0]["output"] == "half of the work with ***\na warning about ***\n"
+    assert "half of the work with ***" in (loop.folder / "asked-iteration#2").read_text()
+    assert "`LOOP_COMPLETE`" in (loop.folder / "asked-iteration#3").read_text()
+    assert not (loop.folder / "asked-iteration#4").exists()
+    everything = [path.read_bytes() for path in (loop.folder / ".autoloop").rglob("*") if path.is_file()]
+    assert not any(b"secret-1234567890" in text for text in everything)
+
+
+def test_a_loop_whose_program_does_not_exist_ends_at_once(loop: Place) -> None:
+    """Asking again cannot mend it."""
+    settings = SETTINGS.replace("max_failures = 1", "max_failures = 9").replace('"python3"', '"no-such-program"')
+    (loop.folder / "pair" / "autoloops.toml").write_text(settings)
+    said = loop.call("run", "pair", "Fix it", status=1)
+
+    assert "there is no such program" in said.out
+    assert [line["topic"] for line in projection(loop)].count("backend.start") == 1
+
+
 def test_a_loop_is_looked_into(loop: Place) -> None:
     """Its roles and where events lead, what it remembers and has to do: each as text and as JSON."""
     loop.call("run", "pair", "-i", "1", "--set", "event_loop.required_events=tasks.ready", status=3)

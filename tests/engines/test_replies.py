@@ -185,6 +185,7 @@ def test_the_reason_says_what_was_expected_and_what_came() -> None:
             "expected the output 'score' to be a whole number, the reply does not give it"
         ),
         usage=Usage(cost=0.5),
+        text='{"verdict": "maybe", "why": "so"}',
     )
 
 

@@ -106,6 +106,43 @@ def test_what_went_wrong_is_told_in_the_next_iteration() -> None:
     assert one(lines, "loop.stop")["reason"] == "auth_failed"
 
 
+def test_a_failure_is_told_with_the_exit_code_and_what_was_printed() -> None:
+    """Of the attempt and of the iteration; without a program the code is 1 and the output the reason."""
+    play = Play(loop_plan(max_failures=3))
+    play.fail(text="emitted task.complete\n", log="a warning\n", exit_code=3)
+    play.fail("timeout", text="half of it", exit_code=137, signal="SIGKILL")
+    play.fail("crashed")
+    told = [
+        (line["topic"], line["fields"]["exit_code"], line["fields"]["timed_out"], line["fields"]["output"])
+        for line in lines_of(play)
+        if line["topic"] in ("backend.finish", "iteration.finish")
+    ]
+
+    ends = [("3", False, "emitted task.complete\na warning\n"), ("137", True, "half of it"), ("1", False, "crashed!")]
+    assert told == [(topic, *end) for end in ends for topic in ("backend.finish", "iteration.finish")]
+
+
+def test_a_retry_is_told_with_what_was_printed_and_its_end_is_that_of_the_last_attempt() -> None:
+    """What the earlier attempts printed is theirs."""
+    play = Play(loop_plan())
+    play.fail("rate_limited", text="HTTP 429\n", exit_code=1)
+    play.due()
+    play.answer("done")
+    lines = lines_of(play)
+
+    assert one(lines, "backend.transient")["output_tail"] == "HTTP 429\n"
+    assert (one(lines, "iteration.finish")["exit_code"], one(lines, "iteration.finish")["output"]) == ("0", "done")
+
+
+def test_a_failed_turn_whose_event_stands_is_told_with_its_exit_code() -> None:
+    play = Play(loop_plan(), retry=1)
+    play.emit("task.complete")
+    play.fail(text="emitted task.complete\n", exit_code=3)
+    end = one(lines_of(play), "iteration.finish")
+
+    assert (end["exit_code"], end["output"]) == ("3", "emitted task.complete\n")
+
+
 def test_a_run_that_stopped_and_was_resumed() -> None:
     """The limit that then holds counts what was added."""
     play = Play(loop_plan(max_iterations=1))

@@ -1,13 +1,14 @@
 """The views that tell: the timeline, and why a turn ran."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from steps import Compared, comparisons, most_held
 
 from coterie.errors import NoSuchTurn
 from coterie.journal.codec import Decoder
-from coterie.journal.records import AnyRecord, Record, RunStarted, TurnFailed, TurnFinished, TurnStarted
+from coterie.journal.records import AnyRecord, AttemptFailed, Record, RunStarted, TurnFailed, TurnFinished, TurnStarted
 from coterie.views import timeline
 from coterie.views.timeline import sentence
 from coterie.views.why import why
@@ -40,6 +41,28 @@ def test_every_kind_of_record_has_a_sentence() -> None:
 
     assert set(told) == set(AnyRecord.__args__)
     assert all(text and not text.endswith(".") and "\n" not in text for text in told.values())
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"kind": "exit", "exit_code": 3}, "(exit 3): no"),
+        ({"kind": "exit", "exit_code": 137, "signal": "SIGKILL"}, "(exit 137 (SIGKILL)): no"),
+        ({"kind": "timeout", "exit_code": 143, "signal": "SIGTERM"}, "(timeout, exit 143 (SIGTERM)): no"),
+        ({"kind": "exit"}, "(exit): no"),
+        (
+            {"kind": "exit", "text": "a\nhalf of it\n\n", "log": "x"},
+            "(exit): no; the last line it said was “half of it”",
+        ),
+        ({"kind": "exit", "log": "it\nbroke"}, "(exit): no; the last line it said was “broke”"),
+        ({"kind": "exit", "log": "no\n"}, "(exit): no"),
+    ],
+)
+def test_a_failure_is_told_with_its_exit_and_its_last_words(fields: dict[str, Any], told: str) -> None:
+    """What the reason already quotes is not said twice."""
+    record = AttemptFailed(turn="a#1", attempt=2, reason="no", **fields)
+
+    assert sentence(record) == f"attempt 2 of a#1 failed {told}"
 
 
 def test_why_a_turn_ran_goes_back_to_the_start() -> None:

@@ -52,9 +52,10 @@ def inspect(
     """Look into a run, or with RUN/TURN.ATTEMPT into a child run.
 
     `timeline` tells it in sentences; `turn` shows what a turn was asked, what it answered and how its attempts went,
-    `prompt` and `output` just the one or the other; `why` gives the chain of causes that led to a turn; `usage` adds up
-    turns, tokens, money and time; `topology` shows who there is, under the plan as it is now; `memory` and `tasks` what
-    a loop remembers and has to do; `journal` gives the file as it is, or with --json its records.
+    `prompt` and `output` just the one or the other, and `output` of a turn that failed what it had printed; `why` gives
+    the chain of causes that led to a turn; `usage` adds up turns, tokens, money and time; `topology` shows who there
+    is, under the plan as it is now; `memory` and `tasks` what a loop remembers and has to do; `journal` gives the file
+    as it is, or with --json its records.
     """
     from coterie.cli import views
     from coterie.errors import UsageError

@@ -109,10 +109,16 @@ def prompt(at: Located, turn: str) -> Shown:
 
 
 def output(at: Located, turn: str) -> Shown:
-    """What a turn answered, as it is; of one that gave no answer, why."""
+    """What a turn answered, as it is; of one that gave no answer, what its last failed attempt had said, and why."""
     value = _found(at, turn)
     kept = {name: value[name] for name in ("run", "turn", "state", "reason", "text", "outputs")}
-    return kept, value["text"].rstrip("\n") or f"({': '.join(filter(None, (value['state'], value['reason'])))})"
+    if value["state"] == "finished":
+        return kept, value["text"].rstrip("\n") or f"({value['state']})"
+    failed = next((one for one in reversed(value["attempts"]) if one["state"] == "failed"), None)
+    if failed is not None:
+        kept["failed"] = {name: failed[name] for name in ("n", "kind", "text", "log", "exit_code", "signal")}
+    said = text.failed_output(failed) if failed is not None else ""
+    return kept, "\n".join(filter(None, (said, f"({': '.join(filter(None, (value['state'], value['reason'])))})")))
 
 
 def topology(at: Located) -> Shown:

@@ -51,7 +51,12 @@ def judge_reply(reply: Reply, wanted: Sequence[Wanted], bare: bool = False) -> T
             outputs[want.name] = value
     if faults:
         return AttemptFailed(
-            turn=reply.turn, attempt=reply.attempt, kind="invalid_output", reason="; ".join(faults), usage=reply.usage
+            turn=reply.turn,
+            attempt=reply.attempt,
+            kind="invalid_output",
+            reason="; ".join(faults),
+            usage=reply.usage,
+            text=reply.text,
         )
     return TurnFinished(
         turn=reply.turn,

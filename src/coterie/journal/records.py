@@ -154,6 +154,10 @@ class AttemptFailed(Record, frozen=True, kw_only=True, tag="attempt.failed", gc=
 
     Attributes:
         wait: Seconds that whoever was asked wants to be left alone.
+        text: What the agent had answered or printed; the end of a long output. It is no answer of the turn.
+        log: The end of what its program wrote to standard error.
+        exit_code: The exit status of its program, as a shell counts it: 128 and the number of a signal.
+        signal: The name of the signal that ended its program.
     """
 
     turn: str
@@ -162,6 +166,10 @@ class AttemptFailed(Record, frozen=True, kw_only=True, tag="attempt.failed", gc=
     reason: str
     usage: Usage = NO_USAGE
     wait: float = 0.0
+    text: str = ""
+    log: str = ""
+    exit_code: int | None = None
+    signal: str = ""
 
 
 class AttemptInterrupted(Record, frozen=True, kw_only=True, tag="attempt.interrupted", gc=False):

@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from coterie.agentside.speaking import NOTES_FOLDER
 from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result, Session
 from coterie.engines.commands import Emit, Reply
@@ -145,9 +147,8 @@ class Attempts:
                 self._hear(live, reply)
             case Failure(kind="interrupted"):
                 self._hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason="interrupted"))
-            case Failure(kind=kind, reason=reason, usage=usage, wait=wait):
-                failed = AttemptFailed(turn=turn, attempt=attempt, kind=kind, reason=reason, usage=usage, wait=wait)
-                self._hear(live, failed)
+            case Failure():
+                self._hear(live, AttemptFailed(turn=turn, attempt=attempt, **msgspec.structs.asdict(result)))
 
     def _event(self, live: Live, name: str, attempt: int, event: Event) -> None:
         match event:

@@ -96,9 +96,7 @@ def _said(record: Record, attempt: int) -> Reply | AttemptFailed | Emit:
                 turn=record.turn, attempt=attempt, text=record.text, outputs=record.outputs, usage=record.usage
             )
         case AttemptFailed():
-            return AttemptFailed(
-                turn=record.turn, attempt=attempt, kind=record.kind, reason=record.reason, usage=record.usage
-            )
+            return msgspec.structs.replace(record, seq=0, at=0.0, cause=None, attempt=attempt, wait=0.0)
         case EventEmitted() | EventNoted():
             return Emit(turn=record.turn, attempt=attempt, event=record.event, payload=record.payload)
         case EventInvalid():

@@ -35,6 +35,17 @@ class _Turn:
     iteration: int
     began: float
     failed: r.AttemptFailed | None = None
+    """How its last attempt failed, if that has ended so."""
+
+    @property
+    def end(self) -> tuple[str, str]:
+        """The exit code of its last attempt, if that failed, and what it printed, or else why it failed."""
+        failed = self.failed
+        if failed is None:
+            return "1", ""
+        code = failed.exit_code if failed.exit_code is not None else 1
+        between = "\n" if failed.log and failed.text and not failed.text.endswith("\n") else ""
+        return str(code), failed.text + between + failed.log or failed.reason
 
 
 @dataclass(slots=True)
@@ -189,6 +200,7 @@ class Projection:
         prompt = self._prompts(record.turn, record.attempt)
         if turn.failed is not None and turn.failed.kind in TRANSIENT:
             yield self._paused(turn, turn.failed, record.at)
+        turn.failed = None
         if reviews:
             fields = {"kind": "metareview", "backend_kind": agent.backend, "backend_provider": "", "command": command}
             fields |= {"prompt_mode": mode, "prompt": prompt, "timeout_ms": limit}
@@ -212,7 +224,7 @@ class Projection:
             "error_class": failed.kind,
             "pause_count": str(self._pauses),
             "backoff_ms": round((now - failed.at) * 1000),
-            "output_tail": failed.reason[-TAIL:],
+            "output_tail": turn.end[1][-TAIL:],
         }
         return self._line("backend.transient", fields, turn.iteration)
 
@@ -221,7 +233,7 @@ class Projection:
             turn.failed = record
             yield from self._usage(turn, record.usage)
             if turn.agent != REVIEW:
-                yield self._end("backend.finish", turn, "1", record.reason, record.kind == "timeout")
+                yield self._end("backend.finish", turn, *turn.end, record.kind == "timeout")
 
     def _attempt_interrupted(self, record: r.AttemptInterrupted) -> Iterator[dict[str, Any]]:
         if (turn := self._turns.get(record.turn)) is not None and turn.agent != REVIEW:
@@ -240,13 +252,15 @@ class Projection:
         if self._branch(record.turn):
             yield self._branch_ended(record.turn, record.kind, record.reason)
         elif (turn := self._turns.pop(record.turn, None)) is not None:
-            yield self._over(turn, "1", record.reason, record.kind == "timeout")
+            code, output = turn.end
+            yield self._over(turn, code, output or record.reason, record.kind == "timeout")
 
     def _turn_cancelled(self, record: r.TurnCancelled) -> Iterator[dict[str, Any]]:
         if self._branch(record.turn):
             yield self._branch_ended(record.turn, "cancelled", record.reason)
         elif (turn := self._turns.pop(record.turn, None)) is not None:
-            yield self._over(turn, "130", record.reason)
+            code, output = turn.end if turn.failed is not None else ("130", record.reason)
+            yield self._over(turn, code, output, turn.failed is not None and turn.failed.kind == "timeout")
 
     def _over(self, turn: _Turn, code: str, output: str, late: bool = False) -> dict[str, Any]:
         """The line on the end of a turn."""

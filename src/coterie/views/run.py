@@ -33,6 +33,8 @@ class AttemptView:
         kind: Of a failure, as `coterie.backends.base.FAILURES` names it.
         reason: Why it failed or was cut off.
         pid: Its process, when it has one.
+        text: What it had said when it failed; *log* is the end of its standard error.
+        exit_code: The exit status of its program, when it failed; *signal* the one that ended it.
     """
 
     n: int
@@ -43,6 +45,10 @@ class AttemptView:
     reason: str = ""
     pid: int | None = None
     usage: Usage = NO_USAGE
+    text: str = ""
+    log: str = ""
+    exit_code: int | None = None
+    signal: str = ""
 
     def _end(self, at: float, state: str, kind: str = "", reason: str = "", usage: Usage = NO_USAGE) -> None:
         self.finished, self.state, self.kind, self.reason, self.usage = at, state, kind, reason, usage
@@ -170,6 +176,8 @@ class RunView:
                 attempt.pid = record.pid
             case AttemptFailed() if attempt := self._attempt(record.turn, record.attempt):
                 attempt._end(record.at, "failed", record.kind, record.reason, record.usage)
+                attempt.text, attempt.log = record.text, record.log
+                attempt.exit_code, attempt.signal = record.exit_code, record.signal
                 self._pause(record.turn, record.usage)
             case AttemptInterrupted() if attempt := self._attempt(record.turn, record.attempt):
                 attempt._end(record.at, "interrupted", reason=record.reason)

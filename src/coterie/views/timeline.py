@@ -6,7 +6,10 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.journal import records as r
-from coterie.views.words import arrow, duration, listed, pairs, plural, quoted
+from coterie.views.words import arrow, duration, exited, listed, pairs, plural, quoted
+
+_SAID = 200
+"""Characters of what a failed attempt had said."""
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -93,8 +96,12 @@ def _turn_started(record: r.TurnStarted) -> str:
 
 
 def _attempt_failed(record: r.AttemptFailed) -> str:
-    kind = ", ".join([record.kind, *_cost(record.usage)])
-    return f"attempt {record.attempt} of {record.turn} failed ({kind}): {record.reason}"
+    ended = exited(record.exit_code, record.signal)
+    kind = [ended] if ended and record.kind == "exit" else list(filter(None, [record.kind, ended]))
+    what = f"attempt {record.attempt} of {record.turn} failed ({', '.join([*kind, *_cost(record.usage)])})"
+    *_, last = "", *(record.text.rstrip() or record.log.rstrip())[-_SAID:].splitlines()
+    said = f"; the last line it said was {quoted(last, _SAID)}" if last.strip() and last not in record.reason else ""
+    return f"{what}: {record.reason}{said}"
 
 
 def _attempt_interrupted(record: r.AttemptInterrupted) -> str:

@@ -49,6 +49,13 @@ def plural(n: int, noun: str, many: str = "") -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {many or noun + 's'}"
 
 
+def exited(code: int | None, signal: str) -> str:
+    """How a program ended, `exit 3` or `exit 137 (SIGKILL)`; empty where that is not known."""
+    if code is None:
+        return ""
+    return f"exit {code}" + (f" ({signal})" if signal else "")
+
+
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     if len(text) <= _LONGEST:

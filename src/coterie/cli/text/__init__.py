@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from coterie.cli.text.checkups import findings
     from coterie.cli.text.endings import next_steps, outcome, outcome_data, replayed, result, usage
     from coterie.cli.text.laboratory import compared
-    from coterie.cli.text.looks import INEXACT, question, runs, timeline, turn, usage_table, why
+    from coterie.cli.text.looks import INEXACT, failed_output, question, runs, timeline, turn, usage_table, why
     from coterie.cli.text.plans import plan
     from coterie.cli.text.progress import Progress, tree
     from coterie.cli.text.proofs import proof
@@ -25,6 +25,7 @@ _PLACES = {
     "broken": "simulations",
     "compared": "laboratory",
     "difference": "teams",
+    "failed_output": "looks",
     "findings": "checkups",
     "laid_out": "teams",
     "next_steps": "endings",
@@ -56,6 +57,7 @@ __all__ = [
     "broken",
     "compared",
     "difference",
+    "failed_output",
     "findings",
     "laid_out",
     "next_steps",

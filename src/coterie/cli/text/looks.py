@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from coterie.cli.text.words import as_json, clock, table
-from coterie.views.words import listed, plural
+from coterie.views.words import exited, listed, plural
 
 if TYPE_CHECKING:
     from coterie.backends.base import Request
@@ -60,7 +60,16 @@ def turn(found: Mapping[str, Any], began: float) -> str:
         lines += ["", "── outputs ──", *(f"{name} = {as_json(value)}" for name, value in found["outputs"].items())]
     if found["text"]:
         lines += ["", "── answered ──", found["text"].rstrip("\n")]
+    for one in found["attempts"]:
+        if said := failed_output(one):
+            lines += ["", f"── attempt {one['n']} had said ──", said]
     return "\n".join(lines)
+
+
+def failed_output(one: Mapping[str, Any]) -> str:
+    """What a failed attempt had said, then the end of its standard error; empty if there is neither."""
+    log = one["log"].rstrip("\n")
+    return "\n".join(filter(None, (one["text"].rstrip("\n"), log and f"── standard error ──\n{log}")))
 
 
 def question(request: "Request") -> str:
@@ -70,7 +79,8 @@ def question(request: "Request") -> str:
 
 def _attempt(one: Mapping[str, Any], began: float) -> str:
     until = clock(one["finished"] - began) if one["finished"] is not None else "now"
-    why = ": ".join(part for part in (one["kind"], one["reason"]) if part)
+    ended = exited(one["exit_code"], one["signal"])
+    why = ": ".join(filter(None, (", ".join(filter(None, (one["kind"], ended))), one["reason"])))
     return f"attempt {one['n']}: {one['state']}, {clock(one['started'] - began)} – {until}" + (
         f" ({why})" if why else ""
     )
