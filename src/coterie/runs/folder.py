@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from coterie.backends import wrapper
-from coterie.backends.base import Event
+from coterie.backends.base import Event, Text
 from coterie.ids import attempt_id, folder_name
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import TreeSaved, TreesJoined
@@ -33,8 +33,11 @@ ASKED = "asked.md"
 """What an attempt of a loop was asked, in its folder."""
 READ_MOST = 20_000
 """Characters of a file that an agent `reads` which join its prompt."""
+STREAM_MOST = 32_000_000
+"""Bytes of an attempt's `stream.jsonl`, and a line that says that the rest is left out."""
 HOW_FAR_MOST = 2_000
 """Characters of what a cut-off attempt had said, from its end."""
+STREAM_FULL = msgspec.json.encode(Text(text="(what follows is not kept)\n", channel="log")) + b"\n"
 
 
 class DiskPlace(Place):
@@ -58,12 +61,18 @@ class DiskPlace(Place):
         return self._store.folder(run) / "turns" / folder_name(attempt_id(turn, attempt))
 
     def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
-        """Append *event* to the attempt's `stream.jsonl`, unsynced: nothing is decided from it, so it may be lost."""
+        """Append *event* to the attempt's `stream.jsonl`, unsynced: nothing is decided from it, so it may be lost.
+
+        The file is bounded: an agent that prints without end does not fill the disk.
+        """
         folder = self.attempt_folder(run, turn, attempt)
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / "stream.jsonl").open("ab") as file:
-                file.write(msgspec.json.encode(event) + b"\n")
+                room = STREAM_MOST - file.tell()
+                if room > 0:
+                    line = msgspec.json.encode(event) + b"\n"
+                    file.write(line + (STREAM_FULL if len(line) >= room else b""))
 
     def keep_question(self, run: str, turn: str, attempt: int, prompt: str) -> None:
         """Write *prompt* to the attempt's `asked.md`, unsynced: nothing is decided from it, so it may be lost."""
