@@ -4,7 +4,7 @@ import pytest
 from loop_play import ROUND, Play, loop_plan, review, waves
 
 from coterie.journal import records as r
-from coterie.planning.loop import RolePlan
+from coterie.planning.loop import LoopPlace, RolePlan
 from coterie.planning.plan import Limits
 
 USED = r.Usage(cost=0.5)
@@ -66,6 +66,16 @@ def test_a_plan_read_again_holds_from_the_next_iteration_on_and_over_a_crash() -
     assert play.all(r.IterationStarted)[-1].role == "solo"
     assert set(play.core.agents) == {"solo", "@loop", "@review"}
     assert play.engine.state.position == "tasks.ready"
+
+
+def test_a_plan_read_again_leaves_the_loop_where_it_is() -> None:
+    """The folders that a run uses are those of its start."""
+    play = Play(loop_plan(place=LoopPlace(project="/old", state_dir="a")))
+    play.read_again(loop_plan(harness="Hurry.", place=LoopPlace(project="/new", state_dir="b")))
+    play.does("tasks.ready")
+
+    assert play.engine.plan.harness == "Hurry."
+    assert play.engine.plan.place == LoopPlace(project="/old", state_dir="a")
 
 
 @pytest.mark.parametrize(("texts", "stops"), [("aa", True), ("aba", False), ("a ", False), ("  ", False)])
@@ -145,7 +155,59 @@ def test_failures_in_a_row_fail_the_run() -> None:
     assert play.end == ("failed", "backend_failed")
 
 
-@pytest.mark.parametrize(("kind", "reason"), [("auth", "auth_failed"), ("quota", "quota_exhausted")])
+def test_the_next_iteration_is_told_what_the_failed_one_had_said() -> None:
+    """Both outputs, shortened; a success in between forgets them."""
+    play = Play(loop_plan(), retry=0)
+    play.fail("timeout", text="x" * 50_000 + " the end", log="a warning")
+    brief = play.engine.brief(play.turn)
+    play.answer("better")
+
+    assert brief.failure == "iteration#1 failed (timeout): timeout!"
+    assert brief.printed.startswith("It had said:\n(…)\nxxx")
+    assert brief.printed.endswith(" the end\n\nOn standard error:\na warning")
+    assert len(brief.printed) < 5_000
+    assert play.engine.brief(play.turn).printed == ""
+
+
+def test_a_failure_of_a_provider_is_counted_and_not_told() -> None:
+    """After all its retries too; what went wrong before is still told."""
+    play = Play(loop_plan(max_failures=3))
+    play.fail(text="half of it")
+    for _ in range(4):
+        play.fail("transient", text="HTTP 503", log="503")
+        play.due()
+    brief = play.engine.brief(play.turn)
+
+    assert (play.turn, play.engine.state.failures) == ("iteration#3", 2)
+    assert brief.failure == "iteration#1 failed (exit): exit!"
+    assert brief.printed == "It had said:\nhalf of it"
+
+
+def test_what_a_failed_turn_had_said_is_told_though_its_event_stands() -> None:
+    play = Play(loop_plan(), retry=1)
+    play.emit("tasks.ready")
+    play.fail(text="half of the plan")
+    brief = play.engine.brief(play.turn)
+
+    assert brief.failure == "iteration#1: it failed, and what it emitted stands"
+    assert brief.printed == "It had said:\nhalf of the plan"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_promise_of_a_failed_turn_does_not_count(fails: bool) -> None:
+    """Nothing that it said is an answer."""
+    play = Play(loop_plan(promise="LOOP_COMPLETE"))
+    if fails:
+        play.fail("timeout", text="LOOP_COMPLETE")
+    else:
+        play.answer("LOOP_COMPLETE")
+
+    assert bool(play.running) is fails
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("auth", "auth_failed"), ("quota", "quota_exhausted"), ("not_found", "backend_failed")]
+)
 def test_some_failures_last(kind: str, reason: str) -> None:
     play = Play(loop_plan())
     play.fail(kind)

@@ -58,7 +58,6 @@ def team(place: Place, command: str) -> None:
         ('["{here}"]', "it may not be executed"),
         ('["sh", "-c", "echo too bad >&2; exit 3"]', "ended with status 3: too bad"),
         ('["sh", "-c", "kill -9 $$"]', "was ended by SIGKILL (9)"),
-        ('["head", "-c", "9000000", "/dev/zero"]', "its answer is longer than 8 MB"),
     ],
 )
 def test_an_agent_that_cannot_answer_fails_its_run_with_one_reason(place: Place, command: str, why: str) -> None:
@@ -69,6 +68,16 @@ def test_an_agent_that_cannot_answer_fails_its_run_with_one_reason(place: Place,
     assert why in said.out.splitlines()[-1]
     assert said.err.splitlines()[0] == "see what happened with:"
     assert reads(place)[-2:] == ["turn.failed", "run.finished"]
+
+
+def test_of_an_answer_above_8_mb_the_end_goes_on(place: Place) -> None:
+    """It is no failure, and a line says how much is left out."""
+    team(place, '["sh", "-c", "yes | head -c 9000000; echo the end"]')
+    place.call("run", "one.at", "go")
+
+    said = place.look("inspect", "last", "output", "a#1").out
+    assert said.startswith("(the first 1000008 bytes of this output are left out)\ny\n")
+    assert said.endswith("\ny\nthe end\n")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,9 @@ from msgspec import Struct
 from coterie.journal.records import NO_USAGE, Record, Usage
 from coterie.planning.plan import Wanted
 
+INFRASTRUCTURE = frozenset({"rate_limited", "transient", "auth", "quota"})
+"""Kinds of failure that are not the agent's: they never enter a prompt."""
+
 
 class Ask(Struct, frozen=True, kw_only=True, gc=False):
     """Start a turn.

@@ -17,7 +17,7 @@ from coterie.runs.commands import Start
 from coterie.runs.family import Family
 from coterie.runs.line import Line
 from coterie.runs.live import Live
-from coterie.runs.retries import FINAL
+from coterie.runs.retries import FINAL, TRANSIENT
 from coterie.runs.timers import Timers
 
 
@@ -126,6 +126,8 @@ class Children:
         else:
             reason = finished.reason or f"child run {live.run} failed"
             kind = kind_of(finished.result)
+            if _raw_kind(finished.result) in TRANSIENT:  # the provider's words would enter a prompt of the parent's
+                reason = f"its provider did not answer; the child run {live.run} has the details"
             said = AttemptFailed(turn=name, attempt=start.attempt, kind=kind, reason=reason, usage=usage)
 
         def hear() -> None:
@@ -165,5 +167,9 @@ def kind_of(result: Any) -> str:
 
     What passes was tried again in the child already.
     """
-    kind = result.get("kind", "") if isinstance(result, dict) else ""
+    kind = _raw_kind(result)
     return kind if kind in FINAL or kind in ("timeout", "cancelled") else "failed"
+
+
+def _raw_kind(result: Any) -> str:
+    return str(result.get("kind", "")) if isinstance(result, dict) else ""

@@ -81,7 +81,7 @@ class Turn(Struct, kw_only=True, gc=False):
         asked: When its current attempt was meant to start; *since* is how long the run had been owned by then.
         launched: The processes its attempts had.
         result: What it answered, once finished; in a loop without what it said.
-        failure: The last attempt's failure, for the next attempt's prompt.
+        failure: The last failure that the next attempt's prompt shows; once it has ended without what was printed.
     """
 
     ask: Ask

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from coterie.engines.commands import Ask, Cancel, Command, Engine, Note, Reload, Stop
+from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Engine, Note, Reload, Stop
 from coterie.engines.loop import Loop
 from coterie.errors import ReplayMismatch
 from coterie.journal.owned import OwnedTime
@@ -234,7 +234,8 @@ class Fold:
     def _after_failure(self, record: AttemptFailed) -> Command | Again:
         turn = self._pause(record, record.turn)
         self._use(record.usage)
-        turn.failure = record
+        if record.kind not in INFRASTRUCTURE:
+            turn.failure = record
         agent = self._agent(turn)
         wait = turn.tally.after_failure(record, agent.retry, agent.attempts)
         if wait is None:
@@ -270,6 +271,8 @@ class Fold:
         turn.status = "ended"
         if turn.ask.prompt is not None:  # nobody asks it again, and questions may each quote all that was said before
             turn.ask = msgspec.structs.replace(turn.ask, prompt="", history=(), whole=None)
+        if turn.failure is not None:
+            turn.failure = msgspec.structs.replace(turn.failure, text="", log="")
         turn.cancelled = isinstance(record, TurnCancelled)
         if isinstance(record, TurnFinished):
             turn.result = self.latest[turn.ask.instead_of or turn.ask.agent] = record

@@ -2,7 +2,7 @@
 
 In this order: the agent's own prompt (whole), its role text, the task, the results of the turns that marked it and its
 own earlier one, what it `reads`, and how to answer when outputs are wanted. An attempt after a failure or an
-interruption is told so.
+interruption is told so, unless nobody but a provider caused the failure.
 """
 
 import json
@@ -11,6 +11,7 @@ from typing import Any
 
 from coterie.backends.base import told
 from coterie.engines.loop import Loop
+from coterie.engines.printed import printed
 from coterie.journal.records import TurnFinished
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Wanted
@@ -69,7 +70,8 @@ def render(
     if turn.tally.interrupted:
         parts.append(_cut_off(turn, how_far))
     elif turn.failure is not None:
-        parts.append(f"# Your last attempt did not count\n\n{turn.failure.reason}")
+        why = f"# Your last attempt did not count\n\n{turn.failure.reason}"
+        parts.append("\n\n".join(filter(None, (why, printed(turn.failure)))))
     return "\n\n".join(parts)
 
 

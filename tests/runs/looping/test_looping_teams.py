@@ -157,6 +157,23 @@ def test_a_team_that_fails_is_a_failed_iteration() -> None:
     assert emitted(one) == [("iteration#1", "draft.ready")]
 
 
+def test_what_a_provider_told_a_team_enters_no_prompt_of_its_loop() -> None:
+    """The loop is told that the provider did not answer, and where to look."""
+    fails = Court(acts={f"jury/{slot}": Failure(kind="transient", reason="HTTP 503") for slot in ("primary", "checker")})
+    one = stage(fails, jury_plan(max_failures=2))
+    ended = one.start()
+    [first, second] = one.records(AttemptFailed)
+
+    assert ended.status == "failed"
+    assert (first.kind, first.reason) == (
+        "failed",
+        "its provider did not answer; the child run r/iteration#2.1 has the details",
+    )
+    assert "503" in one.records(AttemptFailed, run="r/iteration#2.1")[0].reason
+    assert not any("503" in request.prompt for request in fails.asked)
+    assert second.turn == "iteration#3"
+
+
 def test_the_time_of_an_iteration_cuts_a_team_off() -> None:
     """A cross-check takes two seconds: with one and a half it ends cancelled, and what it cost counts."""
     one = stage(plan=jury_plan(timeout=1.5, max_failures=1))

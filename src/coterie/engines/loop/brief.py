@@ -23,6 +23,7 @@ class Brief(Struct, frozen=True, kw_only=True):
         payload: What came with the event that led here.
         rejected: The last event that was rejected and why, if nothing was accepted since; else empty.
         failure: How the turn before failed; else empty.
+        printed: The ends of the outputs of that turn.
         guidance: What an operator said since the turn before.
         outputs: What was said lately, oldest first.
         accepted: The events of an earlier attempt of this turn that were accepted: it was cut off after them.
@@ -37,6 +38,7 @@ class Brief(Struct, frozen=True, kw_only=True):
     payload: str = ""
     rejected: str = ""
     failure: str = ""
+    printed: str = ""
     guidance: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
     accepted: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, assert_never
 
 import msgspec
 
-from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply, Stop
+from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply, Stop
 from coterie.engines.loop.apart import kept_apart
 from coterie.engines.loop.brief import Brief, Output
 from coterie.engines.loop.objectives import objectives
@@ -18,6 +18,7 @@ from coterie.engines.loop.promise import is_given
 from coterie.engines.loop.schedule import MOMENT, limit_reached, most_iterations, review_is_due
 from coterie.engines.loop.state import State, TurnState, Wave
 from coterie.engines.loop.verdict import NAME_MOST, View, incomplete, verdict
+from coterie.engines.printed import printed
 from coterie.journal import records
 from coterie.journal.records import Record
 from coterie.planning.branches import BRANCH, asked_by_loop
@@ -25,8 +26,8 @@ from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
 from coterie.planning.plan import AgentPlan, from_json
 from coterie.topology.routing import EXPLORE, JOINED, PARALLEL, allowed, matches, suggested
 
-LASTING_FAILURES = {"auth": "auth_failed", "quota": "quota_exhausted"}
-"""Kinds of failure that end the run at once, and the reason given."""
+LASTING_FAILURES = {"auth": "auth_failed", "quota": "quota_exhausted", "not_found": "backend_failed"}
+"""Kinds of failure that end the run at once, since asking again cannot mend them, and the reason given."""
 
 
 class Loop:
@@ -88,6 +89,7 @@ class Loop:
             payload=state.payload,
             rejected=state.rejected,
             failure=state.failure,
+            printed=state.printed,
             guidance=tuple(turn.guidance),
             outputs=tuple(state.outputs),
             accepted=tuple(turn.events),
@@ -174,6 +176,8 @@ class Loop:
                     state.rejected = f"{record.event[:NAME_MOST]}: {record.reason}"
             case records.AttemptFailed():
                 state.cost += record.usage.cost
+                if (turn := state.turns.get(record.turn)) is not None and record.kind not in INFRASTRUCTURE:
+                    turn.printed = printed(record)
                 self._stands(record.turn, "it failed")
             case records.AttemptInterrupted():
                 self._cut_off(record)
@@ -285,7 +289,9 @@ class Loop:
             state.cost += record.usage.cost
             if not turn.review:
                 state.heard(Output(name=f"iteration {turn.iteration}", text=record.text))
-                state.failure, state.failures = "", 0
+                state.failure, state.printed, state.failures = "", "", 0
+        elif turn.printed and turn.events and isinstance(record, records.TurnCancelled):
+            state.failure, state.printed = f"{record.turn}: {record.reason}", turn.printed
         if turn.review:
             self._read_again()
         elif turn.completes:
@@ -295,20 +301,22 @@ class Loop:
         elif self.plan.branch and turn.interrupted and not turn.events and isinstance(record, records.TurnCancelled):
             state.failed = "cancelled"
             self._finish("failed", "interrupted", "an operator interrupted it")
-        elif not isinstance(record, records.TurnFailed) or self._goes_on_after(record):
+        elif not isinstance(record, records.TurnFailed) or self._goes_on_after(record, turn.printed):
             self._route(record.turn, turn)
 
-    def _goes_on_after(self, record: records.TurnFailed) -> bool:
-        """Count a failure; whether the run goes on all the same."""
+    def _goes_on_after(self, record: records.TurnFailed, printed: str = "") -> bool:
+        """Count a failure, which the next prompt shows if it was not a provider's; whether the run goes on."""
         state = self.state
         state.failures += 1
         state.failed = record.kind
-        state.failure = f"{record.turn} failed ({record.kind}): {record.reason}"
+        told = f"{record.turn} failed ({record.kind}): {record.reason}"
+        if record.kind not in INFRASTRUCTURE:
+            state.failure, state.printed = told, printed
         if record.kind in LASTING_FAILURES:
-            self._finish("failed", LASTING_FAILURES[record.kind], state.failure)
+            self._finish("failed", LASTING_FAILURES[record.kind], told)
             return False
         if state.failures >= self.plan.max_failures and limit_reached(self.plan, state) != "max_runtime":
-            self._finish("failed", "backend_failed", state.failure)
+            self._finish("failed", "backend_failed", told)
             return False
         return True
 
@@ -349,7 +357,7 @@ class Loop:
                 wave.texts[record.turn] = record.text
             case records.TurnFailed():
                 wave.outcomes[record.turn] = record.kind
-                wave.texts[record.turn] = record.reason
+                wave.texts[record.turn] = "" if record.kind in INFRASTRUCTURE else record.reason
             case records.TurnCancelled():
                 wave.outcomes[record.turn] = "cancelled"
         if len(wave.outcomes) == len(wave.turns):
@@ -364,7 +372,7 @@ class Loop:
             self._note(records.WaveTimeout(wave=wave.number, turns=late))
         for k, (turn, objective) in enumerate(wave.turns.items(), 1):
             outcome = wave.outcomes[turn]
-            told = "" if outcome == "completed" else f" ({outcome})"
+            told = "" if outcome == "completed" else f" ({_told(outcome)})"
             name = f"wave {wave.number}, branch {k}{told}: {objective}"
             state.heard(Output(name=name, text=wave.texts.get(turn, "")), counts=False)
         succeeded = "completed" in wave.outcomes.values()
@@ -374,7 +382,7 @@ class Loop:
             state.position, state.payload = joined if self._is_routed(joined) else wave.base, ""
         outcomes = tuple((turn, wave.outcomes[turn]) for turn in wave.turns)
         self._note(records.WaveJoined(wave=wave.number, event=state.position, outcomes=outcomes))
-        reason = ", ".join(f"{turn}: {outcome}" for turn, outcome in outcomes)
+        reason = ", ".join(f"{turn}: {_told(outcome)}" for turn, outcome in outcomes)
         kind = next((one for one in wave.outcomes.values() if one in LASTING_FAILURES), "failed")
         failed = records.TurnFailed(turn=f"wave {wave.number}", kind=kind, reason=f"no branch succeeded ({reason})")
         if succeeded or called_off or self._goes_on_after(failed):
@@ -397,3 +405,8 @@ class Loop:
 
     def _note(self, record: Record) -> None:
         self._commands.append(Note(record=record))
+
+
+def _told(outcome: str) -> str:
+    """How a prompt names the *outcome* of a branch."""
+    return "failed" if outcome in INFRASTRUCTURE else outcome

@@ -23,6 +23,7 @@ class TurnState:
         completes: The event that completes the run was accepted.
         interrupted: An operator wants it to end.
         team: A team answers.
+        printed: The ends of the outputs of its last failed attempt.
     """
 
     iteration: int
@@ -38,6 +39,7 @@ class TurnState:
     completes: bool = False
     interrupted: bool = False
     team: bool = False
+    printed: str = ""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,8 @@ class State:
         position: The event that the next iteration is routed by, and *payload* what came with it.
         iteration: The iterations begun; *reviewed* is the one that was reviewed before.
         added: Iterations allowed beyond what the plan says.
-        failure: How the last turn failed, and *failed* the kind of that.
+        failure: How the last turn failed that a prompt may tell of, and in *printed* the ends of its outputs.
+        failed: The kind of the last failure.
         accepted: Every event of an agent that was accepted so far.
         time: How long the run was owned, up to the last record.
         same: How many of the last outputs, none of them empty, are the same.
@@ -91,6 +94,7 @@ class State:
     same: int = 0
     rejected: str = ""
     failure: str = ""
+    printed: str = ""
     failed: str = ""
     failures: int = 0
     guidance: list[tuple[str, str]] = field(default_factory=list)

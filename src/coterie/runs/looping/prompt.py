@@ -76,6 +76,7 @@ def context(plan: LoopPlan, brief: Brief, given: dict[str, Any]) -> dict[str, An
 def _iteration(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
     yield plan.harness
     yield _backpressure(brief)
+    yield _titled("The output of the turn that failed:", brief.printed)
     yield f"Objective:\n{brief.objective or NO_OBJECTIVE}"
     yield _titled("Operator guidance:", _guidance(brief.guidance))
     yield _titled("Memory:", notes.memory)
@@ -104,6 +105,7 @@ def _review(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
     yield _titled("Memory:", notes.memory)
     yield _titled("Tasks:", notes.tasks)
     yield _backpressure(brief)
+    yield _titled("The output of the turn that failed:", brief.printed)
     yield _titled("Recent outputs, oldest first:", _outputs(brief.outputs))
 
 

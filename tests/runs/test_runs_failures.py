@@ -1,0 +1,134 @@
+"""What an attempt that failed had said: recorded, told to the next attempt, and never taken for an answer."""
+
+from pathlib import Path
+
+import pytest
+from stage import Cast, Stage, flow
+
+from coterie.backends.base import Answer, Failure, Text
+from coterie.engines.printed import PRINTED_MOST
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.records import AttemptFailed, TurnFailed, TurnFinished, Usage
+from coterie.planning.plan import AgentPlan, Wanted
+from coterie.runs import folder
+from coterie.runs.folder import DiskPlace
+
+SAID = Failure(
+    kind="exit",
+    reason="`a` ended with status 3",
+    text="half of the work\n",
+    log="a warning\n",
+    exit_code=3,
+    usage=Usage(cost=0.5),
+)
+VERDICT = Wanted(name="verdict", type="enum", values=("approve", "revise"))
+
+
+def prompts(stage: Stage) -> list[str]:
+    return [request.prompt for request in stage.cast.asked]
+
+
+def test_the_record_holds_all_that_the_failure_says() -> None:
+    """Text, end of standard error, exit code, signal, use and pause."""
+    killed = Failure(kind="timeout", reason="slow", text="x", log="y", exit_code=137, signal="SIGKILL", wait=2.0)
+    stage = Stage(flow("a -> b", a=AgentPlan(name="a", retry=2)), Cast({"a": [SAID, killed, Answer(text="done")]}))
+    stage.start()
+    first, second = stage.records(AttemptFailed)
+
+    assert (first.text, first.log, first.exit_code, first.signal) == ("half of the work\n", "a warning\n", 3, "")
+    assert (first.kind, first.reason, first.usage) == ("exit", SAID.reason, Usage(cost=0.5))
+    assert (second.text, second.log, second.exit_code, second.signal, second.wait) == ("x", "y", 137, "SIGKILL", 2.0)
+
+
+def test_the_next_attempt_is_told_what_the_one_before_had_said() -> None:
+    """Only the next one: a later failure is another one's."""
+    plan = flow("a -> b", a=AgentPlan(name="a", retry=2))
+    other = Failure(kind="timeout", reason="it took too long")
+    stage = Stage(plan, Cast({"a": [SAID, other, Answer(text="done")]}))
+    stage.start()
+    first, second, third, after = prompts(stage)
+
+    assert second == (
+        f"{first}\n\n# Your last attempt did not count\n\n`a` ended with status 3\n\n"
+        "It had said:\nhalf of the work\n\nOn standard error:\na warning"
+    )
+    assert third == f"{first}\n\n# Your last attempt did not count\n\nit took too long"
+    assert "half of the work" not in after
+
+
+def test_of_a_long_output_the_next_attempt_is_told_the_end() -> None:
+    plan = flow("a -> b", a=AgentPlan(name="a", retry=1))
+    long = Failure(kind="exit", reason="no", text="x" * 100_000 + " the end of it", log="y" * 4_000)
+    stage = Stage(plan, Cast({"a": [long, Answer(text="done")]}))
+    stage.start()
+
+    assert len(prompts(stage)[1]) < 3 * PRINTED_MOST
+    assert "(…)\nxxx" in prompts(stage)[1]
+    assert "xxx the end of it\n" in prompts(stage)[1]
+    assert stage.records(AttemptFailed)[0].text == long.text
+
+
+@pytest.mark.parametrize("kind", ["rate_limited", "transient"])
+def test_a_failure_of_a_provider_never_enters_a_prompt(kind: str) -> None:
+    """The agent could not have done better; what it did wrong before is still told."""
+    provider = Failure(kind=kind, reason="HTTP 503 from the provider", text="partial", log="503")
+    stage = Stage(
+        flow("a -> b", a=AgentPlan(name="a", retry=1)), Cast({"a": [provider, SAID, provider, Answer(text="done")]})
+    )
+    stage.start()
+    first, second, third, fourth, _ = prompts(stage)
+
+    assert first == second
+    assert third == fourth
+    assert "half of the work" in third
+    assert not any("503" in prompt or "partial" in prompt for prompt in prompts(stage))
+
+
+def test_an_answer_that_does_not_fit_is_shown_to_the_agent_that_gave_it() -> None:
+    """And is kept, as what a failed attempt had said."""
+    plan = flow("a -> b", a=AgentPlan(name="a", outputs=(VERDICT,)))
+    stage = Stage(plan, Cast({"a": [Answer(text="I like it."), Answer(text="verdict: approve")]}))
+    stage.start()
+    [failed] = stage.records(AttemptFailed)
+
+    assert (failed.kind, failed.text) == ("invalid_output", "I like it.")
+    assert "It had said:\nI like it." in prompts(stage)[1]
+
+
+def test_what_a_failed_attempt_had_said_is_no_output() -> None:
+    """Neither of the turn, nor of the attempt that follows, nor for a condition."""
+    late = Failure(kind="timeout", reason="slow", text='```json\n{"verdict": "approve"}\n```')
+    asked = AgentPlan(name="a", outputs=(VERDICT,), retry=1, on_fail="continue")
+    stage = Stage(flow("a -> b", a=asked), Cast({"a": [late, late]}))
+    stage.start()
+
+    assert [record.kind for record in stage.records(TurnFailed)] == ["timeout"]
+    assert not [record for record in stage.records(TurnFinished) if record.turn.startswith("a#")]
+    assert 'approve"}' not in prompts(stage)[2]
+    failure = stage.shell.family.runs["r"].core.turns["a#1"].failure
+    assert failure is not None
+    assert (failure.kind, failure.text) == ("timeout", "")  # outputs may be long, and there may be many turns
+
+
+def test_what_does_not_exist_is_not_asked_again() -> None:
+    """Whatever `retry` says, and however many attempts there are."""
+    missing = Failure(kind="not_found", reason="there is no such program")
+    for agent in (AgentPlan(name="a", retry=5), AgentPlan(name="a", attempts=5)):
+        stage = Stage(flow("a -> b", a=agent), Cast({"a": [missing]}))
+
+        assert stage.start().status == "failed"
+        assert len(stage.cast.asked) == 1
+
+
+def test_the_stream_of_an_attempt_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that prints without end does not fill the disk; one line says that the rest is left out."""
+    monkeypatch.setattr(folder, "STREAM_MOST", 1000)
+    place = DiskPlace(JsonlStore(tmp_path), tmp_path)
+    for _ in range(100):
+        place.stream("r", "a#1", 1, Text(text="x" * 100))
+    lines = (place.attempt_folder("r", "a#1", 1) / "stream.jsonl").read_bytes().splitlines(keepends=True)
+
+    assert sum(map(len, lines)) < 1000 + 300
+    assert lines[-1] == folder.STREAM_FULL
+    assert lines.count(folder.STREAM_FULL) == 1
+    assert place.how_far("r", "a#1", 1).endswith("x")
