@@ -15,6 +15,7 @@ from flow_driver import (
 
 from coterie.engines.commands import Ask, Cancel, Emit, Finish, Note, Reply
 from coterie.engines.flow import Decision, Flow
+from coterie.engines.flow.counters import Counters
 from coterie.journal.records import (
     AttemptFailed,
     ConditionUnknown,
@@ -590,3 +591,29 @@ def test_a_chain_never_asks_who_is_upstream(monkeypatch: pytest.MonkeyPatch) -> 
     flow = make_flow(*(group(f"n{i} -> n{i + 1}") for i in range(50)))
 
     assert play(flow, lambda ask, n: finished(ask.turn)).finish is not None
+
+
+def test_a_phase_is_entered_again_when_only_some_marks_come_from_outside() -> None:
+    """Rule 7: one mark from an agent of another phase, or of none, is enough; its counters begin anew."""
+    phases = {"a": 1.0, "b": 1.0, "other": 2.0}
+    for outside in ("other", "none"):
+        counters = Counters([group("b -> a", max=1, per="phase")], phases)
+        counters.start_node("a", ["other"])
+        counters.fire(0)
+        counters.start_node("a", ["b"])
+        assert counters.is_spent(0)
+        counters.start_node("a", ["b", outside])
+        assert not counters.is_spent(0)
+
+
+def test_the_text_of_the_result_is_that_of_the_exit() -> None:
+    """An entry of the interface says where the result comes from, whoever answers last."""
+    plan = FlowPlan(mentions=("a", "b", "c"), groups=(group("a -> b"), group("a -> c")), exit="b")
+    flow = Flow(plan, {name: agent(name) for name in "abc"})
+    flow.step(start())
+    flow.step(finished("a#1"))
+    flow.step(finished("b#1", n=1))
+
+    assert list(flow.step(finished("c#1", n=2))) == [
+        Finish(outcome="completed", result={"outputs": {"b": {"n": 1}}, "text": "said by b#1"})
+    ]

@@ -260,3 +260,15 @@ def test_a_name_without_measure_is_rejected_and_not_repeated() -> None:
     assert isinstance(play.emit("x" * 10_000), r.EventInvalid)
 
     assert len(play.engine.state.rejected) < 400
+
+
+def test_what_a_review_says_is_not_heard() -> None:
+    """Its text is no output of the loop, completes nothing and never stalls it."""
+    play = Play(loop_plan(review=review(), promise="LOOP_COMPLETE", stall=2))
+    play.answer("first")
+    play.answer("LOOP_COMPLETE", turn="review#1")
+    play.answer("second")
+    play.answer("LOOP_COMPLETE", turn="review#2")
+
+    assert play.turn == "iteration#3"
+    assert [output.text for output in play.engine.brief(play.turn).outputs] == ["first", "second"]

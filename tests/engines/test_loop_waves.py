@@ -85,6 +85,43 @@ def test_a_wave_that_fails_whole_is_one_failed_turn() -> None:
     assert "wave 1" in play.engine.brief(play.turn).failure
 
 
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("auth", "auth_failed"), ("quota", "quota_exhausted"), ("not_found", "backend_failed")]
+)
+def test_a_wave_that_fails_by_what_asking_again_cannot_mend_ends_the_loop(kind: str, reason: str) -> None:
+    """One branch is enough, when none succeeded."""
+    play = opened()
+    play.fail("timeout", turn="wave-1.1#1")
+    play.fail(kind, turn="wave-1.2#1")
+
+    assert play.end == ("failed", reason)
+
+
+def test_a_branch_that_fails_so_does_not_end_the_loop_while_another_succeeds() -> None:
+    play = opened()
+    play.fail("auth", turn="wave-1.1#1")
+    play.answer("done", turn="wave-1.2#1")
+
+    assert play.running == ["iteration#2.1"]
+
+
+def test_a_branch_that_a_provider_failed_is_reported_without_its_error() -> None:
+    """The outcome is told; the error is not the agent's."""
+    play = opened()
+    for turn in ("wave-1.1#1", "wave-1.2#1"):
+        for _ in range(4):
+            play.fail("rate_limited", turn=turn)
+            play.due()
+    brief = play.engine.brief(play.turn)
+
+    assert [(one.name.partition(":")[0], one.text) for one in brief.outputs[-2:]] == [
+        ("wave 1, branch 1 (failed)", ""),
+        ("wave 1, branch 2 (failed)", ""),
+    ]
+    assert "rate_limited" not in repr(brief)
+    assert play.all(r.WaveJoined)[-1].outcomes == (("wave-1.1#1", "rate_limited"), ("wave-1.2#1", "rate_limited"))
+
+
 def test_nothing_counts_behind_the_event_that_opens_a_wave() -> None:
     play = Play(loop_plan(parallel=waves()))
     play.emit("tasks.ready.parallel", TWO)
