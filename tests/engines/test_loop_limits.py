@@ -3,6 +3,8 @@
 import pytest
 from loop_play import ROUND, Play, loop_plan, review, waves
 
+from coterie.engines.commands import Reload
+from coterie.engines.loop import Loop
 from coterie.journal import records as r
 from coterie.planning.loop import LoopPlace, RolePlan
 from coterie.planning.plan import Limits
@@ -213,6 +215,16 @@ def test_some_failures_last(kind: str, reason: str) -> None:
     play.fail(kind)
 
     assert play.end == ("failed", reason)
+
+
+def test_a_journal_from_when_a_missing_program_was_asked_for_again_is_read_so() -> None:
+    """Version 1 of the engine decided otherwise, and its journals stay readable."""
+    engine = Loop(loop_plan(), {})
+    engine.step(r.RunStarted(run="r", engine="loop", engine_version=1))
+    engine.step(r.ConfigKept())
+    decided = engine.step(r.TurnFailed(turn="iteration#1", kind="not_found", reason="there is no such program"))
+
+    assert list(decided) == [Reload()]
 
 
 def test_passing_failures_are_tried_again_within_the_iteration() -> None:

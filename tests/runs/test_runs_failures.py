@@ -120,6 +120,30 @@ def test_what_does_not_exist_is_not_asked_again() -> None:
         assert len(stage.cast.asked) == 1
 
 
+@pytest.mark.parametrize("retry", [0, 3])
+def test_a_team_in_which_something_does_not_exist_is_not_asked_again(retry: int) -> None:
+    """The kind of the failure is that of the turn inside which ended the team."""
+    missing = Failure(kind="not_found", reason="there is no such program")
+    team = AgentPlan(name="team", kind="topology", child=flow("a -> b"), retry=retry)
+    stage = Stage(flow("team -> c", team=team), Cast({"a": [missing]}))
+
+    assert stage.start().status == "failed"
+    assert [record.kind for record in stage.records(AttemptFailed)] == ["not_found"]
+    assert len(stage.cast.asked) == 1
+
+
+def test_what_a_provider_told_a_team_stays_in_the_team() -> None:
+    """The turn that the team is only says where to look."""
+    provider = Failure(kind="transient", reason="HTTP 503")
+    team = AgentPlan(name="team", kind="topology", child=flow("a -> b"))
+    stage = Stage(flow("team -> c", team=team), Cast({"a": [provider]}))
+    ended = stage.start()
+
+    assert ended.reason == (
+        "team#1 failed (failed): its provider did not answer; the child run r/team#1.1 has the details"
+    )
+
+
 def test_the_stream_of_an_attempt_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that prints without end does not fill the disk; one line says that the rest is left out."""
     monkeypatch.setattr(folder, "STREAM_MOST", 1000)

@@ -69,7 +69,7 @@ class Play:
         self.config: r.ConfigAnswer = r.ConfigKept()
         self.waits: list[Wait] = []
         self.core = self._core()
-        started = r.RunStarted(run="r", engine="loop", input={"prompt": given})
+        started = r.RunStarted(run="r", engine="loop", engine_version=Loop.version, input={"prompt": given})
         self.core.begin(self.now, started, limits or Limits(max_parallel=None))
         self._pump()
 

@@ -159,7 +159,9 @@ def test_a_team_that_fails_is_a_failed_iteration() -> None:
 
 def test_what_a_provider_told_a_team_enters_no_prompt_of_its_loop() -> None:
     """The loop is told that the provider did not answer, and where to look."""
-    fails = Court(acts={f"jury/{slot}": Failure(kind="transient", reason="HTTP 503") for slot in ("primary", "checker")})
+    fails = Court(
+        acts={f"jury/{slot}": Failure(kind="transient", reason="HTTP 503") for slot in ("primary", "checker")}
+    )
     one = stage(fails, jury_plan(max_failures=2))
     ended = one.start()
     [first, second] = one.records(AttemptFailed)

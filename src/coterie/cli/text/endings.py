@@ -74,6 +74,8 @@ def result(value: Any) -> str:
         if outputs and not shown[0]:
             shown.append(as_json(outputs))
         return "\n\n".join(part for part in shown if part)
+    if isinstance(value, dict) and value.keys() == {"kind"}:  # of a failure, whose reason says more
+        return ""
     if value is None or isinstance(value, str):
         return (value or "").strip()
     return as_json(value)

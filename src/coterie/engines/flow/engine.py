@@ -153,7 +153,7 @@ class Flow:
             case "fallback" if plan.fallback not in tried:
                 self._postponed.append(_Turn(turn.node, plan.fallback, turn.inputs, tried))
             case _:
-                self._halt(f"{record.turn} failed ({record.kind}): {record.reason}")
+                self._halt(f"{record.turn} failed ({record.kind}): {record.reason}", record.kind)
 
     def _judge(self, turn: str, node: str) -> None:
         """Rules 4 to 6: all groups of *node*, once, on one snapshot."""
@@ -245,9 +245,9 @@ class Flow:
         instead_of = turn.node if turn.tried else ""
         self._commands.append(Ask(turn=name, agent=turn.agent, inputs=turn.inputs, instead_of=instead_of))
 
-    def _halt(self, reason: str) -> None:
+    def _halt(self, reason: str, kind: str = "") -> None:
         self._commands += [Cancel(turn=turn, reason=reason) for turn in self._turns]
-        self._finish(Finish(outcome="failed", reason=reason))
+        self._finish(Finish(outcome="failed", reason=reason, result={"kind": kind} if kind else None))
 
     def _finish(self, finish: Finish) -> None:
         self._over = True

@@ -39,7 +39,8 @@ class Loop:
     """
 
     name: ClassVar[str] = "loop"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
+    """Under 1 a program that does not exist was asked for again; journals of then are read so."""
 
     def __init__(self, plan: LoopPlan, agents: dict[str, AgentPlan]) -> None:
         self.plan = plan
@@ -139,6 +140,7 @@ class Loop:
         match record:
             case records.RunStarted():
                 state.objective = str(record.input.get("prompt", ""))
+                state.version = record.engine_version
                 if self.plan.branch:
                     state.position = str(record.input.get("event", "")) or self.plan.branch
                 self._read_again()
@@ -312,13 +314,16 @@ class Loop:
         told = f"{record.turn} failed ({record.kind}): {record.reason}"
         if record.kind not in INFRASTRUCTURE:
             state.failure, state.printed = told, printed
-        if record.kind in LASTING_FAILURES:
+        if self._lasts(record.kind):
             self._finish("failed", LASTING_FAILURES[record.kind], told)
             return False
         if state.failures >= self.plan.max_failures and limit_reached(self.plan, state) != "max_runtime":
             self._finish("failed", "backend_failed", told)
             return False
         return True
+
+    def _lasts(self, kind: str) -> bool:
+        return kind in LASTING_FAILURES and (kind != "not_found" or self.state.version > 1)
 
     def _route(self, name: str, turn: TurnState) -> None:
         """Move on by what the turn emitted last; nothing emitted: the same again."""
@@ -383,7 +388,7 @@ class Loop:
         outcomes = tuple((turn, wave.outcomes[turn]) for turn in wave.turns)
         self._note(records.WaveJoined(wave=wave.number, event=state.position, outcomes=outcomes))
         reason = ", ".join(f"{turn}: {_told(outcome)}" for turn, outcome in outcomes)
-        kind = next((one for one in wave.outcomes.values() if one in LASTING_FAILURES), "failed")
+        kind = next((one for one in wave.outcomes.values() if self._lasts(one)), "failed")
         failed = records.TurnFailed(turn=f"wave {wave.number}", kind=kind, reason=f"no branch succeeded ({reason})")
         if succeeded or called_off or self._goes_on_after(failed):
             self._read_again()

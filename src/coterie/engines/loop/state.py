@@ -75,6 +75,7 @@ class State:
         time: How long the run was owned, up to the last record.
         same: How many of the last outputs, none of them empty, are the same.
         apart: The last wave that was joined, until it is known what became of its branches' files; 0: none.
+        version: The version of the engine that the run began under.
         stopped: A limit was reached: it is decided again when the run is taken over.
     """
 
@@ -101,6 +102,7 @@ class State:
     cost: float = 0.0
     time: OwnedTime = field(default_factory=OwnedTime)
     apart: int = 0
+    version: int = 1
     stopped: bool = False
     over: bool = False
 
