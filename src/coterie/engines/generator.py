@@ -242,6 +242,7 @@ class GeneratorEngine:
             case TurnFailed(turn=turn):
                 return self._fail(turn, AgentFailed(turn, record.kind, record.reason))
             case TurnCancelled(turn=turn):
+                self._spend(turn, record.usage)
                 return self._receive(turn, AgentFailed(turn, "cancelled", record.reason or "called off"))
             case RunStarted():
                 try:

@@ -208,10 +208,14 @@ class TurnFailed(Record, frozen=True, kw_only=True, tag="turn.failed", gc=False)
 
 
 class TurnCancelled(Record, frozen=True, kw_only=True, tag="turn.cancelled", gc=False):
-    """A turn was called off; what it still says is too late."""
+    """A turn was called off; what it still says is too late.
+
+    *usage*: what the child run that it is had used by then, the runs below it included.
+    """
 
     turn: str
     reason: str = ""
+    usage: Usage = NO_USAGE
 
 
 class EventEmitted(Record, frozen=True, kw_only=True, tag="event.emitted", gc=False):

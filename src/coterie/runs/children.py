@@ -5,15 +5,14 @@ from typing import Any
 
 from coterie.clock import Clock
 from coterie.engines.commands import Emit, Reply
-from coterie.engines.generator import GeneratorEngine
 from coterie.engines.loop import Loop
 from coterie.errors import NoSuchRun
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
-from coterie.journal.records import NO_USAGE, AttemptFailed, RunFinished
+from coterie.journal.records import AttemptFailed, RunFinished
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.attempts import Attempts
-from coterie.runs.commands import Start
+from coterie.runs.commands import Halt, Start
 from coterie.runs.family import Family
 from coterie.runs.line import Line
 from coterie.runs.live import Live
@@ -31,15 +30,13 @@ class Children:
         self._store, self._clock = store, clock
 
     def start(self, live: Live, start: Start, agent: AgentPlan, child: Plan) -> None:
-        """Start, or go on with, the child run that the turn of *agent* is; a loop cuts it off after its timeout."""
+        """Start, or continue, the child run that the turn of *agent* is; it is cut off after the agent's timeout."""
         name = start.ask.turn
         self._attempts.order(live, name)
         ask = start.ask
         given = {"prompt": start.prompt, **ask.given} if ask.whole is None else ask.whole
-        live.children[name] = self._family.open(
-            child_run_id(live.run, name, start.attempt), child, given, (live, start)
-        )
-        if agent.timeout is not None and isinstance(live.core.engine, Loop | GeneratorEngine):
+        self._family.open(child_run_id(live.run, name, start.attempt), child, given, (live, start))
+        if agent.timeout is not None:
             taken = live.core.time.seconds - live.core.turns[name].since
             due = self._clock.now() + agent.timeout - taken
             reason = f"it took longer than {agent.timeout:g} s"
@@ -47,68 +44,54 @@ class Children:
         self._line.ring()
 
     def overdue(self, live: Live, start: Start, reason: str) -> None:
-        """A turn has taken, or would take, longer than it may; if it is a child run, that ends."""
+        """A turn has taken, or would take, longer than it may; if it is a child run, that is called off."""
         name = start.ask.turn
         if not live.core.hears(name, start.attempt):
             return
-        child = live.children.pop(name, None)
-        usage = child.core.spent if child is not None else NO_USAGE
-        if child is not None:
-            child.counted = True  # what it spent is part of what its parent spent
+        usage = self._family.call_off(live, start.ask, start.attempt)
+        if live.core.kind(start.ask.agent) == "topology":
+            live.outbox.append(Halt(turn=name))
         failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason, usage=usage)
         self._family.hear(live, failed)
-        if child is not None:
-            self._end(child)
 
     def halt(self, live: Live, turn: str) -> None:
-        """End the child run that *turn* is, if it is one."""
-        child = live.children.pop(turn, None)
-        if child is not None:
-            self._end(child)
+        """End the child run that *turn* was, if it was one and was called off."""
+        for child in list(live.children.values()):
+            if child.turn == turn and child.core.called_off:
+                child.ending = True
+                self._family.pump(child)
 
-    def call_off(self, live: Live) -> None:
-        """End the child runs whose turns were called off or took too long, if an earlier owner could not."""
+    def take_over(self, live: Live) -> None:
+        """Call off the child runs whose turns were called off or took too long, if an earlier owner could not."""
         for name, turn in live.core.turns.items():
-            if turn.cancelled:
-                self._call_off(live, name, turn.attempt)
-            elif turn.failure is not None and turn.failure.kind == "timeout":
-                self._call_off(live, name, turn.failure.attempt)
+            attempts = {turn.attempt} if turn.cancelled else set()
+            if turn.failure is not None and turn.failure.kind == "timeout":
+                attempts.add(turn.failure.attempt)
+            for attempt in sorted(attempts):
+                if self._is_open(child_run_id(live.run, name, attempt)):
+                    self._family.call_off(live, turn.ask, attempt)
+                    live.outbox.append(Halt(turn=name))
 
-    def _call_off(self, live: Live, name: str, attempt: int) -> None:
-        turn = live.core.turns[name]
-        agent = live.core.agents.get(turn.ask.agent)
-        run = child_run_id(live.run, name, attempt)
-        if agent is None or agent.child is None or not self._unfinished(run):
-            return
-        child = self._family.open(run, agent.child, None, (live, Start(ask=turn.ask, attempt=attempt, prompt="")))
-        child.outbox.clear()  # what it would have gone on with
-        for below, one in list(child.core.turns.items()):
-            if one.status == "running":
-                self._call_off(child, below, one.attempt)
-        self._end(child)
-
-    def _unfinished(self, run: str) -> bool:
+    def _is_open(self, run: str) -> bool:
+        """Whether *run* began and has not ended."""
         try:
             *_, last = self._store.read(run)
         except (NoSuchRun, ValueError):
             return False
         return not isinstance(last, RunFinished)
 
-    def _end(self, child: Live) -> None:
-        core, now, reason = child.core, self._clock.now(), "its parent called the turn off"
-        for turn in list(core.turns):
-            child.outbox += core.cancel(now, turn, reason, "harness")
-        if core.finished is None:
-            core.write(now, RunFinished(outcome="cancelled", reason=reason))
-        self._family.pump(child)
-        self._line.ring()
-
     async def tell(self, live: Live) -> None:
-        """The run *live* is over: give its journal up, and let its parent hear of it."""
+        """The run *live* is over: close its journal, and let its parent hear of it."""
+        live.told = True
         finished = live.core.finished
         if live.parent is None or finished is None:
             return
         parent, start = live.parent
+        if live.core.called_off:
+            await live.writer.close()
+            self._forget(live, parent)
+            self._family.pump(parent)
+            return
         name, usage = start.ask.turn, live.core.spent
         said: Reply | AttemptFailed
         emit: Emit | None = None
@@ -131,15 +114,18 @@ class Children:
             said = AttemptFailed(turn=name, attempt=start.attempt, kind=kind, reason=reason, usage=usage)
 
         def hear() -> None:
-            parent.children.pop(name, None)
-            self._family.runs.pop(live.run, None)  # from here on what it spent is part of what its parent spent
+            self._forget(live, parent)  # from here on what it spent is part of what its parent spent
             if emit is not None and emit.message not in parent.core.messages:  # nor before a crash
                 self._family.hear(parent, emit)
-            if self._family.hear(parent, said) is None and not live.counted:
-                self._family.ledger.keep(usage)
+            if self._family.hear(parent, said) is None:
+                self._family.pump(parent)
 
         await live.writer.close()
         self._line.put(self._attempts.order(parent, name), hear)
+
+    def _forget(self, live: Live, parent: Live) -> None:
+        parent.children.pop(live.run, None)
+        self._family.runs.pop(live.run, None)
 
 
 def _emitted(parent: Live, start: Start, reply: Reply, run: str) -> Emit | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from coterie.engines.commands import Ask, Cancel, Command, Engine, Finish, Note, Reload, Reply
 from coterie.journal import records
-from coterie.journal.records import AttemptInterrupted, Cause, Record
+from coterie.journal.records import NO_USAGE, AttemptInterrupted, Cause, Record, Usage
 from coterie.planning.plan import AgentPlan, Limits
 from coterie.runs.commands import Again, Effect, Halt, ReadPlan, Said, Start, Turn, Wait
 from coterie.runs.fold import Fold
@@ -27,6 +27,12 @@ class Core(Fold):
         append: Takes each new record, in order. What it raises ends this owner.
         render: The whole question of an attempt; called once per attempt, before its intent is written.
         digest: A hash of that question, for the intent.
+        call_off: Called before the cancellation of a running turn is written: nothing more may be heard of the child
+            run that the turn is. Returns what that run has used.
+        is_ending: Whether a child run that was called off has not ended yet: this run ends after it.
+
+    Attributes:
+        called_off: Whether the parent called this run off: what its attempts say is too late.
     """
 
     def __init__(
@@ -37,9 +43,17 @@ class Core(Fold):
         append: Callable[[Record], object],
         render: Callable[[Fold, Turn], str],
         digest: Callable[[str], str],
+        call_off: Callable[[Turn], Usage] = lambda turn: NO_USAGE,
+        is_ending: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(run, engine, agents)
         self.render, self._append, self._digest = render, append, digest
+        self._call_off, self._is_ending = call_off, is_ending
+        self.called_off = False
+
+    def hears(self, turn: str, attempt: int) -> bool:
+        """Whether what *attempt* of *turn* says still counts."""
+        return not self.called_off and super().hears(turn, attempt)
 
     def write(self, now: float, record: Record, cause: Cause | None = None, source: str = "harness") -> Record:
         """Give *record* its place in the journal, append it and fold it in."""
@@ -67,13 +81,17 @@ class Core(Fold):
     def pump(self, now: float, room: Room) -> list[Effect]:
         """Carry out what is decided: write each intent, and return the effects to perform once these are durable.
 
-        The starts that find no *room* stay in line.
+        The starts that find no *room* stay in line, and so does the end while child runs that were called off have not
+        ended.
         """
         effects: list[Effect] = []
         while self.finished is None:
             if self._at_once:
-                cause = self._at_once.popleft()
-                if (command := self.todo.get(cause)) is not None:
+                command = self.todo.get(cause := self._at_once[0])
+                if isinstance(command, Finish) and self._is_ending():
+                    break
+                self._at_once.popleft()
+                if command is not None:
                     self._carry_out(now, cause, command, effects)
                 continue
             if self.stopping is not None or not self.queued or not self._has_room(self.todo[self._asks[0]], room):
@@ -99,8 +117,7 @@ class Core(Fold):
             case Note():
                 self.write(now, command.record, cause)
             case Cancel():
-                effects += self._halt(self.turns.get(command.turn), command.turn)
-                self.write(now, records.TurnCancelled(turn=command.turn, reason=command.reason), cause)
+                effects += self._cancel(now, command.turn, command.reason, cause)
             case Finish():
                 finished = records.RunFinished(outcome=command.outcome, result=command.result, reason=command.reason)
                 self.write(now, finished, cause)
@@ -127,12 +144,16 @@ class Core(Fold):
 
     def cancel(self, now: float, turn: str, reason: str, source: str = "operator") -> list[Effect]:
         """Call a turn off on somebody's word, not the engine's; nothing happens if it ended first."""
-        known = self.turns[turn]
-        if self.finished is not None or known.status == "ended":
+        if self.finished is not None or self.turns[turn].status == "ended":
             return []
-        effects = self._halt(known, turn)
-        self.write(now, records.TurnCancelled(turn=turn, reason=reason), source=source)
-        return effects
+        return self._cancel(now, turn, reason, None, source)
+
+    def _cancel(self, now: float, name: str, reason: str, cause: Cause | None, source: str = "harness") -> list[Effect]:
+        turn = self.turns.get(name)
+        is_running = turn is not None and turn.status == "running"
+        usage = self._call_off(turn) if turn is not None and is_running else NO_USAGE
+        self.write(now, records.TurnCancelled(turn=name, reason=reason, usage=usage), cause, source)
+        return [Halt(turn=name)] if is_running else []
 
     def stop(self, now: float, reason: str) -> None:
         """Let go of the run, which can be resumed; no attempt may run any more but those of humans and child runs."""
@@ -165,6 +186,3 @@ class Core(Fold):
     def _goes_on(self, agent: str) -> bool:
         """Whether a turn of *agent* outlives its owner."""
         return not self.takes_a_slot(agent)
-
-    def _halt(self, turn: Turn | None, name: str) -> list[Effect]:
-        return [Halt(turn=name)] if turn is not None and turn.status == "running" else []

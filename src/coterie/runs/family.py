@@ -13,17 +13,18 @@ from typing import Any
 import msgspec
 
 from coterie.clock import Clock
-from coterie.engines.commands import Emit, Engine, Reply
+from coterie.engines.commands import Ask, Emit, Engine, Reply
 from coterie.engines.loop import Loop
-from coterie.errors import RunIsFinished
+from coterie.errors import NoSuchRun, RunIsFinished
+from coterie.ids import child_run_id
 from coterie.journal.base import Store
-from coterie.journal.records import OperatorSaid, PlanReloaded, Record, RunStarted
+from coterie.journal.records import NO_USAGE, OperatorSaid, PlanReloaded, Record, RunFinished, RunStarted, Usage
 from coterie.planning.plan import Limits, Plan, from_json, to_json
 from coterie.runs.commands import Said, Start, Turn
 from coterie.runs.core import Core
 from coterie.runs.fold import Fold
 from coterie.runs.ledger import Ledger
-from coterie.runs.live import Cut, Live, MakeEngine, Observe, Place, Told
+from coterie.runs.live import Cut, Live, MakeEngine, Observe, Place
 from coterie.runs.prompts import how_to_decide, render
 
 
@@ -66,8 +67,20 @@ class Family:
 
     # -- a run begins or is taken over --------------------------------------------------------------------------------
 
-    def open(self, run: str, plan: Plan, given: dict[str, Any] | None, parent: tuple[Live, Start] | None) -> Live:
-        """Claim *run* and begin or continue it; *given* is its input, None if it must be there already."""
+    def open(
+        self,
+        run: str,
+        plan: Plan,
+        given: dict[str, Any] | None,
+        parent: tuple[Live, Start] | None,
+        called_off: bool = False,
+    ) -> Live:
+        """Claim *run* and begin or continue it.
+
+        Args:
+            given: Its input; None if it must be there already.
+            called_off: Its parent called it off under an earlier owner: it only ends.
+        """
         engine, agents = self._make_engine(plan)
         writer = self._store.claim(run)
 
@@ -78,8 +91,20 @@ class Family:
             if self.appended is not None:
                 self.appended(run, record)
 
-        core = Core(run, engine, agents, append, self._renderer(run), _digest)
+        core = Core(
+            run,
+            engine,
+            agents,
+            append,
+            self._renderer(run),
+            _digest,
+            call_off=lambda turn: self.call_off(live, turn.ask, turn.attempt),
+            is_ending=lambda: any(child.core.called_off for child in live.children.values()),
+        )
+        core.called_off = called_off
         self.runs[run] = live = Live(run, plan, core, writer, parent)  # whatever comes now, its journal is given up
+        if parent is not None:
+            parent[0].children[run] = live
         if writer.last:
             self._take_over(live, plan)
         else:
@@ -104,7 +129,9 @@ class Family:
             core.write(now, PlanReloaded(plan=text, plan_hash=plan.content_hash()), source="operator")
         self.before_taking_over(live)
         live.reap = [one for turn in core.turns.values() if turn.result is None for one in turn.launched]
-        live.outbox += core.own(now, self._limits)
+        effects = core.own(now, self._limits)
+        if not core.called_off:
+            live.outbox += effects
         self.taken_over(live)
 
     def _first_record(self, live: Live, engine: Engine, given: dict[str, Any]) -> RunStarted:
@@ -151,7 +178,7 @@ class Family:
     def cut(self, live: Live, said: OperatorSaid) -> bool:
         """Interrupt the attempt of one turn, or all attempts of *live* and below; False if there is none."""
         names = [said.turn] if said.turn else list(live.attempts)
-        below = [child for name, child in live.children.items() if said.turn in ("", name)]
+        below = [one for one in live.children.values() if said.turn in ("", one.turn) and one.core.is_live]
         found = [name for name in names if name in live.sessions]
         if not found and not below:
             return False
@@ -181,10 +208,10 @@ class Family:
     def pump(self, live: Live) -> None:
         """Write what is decided in *live*, and put what it leads to into its outbox."""
         core = live.core
-        live.outbox += core.pump(self._clock.now(), partial(self._room, core))
-        if core.finished is not None and not live.told:
-            live.told = True
-            live.outbox.append(Told())
+        if not core.called_off:
+            live.outbox += core.pump(self._clock.now(), partial(self._room, core))
+        elif live.ending and core.finished is None:
+            self._end(live)
 
     def pump_queued(self) -> None:
         """Pump the runs in which a start stands in line: there may be room for it now."""
@@ -192,12 +219,61 @@ class Family:
             if live.core.queued:
                 self.pump(live)
 
+    # -- a child run is called off ------------------------------------------------------------------------------------
+
+    def call_off(self, live: Live, ask: Ask, attempt: int) -> Usage:
+        """Hear nothing more of the child run that *attempt* of a turn of *live* is, nor of the runs below it.
+
+        Nothing is written to their journals before what the parent says of the turn is durable: `Halt` ends them.
+
+        Returns:
+            What they have used together.
+        """
+        child = self._child(live, ask, attempt)
+        if child is None:
+            return NO_USAGE
+        child.core.called_off = True
+        usage = child.core.spent
+        for below in child.core.turns.values():
+            if below.status == "running":
+                usage += self.call_off(child, below.ask, below.attempt)
+        return usage
+
+    def _child(self, live: Live, ask: Ask, attempt: int) -> Live | None:
+        """The child run that an attempt is; one that only an earlier owner drove is taken over, to be ended."""
+        agent = live.core.agents.get(ask.agent)
+        if agent is None or agent.child is None:
+            return None
+        run = child_run_id(live.run, ask.turn, attempt)
+        if run in live.children or not self._began(run):
+            return live.children.get(run)
+        start = Start(ask=ask, attempt=attempt, prompt="")
+        return self.open(run, agent.child, None, (live, start), called_off=True)
+
+    def _began(self, run: str) -> bool:
+        try:
+            return next(self._store.read(run), None) is not None
+        except NoSuchRun:
+            return False
+
+    def _end(self, live: Live) -> None:
+        """Call off what runs in *live*, and end it once no run below it is left: the deepest end first."""
+        core, now, reason = live.core, self._clock.now(), "its parent called the turn off"
+        for turn in list(core.turns):
+            live.outbox += core.cancel(now, turn, reason, "harness")
+        if not live.children:
+            core.write(now, RunFinished(outcome="cancelled", reason=reason))
+
     def _room(self, core: Core, agent: str, again: bool) -> bool:
         return not self.closing and self.ledger.admits(core, agent, again)
 
     def waiting(self) -> list[Live]:
-        """The runs from which something is to leave or to be shown, or that are not durable yet."""
-        return [live for live in self.runs.values() if live.outbox or live.unseen or not live.is_durable]
+        """The runs from which something is to leave or to be shown, that are not durable yet, or that are over."""
+        return [
+            live
+            for live in self.runs.values()
+            if live.outbox or live.unseen or not live.is_durable or (live.core.finished is not None and not live.told)
+        ]
 
     def show(self, live: Live) -> None:
         """Show the observer what has become durable."""

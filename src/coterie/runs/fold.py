@@ -274,11 +274,12 @@ class Fold:
         if turn.failure is not None:
             turn.failure = msgspec.structs.replace(turn.failure, text="", log="")
         turn.cancelled = isinstance(record, TurnCancelled)
+        if not isinstance(record, TurnFailed):
+            self._use(record.usage)
         if isinstance(record, TurnFinished):
             turn.result = self.latest[turn.ask.instead_of or turn.ask.agent] = record
             if isinstance(self.engine, Loop):  # it keeps what its prompts show, and may run for weeks
                 turn.result = msgspec.structs.replace(record, text="", outputs={})
-            self._use(record.usage)
 
     def _use(self, usage: Usage) -> None:
         if usage is not NO_USAGE:

@@ -11,7 +11,7 @@ from coterie.runs.live import Live
 class Ledger:
     """What the runs of one tree have spent together, held against the owner's limits.
 
-    A child run's spending is its own while it lives, and its parent's once the parent has its result.
+    A child run's spending is its own while it lives, and its parent's once the parent has its result or calls it off.
 
     Args:
         runs: The runs that are driven, by id; looked at anew each time.
@@ -19,15 +19,10 @@ class Ledger:
 
     def __init__(self, limits: Limits, runs: Mapping[str, Live]) -> None:
         self._limits, self._runs = limits, runs
-        self._kept = NO_USAGE
 
     def spent(self) -> Usage:
         """What the tree has used so far."""
-        return sum((live.core.spent for live in self._runs.values() if not live.counted), self._kept)
-
-    def keep(self, usage: Usage) -> None:
-        """Count what a child run used that was called off: no record of its parent holds it."""
-        self._kept += usage
+        return sum((live.core.spent for live in self._runs.values() if not live.core.called_off), NO_USAGE)
 
     @property
     def busy(self) -> int:

@@ -54,10 +54,6 @@ class Ended(Struct, frozen=True, kw_only=True):
     iterations: int | None = None
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """An effect of the shell's own: the run is over, and whoever asked may hear of it."""
-
-
 class Cut(Struct, frozen=True, kw_only=True):
     """An effect of the shell's own: interrupt the attempt that runs for this turn."""
 
@@ -135,18 +131,20 @@ class Live:
         """Whether it is a loop, or a part of one."""
         self.nodes: tuple[str, ...] = (*parent[0].nodes, _node(*parent)) if parent is not None else ()
         """Where it answers: the nodes from the root down."""
-        self.outbox: list[Effect | Cut | Told] = []
+        self.outbox: list[Effect | Cut] = []
         self.root = root_of(run)
         self.here = Path(plan.folder) if plan.folder else None
         self.told = False
-        self.counted = False
-        """Whether its parent has counted what it spent, though it is not yet gone."""
+        """Whether its journal was closed and its parent told that it is over."""
+        self.ending = False
+        """Whether its parent has called it off, in a record that is durable."""
         self.unseen: deque[Record] = deque()
         """What was appended and not yet shown to the observer: it is not durable."""
         self.reap: list[AttemptLaunched] | None = None
         self.attempts: dict[str, asyncio.Task[None]] = {}
         self.sessions: dict[str, Session] = {}
         self.children: dict[str, Live] = {}
+        """The child runs that its turns are, by id, until it has heard how they ended."""
         self.held: dict[str, Cause] = {}
         """Retries that a human must allow first, by turn."""
         self._asks_humans = self.in_loop or any(agent.kind == "human" for agent in core.agents.values())
@@ -156,6 +154,17 @@ class Live:
     def is_durable(self) -> bool:
         """Whether all that was appended so far would survive a power cut."""
         return self.writer.is_durable(self.core.seq)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended and all that follows has left."""
+        is_done = self.core.finished is not None and not self.outbox and not self.unseen
+        return is_done and self.is_durable
+
+    @property
+    def turn(self) -> str:
+        """The turn of its parent that it is; empty for a root."""
+        return self.parent[1].ask.turn if self.parent is not None else ""
 
     def halt(self, turn: str) -> None:
         """End the attempt of *turn*, if one runs; what it still says is too late."""

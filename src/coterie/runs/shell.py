@@ -39,7 +39,7 @@ from coterie.runs.children import Children
 from coterie.runs.commands import Effect, Halt, ReadPlan, Start, Turn, Wait
 from coterie.runs.family import Family
 from coterie.runs.line import Event, Line
-from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Told, Waiting
+from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Waiting
 from coterie.runs.prompts import how_to_decide
 from coterie.runs.timers import Timers
 from coterie.runs.turns import Turns
@@ -87,7 +87,7 @@ class Shell:
         self.family = Family(store, make_engine, clock, limits or Limits(), self._place, cwd, observe)
         self._attempts = Attempts(turns, self._place, cwd, self._line, self.family.hear)
         self._children = Children(self.family, self._line, self._timers, self._attempts, store, clock)
-        self.family.taken_over = self._children.call_off
+        self.family.taken_over = self._children.take_over
         self._expected = 0
         self._outside = 0
         self._way = 0
@@ -237,11 +237,16 @@ class Shell:
                         raise JournalFailed(live.run, "what was begun was not waited for")
             else:
                 await asyncio.gather(*(live.writer.durable(live.core.seq) for live in unsafe))
+            leaving = [(live, live.outbox) for live in waiting]
             for live in waiting:
+                live.outbox = []  # what is put there from here on waits for the next sync
+            for live, outbox in leaving:
                 self.family.show(live)
-                outbox, live.outbox = live.outbox, []
                 for effect in outbox:
                     await self._perform(live, effect)
+            for live in reversed(waiting):
+                if live.is_over and not live.told:
+                    await self._children.tell(live)
 
     def _start_agents(self, live: Live) -> None:
         """Start, while the disk works, the agents that the outbox of *live* names.
@@ -314,7 +319,7 @@ class Shell:
 
     # -- effects ------------------------------------------------------------------------------------------------------
 
-    async def _perform(self, live: Live, effect: Effect | Cut | Told) -> None:
+    async def _perform(self, live: Live, effect: Effect | Cut) -> None:
         match effect:
             case Start() if effect.ask.agent != BRANCH:
                 self._start(live, effect)
@@ -332,8 +337,6 @@ class Shell:
                 self._line.put(0, partial(self._read_plan, live, cause, joined))
             case Cut(turn=turn):
                 self._attempts.interrupt(live, turn)
-            case Told():
-                await self._children.tell(live)
 
     async def _start_branch(self, live: Live, start: Start) -> None:
         """Start a branch of a wave, once it has where to work."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from coterie.errors import CoterieError
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.owned import OwnedTime
-from coterie.journal.records import AttemptFailed, IterationStarted, TurnFinished
+from coterie.journal.records import AttemptFailed, IterationStarted, TurnCancelled, TurnFinished
 from coterie.runs.index import Entry
 from coterie.runs.listing import standing
 from coterie.views.usage import UsageView
@@ -68,7 +68,7 @@ def told(entry: Entry) -> Told:
             usage.apply(record)
             time.apply(record)
             iterations += isinstance(record, IterationStarted)
-            if isinstance(record, TurnFinished | AttemptFailed) and record.usage.turns:
+            if isinstance(record, TurnFinished | AttemptFailed | TurnCancelled) and record.usage.turns:
                 children.add(record.turn)
     except (OSError, CoterieError):
         return Told(run=entry.run, team=entry.topology, state=UNREADABLE)

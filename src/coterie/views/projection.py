@@ -259,6 +259,7 @@ class Projection:
         if self._branch(record.turn):
             yield self._branch_ended(record.turn, "cancelled", record.reason)
         elif (turn := self._turns.pop(record.turn, None)) is not None:
+            yield from self._usage(turn, record.usage)
             code, output = turn.end if turn.failed is not None else ("130", record.reason)
             yield self._over(turn, code, output, turn.failed is not None and turn.failed.kind == "timeout")
 

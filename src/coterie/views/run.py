@@ -189,9 +189,9 @@ class RunView:
             case TurnFailed() if turn := self._end(record.turn, "failed", record.at):
                 turn.kind, turn.reason = record.kind, record.reason
             case TurnCancelled() if turn := self._end(record.turn, "cancelled", record.at):
-                turn.reason = record.reason
+                turn.reason, turn.usage = record.reason, turn.usage + record.usage
                 if turn.attempts and turn.attempts[-1].finished is None:
-                    turn.attempts[-1]._end(record.at, "cancelled", reason=record.reason)
+                    turn.attempts[-1]._end(record.at, "cancelled", reason=record.reason, usage=record.usage)
 
     def _attempt(self, turn: str, n: int) -> AttemptView | None:
         attempts = self._turns[turn].attempts if turn in self._turns else []

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from coterie.journal.records import NO_USAGE, AttemptFailed, Record, TurnFinished, TurnStarted, Usage
+from coterie.journal.records import NO_USAGE, AttemptFailed, Record, TurnCancelled, TurnFinished, TurnStarted, Usage
 
 
 class Totals(Struct, kw_only=True, gc=False):
@@ -56,6 +56,7 @@ class UsageView:
             TurnStarted: self._started,
             TurnFinished: self._used,
             AttemptFailed: self._used,
+            TurnCancelled: self._used,
         }
 
     @property
@@ -79,7 +80,7 @@ class UsageView:
             totals.turns += 1
         totals.attempts += 1
 
-    def _used(self, record: TurnFinished | AttemptFailed) -> None:
+    def _used(self, record: TurnFinished | AttemptFailed | TurnCancelled) -> None:
         totals = self._turns.get(record.turn)
         if totals is not None and record.usage is not NO_USAGE:
             totals.add(record.usage)

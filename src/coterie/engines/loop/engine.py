@@ -287,8 +287,9 @@ class Loop:
         turn = state.turns.pop(record.turn, None)
         if turn is None:
             return
-        if isinstance(record, records.TurnFinished):
+        if not isinstance(record, records.TurnFailed):
             state.cost += record.usage.cost
+        if isinstance(record, records.TurnFinished):
             if not turn.review:
                 state.heard(Output(name=f"iteration {turn.iteration}", text=record.text))
                 state.failure, state.printed, state.failures = "", "", 0
@@ -355,9 +356,10 @@ class Loop:
     def _branch_ended(
         self, wave: Wave, record: records.TurnFinished | records.TurnFailed | records.TurnCancelled
     ) -> None:
+        if not isinstance(record, records.TurnFailed):
+            self.state.cost += record.usage.cost
         match record:
             case records.TurnFinished():
-                self.state.cost += record.usage.cost
                 wave.outcomes[record.turn] = "completed"
                 wave.texts[record.turn] = record.text
             case records.TurnFailed():
