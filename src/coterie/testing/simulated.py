@@ -31,6 +31,12 @@ class World(Protocol):
     synced: dict[str, int]
     killed: bool
 
+    def claimed(self, run: str) -> None:
+        """See a journal opened."""
+
+    def closed(self, run: str) -> None:
+        """See a journal closed."""
+
     def appended(self, run: str, record: Record) -> None:
         """Take a record; may be the end of the owner."""
 
@@ -61,7 +67,8 @@ class SimulatedStore:
         self.world = world
 
     def claim(self, run: str) -> "SimulatedWriter":
-        """The owner's writer; ownership itself is not simulated."""
+        """The owner's writer; that another process owns the run is not simulated."""
+        self.world.claimed(run)
         return SimulatedWriter(self, run)
 
     def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
@@ -125,7 +132,10 @@ class SimulatedWriter:
                 self._world.synced_to(self._run, max(upto, self._world.synced.get(self._run, 0)))
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Have the world see it; all that was appended is safe then."""
+        if not self._world.killed:
+            await self.durable(self.last)
+            self._world.closed(self._run)
 
 
 class SimulatedTurns:

@@ -7,7 +7,9 @@ real core, shell and engines run; only the store, the agents and the time are ma
 * the result is that of an uncrashed run that is given the same replies in the same order;
 * no turn with a durable receipt was started again;
 * nothing left before the records behind it were durable;
-* nothing follows a terminal record;
+* nothing follows a terminal record, and nothing is written to a journal that was closed;
+* a run ends after all runs below it, each of them as its parent says, and no journal stays open;
+* what was used counts once, whatever was called off, and an owner says of the run what its journal says;
 * a replay leaves nothing to do.
 """
 
@@ -27,6 +29,7 @@ from coterie.engines.commands import Finish, Reply
 from coterie.engines.loop import Loop
 from coterie.errors import CoterieError, RunIsFinished
 from coterie.journal.records import (
+    NO_USAGE,
     AttemptFailed,
     AttemptInterrupted,
     ConfigChanged,
@@ -37,6 +40,7 @@ from coterie.journal.records import (
     TurnCancelled,
     TurnFinished,
     TurnStarted,
+    Usage,
 )
 from coterie.planning.agents import asked_of
 from coterie.planning.branches import BRANCH
@@ -44,7 +48,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Limits, Plan, from_json
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
-from coterie.runs.live import MakeEngine
+from coterie.runs.live import Ended, MakeEngine
 from coterie.runs.shell import Shell
 from coterie.testing.oracle import asked, uncrashed
 from coterie.testing.simulated import Compared, Crash, SimulatedStore, SimulatedTurns, random_events
@@ -58,6 +62,10 @@ LIMITS = ("max_iterations", "max_runtime", "cost_budget", "stalled")
 """Why a loop is let go of by what its plan says."""
 MORE = 2
 """How often a loop is taken up again that had reached a limit."""
+
+
+_FAILED = {"timeout": ("completed", "failed", "cancelled"), "invalid_output": ("completed",)}
+"""How a child run may have ended whose attempt failed in this way; one that ends in time may be late all the same."""
 
 
 class SimulationFailed(CoterieError):
@@ -103,6 +111,7 @@ class Survived(Struct, frozen=True, kw_only=True):
         receipts: Turns whose result was durable; none of them was started again.
         seconds: Virtual time from the start to the end, owners that were dead included.
         agents: By name; those of a child run are called `node/agent`. A loop's are its iterations and reviews.
+        called_off: How many child runs were called off, by how deep they lie; those right below the root are 1 deep.
     """
 
     outcome: str
@@ -116,6 +125,7 @@ class Survived(Struct, frozen=True, kw_only=True):
     receipts: int = 0
     seconds: float = 0.0
     agents: Mapping[str, Load] = {}
+    called_off: Mapping[int, int] = {}
 
 
 def simulate(
@@ -172,6 +182,8 @@ class _World:
         self.crash_in = -1
         self.calls: list[tuple[str, str, int]] = []
         self.finished: set[tuple[str, str]] = set()
+        self.open: set[str] = set()
+        self.lost = False  # whether a power cut took records that were appended
         self.broken = ""
         self.epoch = 0
         self.killed = False
@@ -205,6 +217,11 @@ class _World:
             receipts=len(self.finished),
             seconds=self.clock.now(),
             agents=self._loads(),
+            called_off=Counter(
+                run.count("/")
+                for run, log in self.journals.items()
+                if isinstance(log[-1], RunFinished) and log[-1].outcome == "cancelled"
+            ),
         )
 
     def _loads(self) -> dict[str, Load]:
@@ -236,7 +253,8 @@ class _World:
         self.killed = False
         trouble = self.dice.random() < 0.8 * self.chaos and self.crashes + self.interruptions < 5
         kill = trouble and self.dice.random() < 0.8
-        self.crash_in = self.dice.randint(1, 25) if kill else -1
+        deepest = max((run.count("/") for run in self.journals), default=0)
+        self.crash_in = self.dice.randint(1, 25 + 6 * deepest) if kill else -1
         lose = self.dice.random() < 0.5
         limits = Limits(max_parallel=self.dice.choice([None, 1, 2, 16]), add_iterations=self._more_iterations())
         store = SimulatedStore(self)
@@ -270,6 +288,39 @@ class _World:
             _abandon(loop)
         if self.broken:
             raise self._failed(self.broken)
+        if task.done() and not task.cancelled() and task.exception() is None:
+            self._check_word(task.result())
+
+    def _check_word(self, ended: Ended) -> None:
+        """What an owner that let go of the run said of it is what the journal says, and it closed every journal."""
+        last = self.journals["R"][-1]
+        if isinstance(last, RunFinished):
+            wanted = ("completed" if last.outcome == "completed" else "failed", last.reason)
+            if (used := self._used("R")) != ended.usage and not (self.lost and _covers(ended.usage, used)):
+                raise self._failed(f"it says that {ended.usage} was used, and its turns used {used}")
+        else:
+            wanted = ("stopped", last.reason if isinstance(last, RunStopped) else "")
+        if (ended.status, ended.reason) != wanted:
+            raise self._failed(f"it says {(ended.status, ended.reason)}, and the journal says {wanted}")
+        if self.open:
+            raise self._failed(f"journals were left open: {sorted(self.open)}")
+
+    def _used(self, run: str) -> Usage:
+        """What the agents of *run* and of all runs below it used, as far as their journals are left."""
+        below = [one for one in self.journals if one.rpartition("/")[0] == run]
+        teams = {one.rpartition("/")[2].rpartition(".")[0] for one in below}
+        found = sum((self._used(one) for one in below), NO_USAGE)
+        for record in self.journals[run]:
+            if isinstance(record, TurnFinished | AttemptFailed) and record.turn not in teams:
+                found += record.usage
+            if isinstance(record, TurnStarted) and record.attempt == 1:
+                found += Usage(turns=int(self._is_single(run, record.agent)))
+        return found
+
+    def _is_single(self, run: str, agent: str) -> bool:
+        """Whether *agent* of *run* is no team, whose own turns count instead."""
+        known = self.engines(self._plan_of(run))[1].get(agent)
+        return known is None or known.child is None
 
     def _more_iterations(self) -> int:
         """A loop that was stopped by a limit is given some more, a few times."""
@@ -285,7 +336,9 @@ class _World:
             self.crashes += 1
             if lose:
                 kept = {run: log[: self.synced.get(run, 0)] for run, log in self.journals.items()}
+                self.lost = self.lost or kept != self.journals
                 self.journals = {run: log for run, log in kept.items() if log}
+        self.open.clear()
         self.killed = True  # whatever of this owner is still in memory may do nothing any more
         self.synced = {run: len(log) for run, log in self.journals.items()}
 
@@ -391,12 +444,35 @@ class _World:
             return random_events(request, dice)
         return [Emitted(event=event) for event in self.emits(request, dice)]
 
+    def claimed(self, run: str) -> None:
+        if run in self.open:
+            self.broken = f"{run} is opened though it is open"
+        self.open.add(run)
+
+    def closed(self, run: str) -> None:
+        self.open.discard(run)
+        if below := [one for one in self.open if one.startswith(f"{run}/")]:
+            self.broken = f"{run} is closed before {below[0]}"
+
     def appended(self, run: str, record: Record) -> None:
         log = self.journals.setdefault(run, [])
         if log and isinstance(log[-1], RunFinished):
             self.broken = f"{run}: {record.seq} follows the terminal record"
+        if run not in self.open:
+            self.broken = f"{run}: {record.seq} is written though the journal was closed"
+        if isinstance(record, RunFinished) and (left := self._left_below(run)):
+            self.broken = f"{run} ends before {left}"
         log.append(record)
         self._live_on()
+
+    def _left_below(self, run: str) -> str:
+        """A run below *run* whose end would not survive a power cut; empty if there is none."""
+        for one, log in self.journals.items():
+            if one.startswith(f"{run}/") and (
+                not isinstance(log[-1], RunFinished) or self.synced.get(one, 0) < len(log)
+            ):
+                return one
+        return ""
 
     def syncing(self) -> None:
         self._live_on()
@@ -422,13 +498,12 @@ class _World:
     def _check(self, run: str, log: Sequence[Record]) -> None:
         last = log[-1]
         if not isinstance(last, RunFinished):
-            if run == "R" and _is_limit(last):
+            if isinstance(last, RunStopped) and _is_limit(self.journals["R"][-1]):
                 plan = self._plan_of(run)
                 self._compare_standing(run, log, uncrashed(run, plan, self.engines, log))
                 return
-            if self._abandoned(run):
-                return
             raise self._failed(f"{run} does not end: its last record is {type(last).__name__}")
+        self._check_agrees(run, last)
         plan = self._plan_of(run)
         again = Fold(run, *self.engines(plan))
         try:
@@ -442,13 +517,26 @@ class _World:
         if last.outcome != "cancelled":
             self._compare(run, log, uncrashed(run, plan, self.engines, log))
 
-    def _abandoned(self, run: str) -> bool:
-        """A child run that was called off just before the last kill: its parent ended, nobody owned it again."""
-        parent, _, attempt = run.rpartition("/")
-        turn = attempt.rpartition(".")[0]
-        above = self.journals.get(parent, [])
-        called_off = any(isinstance(r, TurnCancelled) and r.turn == turn for r in above)
-        return called_off and isinstance(above[-1], RunFinished)
+    def _check_agrees(self, run: str, end: RunFinished) -> None:
+        """The parent of *run* says of it what its own journal says."""
+        parent, below, attempt = run.rpartition("/")
+        turn, _, n = attempt.rpartition(".")
+        said, agree = "", tuple[str, ...]()
+        for record in self.journals[parent] if below else ():
+            match record:
+                case TurnFinished() if (record.turn, str(record.attempt)) == (turn, n):
+                    said, agree = "finished", ("completed",)
+                case AttemptFailed() if (record.turn, str(record.attempt)) == (turn, n):
+                    said, agree = record.kind, _FAILED.get(record.kind, ("failed",))
+                case TurnCancelled() if record.turn == turn:
+                    said, agree = "cancelled", ("completed", "failed", "cancelled")
+                case _:
+                    continue
+            if end.outcome in agree:
+                return
+            raise self._failed(f"{run} ended as {end.outcome}, and its parent says {said}")
+        if below:
+            raise self._failed(f"{run} ended as {end.outcome}, and its parent does not know")
 
     def _compare(self, run: str, log: Sequence[Record], oracle: Sequence[Record]) -> None:
         end, other = log[-1], oracle[-1]
@@ -488,6 +576,11 @@ class _World:
 
     def _failed(self, what: str) -> SimulationFailed:
         return SimulationFailed(self.seed, what, self.journals)
+
+
+def _covers(said: Usage, used: Usage) -> bool:
+    """Whether *said* is at least *used*: what a power cut took from a child run its parent had counted already."""
+    return said.turns >= used.turns and said.cost >= used.cost
 
 
 def _is_limit(last: Record | None) -> bool:

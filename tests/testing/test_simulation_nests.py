@@ -1,0 +1,113 @@
+"""Crash schedules of teams in teams that are called off or run out of time, and proof that they bite."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from random_nests import random_nest
+
+from coterie.journal.records import NO_USAGE, RunFinished
+from coterie.runs.children import Children
+from coterie.runs.core import Core
+from coterie.runs.family import Family
+from coterie.runs.fold import Fold
+from coterie.runs.live import Live
+from coterie.testing import SimulationFailed, simulate
+
+CHUNK = 100
+
+
+@pytest.mark.parametrize("chunk", [*range(2), *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 20))])
+def test_teams_in_teams_survive(chunk: int) -> None:
+    """2,000 schedules, two to eight deep: whatever fails, is late or is killed, every run of the tree ends properly."""
+    seen: Counter[int] = Counter()
+    crashes = 0
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        survived = simulate(random_nest(seed // 2), seed)
+        seen.update(survived.called_off)
+        crashes += survived.crashes
+    assert min(seen[depth] for depth in range(1, 6)) > 0, seen
+    assert crashes > CHUNK
+
+
+# -- mutants: what the promises are there to catch ------------------------------------------------------------------
+
+
+def ends_before_its_children(patch: pytest.MonkeyPatch) -> None:
+    """A run that was decided to end does not wait for the runs below it."""
+    real = Core.pump
+
+    def pump(core: Core, *args: Any) -> Any:
+        core._is_ending = lambda: False
+        return real(core, *args)
+
+    patch.setattr(Core, "pump", pump)
+
+
+def called_off_before_durable(patch: pytest.MonkeyPatch) -> None:
+    """A child run ends before its parent's word is durable."""
+    real = Family.call_off
+
+    def call_off(family: Family, live: Live, ask: Any, attempt: int) -> Any:
+        used = real(family, live, ask, attempt)
+        for child in live.children.values():
+            if child.turn == ask.turn and child.core.called_off:
+                child.ending = True
+                family.pump(child)
+        return used
+
+    patch.setattr(Family, "call_off", call_off)
+
+
+def closed_from_the_top(patch: pytest.MonkeyPatch) -> None:
+    """A child run that was called off ends at once, whatever runs below it."""
+
+    def end(family: Family, live: Live) -> None:
+        live.core.write(family._clock.now(), RunFinished(outcome="cancelled"))
+
+    patch.setattr(Family, "_end", end)
+
+
+def forgotten_at_resume(patch: pytest.MonkeyPatch) -> None:
+    """What an earlier owner could not end is left as it is."""
+    patch.setattr(Children, "take_over", lambda children, live: None)
+    patch.setattr(Family, "_began", lambda family, run: False)
+
+
+def use_not_counted(patch: pytest.MonkeyPatch) -> None:
+    """What a child run used that was called off is forgotten."""
+    real = Family.call_off
+
+    def call_off(family: Family, live: Live, ask: Any, attempt: int) -> Any:
+        real(family, live, ask, attempt)
+        return NO_USAGE
+
+    patch.setattr(Family, "call_off", call_off)
+
+
+def still_heard(patch: pytest.MonkeyPatch) -> None:
+    """What the attempts of a child run say counts, though its parent called it off."""
+    patch.setattr(Core, "hears", Fold.hears)
+
+
+MUTANTS = [
+    ends_before_its_children,
+    called_off_before_durable,
+    closed_from_the_top,
+    forgotten_at_resume,
+    use_not_counted,
+    still_heard,
+]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # broken owners die messily
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_broken_calling_off_is_caught(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each way of calling a team off wrongly fails within 300 schedules."""
+    mutant(monkeypatch)
+    with pytest.raises(SimulationFailed):
+        for seed in range(300):
+            simulate(random_nest(seed // 2), seed)
