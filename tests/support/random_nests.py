@@ -28,9 +28,7 @@ def _member(dice: random.Random, name: str, below: Plan | None) -> AgentPlan:
     timeout = dice.choice([None, None, None, 1.5, 3.0, 6.0]) if below is not None else None
     kind = "agent" if below is None else "topology"
     on_fail = dice.choice(["halt", "halt", "skip", "continue"])
-    return AgentPlan(
-        name=name, kind=kind, child=below, timeout=timeout, retry=dice.choice([0, 0, 1]), on_fail=on_fail
-    )
+    return AgentPlan(name=name, kind=kind, child=below, timeout=timeout, retry=dice.choice([0, 0, 1]), on_fail=on_fail)
 
 
 def _flow(dice: random.Random, team: AgentPlan) -> Plan:
