@@ -65,6 +65,17 @@ def test_what_a_late_team_spent_counts_against_the_next_owners_limit() -> None:
     assert stage.resume().usage == Usage(turns=4, cost=1.0)
 
 
+def test_what_a_late_team_spent_never_counts_twice() -> None:
+    """Not even while its runs end and its parent, which has counted it, goes on."""
+    team = nested(2, flow("paid -> slow -> end"), timeout=1.5, on_fail="continue")
+    stage = Stage(flow("team -> b", team=team), Cast({"paid": [PAID]}))
+    shell, seen = stage._shell(None), list[float]()
+    shell.family.appended = lambda run, record: seen.append(shell.family.ledger.spent().cost)
+
+    assert stage.clock.run(shell.start("r", stage.plan, {"prompt": "go"})).status == "completed"
+    assert max(seen) == seen[-1] == 1.0
+
+
 def test_a_human_turn_counts_as_a_turn() -> None:
     """`--max-turns` bounds questions to people too."""
     human = AgentPlan(name="h", kind="human", backend="human")

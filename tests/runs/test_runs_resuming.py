@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -54,8 +54,8 @@ def interrupted(stage: Stage, after: float, resume: bool = False) -> None:
 
 
 def cut(stage: Stage, upto: Mapping[str, int]) -> None:
-    """Leave of each journal what there was when its owner died: the records up to a seq; 0 is all but the last."""
-    kept = {run: stage.records(run=run)[: seq or -1] for run, seq in upto.items()}
+    """Leave of each journal what there was when its owner died: the records up to a seq."""
+    kept = {run: stage.records(run=run)[:seq] for run, seq in upto.items()}
     stage.store = MemoryStore()
     for run, records in kept.items():
         stage.store.claim(run).append(records)
@@ -131,14 +131,12 @@ def late() -> Stage:
 
 @pytest.mark.parametrize("ended", range(4))
 @pytest.mark.parametrize("make", [called_off, late])
-def test_a_resume_ends_what_the_dead_owner_was_calling_off(make: object, ended: int) -> None:
+def test_a_resume_ends_what_the_dead_owner_was_calling_off(make: Callable[[], Stage], ended: int) -> None:
     """Whichever runs had ended when it died, all do now, the deepest first, and the root ends after them."""
-    stage = make()  # type: ignore[operator]
+    stage = make()
     seqs = {"r": seq_of(stage, TurnCancelled if make is called_off else AttemptFailed)}
-    if ended < 3:
-        stage_runs = [run for run in TEAMS[: 3 - ended]]
-        seqs |= {run: seq_of(stage, TurnCancelled, run=run) - 1 for run in stage_runs}
-    seqs |= {run: len(stage.records(run=run)) for run in TEAMS if run not in seqs}
+    seqs |= {run: seq_of(stage, TurnCancelled, run=run) - 1 for run in TEAMS[: 3 - ended]}
+    seqs |= {run: len(stage.records(run=run)) for run in TEAMS[3 - ended :]}
     cut(stage, seqs)
     asked = len(stage.cast.asked)
     told = stage.resume()

@@ -31,6 +31,12 @@ def test_teams_in_teams_survive(chunk: int) -> None:
     assert crashes > CHUNK
 
 
+def survive(seeds: int) -> None:
+    """Play so many schedules."""
+    for seed in range(seeds):
+        simulate(random_nest(seed // 2), seed)
+
+
 # -- mutants: what the promises are there to catch ------------------------------------------------------------------
 
 
@@ -109,5 +115,4 @@ def test_a_broken_calling_off_is_caught(
     """Each way of calling a team off wrongly fails within 300 schedules."""
     mutant(monkeypatch)
     with pytest.raises(SimulationFailed):
-        for seed in range(300):
-            simulate(random_nest(seed // 2), seed)
+        survive(300)
