@@ -148,3 +148,16 @@ def test_a_topology_without_a_file_has_no_folder() -> None:
     assert sayings(outer()) == [
         "error[no-folder] \"inner.at\": agent 'b' names the file 'inner.at', and the topology has no folder"
     ]
+
+
+def test_a_team_has_no_time_out_but_its_own(tmp_path: Path) -> None:
+    """What the topology says of its agents bounds one program, not a whole team; the node's own field bounds it."""
+    write(tmp_path, inner=INNER)
+
+    def timeouts(node: str) -> tuple[float | None, float | None]:
+        text = team("a -> b", b=f'{node} extensions {{ coterie {{ topology: "inner.at" }} }}')
+        agents = planned(text.replace("  flow", "  extensions { coterie { timeout: 30s } }\n  flow"), tmp_path).agents
+        return agents["a"].timeout, agents["b"].timeout
+
+    assert timeouts("") == (30.0, None)
+    assert timeouts("timeout: 5m") == (30.0, 300.0)

@@ -99,8 +99,8 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
         options = model_options(node, own, setting.default, options, setting.topology, setting.report)
     for idle in idle_keys(owner, thinker.backend, own):
         setting.report(idle)
-    if human:
-        process["timeout"] = _timeout(node, own)  # what is meant for programs is too short for people
+    if human or thinker.topology:
+        process["timeout"] = _timeout(node, own)  # what is meant for one program is too short for people and teams
     elif process["timeout"] is None and setting.topology.defaults is not None:
         process["timeout"] = setting.topology.defaults.timeout
     own_words: dict[str, Any] = {}
