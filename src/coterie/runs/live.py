@@ -156,10 +156,9 @@ class Live:
         return self.writer.is_durable(self.core.seq)
 
     @property
-    def is_over(self) -> bool:
-        """Whether it has ended and all that follows has left."""
-        is_done = self.core.finished is not None and not self.outbox and not self.unseen
-        return is_done and self.is_durable
+    def has_left(self) -> bool:
+        """Whether its records are durable and shown, and what follows from them has been done."""
+        return not self.outbox and not self.unseen and self.is_durable
 
     @property
     def turn(self) -> str:

@@ -245,7 +245,7 @@ class Shell:
                 for effect in outbox:
                     await self._perform(live, effect)
             for live in reversed(waiting):
-                if live.is_over and not live.told:
+                if live.core.finished is not None and not live.told and live.has_left:
                     await self._children.tell(live)
 
     def _start_agents(self, live: Live) -> None:
