@@ -314,13 +314,13 @@ class _World:
             if isinstance(record, TurnFinished | AttemptFailed) and record.turn not in teams:
                 found += record.usage
             if isinstance(record, TurnStarted) and record.attempt == 1:
-                found += Usage(turns=int(self._is_single(run, record.agent)))
+                found += Usage(turns=int(record.turn not in teams and self._is_single(run, record.agent)))
         return found
 
     def _is_single(self, run: str, agent: str) -> bool:
         """Whether *agent* of *run* is no team, whose own turns count instead."""
         known = self.engines(self._plan_of(run))[1].get(agent)
-        return known is None or known.child is None
+        return agent != BRANCH and (known is None or known.child is None)
 
     def _more_iterations(self) -> int:
         """A loop that was stopped by a limit is given some more, a few times."""
