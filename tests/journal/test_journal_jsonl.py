@@ -24,8 +24,9 @@ from coterie.errors import Fenced, JournalFailed, JournalUnreadable, RunIsOwned
 from coterie.journal import lines
 from coterie.journal import lock as lock_module
 from coterie.journal import writer as writer_module
+from coterie.journal.codec import HEAD, Encoder
 from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import JournalRepaired, Record, RunOwned, RunStarted, TurnFinished
+from coterie.journal.records import JournalRepaired, Record, RunOwned, RunStarted, RunStopped, TurnFinished
 
 LONG = "a long tale, ünïcode too " * 100
 
@@ -247,7 +248,7 @@ def test_damage_before_the_last_commit_is_not_taken_for_a_torn_one(store: JsonlS
 def test_a_reader_does_not_see_half_a_line(store: JsonlStore) -> None:
     """A follower waits until the line is whole, also when another owner repairs it first."""
     path = write(store, "r1", RECORDS)
-    last = b'{"topic":"run.stopped","seq":4,"at":4.0,"reason":"waiting"}\n'
+    last = Encoder(sealed=True).encode([RunStopped(seq=4, at=4.0, reason="waiting")])
 
     async def main() -> list[int]:
         seen = []

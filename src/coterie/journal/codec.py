@@ -12,11 +12,18 @@ whose commits do begins with one: early ones do not say where theirs end. Behind
 for the next ones, filled with tabs (`ROOM`), which stand nowhere else in a journal. So what a power cut left of a
 commit can be told from damage: a line with a tab in it was not written whole. Where the file had just grown there may
 be zeros instead of tabs.
+
+A journal that begins with two blanks (`HEAD`) has checksums: the last field of every record is `crc`, the CRC-32 of the
+line up to that field. Text lines need none, their hash covers them. In such a journal a last commit without a gap that
+ends in its mark was written whole: if it cannot be read, it is damaged, not torn. The first bytes decide for the whole
+file: records appended to an older journal carry no checksum.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, NoReturn, TypeVar
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +35,8 @@ LIMIT = 1000
 """The longest text, in bytes of UTF-8, that stands in the record itself."""
 MARK = b" "
 """Begins a journal, and ends the last line of a commit, before its newline. To JSON it is nothing."""
+HEAD = MARK * 2
+"""Begins a journal whose records carry checksums. No flip of one bit makes another blank of it, or JSON."""
 ROOM = b"\t"
 """Fills the room behind the last commit. To JSON it is nothing, and it is no part of a line that is whole."""
 
@@ -63,6 +72,12 @@ _NEWLINE = ord("\n")
 _COMMIT_END = MARK + b"\n"
 _UNWRITTEN = ROOM + b"\0"
 _CHUNK = 1 << 15
+_SEAL = b',"crc":%d}'
+_SEALED_END = _SEAL + b"\n"
+_SEAL_KEY = b',"crc":'
+_TEXT_LINE = b'{"topic":"text",'
+_GAP = re.compile(rb"\t|\0(?!\n)")
+"""Bytes of a commit that never reached the disk. A lost sector is more than the mark before the last newline."""
 
 
 class NotJson(JournalUnreadable):
@@ -74,10 +89,11 @@ class Encoder:
 
     Args:
         written: The hashes of the texts that the journal holds already.
+        sealed: Write checksums: the journal begins with `HEAD`.
     """
 
-    def __init__(self, written: Iterable[str] = ()) -> None:
-        self._written = set(written)
+    def __init__(self, written: Iterable[str] = (), *, sealed: bool = False) -> None:
+        self._written, self._sealed = set(written), sealed
 
     def encode(self, records: Sequence[Record]) -> bytes:
         """The lines of *records*, each ended by a newline, with those of the new texts before them.
@@ -89,9 +105,10 @@ class Encoder:
             data = _to_lines(records)
             if _QUOTED_REFERENCE not in data:
                 if len(data) <= LIMIT:
-                    return data
+                    return _seal(data) if self._sealed else data
                 if _ESCAPED_QUOTE not in data:
-                    return self._shorten(data)
+                    data = self._shorten(data)
+                    return _seal(data) if self._sealed else data
         except (TypeError, ValueError, OverflowError, RecursionError):
             pass  # the long way says which record it is, or can write it
         lines: list[bytes] = []
@@ -105,7 +122,8 @@ class Encoder:
                 ) from error
         self._written |= fresh
         lines.append(b"")
-        return b"\n".join(lines)
+        data = b"\n".join(lines)
+        return _seal(data) if self._sealed else data
 
     def _shorten(self, lines: bytes) -> bytes:
         """*lines*, in which every quotation mark begins or ends a text, with those of long texts before them.
@@ -153,6 +171,7 @@ class Decoder:
         last: The seq of the last record read.
         end: How many bytes have been read.
         texts: The texts read so far, by hash.
+        sealed: Whether the records carry checksums; known once the first bytes are read.
 
     Args:
         place: The journal's name, for errors.
@@ -163,13 +182,15 @@ class Decoder:
         self.last = 0
         self.end = 0
         self.texts: dict[str, str] = {}
+        self.sealed = False
         self._line = 0
         self._marked = False  # whether the journal says where its commits end; earlier ones do not
 
     def read(self, file: BinaryIO) -> Iterator[Record]:
         """The records in what is left of *file*, up to a torn line; afterwards `end` says where that begins.
 
-        Torn is a line without its newline, or one of the last commit that is not JSON.
+        Torn is a line without its newline, or one of the last commit that is not JSON; where there are checksums, only
+        if that commit has a gap or lacks its end.
 
         Raises:
             JournalUnreadable: If any other line cannot be read.
@@ -179,6 +200,8 @@ class Decoder:
                 self._marked = chunk[0] in MARK + _UNWRITTEN
             if chunk[-1] != _NEWLINE:
                 chunk = (chunk + file.readline()).rstrip(ROOM)
+            if not self.end:
+                self.sealed = chunk.startswith(HEAD)
             if plain := self._plain(chunk):
                 yield from plain
                 continue
@@ -187,7 +210,8 @@ class Decoder:
                 try:
                     record = self.decode(line + b"\n")
                 except NotJson:
-                    if self._goes_on(b"\n".join([*lines[n:], torn]) + file.read()):
+                    rest = b"\n".join([*lines[n:], torn]) + file.read()
+                    if self._goes_on(rest) or (self.sealed and _is_whole(rest)):
                         raise
                     return
                 if record is not None:
@@ -209,6 +233,8 @@ class Decoder:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         if len(records) != chunk.count(b"\n"):
+            return None
+        if self.sealed and not all(map(_is_sealed, chunk.split(b"\n")[:-1])):
             return None
         for seq, record in enumerate(records, self.last + 1):
             if type(record) not in _PLAIN or record.seq != seq:
@@ -236,6 +262,8 @@ class Decoder:
             self.texts[record.hash] = self._checked(record)
             found = None
         else:
+            if self.sealed and not _is_sealed(line):
+                self._fail(_DAMAGED)
             if record.seq != self.last + 1:
                 self._fail(f"record {self.last + 1} should stand here, and record {record.seq} does")
             if type(record) is RunStarted and record.schema > SCHEMA:
@@ -266,11 +294,42 @@ class Decoder:
         try:
             value = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
-            raise NotJson(self.place, self._line + 1, f"this line is not JSON ({why})") from why
+            hint = f"; {_MEND}" if self.sealed else ""
+            raise NotJson(self.place, self._line + 1, f"this line is not JSON ({why}){hint}") from why
+        if self.sealed and not line.lstrip(MARK).startswith(_TEXT_LINE) and not _is_sealed(line):
+            self._fail(_DAMAGED)
         self._fail(_explain(value, str(error)))
 
     def _fail(self, reason: str) -> NoReturn:
         raise JournalUnreadable(self.place, self._line + 1, reason)
+
+
+_MEND = "restore the file from a backup, or cut it off before this line and resume: what came later is done again"
+_DAMAGED = f"the record on this line is damaged: its checksum is missing or wrong; {_MEND}"
+
+
+def _seal(lines: bytes) -> bytes:
+    """*lines*, each ended by a newline, with a checksum in each that is a record."""
+    if lines.find(b"\n") == len(lines) - 1:  # one record, as nearly always
+        body = lines[:-2]
+        return body + _SEALED_END % crc32(body)
+    sealed = [
+        line if line.startswith(_TEXT_LINE) else (body := line[:-1]) + _SEAL % crc32(body)
+        for line in lines[:-1].split(b"\n")
+    ]
+    return b"\n".join([*sealed, b""])
+
+
+def _is_sealed(line: bytes) -> bool:
+    """Whether the record on *line* has the checksum that it was written with."""
+    line = line.strip(_COMMIT_END)
+    at = line.rfind(_SEAL_KEY)
+    return line[at:] == _SEAL % crc32(line[:at])
+
+
+def _is_whole(commit: bytes) -> bool:
+    """Whether *commit*, the last one, was written to its end: a torn one has a gap, or lacks its mark."""
+    return commit.rstrip(_UNWRITTEN).endswith(_COMMIT_END) and not _GAP.search(commit.rstrip(_UNWRITTEN))
 
 
 def _hash(text: str) -> str:

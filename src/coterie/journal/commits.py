@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from coterie.journal.codec import MARK, ROOM
+from coterie.journal.codec import HEAD, MARK, ROOM
 from coterie.journal.lines import sync_data, sync_folder
 
 _LEAST_ROOM, _MOST_ROOM = 1 << 12, 1 << 18
@@ -44,7 +44,7 @@ class CommitFile:
         Raises:
             OSError: If there is no room on the disk, or it fails.
         """
-        commit = (b"" if self._end else MARK) + lines[:-1] + MARK + b"\n"
+        commit = (b"" if self._end else HEAD) + lines[:-1] + MARK + b"\n"
         self._begin, end = self._end, self._end + len(commit)
         _write_all(self._fd, commit, self._begin)
         if end > self._size:

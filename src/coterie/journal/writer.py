@@ -74,7 +74,8 @@ class JsonlWriter:
             os.close(fd)
             raise
         self._file = CommitFile(fd, known.end if known else 0, folders)
-        self._encoder = Encoder(known.texts if known else ())
+        is_new = known is None or not known.end
+        self._encoder = Encoder(known.texts if known else (), sealed=is_new or known.sealed)
         self.last = self._written = self._durable = known.last if known else 0
         self._pending: deque[tuple[int, bytes]] = deque()  # filled by the loop, emptied under `_disk` in any thread
         self._waiters: list[asyncio.Future[None]] = []

@@ -172,6 +172,18 @@ def from_json(text: bytes | str) -> Plan:
     return msgspec.json.decode(text, type=Plan)
 
 
+def from_record(text: str, content_hash: str) -> Plan:
+    """The plan that a journal holds as *text*, beside its *content_hash*; empty: it has none.
+
+    Raises:
+        ValueError: If *text* is not a plan, or not the one that was hashed.
+    """
+    plan = from_json(text)
+    if content_hash and plan.content_hash() != content_hash:
+        raise ValueError("it does not match its plan_hash: the text was changed after it was recorded")
+    return plan
+
+
 def _without_folders(plan: Plan) -> Plan:
     agents = {
         name: msgspec.structs.replace(agent, child=_without_folders(agent.child)) if agent.child else agent

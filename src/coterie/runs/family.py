@@ -142,7 +142,7 @@ class Family:
             engine=engine.name,
             engine_version=engine.version,
             topology=live.plan.name,
-            plan_hash="" if child else live.plan.content_hash(),
+            plan_hash="" if child and not of_a_loop else live.plan.content_hash(),
             plan="" if child and not of_a_loop else to_json(live.plan).decode(),
             input=given,
             parent=live.parent[0].run if live.parent else "",

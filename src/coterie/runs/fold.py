@@ -39,7 +39,7 @@ from coterie.journal.records import (
     TurnStarted,
     Usage,
 )
-from coterie.planning.plan import AgentPlan, Limits
+from coterie.planning.plan import AgentPlan, Limits, from_record
 from coterie.runs.commands import Again, Turn, carries_out, describe
 
 _DECIDED = frozenset({TurnStarted, TurnFailed, ConfigChanged, ConfigRejected, ConfigKept})
@@ -164,8 +164,8 @@ class Fold:
                 follows.append(self._after_interruption(record))
             case RunStarted():
                 self.started = record
-            case ConfigChanged(plan=plan):
-                self.plan = plan
+            case ConfigChanged():
+                self._change_plan(record)
             case RunOwned():
                 self.epoch, self.limits, self.stopped = record.epoch, record.limits, ""
                 self._void_stops()
@@ -181,6 +181,14 @@ class Fold:
         elif follows:
             for k, wanted in enumerate(follows):
                 self._want((record.seq, k), wanted)
+
+    def _change_plan(self, record: ConfigChanged) -> None:
+        try:
+            from_record(record.plan, record.plan_hash)
+        except ValueError as error:
+            hint = f"{error}; restore the journal from a backup"
+            raise ReplayMismatch(self.run, record.seq, "config.changed with another plan", "it whole", hint) from error
+        self.plan = record.plan
 
     def _settle(self, record: Record) -> Command | Again | None:
         """Take the command that *record* carries out off the list of what is left to do."""

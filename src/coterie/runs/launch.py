@@ -16,7 +16,7 @@ from coterie.ids import child_run_id
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import NO_USAGE, PlanReloaded, RunStarted, Usage
 from coterie.planning.loop import LoopPlan
-from coterie.planning.plan import Limits, Plan, from_json
+from coterie.planning.plan import Limits, Plan, from_record
 from coterie.planning.program import ProgramPlan
 from coterie.runs import index, naming
 from coterie.runs.commands import phrase
@@ -239,15 +239,18 @@ def recorded_plan(store: JsonlStore, run: str, upto: int | None = None) -> Plan:
     Raises:
         NoSuchRun, JournalUnreadable: If there is none to read.
     """
-    text = first_record(store, run).plan
+    found: RunStarted | PlanReloaded = first_record(store, run)
     for record in store.read(run):
         if isinstance(record, PlanReloaded) and (upto is None or record.seq <= upto):
-            text = record.plan
+            found = record
     try:
-        return from_json(text)
+        return from_record(found.plan, found.plan_hash)
     except ValueError as error:
-        reason = f"the plan in it is damaged, or of another coterie ({error})"
-        raise JournalUnreadable(str(store.folder(run) / JOURNAL), 1, reason) from error
+        reason = f"the plan in record {found.seq} is damaged, or of another coterie ({error}); restore it from a backup"
+        path, key = store.folder(run) / JOURNAL, b'"seq":%d,' % found.seq
+        with path.open("rb") as file:
+            line = next((n for n, text in enumerate(file, 1) if key in text), 1)
+        raise JournalUnreadable(str(path), line, reason) from error
 
 
 def _refuse_program(run: str, plan: Plan) -> None:

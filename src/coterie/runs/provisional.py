@@ -12,7 +12,6 @@ from coterie.engines.commands import Emit, Reply
 from coterie.engines.loop import Loop
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import AttemptFailed
-from coterie.planning.plan import from_json
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold, refusal
 from coterie.runs.folder import DiskPlace
@@ -101,5 +100,5 @@ def _fold(store: JsonlStore, root: str, attempts: list[str]) -> Fold | None:
         if agent is None or agent.child is None:
             return None
         run = f"{run}/{attempts.pop(0)}"
-        own = first_record(store, run).plan  # a child of a loop has one
-        plan = from_json(own) if own else agent.child
+        has_own = bool(first_record(store, run).plan)  # a child of a loop has
+        plan = recorded_plan(store, run) if has_own else agent.child
