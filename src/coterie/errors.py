@@ -9,6 +9,8 @@
   - JournalUnreadable    a journal is damaged, or written by a newer coterie
   - JournalFailed        a journal could not be written; this owner is over
     - Fenced             another owner took the run
+    - RunDeleted         the run's folder was deleted while it was going on
+  - Shortage             the machine lacks space, descriptors or memory; the run stops and can be resumed
   - GitFailed            git could not do what a run's files need
   - ReplayMismatch       today's engine decides otherwise than the journal says
   - RowsFailed           the rows of runs could not be written to their database
@@ -19,7 +21,10 @@
   - UsageError           a command was called in a way that cannot work
 """
 
-from collections.abc import Iterable, Sequence
+import errno
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from coterie.diagnostics import Diagnostic, did_you_mean
 
@@ -106,6 +111,26 @@ class Fenced(JournalFailed):
         super().__init__(run, "another process took it over")
 
 
+class RunDeleted(JournalFailed):
+    """The run's folder was deleted while the run was going on."""
+
+    def __init__(self, run: str, folder: object) -> None:
+        super().__init__(run, f"{folder} is gone")
+        self.args = (
+            f"the folder {folder} of run {run!r} was deleted while the run was going on, for example by "
+            "`git clean -fdx`; its journal is gone, so it cannot be resumed: start it again, and exclude the state "
+            "directory (`git clean -fdx -e .coterie`), or keep it elsewhere (--state-dir)",
+        )
+
+
+class Shortage(CoterieError):
+    """The machine lacks space, file descriptors or memory: the run stops and can be resumed. *lacks*: what, where."""
+
+    def __init__(self, lacks: str) -> None:
+        self.lacks = lacks
+        super().__init__(f"{lacks}; the run is stopped: provide what is missing, then resume it")
+
+
 class GitFailed(CoterieError):
     """Git could not do what the files of a run need."""
 
@@ -181,3 +206,39 @@ class CallFailed(CoterieError, RuntimeError):
 
 class UsageError(CoterieError):
     """A command was called in a way that cannot work."""
+
+
+_LACKS = tuple(
+    getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EMFILE", "ENFILE", "ENOMEM") if hasattr(errno, name)
+)
+
+
+def shortage(error: BaseException | None, *, starting: bool = False) -> str:
+    """What the machine lacks and where, if *error* or one of its causes reports a shortage; otherwise empty.
+
+    Args:
+        starting: A process was being started: EAGAIN means that there may be no more of them.
+    """
+    while error is not None:
+        match error:
+            case Shortage(lacks=lacks):
+                return lacks
+            case MemoryError():
+                return os.strerror(errno.ENOMEM)
+            case GitFailed(said=said) if any(os.strerror(number) in said for number in _LACKS):
+                return str(error)
+            case OSError(errno=int(number)) if number in _LACKS or (starting and number == errno.EAGAIN):
+                where = f": {error.filename}" if error.filename else ""
+                return f"{error.strerror or os.strerror(number)}{where}"
+        error = error.__cause__
+    return ""
+
+
+@contextmanager
+def suppress_os_errors() -> Iterator[None]:
+    """Ignore an `OSError` of the body, unless it reports a shortage."""
+    try:
+        yield
+    except OSError as error:
+        if shortage(error):
+            raise

@@ -20,11 +20,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.errors import Fenced, JournalFailed, JournalUnreadable, RunIsOwned
+from coterie.errors import Fenced, JournalFailed, JournalUnreadable, RunDeleted, RunIsOwned
 from coterie.journal import lines
 from coterie.journal import lock as lock_module
 from coterie.journal import writer as writer_module
-from coterie.journal.codec import HEAD, Encoder
+from coterie.journal.codec import Encoder
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import JournalRepaired, Record, RunOwned, RunStarted, RunStopped, TurnFinished
 
@@ -393,7 +393,7 @@ def test_a_run_deleted_under_its_owner_fails(store: JsonlStore) -> None:
     async def main() -> None:
         writer = store.claim("r1")
         shutil.rmtree(store.folder("r1"))
-        with pytest.raises(JournalFailed, match="removed"):
+        with pytest.raises(RunDeleted, match="git clean"):
             await writer.durable(writer.append(RECORDS))
         await writer.close()
 

@@ -24,6 +24,8 @@ from coterie.ids import child_run_id
 
 TURN_FILE = "turn.json"
 PROMPT_FILE = "prompt.md"
+NAMES = frozenset({TURN_FILE, PROMPT_FILE, reported.FILE})
+"""The files in an attempt's folder that are of no use once it is over."""
 LONGEST_WORD = 100_000
 """A prompt of more bytes is not given as an argument, but in a file that the argument names."""
 

@@ -27,6 +27,7 @@ FAILURES = frozenset(
         "refused",
         "failed",  # a child run failed; any other failure
         "interrupted",  # only with `Failure`: somebody called `interrupt`
+        "shortage",  # only with `Failure`: the machine lacks space, descriptors or memory; the run stops
     }
 )
 

@@ -19,6 +19,7 @@ from coterie.backends.processes import GRACE, end_group, started
 from coterie.backends.reported import VARIABLE, reported
 from coterie.backends.secrets import Secrets
 from coterie.backends.underway import Underway
+from coterie.errors import shortage
 from coterie.journal.records import Usage
 
 ANSWER_LIMIT = 8_000_000
@@ -78,7 +79,9 @@ class _Attempt(Underway):
             with surroundings(self._request) as around:
                 result = await self._commands(around)
                 used = reported(Path(around.env[VARIABLE]), self._on_event)
-        except OSError as error:  # a full disk, a folder that may not be written
+        except OSError as error:  # a folder that may not be written
+            if shortage(error):
+                raise
             result = Failure(kind="failed", reason=f"the files of the attempt could not be kept: {error}")
         return msgspec.structs.replace(result, usage=used + Usage(seconds=loop.time() - began))
 

@@ -11,6 +11,7 @@ from typing import Any
 from coterie.backends.base import Failure, Text
 from coterie.backends.classify import classify
 from coterie.backends.secrets import Secrets, Veil
+from coterie.errors import shortage
 
 _LINE = 300
 """How much of a line of standard error is quoted, in characters."""
@@ -88,6 +89,8 @@ def failure_of(command: str, status: int, answer: Voice, log: Voice, *, of_agent
 
 def cannot_start(program: str, cwd: Path, error: OSError | ValueError) -> Failure:
     """Why *program* could not be started in *cwd*, and what to do."""
+    if lacks := shortage(error, starting=True):
+        return Failure(kind="shortage", reason=f"`{program}` cannot be started: {lacks}")
     if isinstance(error, ValueError):
         return Failure(kind="failed", reason=f"`{program}` cannot be started: an argument or variable holds a NUL")
     if not cwd.is_dir():
@@ -100,8 +103,6 @@ def cannot_start(program: str, cwd: Path, error: OSError | ValueError) -> Failur
             kind, why = "not_found", "it may not be executed: `chmod +x` it, or name its interpreter first"
         case errno.ENOEXEC:
             kind, why = "not_found", "it is no program: begin it with a `#!` line, or name its interpreter first"
-        case errno.EAGAIN | errno.ENOMEM | errno.EMFILE | errno.ENFILE:
-            kind, why = "transient", f"the machine has no room for it now ({error.strerror})"
         case errno.E2BIG:
             kind, why = "failed", "its arguments and environment are too long: give the prompt on stdin or in a file"
         case _:

@@ -75,7 +75,7 @@ async def _end(family: "_Family", grace: float) -> list[int]:
     loop = asyncio.get_running_loop()
     patience = loop.time() + grace
     pause = 0.001
-    while await family.search() and loop.time() < patience + _KILLING:
+    while await _search(family) and loop.time() < patience + _KILLING:
         if loop.time() < patience:
             family.terminate()
         else:
@@ -83,6 +83,14 @@ async def _end(family: "_Family", grace: float) -> list[int]:
         await asyncio.sleep(pause)
         pause = min(pause * 2, 0.1)
     return list(family.known)
+
+
+async def _search(family: "_Family") -> bool:
+    try:
+        return await family.search()
+    except OSError:  # no descriptor to read /proc with: end at least the groups, which takes none
+        family.kill_groups({group for group in family.groups if group != os.getpgrp()})
+        raise
 
 
 class _Process(NamedTuple):
@@ -102,7 +110,7 @@ class _Family:
     def __init__(self, groups: Collection[int], marker: str, roots: dict[int, str] | None = None) -> None:
         self.known: dict[int, str] = {}
         """Pid and start time of all that were found, in that order."""
-        self._groups = {group for group in groups if group > 1}
+        self.groups = {group for group in groups if group > 1}
         self._mark = _as_stored(marker) if marker and _HAS_PROC else b""
         self._roots = roots or {}
         self._asked: set[int] = set()
@@ -113,7 +121,7 @@ class _Family:
         """Look through all processes; whether any is left to end."""
         table = {process.pid: process for process in await _all_processes()}
         spared = _with_ancestors(os.getpid(), table)
-        self._groups -= {table[pid].group for pid in spared if pid in table}
+        self.groups -= {table[pid].group for pid in spared if pid in table}
         candidates = [p for p in table.values() if not p.dead and p.pid not in spared | self._out_of_reach]
         found = {process.pid: process for process in candidates if self._belongs(process)}
         if self._mark:
@@ -136,14 +144,18 @@ class _Family:
 
     def kill(self) -> None:
         """Make them end: groups as a whole, since nobody can fork out of that."""
-        for group in self._groups & {process.group for process in self._living}:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGKILL)
+        self.kill_groups({process.group for process in self._living})
         for process in self._living:
             self._signal(process, signal.SIGKILL)
 
+    def kill_groups(self, living: Collection[int]) -> None:
+        """End those groups that are among *living* as a whole."""
+        for group in self.groups.intersection(living):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+
     def _belongs(self, process: _Process) -> bool:
-        return process.group in self._groups or process.started in (
+        return process.group in self.groups or process.started in (
             self.known.get(process.pid),
             self._roots.get(process.pid),
         )

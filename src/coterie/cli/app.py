@@ -202,18 +202,20 @@ def _status(end: SystemExit) -> int:
 
 def _tell(error: Exception) -> int:
     """Say what went wrong, for people, and return the exit status."""
-    from coterie.errors import CoterieError, TopologyError, UsageError
+    from coterie.errors import CoterieError, TopologyError, UsageError, shortage
+
+    status = 3 if shortage(error) else 1
 
     if isinstance(error, TopologyError):
         output.complain(str(error))
         return 1
     if isinstance(error, CoterieError):
         output.complain(f"coterie: {error}")
-        return 2 if isinstance(error, UsageError) else 1
+        return 2 if isinstance(error, UsageError) else status
     if isinstance(error, OSError):
         missing = "the current folder is gone" if isinstance(error, FileNotFoundError) else "the system"
         output.complain(f"coterie: {error.filename or missing}: {error.strerror or error}")
-        return 1
+        return status
     if os.environ.get("COTERIE_DEBUG"):
         sys.excepthook(type(error), error, error.__traceback__)
     output.complain(

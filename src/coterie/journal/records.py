@@ -110,7 +110,8 @@ class RunOwned(Record, frozen=True, kw_only=True, tag="run.owned", gc=False):
 
 
 class RunStopped(Record, frozen=True, kw_only=True, tag="run.stopped", gc=False):
-    """The owner let go; the run can be resumed. *reason*: `max_turns`, `waiting`, `interrupted`, `forked`, …"""
+    """The owner let go; the run can be resumed. *reason*: `max_turns`, `waiting`, `interrupted`, `forked`,
+    `shortage: …` (what the machine lacked), …"""
 
     reason: str
 
@@ -175,8 +176,8 @@ class AttemptFailed(Record, frozen=True, kw_only=True, tag="attempt.failed", gc=
 class AttemptInterrupted(Record, frozen=True, kw_only=True, tag="attempt.interrupted", gc=False):
     """An attempt was cut off.
 
-    *reason* is `crash` (its owner died), `interrupted` (Ctrl-C, `control interrupt`) or `forked` (it belongs to the run
-    that this one was forked from).
+    *reason* is `crash` (its owner died), `interrupted` (Ctrl-C, `control interrupt`), `shortage` (the machine lacked
+    space, descriptors or memory) or `forked` (it belongs to the run that this one was forked from).
     """
 
     turn: str

@@ -31,6 +31,9 @@ happened. `coterie inspect RUN` tells it in sentences, `coterie inspect RUN jour
 A field that has its default is not written. Fields are added with defaults and nothing is renamed, so a journal of any
 earlier version can still be read; what reads journals should leave alone what it does not know. A text above 1 kB
 stands in a line of its own, a [`text`](#text), and records refer to it as `@text:HASH`.
+
+The last field of a record, `crc`, is the CRC-32 of its line up to that field, without blanks. A record that does not
+match it is refused with its line. Journals of earlier versions begin without two blanks and have none.
 """
 
 COMMON = {

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from coterie.errors import JournalFailed
+from coterie.errors import Fenced, JournalFailed, RunDeleted
 from coterie.journal.codec import Encoder
 from coterie.journal.commits import CommitFile
 from coterie.journal.lines import scan, set_aside, sync_data
@@ -74,8 +74,9 @@ class JsonlWriter:
             os.close(fd)
             raise
         self._file = CommitFile(fd, known.end if known else 0, folders)
-        is_new = known is None or not known.end
-        self._encoder = Encoder(known.texts if known else (), sealed=is_new or known.sealed)
+        self._encoder = Encoder(
+            known.texts if known else (), sealed=known.sealed if known is not None and known.end else True
+        )
         self.last = self._written = self._durable = known.last if known else 0
         self._pending: deque[tuple[int, bytes]] = deque()  # filled by the loop, emptied under `_disk` in any thread
         self._waiters: list[asyncio.Future[None]] = []
@@ -234,7 +235,8 @@ class JsonlWriter:
                 self._file.write(b"".join(lines))
                 self._written = upto
             except JournalFailed as failed:
-                self._failed = failed
+                is_gone = not isinstance(failed, Fenced) and not self._path.exists()
+                self._failed = RunDeleted(self._run, self._path.parent) if is_gone else failed
             except OSError as error:
                 self._failed = self._failure(error)
 
@@ -248,4 +250,6 @@ class JsonlWriter:
                 self._failed = self._failure(error)
 
     def _failure(self, error: OSError) -> JournalFailed:
-        return JournalFailed(self._run, f"{self._path}: {error.strerror or error}")
+        failed = JournalFailed(self._run, f"{self._path}: {error.strerror or error}")
+        failed.__cause__ = error
+        return failed

@@ -12,6 +12,7 @@ from coterie.agentside.speaking import NOTES_FOLDER
 from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result, Session
 from coterie.engines.commands import Emit, Reply
 from coterie.engines.loop import Loop
+from coterie.errors import shortage
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, AttemptLaunched, TreeSaved
 from coterie.planning.plan import AgentPlan
 from coterie.runs.commands import Said, Start
@@ -29,6 +30,7 @@ class Attempts:
 
     Args:
         cwd: The working directory of the agents.
+        lack: Called with what the machine lacks, when an attempt could not go on for that: the run is to stop.
     """
 
     def __init__(
@@ -38,7 +40,9 @@ class Attempts:
         cwd: Path | None,
         line: Line,
         hear: Callable[[Live, Said], object],
+        lack: Callable[[str], object],
     ) -> None:
+        self._lack = lack
         self._turns, self._place, self._cwd, self._line, self._hear = turns, place, cwd, line, hear
         self._tasks: set[asyncio.Task[None]] = set()
         self._orders: dict[tuple[str, str], int] = {}
@@ -95,7 +99,8 @@ class Attempts:
             result = await ask(self._turns, request, heard, started)
             saved = None
             try:
-                if request.agent.kind != "human" and not (isinstance(result, Failure) and result.kind == "interrupted"):
+                cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "shortage")
+                if request.agent.kind != "human" and not cut_off:
                     saved = await self._place.saved(live.run, name, attempt)
             finally:  # whoever ends the attempt now still gets what it said
                 self._line.put(order, partial(self._answered, live, start, result, saved))
@@ -147,6 +152,9 @@ class Attempts:
                 self._hear(live, reply)
             case Failure(kind="interrupted"):
                 self._hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason="interrupted"))
+            case Failure(kind="shortage", reason=reason):
+                self._lack(reason)
+                self._hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason="shortage"))
             case Failure():
                 self._hear(live, AttemptFailed(turn=turn, attempt=attempt, **msgspec.structs.asdict(result)))
 
@@ -159,7 +167,10 @@ class Attempts:
                 emit = Emit(turn=name, attempt=attempt, event=topic, payload=payload)
                 self._line.put(0, lambda: self._hear(live, emit))
             case _:
-                self._place.stream(live.run, name, attempt, event)
+                try:
+                    self._place.stream(live.run, name, attempt, event)
+                except OSError as error:
+                    self._lack(shortage(error))
 
 
 def _raise(error: Exception) -> None:

@@ -10,13 +10,15 @@
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from coterie.backends import attempt as attempt_files
 from coterie.backends import wrapper
 from coterie.backends.base import Event, Text
+from coterie.errors import shortage, suppress_os_errors
 from coterie.ids import attempt_id, folder_name
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import TreeSaved, TreesJoined
@@ -66,7 +68,7 @@ class DiskPlace(Place):
         The file is bounded: an agent that prints without end does not fill the disk.
         """
         folder = self.attempt_folder(run, turn, attempt)
-        with suppress(OSError):
+        with suppress_os_errors():
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / "stream.jsonl").open("ab") as file:
                 room = STREAM_MOST - file.tell()
@@ -74,10 +76,18 @@ class DiskPlace(Place):
                     line = msgspec.json.encode(event) + b"\n"
                     file.write(line + (STREAM_FULL if len(line) >= room else b""))
 
+    def clear_attempts(self, run: str, attempts: Iterable[tuple[str, int]]) -> None:
+        """Remove the files that a backend makes for an attempt, and pipes and sockets; what an agent wrote stays."""
+        for turn, attempt in attempts:
+            folder = self.attempt_folder(run, turn, attempt)
+            for path in folder.iterdir() if folder.is_dir() else ():
+                if path.name in attempt_files.NAMES or not (path.is_symlink() or path.is_file() or path.is_dir()):
+                    path.unlink(missing_ok=True)
+
     def keep_question(self, run: str, turn: str, attempt: int, prompt: str) -> None:
         """Write *prompt* to the attempt's `asked.md`, unsynced: nothing is decided from it, so it may be lost."""
         folder = self.attempt_folder(run, turn, attempt)
-        with suppress(OSError):
+        with suppress_os_errors():
             folder.mkdir(parents=True, exist_ok=True)
             path = os.open(folder / ASKED, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with open(path, "wb") as file:
@@ -88,7 +98,9 @@ class DiskPlace(Place):
         try:
             data = (self.attempt_folder(run, turn, attempt) / ASKED).read_bytes()
             return data.decode("utf-8", "surrogatepass")
-        except (OSError, UnicodeDecodeError):
+        except (OSError, UnicodeDecodeError) as error:
+            if shortage(error):
+                raise
             return ""
 
     def how_far(self, run: str, turn: str, attempt: int) -> str:
@@ -99,7 +111,9 @@ class DiskPlace(Place):
                 file.seek(0, 2)
                 file.seek(max(0, file.tell() - 8 * HOW_FAR_MOST))
                 lines = file.read().splitlines()
-        except OSError:
+        except OSError as error:
+            if shortage(error):
+                raise
             return ""
         said = ""
         for line in lines:
@@ -166,7 +180,9 @@ class DiskPlace(Place):
         try:
             with path.open(encoding="utf-8") as file:
                 text = file.read(READ_MOST + 1)
-        except (OSError, UnicodeDecodeError):
+        except (OSError, UnicodeDecodeError) as error:
+            if shortage(error):
+                raise
             return None
         return text if len(text) <= READ_MOST else text[:READ_MOST] + f"\n… (cut at {READ_MOST} characters)"
 

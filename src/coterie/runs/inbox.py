@@ -23,7 +23,7 @@ from coterie.agentside import posting
 from coterie.bounds import decode_json
 from coterie.engines.commands import Emit, Reply
 from coterie.engines.loop import Loop
-from coterie.errors import JournalFailed, UsageError
+from coterie.errors import JournalFailed, UsageError, shortage, suppress_os_errors
 from coterie.ids import new_message_id
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import (
@@ -195,9 +195,12 @@ class Inbox:
 
     async def _look(self) -> None:
         """Take what lies in the inbox, in the order it came."""
-        for path in _in_order(self._folder / "inbox"):
-            with suppress(OSError, JournalFailed):  # an owner whose journal fails is ended by its shell
-                await self._take(path.stem)
+        try:
+            for path in _in_order(self._folder / "inbox"):
+                with suppress_os_errors(), suppress(JournalFailed):  # the shell ends an owner whose journal fails
+                    await self._take(path.stem)
+        except OSError as error:
+            self._shell.lack(shortage(error))
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -237,7 +240,12 @@ class Inbox:
         self._shell.post(judge)
         live, verdict = await judged
         await live.writer.durable(live.core.seq)
-        _keep(self._shell, live, message)
+        try:
+            _keep(self._shell, live, message)
+        except OSError as error:
+            if lacks := shortage(error):
+                self._shell.lack(lacks)  # the record is durable: the next owner writes the file
+            raise
         return verdict
 
     def _take_what_came_before(self, live: Live) -> None:
@@ -250,7 +258,9 @@ class Inbox:
         for path in _in_order(self._folder / "inbox"):
             try:
                 message = decode_json(path.read_bytes(), Message)
-            except (OSError, ValueError, RecursionError):
+            except (OSError, ValueError, RecursionError) as error:
+                if shortage(error):
+                    raise
                 continue  # to be told of when it is looked at
             if _belongs_to_the_dead(live, message):
                 take(self._shell, message, live.core.at, late=True)
@@ -441,6 +451,8 @@ def _load(path: Path) -> Message | Verdict:
     except FileNotFoundError:
         return Verdict(status="refused", detail="there is no such message")
     except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
+        if shortage(error):
+            raise
         path.rename(path.with_suffix(".unreadable"))
         return Verdict(status="refused", detail=f"the message cannot be read: {error}")
 

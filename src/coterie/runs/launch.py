@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from coterie.clock import Clock, SystemClock
 from coterie.diagnostics import Diagnostic
-from coterie.errors import Fenced, JournalFailed, JournalUnreadable, RunIsFinished, UsageError
+from coterie.errors import Fenced, JournalFailed, JournalUnreadable, RunDeleted, RunIsFinished, UsageError
 from coterie.ids import child_run_id
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import NO_USAGE, PlanReloaded, RunStarted, Usage
@@ -154,7 +154,7 @@ async def start(
     try:
         outcome = await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
     except JournalFailed as error:
-        if isinstance(error, Fenced) or first_line(store.folder(run) / JOURNAL):
+        if isinstance(error, Fenced | RunDeleted) or first_line(store.folder(run) / JOURNAL):
             raise
         raise JournalFailed(run, error.reason, began=False) from None
     return replace(outcome, notices=await conclude(plan, outcome, state_dir, cwd))

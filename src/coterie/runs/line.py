@@ -66,8 +66,11 @@ class Line:
         events, self._events = self._events, []
         if len(events) > 1:
             events.sort(key=itemgetter(0))
-        for _, event in events:
-            event()
+        try:
+            while events:
+                events.pop(0)[1]()
+        finally:
+            self._events[:0] = events  # one was refused: the others have still happened
         return True
 
     def clear(self) -> None:

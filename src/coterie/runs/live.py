@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,9 @@ class Place:
 
     def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
         """Keep what an attempt says, for watchers."""
+
+    def clear_attempts(self, run: str, attempts: Iterable[tuple[str, int]]) -> None:
+        """Remove what *attempts*, each a turn and a number, left half done when their owner was killed."""
 
     def how_far(self, run: str, turn: str, attempt: int) -> str:
         """What an attempt had said before it was cut off."""

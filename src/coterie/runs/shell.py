@@ -19,7 +19,7 @@ import msgspec
 
 from coterie.clock import Clock
 from coterie.engines.loop import Loop
-from coterie.errors import CoterieError, JournalFailed
+from coterie.errors import CoterieError, JournalFailed, Shortage, shortage
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
 from coterie.journal.records import (
@@ -85,12 +85,13 @@ class Shell:
         self._line = Line()
         self._timers = Timers(clock, self._line)
         self.family = Family(store, make_engine, clock, limits or Limits(), self._place, cwd, observe)
-        self._attempts = Attempts(turns, self._place, cwd, self._line, self.family.hear)
+        self._attempts = Attempts(turns, self._place, cwd, self._line, self.family.hear, self.lack)
         self._children = Children(self.family, self._line, self._timers, self._attempts, store, clock)
         self.family.taken_over = self._children.take_over
         self._expected = 0
         self._outside = 0
         self._way = 0
+        self._lacks = ""
         self.opened = asyncio.Event()
 
     # -- from outside -------------------------------------------------------------------------------------------------
@@ -134,6 +135,12 @@ class Shell:
     def give_way(self, turns: int) -> None:
         """Let programs go on for some *turns* of the event loop before the next sync: what they say then shares it."""
         self._way = turns
+
+    def lack(self, what: str) -> None:
+        """Stop the run, which can be resumed, because the machine lacks *what*; nothing starts any more."""
+        self._lacks = self._lacks or what
+        self.family.closing = True
+        self._line.ring()
 
     @property
     def runs(self) -> Mapping[str, Live]:
@@ -184,19 +191,29 @@ class Shell:
                 await self._line.rung()
         except asyncio.CancelledError:
             if root is not None:
-                await self._interrupt(root)
+                await self._interrupt("interrupted", "interrupted")
             raise
-        except BaseException:
-            self._line.clear()  # this owner is over: nothing is judged any more
-            raise
+        except BaseException as error:
+            lacks = shortage(error)
+            root = next(iter(self.runs.values()), None)
+            if not lacks or root is None or isinstance(error, JournalFailed) or not self._is_whole(root):
+                self._line.clear()  # this owner is over: nothing is judged any more
+                raise
+            await self._interrupt("shortage", f"shortage: {lacks}")
         finally:
             await self._close()
         return self.ended(root)
+
+    def _is_whole(self, live: Live) -> bool:
+        """Whether *live* was begun, or taken over, to the end: more can be appended."""
+        return live.core.is_live and live.core.epoch > 0 and live.core.seq == live.writer.last
 
     async def _advance(self, root: Live) -> bool:
         """Handle all that has happened and let what follows leave; whether that is the end, and durable."""
         while True:
             self._drain()
+            if self._lacks and not root.core.finished:
+                raise Shortage(self._lacks)
             if self._way:
                 await self._let_programs_go_on()
             await self._leave()
@@ -228,6 +245,7 @@ class Shell:
                 if live.reap is not None:
                     launched, live.reap = live.reap, None
                     await self._turns.reap(live.run, launched)
+                    self._clear(live)
             unsafe = [live for live in waiting if not live.is_durable]
             if all(live.writer.begin() for live in unsafe):
                 for live in waiting:
@@ -247,6 +265,11 @@ class Shell:
             for live in reversed(waiting):
                 if live.core.finished is not None and not live.told and live.has_left:
                     await self._children.tell(live)
+
+    def _clear(self, live: Live) -> None:
+        """Remove what attempts that were cut off left half done; nothing of them lives any more."""
+        turns = [(name, turn.attempt) for name, turn in live.core.turns.items() if turn.result is None]
+        self._place.clear_attempts(live.run, [(name, n) for name, last in turns for n in range(1, last + 1)])
 
     def _start_agents(self, live: Live) -> None:
         """Start, while the disk works, the agents that the outbox of *live* names.
@@ -283,17 +306,21 @@ class Shell:
     def _engine_stops(self) -> str:
         return next((reason for live in self.runs.values() if (reason := live.core.wants_stop)), "")
 
-    async def _interrupt(self, root: Live) -> None:
-        """Keep what had already arrived, write down that the rest was cut off, deepest first, and let go."""
+    async def _interrupt(self, why: str, reason: str) -> None:
+        """Keep what had already arrived, write down that the rest was cut off, deepest first, and let go.
+
+        Args:
+            why: The reason of each attempt that is cut off, and *reason* that of the stop.
+        """
         await self._let_nothing_start()
         now = self._clock.now()
         for live in reversed(self.family.runs.values()):
-            if live.core.finished is None and not live.core.stopped:
+            if live.core.is_live and self._is_whole(live):
                 for name, turn in list(live.core.turns.items()):
                     if turn.status == "running" and live.core.takes_a_slot(turn.ask.agent):
-                        cut = AttemptInterrupted(turn=name, attempt=turn.attempt, reason="interrupted")
+                        cut = AttemptInterrupted(turn=name, attempt=turn.attempt, reason=why)
                         live.core.write(now, cut)
-                live.core.stop(now, "interrupted")
+                live.core.stop(now, reason)
             await live.writer.durable(live.core.seq)
 
     async def _close(self) -> None:
@@ -346,6 +373,8 @@ class Shell:
             if child is not None and isinstance(live.core.engine, Loop):
                 await self._place.begin_branch(child_run_id(live.run, start.ask.turn, start.attempt), child)
         except CoterieError as error:
+            if shortage(error):
+                raise
             failed = AttemptFailed(turn=start.ask.turn, attempt=start.attempt, kind="failed", reason=str(error))
             self._line.put(0, partial(self.family.hear, live, failed))
             return
@@ -388,6 +417,8 @@ class Shell:
         try:
             answer = ConfigKept() if self._reload is None else self._reload(live.run, live.plan)
         except (CoterieError, OSError) as error:
+            if shortage(error):
+                raise
             answer = ConfigRejected(reason=str(error))
         if isinstance(answer, ConfigChanged) and isinstance(live.core.engine, Loop):
             live.plan = from_json(answer.plan)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from coterie.backends.base import Answer, Backend, Failure, Launched, OnEvent, Request, Result, Session
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, shortage
 from coterie.journal.records import AttemptLaunched
 from coterie.journal.rules import root_of
 from coterie.runs import index
@@ -96,7 +96,9 @@ async def ask(
         session = await turns.start(request, on_event)
         started(session)
         return await session.result()
-    except CoterieError as error:
-        return Failure(kind="failed", reason=str(error))
     except Exception as error:  # a failure becomes a record here, whatever a backend or a user's code raised
+        if lacks := shortage(error):
+            return Failure(kind="shortage", reason=lacks)
+        if isinstance(error, CoterieError):
+            return Failure(kind="failed", reason=str(error))
         return Failure(kind="crashed", reason=f"{type(error).__name__}: {error}")

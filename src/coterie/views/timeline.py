@@ -105,7 +105,11 @@ def _attempt_failed(record: r.AttemptFailed) -> str:
 
 
 def _attempt_interrupted(record: r.AttemptInterrupted) -> str:
-    reasons = {"crash": "the process that ran it died", "forked": "it belongs to the run that this one was forked from"}
+    reasons = {
+        "crash": "the process that ran it died",
+        "forked": "it belongs to the run that this one was forked from",
+        "shortage": "the machine lacked space, descriptors or memory",
+    }
     why = reasons.get(record.reason, record.reason)
     return f"attempt {record.attempt} of {record.turn} was cut off: {why}"
 

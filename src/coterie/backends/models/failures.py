@@ -8,6 +8,7 @@ from pydantic_ai import exceptions as ai
 from coterie.backends.base import Failure
 from coterie.backends.models.cassette import CassetteMiss
 from coterie.backends.models.malformed import Malformed
+from coterie.errors import shortage
 
 _MALFORMED = "sent an answer that its protocol does not allow"
 _REASON = 600
@@ -19,6 +20,8 @@ def failure_of(error: Exception, provider: str) -> Failure:
 
     The kinds are those by which a run decides what is tried again: a rate limit, an overload, a lost connection.
     """
+    if lacks := shortage(error):
+        return Failure(kind="shortage", reason=f"{provider} cannot be called: {lacks}")
     if (miss := _missed(error)) is not None:
         return Failure(kind="not_found", reason=str(miss))
     match error:

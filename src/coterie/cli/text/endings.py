@@ -47,6 +47,8 @@ def next_steps(ended: "Outcome", state_dir: Path) -> str:
     match ended.status:
         case "stopped":
             first = f" (first raise {_SETTINGS[ended.reason]})" if ended.reason in _SETTINGS else ""
+            if ended.reason.startswith("shortage: "):
+                first = " (once there is room again)"
             lines.append(f"carry on with{first}:\n  coterie resume {ended.run}{where}{_raised(ended.reason)}")
         case "failed":
             lines.append(f"see what happened with:\n  coterie inspect {ended.run}{where}")

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from coterie.errors import shortage
+
 try:
     import fcntl
 except ImportError:  # no Unix: nobody owns runs there, and who adds does so unguarded
@@ -24,7 +26,9 @@ def read(path: Path) -> list[Entry]:
     """The entries of the file *path*, those that were replaced or taken away too; none if it cannot be read."""
     try:
         lines = path.read_bytes().splitlines()
-    except OSError:
+    except OSError as error:
+        if shortage(error):
+            raise
         return []
     found = []
     for line in lines:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from coterie.diagnostics import Diagnostic
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, shortage
 from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigKept, ConfigRejected
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, to_json
@@ -25,6 +25,8 @@ def reader(reread: Reread) -> Callable[[str, Plan], ConfigAnswer]:
         try:
             found, said = reread(plan)
         except (CoterieError, OSError, ValueError) as error:  # whatever the files hold by now, the run goes on
+            if shortage(error):
+                raise
             return ConfigRejected(reason=str(error))
         if found is None:
             errors = [each.render().strip() for each in said if each.is_error]

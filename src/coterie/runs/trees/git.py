@@ -21,7 +21,7 @@ from typing import ParamSpec, TypeVar
 from msgspec import Struct
 
 from coterie.backends.secrets import without_secrets
-from coterie.errors import GitFailed, UsageError
+from coterie.errors import GitFailed, Shortage, UsageError, shortage
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -198,6 +198,8 @@ def _start(
     except FileNotFoundError:
         missing = "git is not installed" if folder.is_dir() else f"the folder {folder} is gone"
         raise GitFailed(words, 127, missing) from None
+    except BlockingIOError as error:
+        raise Shortage(f"git cannot be started: {shortage(error, starting=True)}") from error
 
 
 class _Timeout(threading.Timer):

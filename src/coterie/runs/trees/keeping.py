@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, shortage
 from coterie.journal.records import TreeSaved, TreesJoined
 from coterie.planning.plan import Plan
 from coterie.runs.trees import branches, worktree
@@ -66,6 +66,8 @@ class Trees:
         try:
             return await in_thread(branches.join, self._state_dir, run, wave, self._outcome)
         except CoterieError as error:
+            if shortage(error):
+                raise
             return TreesJoined(problem=str(error))
 
     def _owner(self, run: str) -> str:
@@ -87,5 +89,7 @@ class Trees:
         try:
             saved = snapshots.save(run, turn, attempt)
         except (CoterieError, OSError) as error:
+            if shortage(error):
+                raise
             return TreeSaved(turn=turn, attempt=attempt, problem=str(error), apart=owner != "")
         return TreeSaved(turn=turn, attempt=attempt, commit=saved.commit, problem=saved.incomplete, apart=owner != "")

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from coterie.errors import GitFailed
+from coterie.errors import GitFailed, shortage
 from coterie.ids import attempt_id
 from coterie.runs.trees.git import Repository, identity
 
@@ -87,8 +87,9 @@ def write_files(repository: Repository, without: Iterable[str], env: dict[str, s
     """
     words = ("add", "--all", "--ignore-errors", "--", ":/", *without)
     said = repository.call(*words, env=env)
-    if said.status not in (0, 1):
-        raise GitFailed(words, said.status, said.err)
+    failed = GitFailed(words, said.status, said.err)
+    if said.status not in (0, 1) or (said.status and shortage(failed)):
+        raise failed
     return repository.ask("write-tree", env=env), _why(said.err) if said.status else ""
 
 

@@ -1,0 +1,189 @@
+"""What a replay, a fork and a follower must not let pass."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loop_play import loop_plan, plan_of
+from msgspec.structs import replace
+from stage import Cast, Stage, flow
+
+from coterie.backends.base import Answer, OnEvent, Request
+from coterie.errors import ReplayMismatch
+from coterie.journal.jsonl import JOURNAL, JsonlStore
+from coterie.journal.records import (
+    AttemptFailed,
+    ConfigKept,
+    ConfigRejected,
+    PlanReloaded,
+    Record,
+    RunFinished,
+    RunOwned,
+    RunStarted,
+    RunStopped,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+)
+from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
+from coterie.runs import launch
+from coterie.runs.asked import plan_of as plan_at
+from coterie.runs.engines import make_engine
+from coterie.runs.fold import Fold
+from coterie.runs.following import follow
+from coterie.runs.fork import fork
+from coterie.runs.turns import LocalTurns, Settled
+from coterie.topology.model import ArrowGroup
+
+
+def team(*names: str, **children: Plan) -> Plan:
+    """A chain of *names*; those that *children* has are topologies."""
+    agents = {
+        name: AgentPlan(name=name, kind="topology", child=children[name])
+        if name in children
+        else AgentPlan(name=name, backend="stub")
+        for name in names
+    }
+    groups = tuple(ArrowGroup(source=a, targets=(b,)) for a, b in zip(names, names[1:], strict=False))
+    return Plan(name="team", agents=agents, coordination=FlowPlan(mentions=names, groups=groups))
+
+
+class Stub:
+    """A backend that answers at once."""
+
+    async def start(self, request: Request, on_event: OnEvent) -> Settled:
+        return Settled(Answer(text="done"))
+
+    async def close(self) -> None: ...
+
+
+def start(state: Path, plan: Plan, **limits: Any) -> launch.Outcome:
+    turns = LocalTurns({"stub": Stub()})
+    return asyncio.run(
+        launch.start(plan, {"prompt": "x"}, state_dir=state, run_id="r", turns=turns, limits=Limits(**limits))
+    )
+
+
+def resume(state: Path, plan: Plan | None = None, **limits: Any) -> launch.Outcome:
+    turns = LocalTurns({"stub": Stub()})
+    return asyncio.run(launch.resume("r", state_dir=state, turns=turns, reload=plan, limits=Limits(**limits)))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        TurnStarted(seq=3, turn="a#1", agent="a"),
+        TurnFailed(seq=3, turn="a#1", kind="exit", reason="no"),
+        ConfigKept(seq=3),
+        ConfigRejected(seq=3, reason="no"),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_a_decided_record_without_a_cause_is_refused(record: Record) -> None:
+    """Only a command has such a record written: one that names no command is not from this run."""
+    engine, agents = make_engine(team("a"))
+    fold = Fold("r", engine, agents)
+    fold.fold([RunStarted(seq=1, run="r", engine="flow"), RunOwned(seq=2, epoch=1)])
+
+    with pytest.raises(ReplayMismatch, match="wants a cause"):
+        fold.apply(record)
+
+
+def test_run_stopped_names_the_stop_that_it_carries_out() -> None:
+    """The decision of the engine, by the record that led to it; a limit of the owner is nobody's command."""
+    stage = Stage(plan_of(loop_plan(max_iterations=1)))
+    stage.start()
+    [stopped] = stage.records(RunStopped)
+    assert stopped.reason == "max_iterations"
+    assert stopped.cause is not None
+    engine, agents = make_engine(stage.plan)
+    fold = Fold("r", engine, agents)
+    fold.fold(record for record in stage.records() if record.seq < stopped.seq)
+    assert fold.stopping == stopped.cause
+
+    limited = Stage(flow("a -> b"), Cast({}))
+    limited.start(Limits(max_turns=1))
+    assert [record.cause for record in limited.records(RunStopped)] == [None]
+
+
+def test_a_replay_enters_the_child_run_of_the_last_attempt(tmp_path: Path) -> None:
+    """Also when a turn had only one: what its engine would have decided otherwise is found there."""
+    plan = team("a", "inner", inner=team("b", "c"))
+    start(tmp_path, plan)
+    store = JsonlStore(tmp_path)
+    child = "r/inner#1.1"
+    records = list(store.read(child))
+    assert launch.replay("r", state_dir=tmp_path).records == len(records) + len(list(store.read("r")))
+
+    (store.folder(child) / JOURNAL).unlink()
+    changed = [
+        replace(record, agent="somebody") if isinstance(record, TurnStarted) and record.turn == "c#1" else record
+        for record in records
+    ]
+    root = store.claim("r")
+    writer = store.claim(child)
+    writer.append(changed)
+    writer.give_up()
+    root.give_up()
+
+    with pytest.raises(ReplayMismatch, match=r"r/inner#1\.1"):
+        launch.replay("r", state_dir=tmp_path)
+
+
+def test_a_fork_exactly_at_a_reloaded_plan_takes_that_plan(tmp_path: Path) -> None:
+    """And one record before it the plan that the run had until then."""
+    plan = team("a", "b", "c")
+    longer = replace(plan, agents={**plan.agents, "c": replace(plan.agents["c"], prompt="Be brief.")})
+    start(tmp_path, plan, max_turns=1)
+    resume(tmp_path, longer, max_turns=2)
+    [reloaded] = [record for record in JsonlStore(tmp_path).read("r") if isinstance(record, PlanReloaded)]
+
+    at = fork("r", state_dir=tmp_path, at=reloaded.seq, run_id="at")
+    before = fork("r", state_dir=tmp_path, at=reloaded.seq - 1, run_id="before")
+
+    store = JsonlStore(tmp_path)
+    assert plan_at(store, at.run).agents["c"].prompt == "Be brief."
+    assert plan_at(store, before.run).agents["c"].prompt == ""
+    assert launch.recorded_plan(store, "r", reloaded.seq).agents["c"].prompt == "Be brief."
+
+
+def test_a_follower_stays_past_run_stopped_while_the_run_is_owned(tmp_path: Path) -> None:
+    """An owner that lets go for a moment, or has not yet closed: what it still writes is seen."""
+
+    async def main() -> list[int]:
+        store = JsonlStore(tmp_path, poll=0)
+        owner = store.claim("r")
+        owner.append([RunStarted(seq=1, run="r", engine="flow"), RunStopped(seq=2, reason="waiting")])
+        await owner.durable(2)
+        news = follow(JsonlStore(tmp_path, poll=0), "r", look_every=0)
+        seen = [(await anext(news))[1].seq for _ in range(2)]
+        more = asyncio.ensure_future(anext(news))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not more.done()
+        owner.append([RunOwned(seq=3, epoch=2), RunFinished(seq=4, outcome="completed")])
+        await owner.durable(4)
+        seen.append((await asyncio.wait_for(more, 5))[1].seq)
+        await owner.close()
+        seen += [record.seq async for _, record in news]
+        return seen
+
+    assert asyncio.run(main()) == [1, 2, 3, 4]
+
+
+def test_a_forked_journal_carries_checksums_of_its_own(tmp_path: Path) -> None:
+    """Root and child runs: their records differ from the original's, and each line is sealed anew."""
+    start(tmp_path, team("a", "inner", "d", inner=team("b", "c")), max_turns=2)
+    made = fork("r", state_dir=tmp_path, run_id="copy")
+
+    store = JsonlStore(tmp_path)
+    for run in (made.run, "copy/inner#1.1"):
+        lines = (store.folder(run) / JOURNAL).read_bytes().splitlines()
+        assert all(b'"crc":' in line or line.startswith(b'{"topic":"text"') for line in lines)
+        assert list(store.read(run))
+    assert launch.replay(made.run, state_dir=tmp_path).records > 0
+    turns = LocalTurns({"stub": Stub()})
+    assert asyncio.run(launch.resume(made.run, state_dir=tmp_path, turns=turns)).status == "completed"
+    found = [record for record in store.read(made.run) if isinstance(record, AttemptFailed | TurnFinished)]
+    assert all(isinstance(record, TurnFinished) for record in found)
