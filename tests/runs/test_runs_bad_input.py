@@ -100,20 +100,21 @@ def test_whatever_an_agent_prints_the_run_goes_on_and_is_replayed(place: Place, 
 
 @pytest.mark.parametrize("size", [1000, 3000, 4500])
 def test_a_full_disk_stops_the_run_and_resume_goes_on(place: Place, size: int) -> None:
-    """The error names the file and what to do; what was on disk counts."""
+    """It ends as a stopped run does, and says which file and what to do; what was on disk counts."""
 
     def small() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
     process = place.start("run", "loop.at", "z" * 900, preexec_fn=small)
     out, err = process.communicate(timeout=ENOUGH)
-    assert process.returncode == 1, out
     assert "journal.jsonl: File too large" in one_error(Said(out, err))
 
     before = place.started()
     if not (folder(place) / "journal.jsonl").read_bytes().count(b"\n"):
+        assert process.returncode == 1, out
         assert "never began" in place.call("resume", "last", status=1).err
         return
+    assert process.returncode == 3, out
     reads(place)
     assert f"coterie resume {folder(place).name}" in err
     place.call("resume", "last")
@@ -121,15 +122,15 @@ def test_a_full_disk_stops_the_run_and_resume_goes_on(place: Place, size: int) -
     assert all(place.started().count(turn) <= 2 for turn in before)
 
 
-def test_what_watchers_would_see_may_be_lost_on_a_full_disk(place: Place) -> None:
-    """The stream of a chatty agent does not fit: that disturbs nobody, and the only error is the journal's."""
+def test_a_stream_that_does_not_fit_stops_the_run(place: Place) -> None:
+    """What a chatty agent says is not lost in silence: the run stops with the file's name, and can be resumed."""
     team(place, '["head", "-c", "100000", "/dev/zero"]')
     small = 50_000
     process = place.start("run", "one.at", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (small, small)))
     out, err = process.communicate(timeout=ENOUGH)
 
-    assert process.returncode == 1
-    assert "journal.jsonl: File too large" in one_error(Said(out, err))
+    assert process.returncode == 3
+    assert "stopped (shortage: File too large" in out + err
     place.call("resume", "last")
 
 

@@ -1,6 +1,7 @@
 """What a replay, a fork and a follower must not let pass."""
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def team(*names: str, **children: Plan) -> Plan:
         else AgentPlan(name=name, backend="stub")
         for name in names
     }
-    groups = tuple(ArrowGroup(source=a, targets=(b,)) for a, b in zip(names, names[1:], strict=False))
+    groups = tuple(ArrowGroup(source=a, targets=(b,)) for a, b in pairwise(names))
     return Plan(name="team", agents=agents, coordination=FlowPlan(mentions=names, groups=groups))
 
 

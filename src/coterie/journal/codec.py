@@ -175,10 +175,11 @@ class Decoder:
 
     Args:
         place: The journal's name, for errors.
+        verified: This process has checked the checksums, at its claim.
     """
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, place: str, *, verified: bool = False) -> None:
+        self.place, self._verified = place, verified
         self.last = 0
         self.end = 0
         self.texts: dict[str, str] = {}
@@ -201,7 +202,7 @@ class Decoder:
             if chunk[-1] != _NEWLINE:
                 chunk = (chunk + file.readline()).rstrip(ROOM)
             if not self.end:
-                self.sealed = chunk.startswith(HEAD)
+                self.sealed = chunk.startswith(HEAD) and not self._verified
             if plain := self._plain(chunk):
                 yield from plain
                 continue
@@ -234,7 +235,7 @@ class Decoder:
             return None
         if len(records) != chunk.count(b"\n"):
             return None
-        if self.sealed and not all(map(_is_sealed, chunk.split(b"\n")[:-1])):
+        if self.sealed and not _are_sealed(chunk.split(b"\n")[:-1]):
             return None
         for seq, record in enumerate(records, self.last + 1):
             if type(record) not in _PLAIN or record.seq != seq:
@@ -322,9 +323,16 @@ def _seal(lines: bytes) -> bytes:
 
 def _is_sealed(line: bytes) -> bool:
     """Whether the record on *line* has the checksum that it was written with."""
-    line = line.strip(_COMMIT_END)
-    at = line.rfind(_SEAL_KEY)
-    return line[at:] == _SEAL % crc32(line[:at])
+    return _are_sealed([line.strip(_COMMIT_END)])
+
+
+def _are_sealed(lines: Iterable[bytes]) -> bool:
+    """Whether the record on each of *lines*, without its newline, has the checksum that it was written with."""
+    for line in lines:
+        body, _, seal = line.rpartition(_SEAL_KEY)
+        if b"%d}" % crc32(body) != seal.rstrip(MARK):
+            return False
+    return True
 
 
 def _is_whole(commit: bytes) -> bool:

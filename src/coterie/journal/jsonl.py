@@ -84,7 +84,7 @@ class JsonlStore:
     def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
         """The records of *run* from *from_seq* on; see `coterie.journal.base.Store`."""
         path = self._existing(run)
-        return _records(path, from_seq)
+        return _records(path, from_seq, verified=run in self._writers)
 
     async def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
         """Every record of *run*, those to come included; see `coterie.journal.base.Store`."""
@@ -144,9 +144,9 @@ def _make(folder: Path, is_child: bool) -> list[Path]:
     return [folder, *folder.parents[:2]]
 
 
-def _records(path: Path, from_seq: int = 1) -> Iterator[Record]:
+def _records(path: Path, from_seq: int = 1, *, verified: bool = False) -> Iterator[Record]:
     with path.open("rb") as file:
-        records = Decoder(str(path)).read(file)
+        records = Decoder(str(path), verified=verified).read(file)
         yield from records if from_seq <= 1 else (record for record in records if record.seq >= from_seq)
 
 

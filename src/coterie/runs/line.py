@@ -66,11 +66,14 @@ class Line:
         events, self._events = self._events, []
         if len(events) > 1:
             events.sort(key=itemgetter(0))
+        handled = 0
         try:
-            while events:
-                events.pop(0)[1]()
+            for _, event in events:
+                handled += 1
+                event()
         finally:
-            self._events[:0] = events  # one was refused: the others have still happened
+            if handled < len(events):  # one raised; the others have still happened
+                self._events[:0] = events[handled:]
         return True
 
     def clear(self) -> None:
