@@ -12,7 +12,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src"
 
 LINE = (
-    {"clock", "ids", "diagnostics", "agentside"},
+    {"clock", "ids", "diagnostics", "files", "agentside"},
     {"errors"},
     {"topology", "toml_places", "bounds"},
     {"formats", "settings"},

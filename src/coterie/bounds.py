@@ -5,14 +5,13 @@ scans here know the strings and comments of a format, and nothing else of it: a 
 `.at` and YAML texts are bounded by their own readers, which parse step by step.
 """
 
-import os
 import re
-import stat
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from coterie import files
 from coterie.diagnostics import Diagnostic, Span, error
 
 T = TypeVar("T")
@@ -133,10 +132,7 @@ def read_bytes(path: Path, most: int = MAX_TEXT, *, any_kind: bool = False) -> b
     Raises:
         OSError: If it cannot be read, is larger (`TooLarge`), or is no regular file: that could block for ever.
     """
-    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if any_kind else os.O_NONBLOCK)), "rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if not any_kind and not stat.S_ISREG(mode):
-            raise OSError(0, "it is no regular file")
+    with open(path if any_kind else files.open_fd(path, follow=True), "rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise TooLarge(most)

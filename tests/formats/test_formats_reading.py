@@ -164,7 +164,7 @@ def test_what_is_no_file_is_not_even_opened(
         (found,) = read(Path(name)).diagnostics
 
     assert (found.code, found.is_error) == ("unreadable-file", True)
-    assert found.message == f"{name!r} cannot be read: it is {kind}, no file"
+    assert found.message == f"{name!r} cannot be read: it is {kind}, not a regular file"
     assert found.hint == "write the text into a file, and name that"
 
 

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import msgspec
 
+from coterie import files
 from coterie.agentside.speaking import MESSAGE, NOTES_FOLDER, RUN_FOLDER
 from coterie.backends import reported, wrapper
 from coterie.backends.base import Request
@@ -173,15 +174,14 @@ def _folder(request: Request, stack: ExitStack) -> Path:
     if request.folder is None:
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-", ignore_cleanup_errors=True)))
     folder = request.folder.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
+    files.make_folder(folder)
     return folder
 
 
 def _private(path: Path, content: bytes, stack: ExitStack) -> Path:
     """Write a file that only its owner can read, until *stack* unwinds."""
     stack.callback(path.unlink, missing_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
+    files.write(path, content)
     return path
 
 

@@ -6,9 +6,9 @@ Every key may be left out; others do not matter. The file is read once, when the
 """
 
 import json
-import math
 from pathlib import Path
 
+from coterie import files
 from coterie.backends.base import OnEvent, Text
 from coterie.journal.records import Usage
 
@@ -16,17 +16,22 @@ VARIABLE = "AUTOLOOP_USAGE_FILE"
 FILE = "usage.json"
 
 _INPUT = ("input_tokens", "cache_read_tokens", "cache_write_tokens")
+_LARGEST = 1 << 20
+"""Bytes of a usage file."""
+_MOST = 1 << 53
+"""The largest amount that a journal keeps exactly."""
 _KNOWN = (*_INPUT, "output_tokens", "cost_usd")
 
 
 def reported(path: Path, on_event: OnEvent) -> Usage:
     """The usage that the file at *path* holds; none without it. One that makes no sense is told, and counts nothing."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(files.read(path, _LARGEST))
     except FileNotFoundError:
         return Usage()
     except (OSError, ValueError, RecursionError) as failure:
-        return _refused(f"the usage file cannot be read: {failure}", on_event)
+        why = failure.strerror if isinstance(failure, OSError) else str(failure)
+        return _refused(f"the usage file cannot be read: {why}", on_event)
     if not isinstance(data, dict):
         return _refused("the usage file holds no JSON object", on_event)
     wrong = [name for name in _KNOWN if not _is_amount(data.get(name, 0))]
@@ -41,7 +46,7 @@ def reported(path: Path, on_event: OnEvent) -> Usage:
 
 
 def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST
 
 
 def _refused(why: str, on_event: OnEvent) -> Usage:

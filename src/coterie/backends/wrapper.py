@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from coterie import agentside
+from coterie import agentside, files
 
 NAME = "autoloops"
 ALIASES = ("autoloop", "coterie")
@@ -34,8 +34,7 @@ def write(folder: Path, known: dict[str, str]) -> Path:
     path = folder / NAME
     home = str(Path(agentside.__file__).parents[2])
     script = _SCRIPT.format(start=_start(sys.executable), home=home, known=known, python=sys.executable)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700), "w", encoding="utf-8") as file:
-        file.write(script)
+    files.write(path, script.encode(), mode=files.PRIVATE_FOLDER)
     for alias in ALIASES:
         link = folder / alias
         if not link.is_symlink():

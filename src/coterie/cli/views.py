@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from coterie import files
 from coterie.cli import text
 from coterie.errors import NoSuchRun, NoSuchTurn
 from coterie.journal.jsonl import JsonlStore
@@ -63,7 +64,12 @@ def usage(at: Located) -> Shown:
 def journal(at: Located) -> Shown:
     """Its records; as text, the file as it is."""
     path = at.store.folder(at.run) / "journal.jsonl"
-    return list(at.store.read(at.run)), path.read_text(encoding="utf-8", errors="replace").rstrip()
+    return list(at.store.read(at.run)), _text(path).rstrip()
+
+
+def _text(path: Path) -> str:
+    with files.open_private(path, "rb") as file:
+        return file.read().decode("utf-8", "replace")
 
 
 def why(at: Located, turn: str) -> Shown:

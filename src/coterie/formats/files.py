@@ -1,10 +1,10 @@
 """The files of one reading: each is read once, and together they are no larger than one may be."""
 
+import errno
 import os.path
-import stat
 from pathlib import Path
 
-from coterie import bounds
+from coterie import bounds, files
 from coterie.diagnostics import did_you_mean
 
 MAX_BYTES = bounds.MAX_TEXT
@@ -15,15 +15,6 @@ YAML = (".yaml", ".yml")
 
 SUFFIXES = (".at", *YAML)
 """The file names that are understood, by their ends."""
-
-
-_KINDS = {
-    stat.S_IFIFO: "a pipe, no file",
-    stat.S_IFSOCK: "a socket, no file",
-    stat.S_IFCHR: "a device, no file",
-    stat.S_IFBLK: "a device, no file",
-}
-"""What is not opened: to look into it could take for ever, or do something."""
 
 
 class Unreadable(Exception):
@@ -79,18 +70,17 @@ def _read(path: Path, most: int) -> bytes:
         what = f"{path.suffix!r} is" if path.suffix else "a name without an ending says"
         raise Unreadable(f"{what} no notation coterie knows", close or "use .at, or .yaml for a pattern")
     try:
-        if (kind := _KINDS.get(stat.S_IFMT(path.stat().st_mode))) is not None:
-            raise Unreadable(f"it is {kind}", "write the text into a file, and name that")
-        with path.open("rb") as file:
-            data = file.read(most + 1)
+        return files.read(path, most, follow=True)
     except OSError as failure:
-        raise Unreadable(failure.strerror or str(failure)) from None
+        if failure.errno == errno.EFBIG:
+            what = "it is" if most == MAX_BYTES else "it and what it belongs to are"
+            raise Unreadable(
+                f"{what} larger than {MAX_BYTES // 2**20} MB", "split the team into several topologies"
+            ) from None
+        hint = "write the text into a file, and name that" if failure.errno == errno.EINVAL else ""
+        raise Unreadable(failure.strerror or str(failure), hint) from None
     except ValueError:
         raise Unreadable("its name holds a NUL character, and no file's does") from None
-    if len(data) > most:
-        what = "it is" if most == MAX_BYTES else "it and what it belongs to are"
-        raise Unreadable(f"{what} larger than {MAX_BYTES // 2**20} MB", "split the team into several topologies")
-    return data
 
 
 def _decoded(data: bytes) -> str:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+from coterie import files
 from coterie.errors import JournalFailed, JournalUnreadable, NoSuchRun
 from coterie.ids import folder_name
 from coterie.journal.codec import Decoder
@@ -138,14 +139,14 @@ def _make(folder: Path, is_child: bool) -> list[Path]:
     made the folder of a root may have been killed before he could.
     """
     if is_child:
-        folder.mkdir(parents=True, exist_ok=True)
+        files.make_folder(folder)
     else:
         make_folder(folder)
     return [folder, *folder.parents[:2]]
 
 
 def _records(path: Path, from_seq: int = 1, *, verified: bool = False) -> Iterator[Record]:
-    with path.open("rb") as file:
+    with files.open_private(path, "rb") as file:
         records = Decoder(str(path), verified=verified).read(file)
         yield from records if from_seq <= 1 else (record for record in records if record.seq >= from_seq)
 
@@ -154,7 +155,7 @@ def _news(path: Path, decoder: Decoder) -> list[Record]:
     """What was appended since *decoder* last read; a line that is not whole yet waits for the next look."""
     if os.stat(path).st_size <= decoder.end:
         return []
-    with path.open("rb") as file:
+    with files.open_private(path, "rb") as file:
         file.seek(decoder.end)
         return list(decoder.read(file))
 

@@ -13,6 +13,7 @@ try:
 except ImportError:  # only Apple's systems have it, and need it: there a plain sync leaves the disk's own cache be
     F_FULLFSYNC = None
 
+from coterie import files
 from coterie.journal.codec import ROOM, Decoder
 from coterie.journal.records import JournalRepaired
 
@@ -24,7 +25,7 @@ def scan(path: Path) -> Decoder:
         JournalUnreadable: If a line other than a torn last one cannot be read.
     """
     decoder = Decoder(str(path))
-    with path.open("rb") as file:
+    with files.open_private(path, "rb") as file:
         for _ in decoder.read(file):
             pass
     return decoder
@@ -45,7 +46,7 @@ def set_aside(journal: int, folder: Path, end: int) -> JournalRepaired | None:
     n = 1
     while (kept := folder / f"journal.torn-{n}").exists():
         n += 1
-    with kept.open("xb") as file:
+    with open(files.open_fd(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
         file.write(torn)
         file.flush()
         os.fsync(file.fileno())
@@ -60,7 +61,7 @@ def make_folder(path: Path) -> None:
     if path.is_dir():
         return
     make_folder(path.parent)
-    path.mkdir(exist_ok=True)
+    files.make_folder(path)
     sync_folder(path.parent)
 
 

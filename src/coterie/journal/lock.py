@@ -10,6 +10,7 @@ import os
 import time
 from pathlib import Path
 
+from coterie import files
 from coterie.errors import Fenced, JournalFailed, RunIsOwned
 
 try:
@@ -31,7 +32,7 @@ class RunLock:
 
     def __init__(self, run: str, path: Path) -> None:
         self._run, self._path = run, path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = files.open_fd(path, os.O_RDWR | os.O_CREAT)
         try:
             if not _acquire(run, path, self._fd):
                 raise RunIsOwned(run, str(path))
@@ -64,7 +65,7 @@ class RunLock:
 def is_held(path: Path) -> bool:
     """Whether a living process holds the lock on *path*; False when there is no such file."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = files.open_fd(path)
     except FileNotFoundError:
         return False
     try:

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from coterie import files
 from coterie.errors import Fenced, JournalFailed, RunDeleted
 from coterie.journal.codec import Encoder
 from coterie.journal.commits import CommitFile
@@ -65,7 +66,7 @@ class JsonlWriter:
         self.lock = lock
         self.repaired: JournalRepaired | None = None
         known = scan(path) if path.exists() else None
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = files.open_fd(path, os.O_RDWR | os.O_CREAT)
         try:
             if known is not None:
                 self.repaired = set_aside(fd, path.parent, known.end)

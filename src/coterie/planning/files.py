@@ -46,7 +46,5 @@ def read_text(folder: Path | None, name: str, owner: str, span: Span | None, rep
         reason = "it is not UTF-8 text"
     except OSError as failure:
         reason = failure.strerror or str(failure)
-    except ValueError as failure:
-        reason = str(failure)
     report(error("unreadable-file", f"{owner} names {name!r}, which cannot be read: {reason}", span))
     return ""

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coterie import files
 from coterie.ids import folder_name
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
@@ -71,7 +72,7 @@ def notify(argv: tuple[str, ...], document: dict[str, Any], cwd: Path, folder: P
     """Start a program with *document* as JSON on its standard input and wait for its end; what went wrong, if so."""
     problem = _call(argv, json.dumps(document).encode(), cwd)
     with suppress(OSError):
-        (folder / "notify.json").write_text(json.dumps({"command": list(argv), "problem": problem}) + "\n")
+        files.write(folder / "notify.json", json.dumps({"command": list(argv), "problem": problem}).encode() + b"\n")
     return problem
 
 

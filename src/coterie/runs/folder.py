@@ -9,12 +9,12 @@
 """
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from coterie import files
 from coterie.backends import attempt as attempt_files
 from coterie.backends import wrapper
 from coterie.backends.base import Event, Text
@@ -37,6 +37,8 @@ READ_MOST = 20_000
 """Characters of a file that an agent `reads` which join its prompt."""
 STREAM_MOST = 32_000_000
 """Bytes of an attempt's `stream.jsonl`, and a line that says that the rest is left out."""
+_LARGEST = 64 << 20
+"""Bytes of a prompt that is read again."""
 HOW_FAR_MOST = 2_000
 """Characters of what a cut-off attempt had said, from its end."""
 STREAM_FULL = msgspec.json.encode(Text(text="(what follows is not kept)\n", channel="log")) + b"\n"
@@ -69,8 +71,8 @@ class DiskPlace(Place):
         """
         folder = self.attempt_folder(run, turn, attempt)
         with suppress_os_errors():
-            folder.mkdir(parents=True, exist_ok=True)
-            with (folder / "stream.jsonl").open("ab") as file:
+            files.make_folder(folder)
+            with files.open_private(folder / "stream.jsonl", "ab") as file:
                 room = STREAM_MOST - file.tell()
                 if room > 0:
                     line = msgspec.json.encode(event) + b"\n"
@@ -88,15 +90,13 @@ class DiskPlace(Place):
         """Write *prompt* to the attempt's `asked.md`, unsynced: nothing is decided from it, so it may be lost."""
         folder = self.attempt_folder(run, turn, attempt)
         with suppress_os_errors():
-            folder.mkdir(parents=True, exist_ok=True)
-            path = os.open(folder / ASKED, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with open(path, "wb") as file:
-                file.write(prompt.encode("utf-8", "surrogatepass"))
+            files.make_folder(folder)
+            files.write(folder / ASKED, prompt.encode("utf-8", "surrogatepass"))
 
     def question(self, run: str, turn: str, attempt: int) -> str:
         """What the attempt's `asked.md` holds."""
         try:
-            data = (self.attempt_folder(run, turn, attempt) / ASKED).read_bytes()
+            data = files.read(self.attempt_folder(run, turn, attempt) / ASKED, _LARGEST)
             return data.decode("utf-8", "surrogatepass")
         except (OSError, UnicodeDecodeError) as error:
             if shortage(error):
@@ -107,10 +107,7 @@ class DiskPlace(Place):
         """The end of what an attempt had said."""
         path = self.attempt_folder(run, turn, attempt) / "stream.jsonl"
         try:
-            with path.open("rb") as file:
-                file.seek(0, 2)
-                file.seek(max(0, file.tell() - 8 * HOW_FAR_MOST))
-                lines = file.read().splitlines()
+            lines = files.read_end(path, 8 * HOW_FAR_MOST).splitlines()
         except OSError as error:
             if shortage(error):
                 raise
@@ -178,7 +175,7 @@ class DiskPlace(Place):
         if not path.is_relative_to(self._cwd.resolve()):
             return None
         try:
-            with path.open(encoding="utf-8") as file:
+            with open(files.open_fd(path), encoding="utf-8") as file:
                 text = file.read(READ_MOST + 1)
         except (OSError, UnicodeDecodeError) as error:
             if shortage(error):
@@ -190,7 +187,7 @@ class DiskPlace(Place):
 def control(folder: Path) -> dict[str, str]:
     """What the owner of the run in *folder* published: the socket of its doorbell. Empty if there is nothing."""
     try:
-        found = json.loads((folder / "control.json").read_text())
+        found = json.loads(files.read(folder / "control.json", 1 << 16))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from coterie import files
 from coterie.clock import Clock, SystemClock
 from coterie.errors import JournalFailed, UsageError
 from coterie.journal.jsonl import JOURNAL, JsonlStore
@@ -125,7 +126,7 @@ def _is_before(told: tuple[str, Record], root: str, seq: int, at: float) -> bool
 def _settled(store: JsonlStore, run: str) -> Iterator[Record]:
     """The records of *run*, each safe from a power cut: a living owner may have written some and not synced them."""
     records = store.read(run)
-    with (store.folder(run) / JOURNAL).open("rb") as file:
+    with files.open_private(store.folder(run) / JOURNAL, "rb") as file:
         os.fsync(file.fileno())
     return records
 

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from coterie import files
 from coterie.agentside import posting
 from coterie.bounds import decode_json
 from coterie.engines.commands import Emit, Reply
@@ -42,6 +43,8 @@ from coterie.runs.live import Live
 from coterie.runs.looping import notes
 from coterie.runs.shell import Shell
 
+LARGEST = 16 << 20
+"""Bytes of a message."""
 WAITS = "the message waits in its inbox for `coterie resume`"
 LOOK_EVERY = 2.0
 """Seconds between two looks of an owner at its inbox, for messages whose doorbell could not be rung."""
@@ -165,11 +168,11 @@ class Inbox:
     async def open(self) -> None:
         """Hang out the doorbell, take what waits and look for more from now on."""
         with suppress(OSError):  # then messages are found by looking
-            (self._folder / "inbox").mkdir(exist_ok=True)
+            files.make_folder(self._folder / "inbox")
             self._socket.unlink(missing_ok=True)
             self._server = await asyncio.start_unix_server(self._answer, path=str(self._socket))
             part = self._folder / ".control.part"
-            part.write_text(json.dumps({"socket": str(self._socket), "pid": os.getpid()}))
+            files.write(part, json.dumps({"socket": str(self._socket), "pid": os.getpid()}).encode())
             part.rename(self._folder / "control.json")
             self._bell.unlink(missing_ok=True)
             self._bell.symlink_to(self._socket)
@@ -257,7 +260,7 @@ class Inbox:
         _restore_notes(self._shell, live)
         for path in _in_order(self._folder / "inbox"):
             try:
-                message = decode_json(path.read_bytes(), Message)
+                message = decode_json(files.read(path, LARGEST), Message)
             except (OSError, ValueError, RecursionError) as error:
                 if shortage(error):
                     raise
@@ -440,14 +443,14 @@ def _in_order(inbox: Path) -> list[Path]:
     came: dict[Path, int] = {}
     for path in inbox.glob("*.json"):
         with suppress(OSError):  # taken meanwhile
-            came[path] = path.stat().st_mtime_ns
+            came[path] = path.lstat().st_mtime_ns
     return sorted(came, key=lambda path: (came[path], path.name))
 
 
 def _load(path: Path) -> Message | Verdict:
     """The message in *path*, or why there is none; an unreadable one is put aside."""
     try:
-        return decode_json(path.read_bytes(), Message)
+        return decode_json(files.read(path, LARGEST), Message)
     except FileNotFoundError:
         return Verdict(status="refused", detail="there is no such message")
     except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:

@@ -7,12 +7,15 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from coterie import files
 from coterie.errors import NoSuchRun, UsageError
 from coterie.journal.lock import is_held
 
 STATE_DIR = ".coterie"
 """Where runs are kept, in the directory they are started in; those of loops in *OF_LOOPS*, as their page says."""
 OF_LOOPS = ".autoloop"
+_LARGEST = 64 << 20
+"""Bytes of the index that are read, from its end."""
 _SHOWN = 5
 """How many runs are named where the beginning of an id fits more."""
 
@@ -39,8 +42,8 @@ def add(entry: Entry) -> None:
     """
     try:
         line = msgspec.json.encode(entry) + b"\n"
-        path().parent.mkdir(parents=True, exist_ok=True)
-        with path().open("ab") as file:
+        files.make_folder(path().parent)
+        with files.open_private(path(), "ab", follow=True) as file:
             file.write(line)
     except (OSError, RuntimeError, UnicodeEncodeError):
         return
@@ -119,7 +122,7 @@ def _local(state_dir: Path) -> Iterator[Entry]:
 
 def _lines() -> list[bytes]:
     try:
-        return path().read_bytes().splitlines()
+        return files.read_end(path(), _LARGEST, follow=True).splitlines()
     except (OSError, RuntimeError):
         return []
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from coterie import files
 from coterie.ids import child_run_id
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.lock import is_held
@@ -38,7 +39,7 @@ def standing(folder: Path) -> str:
 def first_line(journal: Path) -> dict[str, Any]:
     """The first line of *journal* that is a record, as plain data; empty if there is none that is whole."""
     try:
-        with journal.open("rb") as file:
+        with files.open_private(journal, "rb") as file:
             for line in file:
                 if (found := _decoded(line)).get("topic") != "text":
                     return found
@@ -50,7 +51,7 @@ def first_line(journal: Path) -> dict[str, Any]:
 def last_line(journal: Path) -> dict[str, Any]:
     """The last whole line of *journal* as plain data; empty if there is none."""
     try:
-        with journal.open("rb") as file:
+        with files.open_private(journal, "rb") as file:
             size = file.seek(0, 2)
             window = TAIL
             while True:

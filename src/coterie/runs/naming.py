@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from itertools import count
 from pathlib import Path
 
+from coterie import files
 from coterie.ids import new_run_id
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
@@ -40,12 +41,12 @@ def fresh(plan: Plan, state_dir: Path) -> str:
     if not isinstance(loop, LoopPlan) or not loop.place.project:
         return new_run_id()
     runs = state_dir / "runs"
-    runs.mkdir(parents=True, exist_ok=True)
+    files.make_folder(runs)
     here = {path.name for path in runs.iterdir()}
     known = here | {entry.run for entry in index.entries()}
     for name in candidates(loop.place.run_id_format, here, known):
         try:
-            (runs / name).mkdir()
+            (runs / name).mkdir(files.PRIVATE_FOLDER)
         except FileExistsError:
             continue
         return name

@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, assert_never
 
-from coterie import bounds
+from coterie import bounds, files
 from coterie.backends.models.hiding import hidden_events
 from coterie.backends.secrets import Secrets
 from coterie.errors import CoterieError, UsageError
@@ -142,7 +142,8 @@ class Cassette:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.mode is Mode.RECORD and not self._started
         self._started = True
-        with self.file.open("w" if fresh else "a", encoding="utf-8") as file:
+        flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if fresh else os.O_APPEND)
+        with open(files.open_fd(self.file, flags, follow=True, private=False), "a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def _keep(self, method: str, place: str, asked: Any, recorded: Recorded) -> None:

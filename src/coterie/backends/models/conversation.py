@@ -30,6 +30,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.run import AgentRun
 from pydantic_ai.toolsets import AbstractToolset
 
+from coterie import files
 from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Text, Tool, Used
 from coterie.backends.models.failures import failure_of
 from coterie.backends.models.functions import Unusable, tools_of
@@ -164,11 +165,11 @@ class Conversation:
 
     def _log(self, name: str, stack: AsyncExitStack) -> IO[str]:
         """Where a server's standard error goes: into the attempt's folder, if it has one."""
-        path = os.devnull
         if self._request.folder is not None:
-            self._request.folder.mkdir(parents=True, exist_ok=True)
-            path = str(self._request.folder / f"mcp-{name}.log")
-        return stack.enter_context(open(path, "a", encoding="utf-8"))
+            files.make_folder(self._request.folder)
+            log = files.open_fd(self._request.folder / f"mcp-{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            return stack.enter_context(open(log, "a", encoding="utf-8"))
+        return stack.enter_context(open(os.devnull, "a", encoding="utf-8"))
 
     def _settings(self) -> Any:
         """What the options say of how to answer; what means nothing to this provider is told, and left out."""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from coterie import bounds
 from coterie.diagnostics import did_you_mean, error, warning
-from coterie.planning.files import MAX_TEXT
 from coterie.planning.loops.texts import Place, Report, joined
 from coterie.settings.layers import scope_folder
 
@@ -67,7 +66,7 @@ def _is_name(name: str) -> bool:
 
 def _fragment(path: Path, place: Place, report: Report) -> str:
     try:
-        return bounds.read_bytes(path, MAX_TEXT).decode("utf-8-sig")
+        return bounds.read_bytes(path).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except (OSError, ValueError) as failure:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coterie import bounds
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
-from coterie.planning.files import MAX_TEXT, inside
+from coterie.planning.files import inside
 from coterie.settings.layers import Origin, as_span
 
 Report = Callable[[Diagnostic], None]
@@ -36,9 +36,13 @@ def place_of(origin: Origin) -> Place:
     """Where a setting got its value."""
     span = as_span(origin)
     try:
-        return Place(origin.file, span, Path(origin.file).read_text(encoding="utf-8") if span is not None else "")
+        return Place(origin.file, span, _text(origin.file) if span is not None else "")
     except (OSError, ValueError):  # it was there a moment ago
         return Place(origin.file)
+
+
+def _text(file: str) -> str:
+    return bounds.read_bytes(Path(file)).decode()
 
 
 def fill(text: str, values: Mapping[str, str], owner: str, place: Place, report: Report) -> str:
@@ -73,7 +77,7 @@ def read(folder: Path, name: str, what: str, place: Place | None, report: Report
         report((place or Place("")).told(error("outside-folder", f"the file of {what} {reason}: {name!r}", hint=hint)))
         return ""
     try:
-        return bounds.read_bytes(path, MAX_TEXT).decode("utf-8-sig")
+        return bounds.read_bytes(path).decode("utf-8-sig")
     except FileNotFoundError:
         if place is None:
             return ""

@@ -5,10 +5,12 @@ that is no entry is left alone and not read. Who adds holds the file's lock, and
 """
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from coterie import files
 from coterie.errors import shortage
 
 try:
@@ -19,19 +21,24 @@ except ImportError:  # no Unix: nobody owns runs there, and who adds does so ung
 from coterie.bounds import load_json
 
 Entry = dict[str, Any]
+_LARGEST = 16 << 20
+"""Bytes of a file that are read, from its end: the newest entries."""
+_SHORTEST = len('{"id":""}')
 TOMBSTONES = ("tombstone", "task-tombstone")
 
 
 def read(path: Path) -> list[Entry]:
     """The entries of the file *path*, those that were replaced or taken away too; none if it cannot be read."""
     try:
-        lines = path.read_bytes().splitlines()
+        lines = files.read_end(path, _LARGEST, follow=True).splitlines()
     except OSError as error:
         if shortage(error):
             raise
         return []
     found = []
     for line in lines:
+        if len(line) < _SHORTEST:
+            continue
         try:
             entry = load_json(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
@@ -63,12 +70,12 @@ def add(path: Path, entries: Sequence[Entry]) -> None:
     """
     if not entries:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
+    files.make_folder(path.parent)
+    with files.open_private(path, "a+b", follow=True) as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        data = file.read()
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _LARGEST))
+        data = file.read(_LARGEST)
         there = set(data.splitlines())
         lines = [line for entry in entries if (line := _line(entry)) not in there]
         start = b"\n" if data and not data.endswith(b"\n") else b""

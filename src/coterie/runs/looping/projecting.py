@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from coterie import files
 from coterie.errors import CoterieError
 from coterie.journal.base import Store
 from coterie.journal.records import Record, RunStarted
@@ -113,8 +114,8 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
     A line that somebody was cut off in is taken away: whose it is will miss it, and write it again.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
+    files.make_folder(path.parent)
+    with files.open_private(path, "a+b", follow=True) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         if size := file.seek(0, 2):
             file.seek(size - 1)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from coterie import files
 from coterie.errors import CoterieError
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
@@ -173,5 +174,5 @@ def _text(end: TurnFinished | TurnFailed | TurnCancelled | None) -> str:
 
 
 def _put(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", errors="replace")
+    files.make_folder(path.parent)
+    files.write(path, text.encode("utf-8", "replace"))

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from coterie import files
 from coterie.journal.lines import make_folder
 
 
@@ -13,4 +14,4 @@ def hide(folder: Path, *what: str) -> None:
     make_folder(folder)
     ignore = folder / ".gitignore"
     if not ignore.exists():
-        ignore.write_text("".join(f"{one}\n" for one in what))
+        files.write(ignore, "".join(f"{one}\n" for one in what).encode())

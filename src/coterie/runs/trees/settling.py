@@ -6,11 +6,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from coterie import files
 from coterie.errors import CoterieError, GitFailed
 from coterie.runs.trees import worktree
 from coterie.runs.trees.git import find
 from coterie.runs.trees.merging import commit_all, merge
-from coterie.runs.trees.snapshots import excluded, write_files
+from coterie.runs.trees.snapshots import LARGEST_INDEX, excluded, write_files
 from coterie.runs.trees.worktree import Tree
 
 DIFF = ("diff", "--no-ext-diff", "--no-textconv")
@@ -69,11 +70,11 @@ def changes(state_dir: Path, tree: Tree) -> str:
     index = worktree.folder(state_dir, tree.run) / "diff.index"
     try:
         with suppress(FileNotFoundError):
-            index.write_bytes((own.own / "index").read_bytes())
-        files, _ = write_files(own, excluded(own, [state_dir]), {"GIT_INDEX_FILE": str(index)})
+            files.write(index, files.read(own.own / "index", LARGEST_INDEX))
+        written, _ = write_files(own, excluded(own, [state_dir]), {"GIT_INDEX_FILE": str(index)})
     finally:
         index.unlink(missing_ok=True)
-    return own.ask(*DIFF, tree.base, files)
+    return own.ask(*DIFF, tree.base, written)
 
 
 def told(tree: Tree) -> Iterator[str]:

@@ -5,7 +5,6 @@ the tree (their commit is). Keeping uses an index of its own, so the user's inde
 index is used again, so only files that changed since are read.
 """
 
-import shutil
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
@@ -15,10 +14,13 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from coterie import files
 from coterie.errors import GitFailed, shortage
 from coterie.ids import attempt_id
 from coterie.runs.trees.git import Repository, identity
 
+LARGEST_INDEX = 1 << 30
+"""Bytes of a git index."""
 REFS = "refs/coterie"
 _IGNORED = "The following paths are ignored by one of your .gitignore files"
 """What git says before the names of folders that it was told to leave out, and would have left out."""
@@ -71,12 +73,15 @@ class Snapshots:
     def _write(self) -> tuple[str, str]:
         """The id of the tree that the files are, and why some are not in it."""
         env = {"GIT_INDEX_FILE": str(self._index)}
-        self._index.parent.mkdir(parents=True, exist_ok=True)
+        files.make_folder(self._index.parent)
         self._index.with_name(f"{self._index.name}.lock").unlink(missing_ok=True)  # whoever made it was killed
         if not self._index.exists():
             with suppress(FileNotFoundError):  # nothing was ever added
-                shutil.copyfile(self.repository.own / "index", self._index)
-        return write_files(self.repository, self._without, env)
+                files.write(self._index, files.read(self.repository.own / "index", LARGEST_INDEX))
+        try:
+            return write_files(self.repository, self._without, env)
+        finally:
+            files.tighten(self._index)  # git gives it the mode that the umask allows
 
 
 def write_files(repository: Repository, without: Iterable[str], env: dict[str, str]) -> tuple[str, str]:

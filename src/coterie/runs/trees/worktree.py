@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from coterie import files
 from coterie.errors import GitFailed, UsageError
 from coterie.ids import folder_name
 from coterie.runs.trees.git import Repository, find
@@ -22,6 +23,7 @@ from coterie.runs.trees.hiding import hide
 FOLDER = "worktrees"
 META = "meta.json"
 FILES = "tree"
+_LARGEST = 1 << 24
 
 
 class Tree(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -87,17 +89,17 @@ def _below(home: Path) -> Iterator[Tree]:
 
 def _decoded(path: Path) -> Tree:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Tree)
-    except msgspec.DecodeError as error:
+        return msgspec.json.decode(files.read(path, _LARGEST), type=Tree)
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path} is damaged ({error}): `git worktree list` shows where the files are") from None
 
 
 def write(state_dir: Path, tree: Tree) -> Tree:
     """Keep what is known of *tree*, whole or not at all."""
     home = folder(state_dir, tree.run)
-    home.mkdir(parents=True, exist_ok=True)
+    files.make_folder(home)
     part = home / f".{META}"
-    part.write_bytes(msgspec.json.format(msgspec.json.encode(tree)) + b"\n")
+    files.write(part, msgspec.json.format(msgspec.json.encode(tree)) + b"\n")
     part.replace(home / META)
     return tree
 
@@ -114,7 +116,7 @@ def make(repository: Repository, state_dir: Path, tree: Tree) -> Tree:
     if known is not None and find(Path(known.path)) is not None:
         return known
     home = folder(state_dir, tree.run)
-    home.mkdir(parents=True, exist_ok=True)
+    files.make_folder(home)
     hide(state_dir.resolve() / FOLDER, "*")
     branch = _free(repository, tree.branch)
     repository.ask("worktree", "add", "--quiet", "-b", branch, tree.path, tree.base)

@@ -1,0 +1,163 @@
+"""Open, read and write files that other processes can replace at any time.
+
+Opening never blocks, and only a regular file is opened: not a pipe, a socket, a device or a folder. A read stops at a
+limit. Errors are `OSError`s whose `strerror` names the reason. State is private: folders have mode 0700 and files 0600,
+whatever the umask.
+"""
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_CHUNK = 1 << 20
+
+
+def open_fd(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = False, private: bool = True) -> int:
+    """Open the regular file *path* without blocking and return its descriptor.
+
+    Args:
+        follow: Whether a symbolic link in the last component of *path* is followed.
+        private: Whether a file opened for writing is made private, be it new or not.
+
+    Raises:
+        OSError: If it cannot be opened or is not a regular file.
+    """
+    safe = os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    try:
+        fd = os.open(path, flags | safe, PRIVATE_FILE if private else 0o666)
+    except OSError:
+        with suppress(FileNotFoundError):  # the kind of the file says more than the system's error
+            _check(path, os.stat(path, follow_symlinks=follow).st_mode)
+        raise
+    try:
+        mode = os.fstat(fd).st_mode
+        _check(path, mode)
+        if private and flags & (os.O_WRONLY | os.O_RDWR) and stat.S_IMODE(mode) != PRIVATE_FILE:
+            os.fchmod(fd, PRIVATE_FILE)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def open_private(path: Path, mode: str, *, follow: bool = False) -> BinaryIO:
+    """Open a private file of state: *mode* is `rb`, `r+b`, `a+b` or `ab`, which also create it.
+
+    Raises:
+        OSError: As for `open_fd`.
+    """
+    flags = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "ab": _APPEND | os.O_WRONLY, "a+b": _APPEND | os.O_RDWR}[mode]
+    return cast(BinaryIO, open(open_fd(path, flags, follow=follow), mode))
+
+
+def read(path: str | Path, most: int, *, follow: bool = False) -> bytes:
+    """The content of the regular file *path*.
+
+    Raises:
+        OSError: As for `open_fd`, or if it is larger than *most* bytes.
+    """
+    with open(open_fd(path, follow=follow), "rb") as file:
+        data = _up_to(file, most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it is larger than {_size(most)}", str(path))
+    return data
+
+
+def read_end(path: str | Path, most: int, *, follow: bool = False) -> bytes:
+    """The last *most* bytes of the regular file *path*.
+
+    Raises:
+        OSError: As for `open_fd`.
+    """
+    with open(open_fd(path, follow=follow), "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - most))
+        return _up_to(file, most)
+
+
+def write(path: str | Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
+    """Write *data* to a new private file that replaces what is at *path*, be it a pipe or a link, but not a folder.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        fd = os.open(path, flags, mode)
+    except FileExistsError:
+        os.unlink(path)
+        fd = os.open(path, flags, mode)
+    with open(fd, "wb") as file:
+        if stat.S_IMODE(os.fstat(fd).st_mode) != mode:
+            os.fchmod(fd, mode)
+        file.write(data)
+
+
+def make_folder(path: str | Path) -> None:
+    """Make the private folder *path* and, likewise, those above it that do not exist.
+
+    Raises:
+        OSError: If it cannot be made, or is not a folder.
+    """
+    try:
+        os.mkdir(path, PRIVATE_FOLDER)
+    except FileNotFoundError:
+        make_folder(os.path.dirname(os.path.abspath(path)))
+        make_folder(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+    else:
+        os.chmod(path, PRIVATE_FOLDER)
+
+
+def tighten(path: str | Path) -> None:
+    """Make the folder or file *path*, and all below it, private; programs stay executable, links are left alone."""
+    with suppress(OSError):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISDIR(mode):
+            _set_mode(path, mode, PRIVATE_FOLDER)
+            for entry in os.scandir(path):
+                tighten(entry.path)
+        elif stat.S_ISREG(mode):
+            _set_mode(path, mode, mode & 0o700)
+
+
+def _set_mode(path: str | Path, found: int, wanted: int) -> None:
+    if stat.S_IMODE(found) != wanted:
+        os.chmod(path, wanted)
+
+
+def _check(path: str | Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "special")
+        raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
+
+
+def _up_to(file: IO[bytes], most: int) -> bytes:
+    """At most *most* bytes; memory is taken for what is there, not for what may be."""
+    parts, left = list[bytes](), most
+    while left and (part := file.read(min(left, _CHUNK))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _size(count: int) -> str:
+    return f"{count // 2**20} MB" if count >= 2**20 else f"{count} bytes"
+
+
+_APPEND = os.O_CREAT | os.O_APPEND
