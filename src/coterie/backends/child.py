@@ -6,9 +6,11 @@ Starts it and listens; how it is ended is `coterie.backends.processes`' affair, 
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 Heard = Callable[[int, bytes], None]
 """Called with 1 or 2 (standard output or error) and what the process wrote there."""
@@ -75,6 +77,7 @@ async def spawn(
     born: Callable[[int], None],
     heard: Heard,
     merged: bool = False,
+    within: AbstractContextManager[object] | None = None,
 ) -> Child:
     """Start *argv*, without a shell, as the leader of a session and a process group of its own.
 
@@ -82,12 +85,13 @@ async def spawn(
         stdin: A file; the process reads it from where it stands. A file never blocks, and who reads it not, need not.
         born: Called with its pid before anything of it is heard.
         merged: Whether standard error goes where standard output goes.
+        within: Is entered for the moment in which the process is started.
 
     Raises:
         OSError: If it cannot be started.
         ValueError: If an argument or a variable holds a NUL.
     """
-    _, child = await asyncio.get_running_loop().subprocess_exec(
+    starting = asyncio.get_running_loop().subprocess_exec(
         lambda: Child(born, heard),
         *argv,
         stdin=stdin,
@@ -97,4 +101,22 @@ async def spawn(
         cwd=os.fspath(cwd),
         start_new_session=True,
     )
-    return child
+    _, child = await _begun(starting, within or nullcontext())
+    return cast(Child, child)
+
+
+@types.coroutine
+def _begun(starting: Coroutine[Any, Any, Any], within: AbstractContextManager[object]) -> Generator[Any, Any, Any]:
+    """Run *starting*, until it first waits within *within*: by then the process is started."""
+    try:
+        with within:
+            step = starting.send(None)
+        while True:
+            try:
+                sent = yield step
+            except BaseException as error:
+                step = starting.throw(error)
+            else:
+                step = starting.send(sent)
+    except StopIteration as done:
+        return done.value

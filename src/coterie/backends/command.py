@@ -15,7 +15,7 @@ from coterie.backends.attempt import Surroundings, marker_of, surroundings
 from coterie.backends.base import Answer, Failure, Launched, OnEvent, Request, Result, Session
 from coterie.backends.child import Child, spawn
 from coterie.backends.outcome import Voice, cannot_start, exit_of, failure_of
-from coterie.backends.processes import GRACE, end_group, started
+from coterie.backends.processes import GRACE, end_group, marked, started
 from coterie.backends.reported import VARIABLE, reported
 from coterie.backends.secrets import Secrets
 from coterie.backends.underway import Underway
@@ -126,6 +126,7 @@ class _Attempt(Underway):
                 born=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
                 heard=lambda fd, data: (answer if fd == 1 else log).hear(data),
                 merged=self._agent.verdict,
+                within=marked(self._marker),
             )
         except (OSError, ValueError) as error:
             return cannot_start(argv[0], around.cwd, error)
@@ -150,9 +151,9 @@ class _Attempt(Underway):
             await asyncio.wait(finished, timeout=_LINGER, return_when=asyncio.FIRST_COMPLETED)
 
     async def _end(self, child: Child) -> None:
-        """End what the program left behind. A program that ended well may leave others in groups of their own."""
-        orderly = child.finished.done() and not self._cut.done()
-        await end_group(child.pid, "" if orderly else self._marker, grace=self._grace)
+        """End what the program left behind, wherever it is."""
+        ended = child.exited.done() and not self._cut.done()
+        await end_group(child.pid, self._marker, grace=self._grace, ended=ended)
         await asyncio.wait({child.finished}, timeout=_LINGER)
 
 

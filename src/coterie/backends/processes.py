@@ -1,17 +1,23 @@
 """Which process is which, and how everything that an attempt started is ended.
 
 A pid names nobody: the kernel gives it out again. Together with the time the kernel started it, it does. What an
-attempt started is found in three ways, because each alone misses some: by its process group, by descent, and (where
-there is a `/proc`) by the mark in its environment, which also a process that left the group and lost its parent
-carries. Only one that did all three escapes: left the group, lost its parent, and cleared its environment.
+attempt started is found in four ways, because each alone misses some: by its process group, by descent, and (where
+there is a `/proc`) by two marks that also a process that left the group and lost its parent carries: a variable in its
+environment, and on Linux the soft value of a resource limit, which survives a cleared environment.
+
+The limit is `RLIMIT_LOCKS`: every process inherits it, and no kernel since 2.4 enforces it. Unlike a subreaper or a
+cgroup it needs no privilege, changes nothing for the program that embeds this package, and says which attempt a process
+belongs to when several run at once.
 """
 
 import asyncio
+import hashlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from coterie.backends.base import Launched
@@ -29,6 +35,11 @@ _KILLING = 5.0
 """Seconds of SIGKILL. Who is left then hangs in the kernel and never again runs code of its own."""
 
 _HAS_PROC = os.path.exists("/proc/self/stat")
+_RLIMIT_LOCKS = 10  # the `resource` module has no name for it
+_HALF = 31
+"""Bits of a mark that stand for the run, and for the attempt."""
+_SCANS = 10
+"""Looks at the list of processes while some of them end."""
 _AT_ONCE = 50
 """Processes looked at before the event loop gets its turn."""
 
@@ -45,13 +56,37 @@ def alive(pid: int, started: str) -> bool:
     return process is not None and not process.dead and process.started == started != ""
 
 
-async def end_group(group: int, marker: str = "", *, grace: float = GRACE) -> list[int]:
+@contextmanager
+def marked(marker: str) -> Iterator[None]:
+    """Processes that are started within carry *marker* in a resource limit, where the system allows it.
+
+    The limit is that of this whole process, so nothing may be awaited within; a process that another thread starts
+    meanwhile is told from an attempt's by its session and its parent.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(_RLIMIT_LOCKS)
+    with suppress(ValueError, OSError):  # a lower hard limit: only the environment carries the mark
+        resource.setrlimit(_RLIMIT_LOCKS, (_limit_of(marker), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(_RLIMIT_LOCKS, before)
+
+
+async def end_group(group: int, marker: str = "", *, grace: float = GRACE, ended: bool = False) -> list[int]:
     """End every process of *group* with its descendants and, given a *marker*, every process that carries it.
 
     They are asked with SIGTERM and after *grace* seconds made with SIGKILL. Returns when none is left, with the pids
     in the order found. This process and its ancestors are never among them.
+
+    Args:
+        ended: The leader of the group has ended by itself, so most likely nothing is left: look for that first.
     """
-    if not marker and _is_empty(group):
+    if (ended or not marker) and _is_empty(group) and not (marker and _HAS_PROC and _left(group, marker)):
         return []
     return await _end(_Family(groups={group}, marker=marker), grace)
 
@@ -97,6 +132,7 @@ class _Process(NamedTuple):
     pid: int
     parent: int
     group: int
+    session: int
     dead: bool
     started: str
 
@@ -111,7 +147,7 @@ class _Family:
         self.known: dict[int, str] = {}
         """Pid and start time of all that were found, in that order."""
         self.groups = {group for group in groups if group > 1}
-        self._mark = _as_stored(marker) if marker and _HAS_PROC else b""
+        self._marker = marker if _HAS_PROC else ""
         self._roots = roots or {}
         self._asked: set[int] = set()
         self._out_of_reach: set[int] = set()
@@ -124,9 +160,9 @@ class _Family:
         self.groups -= {table[pid].group for pid in spared if pid in table}
         candidates = [p for p in table.values() if not p.dead and p.pid not in spared | self._out_of_reach]
         found = {process.pid: process for process in candidates if self._belongs(process)}
-        if self._mark:
+        if self._marker:
             for n, process in enumerate(candidates, 1):
-                if process.pid not in found and _carries(process.pid, self._mark):
+                if process.pid not in found and _carries(process, self._marker):
                     found[process.pid] = process
                 if n % _AT_ONCE == 0:
                     await asyncio.sleep(0)
@@ -225,8 +261,8 @@ def _from_proc(pid: int) -> _Process | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     # The second field is the name in brackets, and may itself hold brackets and blanks: count from its end.
-    state, parent, group, *others = stat[stat.rindex(b")") + 1 :].split()
-    return _Process(pid, int(parent), int(group), state in (b"Z", b"X"), others[16].decode())
+    state, parent, group, session, *others = stat[stat.rindex(b")") + 1 :].split()
+    return _Process(pid, int(parent), int(group), int(session), state in (b"Z", b"X"), others[15].decode())
 
 
 def _from_ps(*which: str) -> Iterator[_Process]:
@@ -238,7 +274,7 @@ def _from_ps(*which: str) -> Iterator[_Process]:
     ).stdout.splitlines()
     for line in lines:
         pid, parent, group, state, began = line.split(None, 4)
-        yield _Process(int(pid), int(parent), int(group), state.startswith("Z"), " ".join(began.split()))
+        yield _Process(int(pid), int(parent), int(group), 0, state.startswith("Z"), " ".join(began.split()))
 
 
 def _as_stored(marker: str) -> bytes:
@@ -247,11 +283,55 @@ def _as_stored(marker: str) -> bytes:
     return f"\0{MARK}={marker}{end}".encode()
 
 
-def _carries(pid: int, mark: bytes) -> bool:
+def _carries(process: _Process, marker: str) -> bool:
+    """Whether *process* carries *marker*, in its environment or in its limits."""
+    if _as_stored(marker) in b"\0" + _read(process.pid, "environ") + b"\0":
+        return True
+    if process.session == os.getsid(0) or process.parent == os.getpid() != 1:
+        return False  # this process started it itself, perhaps while another thread started an attempt
+    _, _, line = _read(process.pid, "limits").partition(b"Max file locks")
+    soft = line.split(None, 1)[0] if line else b""
+    if not soft.isdigit():
+        return False
+    run, _, attempt = marker.partition("/")
+    return int(soft) == _limit_of(marker) if attempt else int(soft) >> _HALF == _digits(run)
+
+
+def _limit_of(marker: str) -> int:
+    """*marker* as the value of a limit: one half stands for its root run, the other for the attempt."""
+    return _digits(marker.partition("/")[0]) << _HALF | _digits(marker)
+
+
+def _digits(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4]) >> 32 - _HALF
+
+
+def _left(leader: int, marker: str) -> bool:
+    """Whether a process that carries *marker* was started after *leader*; also when that cannot be said for sure.
+
+    Pids rise until they wrap around, so only the processes behind that of *leader* are looked at.
+    """
+    seen: set[int] = set()
+    for _ in range(_SCANS):
+        with open("/proc/loadavg", "rb") as file:
+            wrapped = int(file.read().split()[-1]) < leader
+        pids = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
+        new = {pid for pid in pids - seen if wrapped or pid > leader}
+        found = [_from_proc(pid) for pid in new]
+        if any(process is not None and not process.dead and _carries(process, marker) for process in found):
+            return True
+        if None not in found:  # one that ended meanwhile may have started another behind our back
+            return False
+        seen |= new
+    return True
+
+
+def _read(pid: int, name: str) -> bytes:
+    """A file of the kernel's about the process *pid* of this user; empty if it cannot be read."""
     try:
         if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
-            return False
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return mark in b"\0" + file.read() + b"\0"
+            return b""
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
     except OSError:  # it ended meanwhile, or may not be read
-        return False
+        return b""
