@@ -27,6 +27,8 @@ ANSWER_LIMIT = 8_000_000
 LOG_LIMIT = 4_000
 """How many bytes of its standard error are kept, from the end."""
 
+_MOMENT = 5.0
+"""Seconds in which process ids do not wrap around."""
 _LINGER = 1.0
 """Seconds that somebody may hold a program's outputs open after it has ended."""
 
@@ -116,6 +118,7 @@ class _Attempt(Underway):
         if self._cut.done():
             return self._cut.result()
         argv = around.fill(command)
+        began = asyncio.get_running_loop().time()
         try:
             around.stdin.seek(0)
             child = await spawn(
@@ -133,7 +136,7 @@ class _Attempt(Underway):
         try:
             await self._until_over(child)
         finally:
-            await self._end(child)
+            await self._end(child, began)
             child.close()
         if self._cut.done():  # what the voices hold back may be the beginning of a secret, and stays there
             how = exit_of(child.status) if child.exited.done() else {}
@@ -150,9 +153,10 @@ class _Attempt(Underway):
             finished: set[asyncio.Future[Any]] = {child.finished, self._cut}
             await asyncio.wait(finished, timeout=_LINGER, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _end(self, child: Child) -> None:
+    async def _end(self, child: Child, began: float) -> None:
         """End what the program left behind, wherever it is."""
-        ended = child.exited.done() and not self._cut.done()
+        quick = asyncio.get_running_loop().time() < began + _MOMENT
+        ended = quick and child.exited.done() and not self._cut.done()
         await end_group(child.pid, self._marker, grace=self._grace, ended=ended)
         await asyncio.wait({child.finished}, timeout=_LINGER)
 

@@ -84,7 +84,8 @@ async def end_group(group: int, marker: str = "", *, grace: float = GRACE, ended
     in the order found. This process and its ancestors are never among them.
 
     Args:
-        ended: The leader of the group has ended by itself, so most likely nothing is left: look for that first.
+        ended: The leader of the group has ended by itself, a moment after it began: most likely nothing is left, so
+            look at the processes started since then before looking at all.
     """
     if (ended or not marker) and _is_empty(group) and not (marker and _HAS_PROC and _left(group, marker)):
         return []
@@ -309,14 +310,14 @@ def _digits(text: str) -> int:
 def _left(leader: int, marker: str) -> bool:
     """Whether a process that carries *marker* was started after *leader*; also when that cannot be said for sure.
 
-    Pids rise until they wrap around, so only the processes behind that of *leader* are looked at.
+    Pids rise until they wrap around, so only those between that of *leader* and the last one are looked at.
     """
-    seen: set[int] = set()
+    seen = {leader}
     for _ in range(_SCANS):
         with open("/proc/loadavg", "rb") as file:
-            wrapped = int(file.read().split()[-1]) < leader
+            last = int(file.read().split()[-1])
         pids = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
-        new = {pid for pid in pids - seen if wrapped or pid > leader}
+        new = {pid for pid in pids - seen if (leader < pid <= last if leader <= last else not last < pid <= leader)}
         found = [_from_proc(pid) for pid in new]
         if any(process is not None and not process.dead and _carries(process, marker) for process in found):
             return True
