@@ -78,6 +78,10 @@ def run(
             help="Try it without a model, in virtual time, with stand-ins; they follow the script, if one is given.",
         ),
     ] = None,
+    imports: Annotated[
+        bool,
+        typer.Option("--import", help="Let a rehearsal import Python code that the files name: patterns of your own."),
+    ] = False,
     cassette: Cassette = None,
     max_iterations: MaxIterations = None,
     profiles: UsedProfiles = None,
@@ -110,7 +114,8 @@ def run(
     plan = _planned(target, loop_given(target, flags, backend, params or ()))
     state_dir = home(plan, state_dir)
     if rehearse is not None:
-        return _rehearse(plan, given, rehearse, _limits(max_turns, max_cost, max_parallel, None), as_json)
+        limits = _limits(max_turns, max_cost, max_parallel, None)
+        return _rehearse(plan, given, rehearse, limits, as_json=as_json, imports=imports)
     limits, tape = _limits(max_turns, max_cost, max_parallel), _tape(cassette)
 
     from coterie.runs import launch
@@ -242,15 +247,24 @@ def _tape(cassette: str | None) -> "Tape | None":
     return Tape.named(cassette)
 
 
-def _rehearse(plan: "Plan", given: dict[str, Any], script: str, limits: "Limits", as_json: bool) -> int:
+def _rehearse(
+    plan: "Plan", given: dict[str, Any], script: str, limits: "Limits", *, as_json: bool, imports: bool
+) -> int:
     """Run *plan* with stand-ins and print what happened; returns the status that a run would."""
     from coterie.backends.scripted import read_script
     from coterie.cli import text
-    from coterie.runs.engines import refuse_lacking
+    from coterie.runs.engines import own_pattern, own_patterns, refuse_lacking
     from coterie.runs.rehearsal import rehearse
 
-    refuse_lacking(plan, given)
-    document = rehearse(plan, given, read_script(Path(script), plan) if script else None, limits)
+    replaced = [] if imports else list(own_patterns(plan))
+    if not replaced:
+        refuse_lacking(plan, given)  # imports the patterns
+    for own in replaced:
+        complain(
+            f"{own.name}: the pattern {own_pattern(own)!r} is Python code and was not imported: "
+            "this rehearsal asks its slots once each, in order; add --import to run it"
+        )
+    document = rehearse(plan, given, read_script(Path(script), plan) if script else None, limits, imports=imports)
     if as_json:
         say_json(document)
     else:

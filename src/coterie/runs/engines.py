@@ -57,7 +57,7 @@ def refuse_lacking(plan: Plan, given: Mapping[str, Any]) -> None:
         UsageError: If not; it says what is wanted.
     """
     _find_own(plan)
-    for own in _own(plan):
+    for own in own_patterns(plan):
         _refuse_unplayable(own)
     if isinstance(plan.coordination, PatternPlan):
         from coterie.engines.patterns.engine import input_faults
@@ -83,15 +83,21 @@ def _told(fault: "Fault") -> str:
 
 def _find_own(plan: Plan) -> None:
     """Let Python find a user's own patterns where it looks, then beside the files that name them."""
-    for own in _own(plan):
+    for own in own_patterns(plan):
         if own.folder and own.folder not in sys.path:
             sys.path.append(own.folder)  # at the end: a file beside a topology hides no module of anybody else
 
 
-def _own(plan: Plan) -> Iterator[Plan]:
+def own_patterns(plan: Plan) -> Iterator[Plan]:
     """The plans in the tree of *plan* that are patterns of a user's own."""
-    if isinstance(plan.coordination, PatternPlan) and ":" in plan.coordination.type:
+    if own_pattern(plan):
         yield plan
     for agent in plan.agents.values():
         if agent.child is not None:
-            yield from _own(agent.child)
+            yield from own_patterns(agent.child)
+
+
+def own_pattern(plan: Plan) -> str:
+    """The code that coordinates *plan*, `module:function`, if it is a pattern of a user's own; else empty."""
+    pattern = plan.coordination
+    return pattern.type if isinstance(pattern, PatternPlan) and ":" in pattern.type else ""

@@ -10,7 +10,9 @@ from typing import Any
 from coterie.backends.base import OnEvent, Request, Session
 from coterie.backends.scripted import ScriptedBackend
 from coterie.clock import VirtualClock
+from coterie.engines.commands import Engine
 from coterie.engines.flow import Decision, Flow
+from coterie.engines.generator import Conversation, GeneratorEngine, Question
 from coterie.engines.loop import Loop
 from coterie.errors import NoSuchRun
 from coterie.ids import child_run_id
@@ -27,10 +29,11 @@ from coterie.journal.records import (
 )
 from coterie.planning.loop import LoopPlan
 from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import Limits, Plan
-from coterie.runs.engines import make_engine
+from coterie.planning.plan import AgentPlan, Limits, Plan
+from coterie.runs.engines import make_engine, own_pattern
 from coterie.runs.fold import Fold
 from coterie.runs.launch import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT, outcome
+from coterie.runs.live import MakeEngine
 from coterie.runs.shell import Shell
 
 RUN = "rehearsal"
@@ -57,12 +60,23 @@ class _Stage:
         await self._backend.close()
 
 
-def rehearse(plan: Plan, given: dict[str, Any], script: Script | None = None, limits: Limits | None = None) -> Any:
+def rehearse(
+    plan: Plan,
+    given: dict[str, Any],
+    script: Script | None = None,
+    limits: Limits | None = None,
+    *,
+    imports: bool = True,
+) -> Any:
     """Play *plan*, asked *given*, and return the document of what happened, as plain JSON values.
 
     Without a *script*, every turn takes 1 virtual second and turn n of an agent answers the n-th value of each declared
     output, the last repeating; in a loop it emits, of what it may, the event from which the end is nearest. Turns run
     in parallel without limit unless *limits* says otherwise.
+
+    Args:
+        imports: Whether patterns of a user's own are imported. Without it each is replaced: it asks its slots once
+            each, in order.
 
     Raises:
         TopologyError: If nothing says who is asked.
@@ -70,17 +84,34 @@ def rehearse(plan: Plan, given: dict[str, Any], script: Script | None = None, li
     clock = VirtualClock()
     store = MemoryStore()
     limits = limits or Limits(max_parallel=None)
-    shell = Shell(store=store, turns=_Stage(script), make_engine=make_engine, clock=clock, limits=limits)
+    make = make_engine if imports else _without_imports
+    shell = Shell(store=store, turns=_Stage(script), make_engine=make, clock=clock, limits=limits)
     ended = outcome(clock.run(shell.start(RUN, plan, given)), limits)
     ending = {"run": RUN, "outcome": ended.status, "exit": ended.exit}
     if isinstance(plan.coordination, LoopPlan):
         ending["reason"] = ended.reason
-    return {**ending, **_document(store, RUN, plan)}
+    return {**ending, **_document(store, RUN, plan, make)}
 
 
-def _document(store: MemoryStore, run: str, plan: Plan) -> dict[str, Any]:
+def _without_imports(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
+    """As `make_engine`; a pattern of a user's own asks its slots once each, in order."""
+    if not own_pattern(plan):
+        return make_engine(plan)
+    assert isinstance(plan.coordination, PatternPlan)
+    slots = plan.coordination.slots
+
+    def each_once(given: dict[str, Any]) -> Conversation:
+        texts = []
+        for slot in slots:
+            texts.append((yield Question(slot.name, str(given.get("prompt", "")))).text)
+        return {"text": "\n\n".join(texts)}
+
+    return GeneratorEngine(each_once, plan.agents), plan.agents
+
+
+def _document(store: MemoryStore, run: str, plan: Plan, make: MakeEngine) -> dict[str, Any]:
     """What happened in *run*, its child runs included: the journal, read through the engine that decided it."""
-    engine, agents = make_engine(plan)
+    engine, agents = make(plan)
     loop = plan.coordination if isinstance(plan.coordination, LoopPlan) else None
     fold = Fold(run, engine, agents)
     turns: dict[str, dict[str, Any]] = {}
@@ -106,7 +137,7 @@ def _document(store: MemoryStore, run: str, plan: Plan) -> dict[str, Any]:
         if agent is not None and agent.child is not None:
             below = child_run_id(run, name, fold.turns[name].attempt)
             with suppress(NoSuchRun):  # it was called off before it began
-                turn["child"] = {**_ending(store, below), **_document(store, below, agent.child)}
+                turn["child"] = {**_ending(store, below), **_document(store, below, agent.child, make)}
     ran = {_author(fold, name) for name in turns} | {turn["agent"] for turn in turns.values()}
     if loop is not None:
         mentions = [role.id for role in loop.roles] if not loop.branch else []
