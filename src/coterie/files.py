@@ -122,13 +122,13 @@ def make_folder(path: str | Path) -> None:
         os.chmod(path, PRIVATE_FOLDER)
 
 
-def tighten(path: str | Path) -> None:
-    """Make the folder or file *path*, and all below it, private; programs stay executable, links are left alone."""
+def tighten(path: str | Path, *, deep: bool = True) -> None:
+    """Make the file or folder *path* private, and if *deep* all below it; links are left alone."""
     with suppress(OSError):
         mode = os.lstat(path).st_mode
         if stat.S_ISDIR(mode):
             _set_mode(path, mode, PRIVATE_FOLDER)
-            for entry in os.scandir(path):
+            for entry in os.scandir(path) if deep else ():
                 tighten(entry.path)
         elif stat.S_ISREG(mode):
             _set_mode(path, mode, mode & 0o700)

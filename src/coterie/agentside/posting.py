@@ -77,8 +77,8 @@ def put(folder: str, name: str, message: dict[str, Any]) -> str:
     inbox = os.path.join(folder, "inbox")
     part, path = os.path.join(inbox, f".{name}.part"), os.path.join(inbox, f"{name}.json")
     if not os.path.isdir(inbox):
-        os.makedirs(inbox, exist_ok=True)
-    with open(part, "wb") as file:
+        os.makedirs(inbox, 0o700, exist_ok=True)
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(data)
     os.rename(part, path)
     return path
@@ -89,7 +89,7 @@ def is_owned(folder: str) -> bool:
     if fcntl is None:
         return False
     try:
-        fd = os.open(os.path.join(folder, "lock"), os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(os.path.join(folder, "lock"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
@@ -142,7 +142,7 @@ def _json(value: Any) -> str:
 def _sync(path: str) -> None:
     """Have the file at *path*, if it is still there, survive a power cut."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return
     try:

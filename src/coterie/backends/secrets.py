@@ -6,12 +6,18 @@ value is hidden when it has at least 6 characters and is not just a number, so `
 
 import re
 from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
 
 HIDDEN = "***"
 """What stands where a secret stood."""
 
 _SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?:^|_)PAT)S?(?:_|$)", re.IGNORECASE)
 _SHORTEST = 6
+
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
@@ -23,10 +29,11 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class Secrets:
-    """The values to hide, taken from the environment of a process."""
+    """The values to hide, taken from the variables of one or more environments."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        values = {value.strip() for name, value in environment.items() if _looks_secret(name)}
+    def __init__(self, *environments: Mapping[str, str]) -> None:
+        named = (pair for environment in environments for pair in environment.items())
+        values = {value.strip() for name, value in named if _looks_secret(name)}
         hidden = [value for value in values if len(value) >= _SHORTEST and not value.isdecimal()]
         # The longest first: one secret may begin with another.
         self.values = sorted(hidden, key=lambda value: (-len(value), value))
@@ -34,7 +41,25 @@ class Secrets:
 
     def hide(self, text: str) -> str:
         """*text* without the secrets."""
-        return self.pattern.sub(HIDDEN, text)
+        return self.pattern.sub(HIDDEN, text) if any(value in text for value in self.values) else text
+
+    def hide_in(self, value: Any) -> Any:
+        """*value*, plain data, without the secrets in its texts and keys."""
+        match value:
+            case str():
+                return self.hide(value)
+            case dict():
+                return {self.hide_in(key): self.hide_in(each) for key, each in value.items()}
+            case list() | tuple():
+                return [self.hide_in(each) for each in value]
+        return value
+
+    def hide_fields(self, said: T, *names: str) -> T:
+        """The struct *said* without the secrets in its fields *names*, as far as it has them."""
+        if not self.values:
+            return said
+        hidden = {name: self.hide_in(getattr(said, name)) for name in names if name in said.__struct_fields__}
+        return msgspec.structs.replace(said, **hidden)
 
 
 class Veil:

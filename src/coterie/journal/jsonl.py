@@ -25,6 +25,8 @@ from coterie.journal.syncer import Syncer
 from coterie.journal.writer import JsonlWriter
 
 JOURNAL = "journal.jsonl"
+_SHARED = ("memory.jsonl", "tasks.jsonl", "waves", "worktrees")
+"""What lies in the state directory beside the folders of runs."""
 
 
 class JsonlStore:
@@ -64,6 +66,8 @@ class JsonlStore:
         check_claim(run, run in self._writers, root in self._writers)
         folder = self.folder(run)
         try:
+            if root == run:
+                self._tighten(folder)
             folders = _make(folder, is_child=root != run)
             lock = self._writers[root].lock if root != run else RunLock(run, folder / "lock")
             try:
@@ -108,6 +112,12 @@ class JsonlStore:
         journals = ((_began(path), path) for path in self.root.glob(f"runs/*/{JOURNAL}"))
         begun = [(at, unquote(path.parent.name)) for at, path in journals if at is not None]
         return [run for _, run in sorted(begun)]
+
+    def _tighten(self, folder: Path) -> None:
+        """Make private what an earlier version, or an agent under another umask, left of the run in *folder*."""
+        for shared in (*_SHARED, "runs"):
+            files.tighten(self.root / shared, deep=shared == "waves")
+        files.tighten(folder)
 
     def _existing(self, run: str) -> Path:
         path = self.folder(run) / JOURNAL

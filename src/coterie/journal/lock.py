@@ -63,11 +63,13 @@ class RunLock:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a living process holds the lock on *path*; False when there is no such file."""
+    """Whether a living process holds the lock on *path*; False when there is no regular file."""
     try:
         fd = files.open_fd(path)
-    except FileNotFoundError:
-        return False
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EINVAL, errno.EISDIR):
+            return False
+        raise
     try:
         return not _try_lock(fd, shared=True)
     finally:

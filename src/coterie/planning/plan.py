@@ -4,6 +4,7 @@ Plans are values that travel (into a journal, to a worker), so they are `msgspec
 `coterie.planning.plan()` makes them; engines and the core of a run read them and resolve nothing.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -197,3 +198,12 @@ def _without_folders(plan: Plan) -> Plan:
             given=msgspec.structs.replace(coordination.given, grammars={}),
         )
     return msgspec.structs.replace(plan, folder="", agents=agents, coordination=coordination)
+
+
+def environments(plan: Plan) -> Iterator[dict[str, str]]:
+    """The variables that *plan* gives processes by their values: of its agents, their MCP servers, and its teams."""
+    for agent in plan.agents.values():
+        yield agent.env
+        yield from (server.get("env", {}) for server in agent.options.get("mcp_servers", {}).values())
+        if agent.child is not None:
+            yield from environments(agent.child)

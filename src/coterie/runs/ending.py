@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie import files
+from coterie.backends.secrets import Secrets
 from coterie.ids import folder_name
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
@@ -70,9 +71,11 @@ def message(plan: Plan, loop: LoopPlan, outcome: "Outcome", state_dir: Path, tre
 
 def notify(argv: tuple[str, ...], document: dict[str, Any], cwd: Path, folder: Path) -> str:
     """Start a program with *document* as JSON on its standard input and wait for its end; what went wrong, if so."""
-    problem = _call(argv, json.dumps(document).encode(), cwd)
+    secrets = Secrets(os.environ)
+    problem = secrets.hide(_call(argv, json.dumps(document).encode(), cwd))
+    kept = {"command": secrets.hide_in(argv), "problem": problem}
     with suppress(OSError):
-        files.write(folder / "notify.json", json.dumps({"command": list(argv), "problem": problem}).encode() + b"\n")
+        files.write(folder / "notify.json", json.dumps(kept).encode() + b"\n")
     return problem
 
 

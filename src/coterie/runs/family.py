@@ -5,13 +5,15 @@ its run, for `coterie.runs.shell`.
 """
 
 import hashlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from coterie.backends.secrets import Secrets
 from coterie.clock import Clock
 from coterie.engines.commands import Ask, Emit, Engine, Reply
 from coterie.engines.loop import Loop
@@ -19,7 +21,7 @@ from coterie.errors import NoSuchRun, RunIsFinished
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
 from coterie.journal.records import NO_USAGE, OperatorSaid, PlanReloaded, Record, RunFinished, RunStarted, Usage
-from coterie.planning.plan import Limits, Plan, from_json, to_json
+from coterie.planning.plan import Limits, Plan, environments, from_json, to_json
 from coterie.runs.commands import Said, Start, Turn
 from coterie.runs.core import Core
 from coterie.runs.fold import Fold
@@ -35,6 +37,7 @@ class Family:
         runs: Those that are driven, by id, the root first.
         ledger: What they have spent together.
         place: Where their files lie.
+        secrets: What is hidden in all that enters the run, whoever says it.
         reloaded: Whether the root is taken over under another plan than its journal holds.
         closing: Nothing starts any more.
         before_taking_over: Called with a run that is taken over: what had come for it before its owner died still
@@ -59,6 +62,8 @@ class Family:
         self.place = place
         self.runs: dict[str, Live] = {}
         self.ledger = Ledger(limits, self.runs)
+        self._environments: list[Mapping[str, str]] = [os.environ]
+        self.secrets = Secrets()
         self.reloaded = False
         self.closing = False
         self.before_taking_over: Callable[[Live], None] = lambda live: None
@@ -81,6 +86,8 @@ class Family:
             given: Its input; None if it must be there already.
             called_off: Its parent called it off under an earlier owner: it only ends.
         """
+        if parent is None:
+            self.learn_secrets(plan)
         engine, agents = self._make_engine(plan)
         writer = self._store.claim(run)
 
@@ -113,6 +120,11 @@ class Family:
         self.pump(live)
         return live
 
+    def learn_secrets(self, plan: Plan) -> None:
+        """Hide from now on what looks secret in this process's environment and in those that *plan* gives agents."""
+        self._environments += environments(plan)
+        self.secrets = Secrets(*self._environments)
+
     def _take_over(self, live: Live, plan: Plan) -> None:
         core, now, is_root = live.core, self._clock.now(), live.parent is None
         core.fold(self._store.read(live.run))
@@ -144,7 +156,7 @@ class Family:
             topology=live.plan.name,
             plan_hash="" if child and not of_a_loop else live.plan.content_hash(),
             plan="" if child and not of_a_loop else to_json(live.plan).decode(),
-            input=given,
+            input=self.secrets.hide_in(given),
             parent=live.parent[0].run if live.parent else "",
             cwd="" if child or self._cwd is None else str(self._cwd),
             snapshots=not child and self.place.saves,
@@ -167,7 +179,8 @@ class Family:
         return live.core.accept(live.core.at, self._informed(live, emit))
 
     def _informed(self, live: Live, said: Said) -> Said:
-        """*said* with the open tasks, where a verdict may depend on them."""
+        """*said* without secrets, and with the open tasks where a verdict may depend on them."""
+        said = self.secrets.hide_fields(said, "text", "outputs", "given", "event", "payload", "reason", "incomplete")
         engine = live.core.engine
         if not isinstance(engine, Loop):
             return said
@@ -291,7 +304,7 @@ class Family:
             was_asked = is_loop and known is not None and known.attempt == turn.attempt
             if was_asked and (kept := place.question(run, turn.ask.turn, turn.attempt)):
                 return kept  # what is remembered may have changed since
-            prompt = render(core, turn, place.read_file, how_far, notes)
+            prompt = self.secrets.hide(render(core, turn, place.read_file, how_far, notes))
             if is_loop:
                 place.keep_question(run, turn.ask.turn, turn.attempt, prompt)
             return prompt

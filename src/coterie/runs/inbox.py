@@ -45,6 +45,8 @@ from coterie.runs.shell import Shell
 
 LARGEST = 16 << 20
 """Bytes of a message."""
+UNREADABLE = "unreadable"
+"""The kind of a message that is no message: why is its text."""
 WAITS = "the message waits in its inbox for `coterie resume`"
 LOOK_EVERY = 2.0
 """Seconds between two looks of an owner at its inbox, for messages whose doorbell could not be rung."""
@@ -275,6 +277,7 @@ def take(shell: Shell, message: Message, now: float, *, late: bool = False) -> t
     Args:
         late: Its sender's owner died, and nobody owns the run yet.
     """
+    message = shell.family.secrets.hide_fields(message, "text", "outputs", "event", "payload", "note")
     live, turn = _addressee(shell, message)
     for one in shell.runs.values():
         if (refused := one.core.messages.get(message.id)) is not None:
@@ -298,6 +301,8 @@ def take(shell: Shell, message: Message, now: float, *, late: bool = False) -> t
                 if shell.family.cut(live, word)
                 else f"nothing runs that could be interrupted{turn and ' as ' + turn}"
             )
+        case kind if kind == UNREADABLE:
+            problem = message.text
         case "guide":
             problem = _guide(live, message, now)
         case _:
@@ -448,7 +453,7 @@ def _in_order(inbox: Path) -> list[Path]:
 
 
 def _load(path: Path) -> Message | Verdict:
-    """The message in *path*, or why there is none; an unreadable one is put aside."""
+    """The message in *path*, or a verdict if there is none; an unreadable one is moved aside and will be refused."""
     try:
         return decode_json(files.read(path, LARGEST), Message)
     except FileNotFoundError:
@@ -456,8 +461,11 @@ def _load(path: Path) -> Message | Verdict:
     except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
         if shortage(error):
             raise
-        path.rename(path.with_suffix(".unreadable"))
-        return Verdict(status="refused", detail=f"the message cannot be read: {error}")
+        why = (isinstance(error, OSError) and error.strerror) or str(error)
+        with suppress(OSError):
+            path.rename(path.with_suffix(".unreadable"))
+        name = os.fsencode(path.stem).decode("utf-8", "replace")
+        return Message(id=name, kind=UNREADABLE, text=f"the message cannot be read: {why}")
 
 
 def socket_path(folder: Path) -> Path:

@@ -422,5 +422,6 @@ class Shell:
             answer = ConfigRejected(reason=str(error))
         if isinstance(answer, ConfigChanged) and isinstance(live.core.engine, Loop):
             live.plan = from_json(answer.plan)
+            self.family.learn_secrets(live.plan)
         live.core.reloaded(self._clock.now(), cause, answer)
         self.family.pump(live)

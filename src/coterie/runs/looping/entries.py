@@ -4,11 +4,12 @@ An entry with the id of an earlier one replaces it; a tombstone takes its target
 that is no entry is left alone and not read. Who adds holds the file's lock, and adds each line once.
 """
 
+import errno
 import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from coterie import files
 from coterie.errors import shortage
@@ -71,7 +72,7 @@ def add(path: Path, entries: Sequence[Entry]) -> None:
     if not entries:
         return
     files.make_folder(path.parent)
-    with files.open_private(path, "a+b", follow=True) as file:
+    with _opened(path) as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(max(0, file.seek(0, os.SEEK_END) - _LARGEST))
@@ -81,6 +82,16 @@ def add(path: Path, entries: Sequence[Entry]) -> None:
         start = b"\n" if data and not data.endswith(b"\n") else b""
         if lines:
             file.write(start + b"".join(line + b"\n" for line in lines))
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return files.open_private(path, "a+b", follow=True)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EISDIR):
+            raise
+        path.rename(path.with_name(f"{path.name}.unreadable"))  # a pipe, a device, a folder
+        return files.open_private(path, "a+b", follow=True)
 
 
 def _line(entry: Entry) -> bytes:
