@@ -2,7 +2,8 @@
 
 In this order: the agent's own prompt (whole), its role text, the task, the results of the turns that marked it and its
 own earlier one, what it `reads`, and how to answer when outputs are wanted. An attempt after a failure or an
-interruption is told so, unless nobody but a provider caused the failure.
+interruption is told so, unless nobody but a provider caused the failure. What agents said, and files, are fenced: no
+text of theirs can pass for a part of the prompt.
 """
 
 import json
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from coterie.backends.base import told
+from coterie.engines.fences import fenced, inline
 from coterie.engines.loop import Loop
 from coterie.engines.printed import printed
 from coterie.journal.records import TurnFinished
@@ -47,7 +49,7 @@ def render(
         parts += filter(None, (told(ask.history), ask.prompt))
         asked = fold.agents.get(ask.agent)
         if fold.engine.name == "pattern" and asked is not None:
-            parts += [f"# {name}\n\n{text}" for name in asked.reads if (text := read(name)) is not None]
+            parts += [f"# {name}\n\n{fenced(text)}" for name in asked.reads if (text := read(name)) is not None]
             if asked.outputs:
                 parts.append(how_to_answer(asked.outputs, human=fold.kind(ask.agent) == "human"))
     elif isinstance(fold.engine, Loop):
@@ -70,7 +72,7 @@ def render(
     if turn.tally.interrupted:
         parts.append(_cut_off(turn, how_far))
     elif turn.failure is not None:
-        why = f"# Your last attempt did not count\n\n{turn.failure.reason}"
+        why = f"# Your last attempt did not count\n\n{inline(turn.failure.reason).lstrip()}"
         parts.append("\n\n".join(filter(None, (why, printed(turn.failure)))))
     return "\n\n".join(parts)
 
@@ -163,7 +165,7 @@ def _task(given: dict[str, Any]) -> list[str]:
 
 def _result(fold: Fold, result: TurnFinished) -> str:
     agent = _author(fold, result)
-    text = f"# Result of {agent} ({result.turn})\n\n{result.text}"
+    text = f"# Result of {agent} ({result.turn})" + (f"\n\n{fenced(result.text)}" if result.text else "")
     shown = result.outputs
     if result.text and shown:
         plan = fold.agents.get(agent)
@@ -188,7 +190,7 @@ def _read(fold: Fold, name: str, read: ReadFile) -> str:
     if result is not None:
         return _result(fold, result)
     text = read(name)
-    return f"# {name}\n\n{text}" if text is not None else ""
+    return f"# {name}\n\n{fenced(text)}" if text is not None else ""
 
 
 def _cut_off(turn: Turn, how_far: HowFar) -> str:
@@ -198,4 +200,4 @@ def _cut_off(turn: Turn, how_far: HowFar) -> str:
         f"This is attempt {turn.attempt} of this turn; {turn.tally.interrupted} earlier one(s) did not come to an end. "
         "What they did outside may already be done: look before you do it again."
     )
-    return f"{note}\n\nIt had said so far:\n\n{said}" if said else note
+    return f"{note}\n\nIt had said so far:\n\n{fenced(said)}" if said else note

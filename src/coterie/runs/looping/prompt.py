@@ -1,7 +1,8 @@
 """What an iteration and a review of a loop are asked.
 
 The text depends on the plan, on where the loop stands and on what is remembered, and on nothing else: the same journal
-gives the same question. Its size is bounded by the plan's texts and budgets, however long the loop has run.
+gives the same question. What agents wrote is fenced. Its size is bounded by the plan's texts and budgets, however long
+the loop has run.
 """
 
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from coterie.engines.fences import fenced, inline
 from coterie.engines.loop import Brief
 from coterie.engines.loop.brief import Output
 from coterie.engines.loop.nearest import nearest
@@ -79,8 +81,8 @@ def _iteration(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
     yield _titled("The output of the turn that failed:", brief.printed)
     yield f"Objective:\n{brief.objective or NO_OBJECTIVE}"
     yield _titled("Operator guidance:", _guidance(brief.guidance))
-    yield _titled("Memory:", notes.memory)
-    yield _titled("Tasks:", notes.tasks)
+    yield _titled("Memory:", _block(notes.memory))
+    yield _titled("Tasks:", _block(notes.tasks))
     yield _topology(plan, brief)
     yield _roles(plan, brief)
     if brief.view.branches and not brief.team:
@@ -102,8 +104,8 @@ def _review(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
     )
     yield plan.review.prompt if plan.review is not None else ""
     yield f"Objective:\n{brief.objective or NO_OBJECTIVE}"
-    yield _titled("Memory:", notes.memory)
-    yield _titled("Tasks:", notes.tasks)
+    yield _titled("Memory:", _block(notes.memory))
+    yield _titled("Tasks:", _block(notes.tasks))
     yield _backpressure(brief)
     yield _titled("The output of the turn that failed:", brief.printed)
     yield _titled("Recent outputs, oldest first:", _outputs(brief.outputs))
@@ -113,13 +115,17 @@ def _titled(title: str, text: str) -> str:
     return f"{title}\n{text}" if text else ""
 
 
+def _block(text: str) -> str:
+    return fenced(text) if text else ""
+
+
 def _backpressure(brief: Brief) -> str:
     """What went wrong before: an event that was rejected, a turn that failed."""
     lines = []
     if brief.rejected:
-        lines.append(f"- The last event that was emitted was rejected. {brief.rejected[:REASON_MOST]}")
+        lines.append(f"- The last event that was emitted was rejected. {inline(brief.rejected[:REASON_MOST])}")
     if brief.failure:
-        lines.append(f"- {brief.failure[:REASON_MOST]}")
+        lines.append(f"- {inline(brief.failure[:REASON_MOST])}")
     if brief.accepted:
         events = ", ".join(f"`{event}`" for event in brief.accepted)
         lines.append(
@@ -176,7 +182,7 @@ def _facts(plan: LoopPlan, brief: Brief) -> str:
     view = brief.view
     lines = [f"Iteration: {brief.iteration}/{brief.most}"]
     if brief.payload:
-        lines.append(f"What came with `{view.recent}`: {_last(brief.payload, PAYLOAD_MOST)}")
+        lines.append(f"What came with `{view.recent}`: {inline(_last(brief.payload, PAYLOAD_MOST))}")
     if plan.completion:
         lines.append(f"Completion event: {plan.completion}")
     if plan.required:
@@ -195,7 +201,7 @@ def _outputs(outputs: tuple[Output, ...]) -> str:
         most = max(share, left - share * (len(outputs) - k - 1))
         text = _last(output.text.strip(), most)
         left -= len(text)
-        parts.append(f"## {output.name}\n{text or '(nothing)'}")
+        parts.append(f"## {output.name}\n{_block(text) or '(nothing)'}")
     return "\n\n".join(reversed(parts))
 
 

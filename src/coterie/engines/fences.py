@@ -1,0 +1,17 @@
+"""Mark text of agents in a prompt, so that it cannot pass for a section of the prompt."""
+
+import re
+
+_RUN = re.compile("`{3,}")
+
+
+def fenced(text: str) -> str:
+    """*text* as a Markdown code block whose fence is longer than any in the text."""
+    fence = "`" * (1 + max((len(run) for run in _RUN.findall(text)), default=2))
+    inner = text.strip("\n")
+    return f"{fence}text\n{inner}\n{fence}"
+
+
+def inline(text: str) -> str:
+    """*text* behind other words of a line: as it is if it is one line, else fenced."""
+    return text if len(text.splitlines()) <= 1 else f"\n{fenced(text)}"
