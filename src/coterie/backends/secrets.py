@@ -33,10 +33,9 @@ class Secrets:
 
     def __init__(self, *environments: Mapping[str, str]) -> None:
         named = (pair for environment in environments for pair in environment.items())
-        values = {value.strip() for name, value in named if _looks_secret(name)}
-        hidden = [value for value in values if len(value) >= _SHORTEST and not value.isdecimal()]
+        values = {value.strip() for name, value in named if is_secret(name, value)}
         # The longest first: one secret may begin with another.
-        self.values = sorted(hidden, key=lambda value: (-len(value), value))
+        self.values = sorted(values, key=lambda value: (-len(value), value))
         self.pattern = re.compile("|".join(map(re.escape, self.values)) or r"(?!)")
 
     def hide(self, text: str) -> str:
@@ -97,5 +96,8 @@ class Veil:
         return len(text)
 
 
-def _looks_secret(name: str) -> bool:
-    return not name.startswith("COTERIE_") and _SECRET.search(name) is not None
+def is_secret(name: str, value: str) -> bool:
+    """Whether the variable *name* looks secret and *value* is one; a reference to a value is none."""
+    if name.startswith("COTERIE_") or _SECRET.search(name) is None or value.startswith(HIDDEN):
+        return False
+    return len(value.strip()) >= _SHORTEST and not value.strip().isdecimal()

@@ -37,6 +37,7 @@ class Family:
         runs: Those that are driven, by id, the root first.
         ledger: What they have spent together.
         place: Where their files lie.
+        held: Values that the plan refers to; see `coterie.runs.held`.
         secrets: What is hidden in all that enters the run, whoever says it.
         reloaded: Whether the root is taken over under another plan than its journal holds.
         closing: Nothing starts any more.
@@ -64,6 +65,7 @@ class Family:
         self.ledger = Ledger(limits, self.runs)
         self._environments: list[Mapping[str, str]] = [os.environ]
         self.secrets = Secrets()
+        self.held: dict[str, str] = {}
         self.reloaded = False
         self.closing = False
         self.before_taking_over: Callable[[Live], None] = lambda live: None
@@ -87,7 +89,7 @@ class Family:
             called_off: Its parent called it off under an earlier owner: it only ends.
         """
         if parent is None:
-            self.learn_secrets(plan)
+            self.learn_secrets(run, plan)
         engine, agents = self._make_engine(plan)
         writer = self._store.claim(run)
 
@@ -120,9 +122,10 @@ class Family:
         self.pump(live)
         return live
 
-    def learn_secrets(self, plan: Plan) -> None:
+    def learn_secrets(self, run: str, plan: Plan) -> None:
         """Hide from now on what looks secret in this process's environment and in those that *plan* gives agents."""
-        self._environments += environments(plan)
+        self.held = self.place.held(run)
+        self._environments += [*environments(plan), self.held]
         self.secrets = Secrets(*self._environments)
 
     def _take_over(self, live: Live, plan: Plan) -> None:

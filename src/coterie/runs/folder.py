@@ -22,8 +22,10 @@ from coterie.errors import shortage, suppress_os_errors
 from coterie.ids import attempt_id, folder_name
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import TreeSaved, TreesJoined
+from coterie.journal.rules import root_of
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
+from coterie.runs import held
 from coterie.runs.live import Place
 from coterie.runs.looping.notes import Files, Memory, Tasks
 from coterie.runs.looping.prompt import Notes
@@ -168,6 +170,10 @@ class DiskPlace(Place):
     async def join_branches(self, run: str, wave: int) -> TreesJoined | None:
         """Bring together what the branches of a *wave* of *run* did to its files; None: there is nothing to bring."""
         return await self._trees.join(run, wave) if self._trees is not None else None
+
+    def held(self, run: str) -> dict[str, str]:
+        """Values that the plan of the root of *run* refers to."""
+        return held.read(self._store.folder(root_of(run)))
 
     def read_file(self, name: str) -> str | None:
         """The text of a file below the working directory, cut at a bound; None if there is none to show."""

@@ -28,6 +28,8 @@ from coterie.journal.records import Record, RunFinished, RunStarted
 from coterie.planning.plan import Plan
 from coterie.runs import index, naming
 from coterie.runs.copying import Copy
+from coterie.runs.held import hold
+from coterie.runs.held import read as read_held
 from coterie.runs.launch import recorded_plan
 from coterie.runs.listing import history
 from coterie.runs.trees.returning import drop, last_saved, reopen
@@ -94,6 +96,7 @@ def fork(
     part, folder = state_dir / PARTS / fork, store.folder(fork)
     made = False
     try:
+        plan = hold(plan, part / "runs" / folder.name, held=read_held(store.folder(run)))
         copy = Copy(store, JsonlStore(part), plan, changed=plan != recorded, clock=clock or SystemClock())
         copy.root(run, fork, records[:seq], is_all=seq == len(records), cwd=tree.cwd if tree is not None else "")
         make_folder(folder.parent)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from coterie.runs.ending import conclude
 from coterie.runs.engines import make_engine, refuse_lacking
 from coterie.runs.fold import Fold
 from coterie.runs.folder import DiskPlace
+from coterie.runs.held import hold, refuse_lost
 from coterie.runs.inbox import Inbox
 from coterie.runs.listing import ENDS, first_line, standing
 from coterie.runs.live import Ended, Observe, Place, Waiting
@@ -135,6 +137,7 @@ async def start(
     run, clock = run_id or naming.fresh(plan, state_dir), clock or SystemClock()
     cwd = (cwd or Path.cwd()).resolve()
     store = JsonlStore(state_dir)
+    plan = _held(run, plan, store)
     loop = plan.coordination
     said: list[str] = []
     tree = (
@@ -145,7 +148,7 @@ async def start(
     cwd = Path(tree.cwd) if tree is not None else cwd
     observe = projected(plan, store, run, DiskPlace(store, cwd), with_wave_files(plan, store, run, observe))
     place = _place(store, cwd, tree, snapshots)
-    shell = _shell(store, turns, clock, limits, park, observe, cwd, place)
+    shell = _shell(run, store, turns, clock, limits, park, observe, cwd, place)
     if attach is not None:
         attach(shell)
     with suppress(OSError):  # where nothing can be written, the journal says so
@@ -189,7 +192,8 @@ async def resume(
     first = first_record(store, run)
     if (state := standing(store.folder(run))) in ENDS:
         raise RunIsFinished(run, state)
-    plan = reload or recorded_plan(store, run)
+    plan = _held(run, reload, store) if reload is not None else recorded_plan(store, run)
+    refuse_lost(plan, store.folder(run))
     if turns is None:
         _refuse_program(run, plan)
         turns = ready_turns(plan, human, cassette)
@@ -199,7 +203,7 @@ async def resume(
     began = recorded_plan(store, run)
     observe = projected(began, store, run, DiskPlace(store, cwd), with_wave_files(began, store, run, observe))
     place = _place(store, cwd, worktree.read(state_dir, run), first.snapshots)
-    shell = _shell(store, turns, clock, limits, park, observe, cwd, place)
+    shell = _shell(run, store, turns, clock, limits, park, observe, cwd, place)
     if attach is not None:
         attach(shell)
     main = shell.resume(run, plan, reloaded=reload is not None)
@@ -276,6 +280,7 @@ def _place(store: JsonlStore, cwd: Path, tree: Tree | None, snapshots: bool) -> 
 
 
 def _shell(
+    run: str,
     store: JsonlStore,
     turns: Turns,
     clock: Clock,
@@ -295,15 +300,23 @@ def _shell(
         park=park,
         observe=observe,
         place=place,
-        reload=reader(_reread),
+        reload=reader(partial(_reread, store.folder(run))),
         cwd=cwd,
     )
 
 
-def _reread(plan: Plan) -> tuple[Plan | None, list[Diagnostic]]:
+def _held(run: str, plan: Plan, store: JsonlStore) -> Plan:
+    try:
+        return hold(plan, store.folder(run))
+    except OSError as error:
+        raise JournalFailed(run, f"{store.folder(run)}: {error.strerror or error}", began=False) from error
+
+
+def _reread(folder: Path, plan: Plan) -> tuple[Plan | None, list[Diagnostic]]:
     from coterie.planning.loops.resolve import reread
 
-    return reread(plan)
+    found, said = reread(plan)
+    return hold(found, folder) if found is not None else None, said
 
 
 async def _drive(shell: Shell, store: JsonlStore, run: str, main: Any, limits: Limits | None, clock: Clock) -> Outcome:

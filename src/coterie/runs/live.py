@@ -120,6 +120,10 @@ class Place:
         """Bring together what the branches of a *wave* of *run* did to its files; None: there is nothing to bring."""
         return None
 
+    def held(self, run: str) -> dict[str, str]:
+        """Values that the plan of the root of *run* refers to; see `coterie.runs.held`."""
+        return {}
+
     def read_file(self, name: str) -> str | None:
         """The text of a file that an agent reads, or None."""
         return None

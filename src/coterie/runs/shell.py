@@ -38,6 +38,7 @@ from coterie.runs.attempts import Attempts
 from coterie.runs.children import Children
 from coterie.runs.commands import Effect, Halt, ReadPlan, Start, Turn, Wait
 from coterie.runs.family import Family
+from coterie.runs.held import filled
 from coterie.runs.line import Event, Line
 from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Waiting
 from coterie.runs.prompts import how_to_decide
@@ -285,7 +286,7 @@ class Shell:
                 live.outbox.append(effect)
 
     def _agent(self, live: Live, start: Start) -> AgentPlan:
-        return live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
+        return filled(live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent), self.family.held)
 
     def _let_go(self) -> bool:
         """Stop the tree when nothing can happen any more without a human or other limits; whether it was stopped."""
@@ -422,6 +423,6 @@ class Shell:
             answer = ConfigRejected(reason=str(error))
         if isinstance(answer, ConfigChanged) and isinstance(live.core.engine, Loop):
             live.plan = from_json(answer.plan)
-            self.family.learn_secrets(live.plan)
+            self.family.learn_secrets(live.run, live.plan)
         live.core.reloaded(self._clock.now(), cause, answer)
         self.family.pump(live)

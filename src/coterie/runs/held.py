@@ -1,0 +1,73 @@
+"""Values of `env` entries that look secret: kept in a private file of the run, so that its journal has none.
+
+The recorded plan has a reference in their place, `***<agent>.<NAME>`, which is replaced when an attempt starts.
+"""
+
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from coterie import files
+from coterie.backends.secrets import HIDDEN, is_secret
+from coterie.errors import UsageError
+from coterie.planning.plan import AgentPlan, Plan, environments
+
+FILE = "env.json"
+_LARGEST = 1 << 24
+
+
+def hold(plan: Plan, folder: Path, held: dict[str, str] | None = None) -> Plan:
+    """*plan* with references in place of such values, which are written to the folder of a run.
+
+    Args:
+        held: Values by reference that an earlier run had.
+
+    Raises:
+        OSError: If they cannot be written.
+    """
+    known = read(folder)
+    held = known | (held or {})
+    plan = _referring(plan, "", held)
+    if held != known:
+        files.make_folder(folder)
+        files.write(folder / FILE, msgspec.json.encode(held))
+    return plan
+
+
+def read(folder: Path) -> dict[str, str]:
+    """The values by reference; empty if *folder* has none."""
+    try:
+        return msgspec.json.decode(files.read(folder / FILE, _LARGEST), type=dict[str, str])
+    except (OSError, ValueError):
+        return {}
+
+
+def refuse_lost(plan: Plan, folder: Path) -> None:
+    """See that every value that *plan* refers to is there.
+
+    Raises:
+        UsageError: If one is not.
+    """
+    held = read(folder)
+    for env in environments(plan):
+        if lost := [name for name, value in env.items() if value.startswith(HIDDEN) and value not in held]:
+            raise UsageError(f"{folder / FILE} has no value for {lost[0]}: resume with --reload FILE")
+
+
+def filled(agent: AgentPlan, held: dict[str, str]) -> AgentPlan:
+    """*agent* with the values that it refers to."""
+    if not held or not agent.env:
+        return agent
+    return replace(agent, env={name: held.get(value, value) for name, value in agent.env.items()})
+
+
+def _referring(plan: Plan, path: str, held: dict[str, str]) -> Plan:
+    agents = {}
+    for name, agent in plan.agents.items():
+        secret = {key: value for key, value in agent.env.items() if is_secret(key, value)}
+        references = {key: f"{HIDDEN}{path}{name}.{key}" for key in secret}
+        held |= {references[key]: value for key, value in secret.items()}
+        child = _referring(agent.child, f"{path}{name}/", held) if agent.child is not None else None
+        agents[name] = replace(agent, env=agent.env | references, child=child) if secret or child else agent
+    return replace(plan, agents=agents)
