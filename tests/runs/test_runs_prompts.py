@@ -34,8 +34,8 @@ def test_a_prompt_holds_everything_in_its_order() -> None:
         "You are a reviewer.\n\n"
         "# Task\n\ngo\n\n"
         "# Input\n\n- depth: 2\n\n"
-        "# Result of b (b#1)\n\n```text\nb#1 done\n```\n\n"
-        "# Result of a (a#1)\n\n```text\na#1 done\n```\n\n"
+        "# Result of b (b#1)\n\n~~~text\nb#1 done\n~~~\n\n"
+        "# Result of a (a#1)\n\n~~~text\na#1 done\n~~~\n\n"
         "# How to answer\n\nEnd your reply with one JSON object in a ```json block that holds:\n"
         '- `verdict`: one of "approve", "revise"'
     )

@@ -63,7 +63,7 @@ def test_a_file_that_an_agent_reads_joins_its_question() -> None:
     fold.fold(takewhile(lambda record: not (isinstance(record, TurnFinished) and record.turn == "b#1"), records))
 
     asked = render(fold, fold.turns["b#1"], {"style.md": "Be short."}.get)
-    assert asked.endswith("# style.md\n\n```text\nBe short.\n```")
+    assert asked.endswith("# style.md\n\n~~~text\nBe short.\n~~~")
     assert asked.count("RESULT OF A") == 1
 
 

@@ -78,8 +78,8 @@ def test_the_parts_come_in_their_order() -> None:
         "Before you begin:",
         "Objective:\nBuild the parser",
         "Operator guidance:\n- mind the tests",
-        "Memory:\n```text\n- always run the tests",
-        "Tasks:\n```text\n- [ ] task-1",
+        "Memory:\n~~~text\n- always run the tests",
+        "Tasks:\n~~~text\n- [ ] task-1",
         "Topology (advisory):\nRecent routing event: tasks.ready\nSuggested next roles: builder\n"
         "Allowed next events: review.ready, build.blocked",
         "Role deck:\n- role `planner`\n  emits: tasks.ready, task.complete\n  prompt: You are the planner.\n",
