@@ -98,6 +98,10 @@ class Veil:
 
 def is_secret(name: str, value: str) -> bool:
     """Whether the variable *name* looks secret and *value* is one; a reference to a value is none."""
-    if name.startswith("COTERIE_") or _SECRET.search(name) is None or value.startswith(HIDDEN):
+    if not _looks_secret(name) or value.startswith(HIDDEN):
         return False
     return len(value.strip()) >= _SHORTEST and not value.strip().isdecimal()
+
+
+def _looks_secret(name: str) -> bool:
+    return not name.startswith("COTERIE_") and _SECRET.search(name) is not None

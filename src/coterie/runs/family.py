@@ -183,7 +183,9 @@ class Family:
 
     def _informed(self, live: Live, said: Said) -> Said:
         """*said* without secrets, and with the open tasks where a verdict may depend on them."""
-        said = self.secrets.hide_fields(said, "text", "outputs", "given", "event", "payload", "reason", "incomplete")
+        said = self.secrets.hide_fields(
+            said, "text", "outputs", "given", "event", "payload", "reason", "log", "incomplete"
+        )
         engine = live.core.engine
         if not isinstance(engine, Loop):
             return said
