@@ -165,8 +165,8 @@ def test_the_next_iteration_is_told_what_the_failed_one_had_said() -> None:
     play.answer("better")
 
     assert brief.failure == "iteration#1 failed (timeout): timeout!"
-    assert brief.printed.startswith("It had said:\n(…)\nxxx")
-    assert brief.printed.endswith(" the end\n\nOn standard error:\na warning")
+    assert brief.printed.startswith("It had said:\n~~~text\n(…)\nxxx")
+    assert brief.printed.endswith(" the end\n~~~\n\nOn standard error:\n~~~text\na warning\n~~~")
     assert len(brief.printed) < 5_000
     assert play.engine.brief(play.turn).printed == ""
 
@@ -182,7 +182,7 @@ def test_a_failure_of_a_provider_is_counted_and_not_told() -> None:
 
     assert (play.turn, play.engine.state.failures) == ("iteration#3", 2)
     assert brief.failure == "iteration#1 failed (exit): exit!"
-    assert brief.printed == "It had said:\nhalf of it"
+    assert brief.printed == "It had said:\n~~~text\nhalf of it\n~~~"
 
 
 def test_what_a_failed_turn_had_said_is_told_though_its_event_stands() -> None:
@@ -192,7 +192,7 @@ def test_what_a_failed_turn_had_said_is_told_though_its_event_stands() -> None:
     brief = play.engine.brief(play.turn)
 
     assert brief.failure == "iteration#1: it failed, and what it emitted stands"
-    assert brief.printed == "It had said:\nhalf of the plan"
+    assert brief.printed == "It had said:\n~~~text\nhalf of the plan\n~~~"
 
 
 @pytest.mark.parametrize("fails", [False, True])
