@@ -71,7 +71,7 @@ def read(path: str | Path, most: int, *, follow: bool = False) -> bytes:
     with open(open_fd(path, follow=follow), "rb") as file:
         data = _up_to(file, most + 1)
     if len(data) > most:
-        raise OSError(errno.EFBIG, f"it is larger than {_size(most)}", str(path))
+        raise OSError(errno.EOVERFLOW, f"it is larger than {_size(most)}", str(path))
     return data
 
 

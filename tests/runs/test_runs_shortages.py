@@ -122,9 +122,8 @@ def test_files_of_an_attempt_say_what_is_lacking(what: str, tmp_path: Path, monk
     def no_space(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "mkdir", no_space)
-    monkeypatch.setattr(Path, "open", no_space)
-    monkeypatch.setattr(Path, "read_bytes", no_space)
+    monkeypatch.setattr("os.mkdir", no_space)
+    monkeypatch.setattr("os.open", no_space)
     calls: dict[str, Callable[[], object]] = {
         "stream": lambda: place.stream("r", "a#1", 1, {"kind": "text"}),  # type: ignore[arg-type]
         "question": lambda: place.question("r", "a#1", 1),

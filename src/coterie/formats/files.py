@@ -72,7 +72,7 @@ def _read(path: Path, most: int) -> bytes:
     try:
         return files.read(path, most, follow=True)
     except OSError as failure:
-        if failure.errno == errno.EFBIG:
+        if failure.errno == errno.EOVERFLOW:
             what = "it is" if most == MAX_BYTES else "it and what it belongs to are"
             raise Unreadable(
                 f"{what} larger than {MAX_BYTES // 2**20} MB", "split the team into several topologies"
