@@ -1,7 +1,8 @@
-"""A compound that is killed at every append: `python killed_compound.py FOLDER` prints what became of each resume.
+"""A compound that is killed at every append: `python killed_compound.py FOLDER [STEP]` prints how each resume went.
 
 Each owner is a process of its own, forked from this one so that it need not load everything anew, and dies of SIGKILL
-right after its n-th append, wherever that was written: in the journal of the compound or of a team below it.
+right after its n-th append, wherever that was written: in the journal of the compound or of a team below it. With a
+STEP of 2 it dies at every second append only.
 """
 
 import asyncio
@@ -83,16 +84,16 @@ class Thinkers:
         return "CONCLUSION: write tests" if name == "mediator" else f"{name} says {n}"
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, step: int = 1) -> None:
     file = folder / "killed.pattern.yaml"
     file.write_text(TEAM)
     source = read(file)
     assert source.topology is not None, source.diagnostics
-    at_every_append(plan_or_raise(source.topology), folder, Thinkers)
+    at_every_append(plan_or_raise(source.topology), folder, Thinkers, step)
 
 
-def at_every_append(plan: Any, folder: Path, cast: type[Thinkers]) -> None:
-    """Print what became of *plan*, played by *cast*, not killed, killed after each append, and killed no more."""
+def at_every_append(plan: Any, folder: Path, cast: type[Thinkers], step: int) -> None:
+    """Print what became of *plan*, played by *cast*, not killed, killed after every *step*-th append, at last not."""
     (folder / "warm").mkdir()
     owner(plan, cast, folder / "warm", 0)  # loads what is loaded late, once for all that are forked
     n = 0
@@ -114,7 +115,7 @@ def at_every_append(plan: Any, folder: Path, cast: type[Thinkers]) -> None:
         print(json.dumps(report), flush=True)
         if n and not died:
             return
-        n += 1
+        n += step
 
 
 def in_a_fork(work: Any) -> int:
@@ -180,4 +181,4 @@ def emitted(state: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

@@ -1,4 +1,4 @@
-"""A topology class that is killed after each of its appends, and resumed: `python killed_program.py FOLDER`.
+"""A topology class that is killed after each of its appends, and resumed: `python killed_program.py FOLDER [STEP]`.
 
 Prints a line of JSON for the run that is left alone, for each that is killed, and for the first that ends before it
 would be. Every execution is a process of its own, forked before anything runs; it dies by SIGKILL.
@@ -207,8 +207,8 @@ def report(folder: Path, n: int) -> dict[str, Any]:
     }
 
 
-def main(place: Path) -> None:
-    """Play it without harm, then killed at append 1, 2, … until it ends before."""
+def main(place: Path, step: int = 1) -> None:
+    """Play it without harm, then killed at every *step*-th append until it ends before."""
     os.fsync = os.fdatasync = lambda fd: None  # a kill takes nothing back that was written; a power cut would
     gc.freeze()  # what is loaded is shared with every process that is forked
     n = 0
@@ -217,8 +217,8 @@ def main(place: Path) -> None:
         print(json.dumps(made), flush=True)
         if n and not made["died"]:
             return
-        n += 1
+        n += step
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    main(Path(sys.argv[1]).resolve(), *map(int, sys.argv[2:]))

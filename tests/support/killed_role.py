@@ -1,4 +1,4 @@
-"""A loop whose roles are teams, killed at every append: `python killed_role.py FOLDER`, as `killed_compound` does."""
+"""A loop whose roles are teams, killed as `killed_compound` is: `python killed_role.py FOLDER [STEP]`."""
 
 import json
 import sys
@@ -57,15 +57,15 @@ class Roles(Thinkers):
         return f"{request.run}/{request.turn}"
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, step: int = 1) -> None:
     loop = folder / "loop"
     loop.mkdir()
     for name, text in FILES.items():
         (loop / name).write_text(text)
     plan, found = plan_folder(loop, work_dir=folder, env={"HOME": str(folder)})
     assert plan is not None, [each.render() for each in found]
-    at_every_append(plan, folder, Roles)
+    at_every_append(plan, folder, Roles, step)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

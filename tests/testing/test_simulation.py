@@ -1,4 +1,4 @@
-"""20,000 crash schedules, and proof that they bite: broken cores and shells are caught."""
+"""20,000 crash schedules, half of them with `-m long`, and proof that they bite: broken cores are caught."""
 
 import random
 from collections import Counter
@@ -18,7 +18,12 @@ from coterie.runs.live import Live
 from coterie.testing import SimulationFailed, simulate
 from coterie.testing.simulated import SimulatedWriter
 
-CHUNK = 500
+CHUNK = 250
+
+
+def chunks(count: int) -> list[Any]:
+    """The numbers of *count* chunks of schedules; the second half is marked `long`."""
+    return [pytest.param(n, marks=pytest.mark.long if n >= count // 2 else ()) for n in range(count)]
 
 
 def emits(request: Request, dice: random.Random) -> list[str]:
@@ -31,7 +36,7 @@ def run(plan: Plan, seed: int) -> Any:
     return simulate(plan, seed, engines=engines, reload=reload, emits=emits)
 
 
-@pytest.mark.parametrize("chunk", range(24))
+@pytest.mark.parametrize("chunk", chunks(48))
 def test_random_flows_survive(chunk: int) -> None:
     """12,000 schedules of random flows, some of them nested, keep every promise."""
     seen: Counter[str] = Counter()
@@ -43,7 +48,7 @@ def test_random_flows_survive(chunk: int) -> None:
     assert seen["crashed"] > CHUNK / 4
 
 
-@pytest.mark.parametrize("chunk", range(6))
+@pytest.mark.parametrize("chunk", chunks(12))
 @pytest.mark.parametrize("plan", [DEBATE, LOOPING], ids=lambda plan: plan.name)
 def test_a_debate_and_a_loop_survive(plan: Plan, chunk: int) -> None:
     """6,000 schedules of a generator that calls replies off, and of a loop with emits and reloads."""
@@ -51,7 +56,7 @@ def test_a_debate_and_a_loop_survive(plan: Plan, chunk: int) -> None:
     assert crashes > CHUNK / 2
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", chunks(8))
 def test_nested_runs_survive(chunk: int) -> None:
     """2,000 schedules of a debate and two loops as child runs of a third engine."""
     crashes = sum(run(NESTED, seed).crashes for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK))

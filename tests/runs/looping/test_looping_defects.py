@@ -55,15 +55,15 @@ def test_a_prompt_of_300_kb(tmp_path: Path, mode: str, shown: str) -> None:
     assert outcome.result["text"].strip() == shown
 
 
-def test_a_program_that_ends_at_once_500_times(tmp_path: Path) -> None:
+def test_a_program_that_ends_at_once_200_times(tmp_path: Path) -> None:
     """Defect E: every twentieth of them was taken for a failure."""
     (tmp_path / "loop").mkdir()
     settings = 'backend.kind = "command"\nbackend.command = "true"\nreview.enabled = false\n'
-    (tmp_path / "loop" / "autoloops.toml").write_text(settings + "event_loop.max_iterations = 500\n")
+    (tmp_path / "loop" / "autoloops.toml").write_text(settings + "event_loop.max_iterations = 200\n")
     outcome = run(tmp_path / "loop")
 
-    assert (outcome.reason, outcome.iterations) == ("max_iterations", 500)
-    assert len(records(outcome, r.TurnFinished)) == 500
+    assert (outcome.reason, outcome.iterations) == ("max_iterations", 200)
+    assert len(records(outcome, r.TurnFinished)) == 200
     assert not records(outcome, r.AttemptFailed)
 
 

@@ -1,10 +1,9 @@
 """Real processes, really killed: a loop of ten iterations with a review and a wave, SIGKILL after appends, resumed.
 
-Every append is `COTERIE_EVERY_KILL=1 pytest tests/runs/looping/test_looping_real_kills.py`; else every eighteenth is.
+Every eighteenth append; the others with `-m long`.
 """
 
 import json
-import os
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -14,7 +13,8 @@ import pytest
 
 APPENDS = 91
 """Appends of the uncrashed run, those of its branches included."""
-STRIDE = 1 if os.environ.get("COTERIE_EVERY_KILL") else 18
+STRIDE = 18
+"""All others are marked `long`."""
 TOPOLOGY = """
 name = "killed"
 completion = "task.complete"
@@ -132,7 +132,9 @@ def test_the_loop_as_it_is_meant_to_be(tmp_path: Path) -> None:
     assert sum(map(len, journals(tmp_path).values())) == APPENDS
 
 
-@pytest.mark.parametrize("n", range(3, APPENDS, STRIDE))
+@pytest.mark.parametrize(
+    "n", [pytest.param(n, marks=() if n % STRIDE == 3 else pytest.mark.long) for n in range(1, APPENDS)]
+)
 def test_killed_and_resumed(tmp_path: Path, n: int) -> None:
     """Killed after its n-th append: resumed, it ends as if nothing had been."""
     make_loop(tmp_path)
