@@ -177,7 +177,7 @@ def test_what_no_table_is_read_for_is_kept_and_told(tmp_path: Path) -> None:
     source = read(tmp_path, text, **{"agents.toml": agents})
 
     assert source.topology is not None
-    assert [(kept.kind, kept.value) for kept in source.topology.kept] == [
+    assert [(kept.kind, kept.kept) for kept in source.topology.kept] == [
         ("stage", {"stage": [{"id": "s"}]}),
         ("gate", {"gate": [{"event": "x"}]}),
     ]

@@ -1,19 +1,17 @@
 """The description of the notation: it fits the values that are made from it, and what the reader takes."""
 
 from collections.abc import Iterator
-from dataclasses import fields
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from coterie.formats import read_text
 from coterie.formats.at.flow_parser import ATTRIBUTE_WORDS
 from coterie.formats.at.language import ATTRIBUTES, BLOCKS, LANGUAGE, Block, Field, within
-from coterie.topology.blocks.base import said
+from coterie.formats.at.language.nodes import EXTRA
+from coterie.topology.block import NOTHING
 from coterie.topology.checks.facts import kind_of
-from coterie.topology.model import Agent, Topology
+from coterie.topology.model import Agent
 
 DATA = Path(__file__).parent.parent / "data" / "at" / "valid"
 
@@ -25,33 +23,6 @@ def blocks(outer: tuple[Block, ...] = LANGUAGE) -> Iterator[Block]:
         yield from blocks(within(block))
 
 
-MADE = list({block.makes: block for block in blocks() if block.makes}.values())
-
-
-def made(block: Block) -> Any:
-    """The class that *block* becomes."""
-    module, _, name = block.makes.partition(".")
-    return getattr(import_module(f"coterie.topology.blocks.{module}"), name)
-
-
-@pytest.mark.parametrize("block", MADE, ids=lambda block: block.name)
-def test_a_block_has_the_fields_of_its_value(block: Block) -> None:
-    """What a value holds is what its block may say; the count of `retry` is the node's own."""
-    attributes = {each.name for each in fields(made(block))} - {"name", "kept", "span", "spans", "label"}
-    described = {field.target for field in block.fields} | {entries.attribute for entries in block.entries}
-
-    assert described - ({"max"} if block.name == "retry" else set()) == attributes
-
-
-@pytest.mark.parametrize("group", ["sampling", "conduct"])
-def test_what_agents_say_has_its_place(group: str) -> None:
-    """The fields of an agent that stand in a value of their own."""
-    value = getattr(import_module("coterie.topology.blocks.conduct"), group.capitalize())
-    described = {field.target for field in BLOCKS["agent"].fields if field.group == group}
-
-    assert described == {each.name for each in fields(value)} - {"kept", "span", "spans"}
-
-
 def test_nodes_have_the_fields_that_are_described() -> None:
     """Each under its name, `extensions` as `extension`; one file says them all."""
     source = read_text((DATA / "every-field.at").read_text())
@@ -60,18 +31,13 @@ def test_nodes_have_the_fields_that_are_described() -> None:
     for node in source.topology.nodes:
         said_by.setdefault(kind_of(node), set()).update(node.spans)
         for field in BLOCKS[kind_of(node)].fields:
-            if not field.group:
-                assert hasattr(node, {"extensions": "extension"}.get(field.name, field.target))
+            attribute = {"extensions": "extension", "invocation": "manual"}.get(
+                field.name, field.name.replace("-", "_")
+            )
+            assert hasattr(node, attribute) or field in EXTRA
 
     for kind, names in said_by.items():
         assert BLOCKS[kind].by_name.keys() <= names, kind
-
-
-def test_every_block_has_its_place_in_the_topology() -> None:
-    """The attribute that holds it."""
-    attributes = {each.name for each in fields(Topology)}
-
-    assert {block.attribute for block in LANGUAGE if block.attribute} <= attributes
 
 
 def test_words_are_described_once() -> None:
@@ -130,10 +96,8 @@ def test_what_is_not_said_takes_no_room() -> None:
 
     assert isinstance(a, Agent)
     assert isinstance(b, Agent)
-    assert (a.sampling, a.conduct, b.conduct) == (None, None, None)
-    assert b.sampling is not None
-    assert said(b.sampling) == ["seed"]
-    assert b.sampling.seed == 3
+    assert a.extra is NOTHING
+    assert b.extra.fields == {"seed": 3}
 
 
 def test_what_stands_where_nothing_can_is_kept() -> None:
@@ -143,4 +107,4 @@ def test_what_stands_where_nothing_can_is_kept() -> None:
     agent = source.topology.nodes[0]
 
     assert agent.kept == {"hooks": {"log": True}}
-    assert [(kept.kind, kept.value) for kept in source.topology.kept] == [("schedule", {"loose": 3})]
+    assert source.topology.block("schedule").kept == {"loose": 3}

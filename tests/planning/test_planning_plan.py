@@ -190,7 +190,7 @@ def test_what_has_no_effect_is_noted(file: str) -> None:
     said = " ".join(each.message for each in not_executed(formats.read(DATA / file).topology or Topology(name="")))
 
     for block in LANGUAGE:
-        if file == "every-block.at" and block.attribute and not block.executed:
+        if file == "every-block.at" and block.name != "group" and not block.executed:
             assert f"{block.name!r} " in said
         elif file == "every-field.at" and block.name in ("agent", "orchestrator", "action", "group", "gate"):
             idle = {field.name for field in block.fields if not field.executed}

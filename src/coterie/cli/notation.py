@@ -77,7 +77,7 @@ def _block(block: Block, level: int, seen: set[str]) -> Iterator[str]:
     if block.open and block.name not in ("env", "params", "schema"):
         yield f"{'Further fields are kept as they are.' if block.fields else 'Its fields have names of your own.'}\n"
     for inner in within(block):
-        if (key := f"{inner.name} {inner.makes}") not in seen:
+        if (key := f"{inner.name} {inner.about}") not in seen:
             seen.add(key)
             yield from _block(inner, level + 1, seen)
 

@@ -101,8 +101,8 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
         setting.report(idle)
     if human or thinker.topology:
         process["timeout"] = _timeout(node, own)  # what is meant for one program is too short for people and teams
-    elif process["timeout"] is None and setting.topology.defaults is not None:
-        process["timeout"] = setting.topology.defaults.timeout
+    elif process["timeout"] is None:
+        process["timeout"] = setting.topology.block("defaults").get("timeout", None)
     own_words: dict[str, Any] = {}
     if isinstance(node, Agent):
         own_words = {

@@ -6,19 +6,16 @@ the fields of the notation. Tools are named here and imported only when a run ne
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, did_you_mean, error, note, warning
 from coterie.planning.extension import MODEL_KEYS, Extension, Report
 from coterie.planning.providers import VARIABLE, Unclear, choose_provider
-from coterie.topology.blocks.base import said
+from coterie.topology.block import NOTHING, Block
 from coterie.topology.checks.facts import listing, title
 from coterie.topology.model import Agent, Orchestrator, Topology
-
-if TYPE_CHECKING:  # loaded when a file has them
-    from coterie.topology.blocks.reach import McpServer, Provider
 
 THINKING = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 """How hard a model may be asked to think."""
@@ -74,8 +71,8 @@ def model_options(
         for block in (default, own):
             if (value := getattr(block, name)) not in ("", None):
                 made[name] = value
-    if topology.providers:
-        made["providers"] = {provider.name: _provider(provider) for provider in topology.providers}
+    if providers := topology.block("providers").entries:
+        made["providers"] = {provider.name: _provider(provider) for provider in providers}
     tools, servers = _tools(node, own, default, topology, report)
     if tools:
         made["python_tools"] = tools
@@ -130,17 +127,17 @@ def _tools(
     other gets all. Servers are offered to who names them, in `mcp-servers` or in `tools`. What is disallowed is not.
     """
     asked = node.tools if isinstance(node, Agent) else None
-    conduct = node.conduct if isinstance(node, Agent) else None
-    not_allowed = set(conduct.disallowed_tools if conduct is not None else ())
+    extra = node.extra if isinstance(node, Agent) else NOTHING
+    not_allowed, wanted = set(extra.get("disallowed-tools", ())), extra.get("mcp-servers", ())
     shared = {name: path for name, path in default.tools.items() if asked is None or name in asked}
     functions = {name: path for name, path in {**shared, **own.tools}.items() if name not in not_allowed}
     servers = {
         server.name: _server(server, asked or (), not_allowed)
-        for server in topology.mcp_servers
-        if server.name in (conduct.mcp_servers if conduct is not None else ()) or _of(server.name, asked or ())
+        for server in topology.block("mcp-servers").entries
+        if server.name in wanted or _of(server.name, asked or ())
     }
     missing = [name for name in asked or () if name not in functions and not _served(name, servers)]
-    missing += [f"mcp.{name}" for name in (conduct.mcp_servers if conduct is not None else ()) if name not in servers]
+    missing += [f"mcp.{name}" for name in wanted if name not in servers]
     if missing:
         it = "it" if len(missing) == 1 else "them"
         message = f"a model is not offered {listing(missing)} of {title(node)}: nobody provides {it}"
@@ -149,16 +146,16 @@ def _tools(
     return functions, servers
 
 
-def _server(server: "McpServer", asked: Sequence[str], not_allowed: Collection[str]) -> dict[str, Any]:
+def _server(server: Block, asked: Sequence[str], not_allowed: Collection[str]) -> dict[str, Any]:
     """What a plan keeps of *server*; variables that it names are filled in when it is started."""
     only = _of(server.name, asked)
     return _given(
         {
-            "type": server.type or ("http" if server.url else "stdio"),
-            "url": server.url,
-            "command": server.command,
-            "args": list(server.args),
-            "env": dict(server.env),
+            "type": server.get("type") or ("http" if server.get("url") else "stdio"),
+            "url": server.get("url"),
+            "command": server.get("command"),
+            "args": list(server.get("args", ())),
+            "env": dict(server.get("env", {})),
             "headers": server.kept.get("headers"),
             "only": [] if "*" in only else only,
             "never": _of(server.name, not_allowed),
@@ -179,22 +176,21 @@ def _served(tool: str, servers: Mapping[str, Any]) -> bool:
 def _fields(node: Agent | Orchestrator, topology: Topology) -> dict[str, Any]:
     """The settings that fields of *node* give, laid over those that `defaults` gives all agents."""
     found: dict[str, Any] = {}
-    for block in (topology.defaults, node.sampling, node.conduct) if isinstance(node, Agent) else (topology.defaults,):
-        if block is not None:
-            names = (name.replace("-", "_") for name in said(block))
-            found |= {name: getattr(block, name) for name in names if name in SETTINGS}
+    for block in (topology.block("defaults"), node.extra if isinstance(node, Agent) else NOTHING):
+        named = ((name.replace("-", "_"), value) for name, value in block.fields.items())
+        found |= {name: value for name, value in named if name in SETTINGS}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
-def _provider(provider: "Provider") -> dict[str, Any]:
+def _provider(provider: Block) -> dict[str, Any]:
     """What a plan keeps of a provider: never a key that stands in the file itself."""
     return _given(
         {
             "api": provider.kept.get("api"),
-            "base-url": provider.base_url.rstrip("/"),
-            "default": provider.default,
-            "models": list(provider.models),
-            "api-key": provider.api_key if VARIABLE.fullmatch(provider.api_key) else "",
+            "base-url": provider.get("base-url").rstrip("/"),
+            "default": provider.get("default"),
+            "models": list(provider.get("models", ())),
+            "api-key": key if VARIABLE.fullmatch(key := provider.get("api-key")) else "",
         }
     )
 

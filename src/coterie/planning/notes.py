@@ -5,11 +5,11 @@ somebody asks, for reading a journal needs no notation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, note
 from coterie.planning.plan import Plan
-from coterie.topology.blocks.base import Block, Entry, said
+from coterie.topology.block import Block
 from coterie.topology.checks.facts import kind_of, listing, title
 from coterie.topology.model import AnyNode, Topology
 
@@ -54,14 +54,15 @@ def _in_blocks(topology: Topology) -> Iterator[Diagnostic]:
     from coterie.formats.at.language import LANGUAGE
 
     for block in LANGUAGE:
-        value = getattr(topology, block.attribute, None) if block.attribute else None
-        idle = {field.name for field in block.fields if not field.executed}
-        if not value or block.name in ("meta", "roles"):
+        value = topology.blocks.get(block.name)
+        if value is None:
             continue
         if block.executed and block.entries:
-            yield from _in_entries(value, block.entries[0])
+            yield from _in_entries(value.entries, block.entries[0])
             continue
-        names = _names(value) if not block.executed else [name for name in _names(value) if name in idle]
+        names = [*value.fields, *(entry.name for entry in value.entries)]
+        if block.executed:
+            names = [name for name in names if not block.by_name[name].executed]
         if names or not block.executed:
             yield note("not-executed", _idle(names, repr(block.name)), topology.spans.get(block.name))
     for kept in topology.kept:
@@ -69,27 +70,13 @@ def _in_blocks(topology: Topology) -> Iterator[Diagnostic]:
             yield note("not-executed", _idle([], repr(f"extensions {kept.name}")), kept.span)
 
 
-def _in_entries(entries: Sequence[Entry], described: "Entries") -> Iterator[Diagnostic]:
+def _in_entries(entries: Sequence[Block], described: "Entries") -> Iterator[Diagnostic]:
     """What has no effect in the entries of a block that has."""
     idle = {field.name for field in described.block.fields if not field.executed}
     for entry in entries:
-        if names := [name for name in said(entry) if name in idle]:
+        if names := [name for name in entry.fields if name in idle]:
             owner = f"{described.word or described.block.name} {entry.name!r}"
             yield note("not-executed", _idle(names, owner), entry.place(names[0]))
-
-
-def _names(value: Any) -> list[str]:
-    """What a block says, in the words of the file: its fields, or the names of its entries."""
-    if isinstance(value, tuple):
-        return [entry.name for entry in value]
-    names = []
-    for name in said(value):
-        if name in value.kept:
-            continue  # reported when it was read
-        inner: Any = getattr(value, name.replace("-", "_"), ())
-        entries = [each.name for each in inner if isinstance(each, Entry)] if isinstance(inner, tuple) else []
-        names += entries or [name]
-    return names
 
 
 def _on_interrupt(topology: Topology) -> Iterator[Diagnostic]:
@@ -126,22 +113,16 @@ def _on_nodes(topology: Topology) -> Iterator[Diagnostic]:
 
 def _said(node: AnyNode, fields: Sequence["Field"]) -> Iterator["Field"]:
     """Those of *fields* that *node* says something of."""
-    groups: dict[str, frozenset[str]] = {}
+    extra = getattr(node, "extra", None)
     for field in fields:
-        if not field.group:
-            if getattr(node, field.target) not in ("", (), None, False):
-                yield field
-            continue
-        if field.group not in groups:
-            group: Block | None = getattr(node, field.group, None)
-            groups[field.group] = frozenset(said(group)) if group is not None else frozenset()
-        if field.name in groups[field.group]:
+        own = getattr(node, field.name.replace("-", "_"), None)
+        if own not in ("", (), None, False) or (extra is not None and field.name in extra.fields):
             yield field
 
 
 def _in_part(node: AnyNode) -> list[str]:
     """What has no effect of a field that has."""
-    names = [f"retry.{name}" for name in said(node.retrying)] if node.retrying is not None else []
+    names = [f"retry.{name}" for name in (*node.retrying.fields, *node.retrying.kept)]
     for name, value in node.kept.items():
         if name == "extensions" and isinstance(value, Mapping):
             names += [f"extensions.{key}" for key in value]

@@ -11,6 +11,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
+from coterie.topology.block import Block
 from coterie.topology.conditions import Condition
 from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import bounded
@@ -94,6 +95,8 @@ def _team(old: Topology, new: Topology) -> Iterator[Change]:
             yield from _arrows(before or Flow(), after or Flow())
         elif each.name == "roles":
             yield from _mapping("role", before, after)
+        elif each.name == "blocks":
+            yield from _blocks(before, after)
         elif _is_keyed(before) and _is_keyed(after):
             yield from _things(before, after)
         elif each.name in ("name", "patterns", "fragment"):
@@ -106,7 +109,7 @@ def _team(old: Topology, new: Topology) -> Iterator[Change]:
 
 def _things(old: Sequence[Any], new: Sequence[Any]) -> Iterator[Change]:
     """Values with names: each is compared with the one of its name."""
-    before, after = _by_key(old), _by_key(new)
+    before, after = _by_key(old, titled=True), _by_key(new, titled=True)
     for key in dict.fromkeys((*before, *after)):
         if key not in after:
             yield Change(kind=Kind.REMOVED, what=_title(before[key]), old=_plain(before[key]))
@@ -119,6 +122,13 @@ def _things(old: Sequence[Any], new: Sequence[Any]) -> Iterator[Change]:
             yield from _fields(_title(after[key]), "", before[key], after[key])
 
 
+def _blocks(old: Mapping[str, Block], new: Mapping[str, Block]) -> Iterator[Change]:
+    for kind in dict.fromkeys((*old, *new)):
+        before, after = (blocks.get(kind, Block(kind=kind)) for blocks in (old, new))
+        yield from _compare(kind, "", *(_view(replace(block, entries=())) or None for block in (before, after)))
+        yield from _things(before.entries, after.entries)
+
+
 def _mapping(word: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     for key in dict.fromkeys((*old, *new)):
         yield from _compare(f"{word} {key}", "", old.get(key), new.get(key))
@@ -128,6 +138,8 @@ def _compare(what: str, path: str, old: Any, new: Any) -> Iterator[Change]:
     """What is different between two values, as deep as both have the same shape."""
     if old == new:
         return
+    if isinstance(old, Block) and isinstance(new, Block):
+        old, new = _view(old), _view(new)
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys((*old, *new)):
             yield from _compare(what, _join(path, str(key)), old.get(key), new.get(key))
@@ -144,6 +156,9 @@ def _compare(what: str, path: str, old: Any, new: Any) -> Iterator[Change]:
 
 def _fields(what: str, path: str, old: Any, new: Any) -> Iterator[Change]:
     """What is different between the fields of two values; they need not be of one kind."""
+    if isinstance(old, Block):
+        yield from _compare(what, path, old, new)
+        return
     names = [each.name for value in (old, new) for each in fields(value) if each.compare and each.name != "name"]
     for name in dict.fromkeys(names):
         yield from _compare(
@@ -280,6 +295,9 @@ def _with_names(value: Any, names: Mapping[str, str], field: str = "") -> Any:
         return f"fallback {names[name]}" if word == "fallback" and name in names else value
     if isinstance(value, tuple):
         return tuple(_with_names(each, names, field) for each in value)
+    if isinstance(value, Block):
+        said = {name: _with_names(each, names, name) for name, each in value.fields.items()}
+        return replace(value, fields=said, entries=_with_names(value.entries, names))
     if is_dataclass(value) and not isinstance(value, type):
         changed = {
             each.name: _with_names(getattr(value, each.name), names, each.name)
@@ -298,10 +316,11 @@ def _is_keyed(value: Any) -> bool:
     return isinstance(value, tuple) and all(is_dataclass(each) and hasattr(each, "name") for each in value)
 
 
-def _by_key(things: Iterable[Any]) -> dict[str, Any]:
+def _by_key(things: Iterable[Any], titled: bool = False) -> dict[str, Any]:
+    """*things* by name; blocks, of which there are many kinds, by kind and name where *titled*."""
     found: dict[str, Any] = {}
     for thing in things:
-        key = name = f"{thing.kind} {thing.name}" if type(thing).__name__ == "Kept" else str(thing.name)
+        key = name = _title(thing) if titled and isinstance(thing, Block) else str(thing.name)
         number = 1
         while key in found:
             number += 1
@@ -319,10 +338,15 @@ def _word(thing: Any) -> str:
     """What a thing is called in a file: `agent`, `mcp-server`."""
     if isinstance(thing, AgentGroup):
         return "group"
-    if type(thing).__name__ == "Kept":
-        return str(thing.kind)
+    if isinstance(thing, Block):
+        return thing.kind
     name = type(thing).__name__
     return "".join(f"-{c.lower()}" if c.isupper() and at else c.lower() for at, c in enumerate(name))
+
+
+def _view(block: Block) -> dict[str, Any]:
+    """What *block* says, by name."""
+    return {**block.fields, **block.kept, **_by_key(block.entries)}
 
 
 def _same_set(old: Any, new: Any) -> bool:
@@ -339,6 +363,8 @@ def _plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Block):
+        return _plain({"name": value.name, **_view(value)} if value.name else _view(value))
     if is_dataclass(value) and not isinstance(value, type):
         return {
             each.name: _plain(inner)

@@ -11,24 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from coterie.diagnostics import Span
+from coterie.topology.block import NOTHING, Block
 from coterie.topology.composition import Import, Included, Interface, Param
 from coterie.topology.conditions import Condition, Scalar
 
 if TYPE_CHECKING:  # each is loaded when a file has such a part: most have few
-    from coterie.topology.blocks.conduct import Conduct, Defaults, Hook, Retry, Sampling
-    from coterie.topology.blocks.data import Artifact, Context, Environment, Schema, Variable
-    from coterie.topology.blocks.memory import Memory
-    from coterie.topology.blocks.operation import (
-        Batch,
-        Checkpoint,
-        Depth,
-        ExternalInterface,
-        Job,
-        Metering,
-        Observability,
-        Trigger,
-    )
-    from coterie.topology.blocks.reach import McpServer, Provider, Settings, Skill, Tool
     from coterie.topology.loop import Loop
     from coterie.topology.patterns.model import Pattern
 
@@ -64,7 +51,7 @@ class Node:
     """Seconds one attempt may take."""
     retry: int | None = None
     """Further attempts after a failure that is not transient."""
-    retrying: Retry | None = None
+    retrying: Block = NOTHING
     """How they are spaced, where `retry { … }` says so."""
     on_fail: str | None = None
     """`halt`, `skip`, `continue`, `fallback NAME`, or for a gate `bounce-back`."""
@@ -94,10 +81,8 @@ class Agent(Node):
     writes: tuple[str, ...] = ()
     manual: bool = False
     """`invocation: manual`: not meant to be in the flow."""
-    sampling: Sampling | None = None
-    """How its model answers."""
-    conduct: Conduct | None = None
-    """How it works and what it may touch."""
+    extra: Block = NOTHING
+    """How its model answers, how it works and what it may touch: what only a model acts on, or nothing yet."""
     imported: Import | None = None
     """It was declared by `import`; its extension names the file, its outputs are those of that topology."""
 
@@ -228,16 +213,6 @@ class Flow:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """A block that was read whole, is shown, and is not executed."""
-
-    kind: str
-    name: str = ""
-    value: Mapping[str, Any] = field(default_factory=dict)
-    span: Span | None = field(default=None, compare=False)
-
-
 AnyNode = Agent | Orchestrator | Action | Gate | Human | AgentGroup
 
 
@@ -257,6 +232,7 @@ class Topology:
         params: The values that those who use it may give it, or must.
         interface: Where it starts and whose result is its own.
         fragment: It is a part for others to include, and is not run by itself.
+        blocks: What the file says beside, by keyword.
         included: The files that were included, in the order of their offsets.
         file: The path it was read from, as the user named it; empty for one made in Python.
     """
@@ -270,31 +246,11 @@ class Topology:
     roles: Mapping[str, str] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     extension: Mapping[str, Any] = field(default_factory=dict)
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[Block, ...] = ()
     params: tuple[Param, ...] = ()
     interface: Interface | None = None
     fragment: bool = False
-    defaults: Defaults | None = None
-    mcp_servers: tuple[McpServer, ...] = ()
-    tools: tuple[Tool, ...] = ()
-    skills: tuple[Skill, ...] = ()
-    providers: tuple[Provider, ...] = ()
-    settings: Settings | None = None
-    env: tuple[Variable, ...] = ()
-    environments: tuple[Environment, ...] = ()
-    schemas: tuple[Schema, ...] = ()
-    artifacts: tuple[Artifact, ...] = ()
-    context: Context | None = None
-    memory: Memory | None = None
-    hooks: tuple[Hook, ...] = ()
-    triggers: tuple[Trigger, ...] = ()
-    schedule: tuple[Job, ...] = ()
-    interfaces: tuple[ExternalInterface, ...] = ()
-    depth: Depth | None = None
-    batch: Batch | None = None
-    metering: Metering | None = None
-    observability: Observability | None = None
-    checkpoint: Checkpoint | None = None
+    blocks: Mapping[str, Block] = field(default_factory=dict)
     included: tuple[Included, ...] = field(default=(), compare=False)
     file: str = ""
     span: Span | None = field(default=None, compare=False)
@@ -304,6 +260,10 @@ class Topology:
     def node(self, name: str) -> AnyNode | None:
         """The first node declared as *name*, or None."""
         return next((node for node in self.nodes if node.name == name), None)
+
+    def block(self, kind: str) -> Block:
+        """The block *kind*; one that says nothing where the file has none."""
+        return self.blocks.get(kind, NOTHING)
 
 
 def _shown(names: tuple[str, ...]) -> str:

@@ -133,7 +133,7 @@ def test_the_loop_as_it_is_meant_to_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "n", [pytest.param(n, marks=() if n % STRIDE == 3 else pytest.mark.long) for n in range(1, APPENDS)]
+    "n", [pytest.param(n, marks=() if n % STRIDE == 3 else pytest.mark.long) for n in range(3, APPENDS)]
 )
 def test_killed_and_resumed(tmp_path: Path, n: int) -> None:
     """Killed after its n-th append: resumed, it ends as if nothing had been."""

@@ -6,8 +6,7 @@ when the notation does not know it.
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import import_module
+from dataclasses import replace
 from typing import Any, assert_never
 
 from coterie.diagnostics import Span, did_you_mean, error, warning
@@ -36,46 +35,43 @@ from coterie.formats.at.language.spec import (
     Words,
 )
 from coterie.formats.at.lexer import Token
-from coterie.formats.at.tree import Block, Directive, Entry, FlowBlock, ListValue, Stray, span_of
-from coterie.formats.at.values import text_of
+from coterie.formats.at.tree import Block as Tree
+from coterie.formats.at.tree import Directive, Entry, FlowBlock, ListValue, Stray, span_of
+from coterie.formats.at.values import seconds, text_of
+from coterie.topology.block import Block
 
 _RATE = re.compile(r"[1-9][0-9]*/(?:sec|min|hour|day)")
 
 
-def read_block(block: Block, spec: Spec, report: Report, owner: str = "", **more: Any) -> Any:
-    """The value of *block*, of the class that *spec* names.
+def read_block(
+    block: Tree, spec: Spec, report: Report, owner: str = "", name: str = "", span: Span | None = None
+) -> Block:
+    """The value of *block*, as *spec* describes it.
 
     Args:
         owner: What it is, in words; else its keyword.
-        more: Further arguments of its class.
+        name: Its name, if it has one, which stands at *span*.
     """
     owner = owner or repr(spec.name)
     plain, entries = _divided(block.items, spec, owner, report)
     fields = Fields(plain, owner, report)
-    values: dict[str, Any] = {entry.attribute: _entries(found, entry, owner, report) for entry, found in entries}
-    values |= read_fields(fields, spec).get("", {})
-    for field in spec.fields:
-        if isinstance(field.kind, Own):
-            fields.drop(field.name)
-    kept = fields.rest() if spec.open else fields.kept((), tuple(spec.by_name))
-    head = block.head[0].span if block.head else block.open.span
-    return make(spec.makes, {"kept": kept, "span": head, "spans": fields.spans, **values, **more})
+    if not spec.fields and not spec.open and spec.entries:
+        for field, item in fields.items():
+            message = f"{field!r} has no meaning in {owner}"
+            report(warning("unknown-field", message, key_of(item).span, f"write {spec.entries[0].shape}"))
+    inner = tuple(value for sort, found in entries for value in _entries(found, sort, owner, report))
+    said = without_defaults(read_fields(fields, spec), spec)
+    for each in spec.fields:
+        if isinstance(each.kind, Own):
+            fields.drop(each.name)
+    kept = fields.rest() if spec.open or not spec.fields else fields.kept((), tuple(spec.by_name))
+    head = span or (block.head[0].span if block.head else block.open.span)
+    return Block(kind=spec.name, name=name, fields=said, entries=inner, kept=kept, span=head, spans=fields.spans)
 
 
-def read_entries(block: Block, spec: Spec, report: Report, owner: str = "") -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The entries of *block*, which holds nothing else, and what stands there all the same, as plain values."""
-    owner = owner or repr(spec.name)
-    plain, [(entries, found)] = _divided(block.items, spec, owner, report)
-    fields = Fields(plain, owner, report)
-    for name, item in fields.items():
-        message = f"{name!r} has no meaning in {owner}"
-        report(warning("unknown-field", message, key_of(item).span, f"write {entries.shape}"))
-    return _entries(found, entries, owner, report), fields.rest()
-
-
-def read_fields(fields: Fields, spec: Spec) -> dict[str, dict[str, Any]]:
-    """What *fields* say of those that *spec* describes, by group and attribute; what is read by hand stays there."""
-    found: dict[str, dict[str, Any]] = {}
+def read_fields(fields: Fields, spec: Spec) -> dict[str, Any]:
+    """What *fields* say of those that *spec* describes, by name, in its order; what is read by hand stays there."""
+    found: dict[str, Any] = {}
     known = spec.by_name
     for name in fields.left():
         field = known.get(name)
@@ -83,19 +79,26 @@ def read_fields(fields: Fields, spec: Spec) -> dict[str, dict[str, Any]]:
             continue
         value = _value(fields, field)
         if value is not None:
-            found.setdefault(field.group, {})[field.target] = value
-    return found
+            found[name] = value
+    return {field.name: found[field.name] for field in spec.fields if field.name in found}
 
 
-def make(spec: str, values: Mapping[str, Any]) -> Any:
-    """A value of the class `module.Class` of `coterie.topology.blocks`."""
-    return _class(spec)(**values)
+def without_defaults(values: Mapping[str, Any], spec: Spec) -> dict[str, Any]:
+    """Those of *values* that say more than leaving the field out would."""
+    return {name: value for name, value in values.items() if _says(spec.by_name[name], value)}
 
 
-@cache
-def _class(spec: str) -> Any:
-    module, _, name = spec.partition(".")
-    return getattr(import_module(f"coterie.topology.blocks.{module}"), name)
+def _says(field: Field, value: Any) -> bool:
+    """Whether *value* is more than what holds without *field*."""
+    match field.kind:
+        case Flag():
+            return bool(value) is not (field.default == "true")
+        case Number() | Count():
+            return not field.default or value != float(field.default)
+        case Duration():
+            return not field.default or value != (seconds(field.default) or float(field.default))
+        case _:
+            return value not in ("", (), {}, field.default)
 
 
 def _value(fields: Fields, field: Field) -> Any:
@@ -129,7 +132,7 @@ def _value(fields: Fields, field: Field) -> Any:
         case SchemaFields():
             inner = fields.inner(name, "{ name: string }")
             owner = f"{name!r} of {fields.owner}"
-            return _schema_fields(inner, owner, fields.report) if isinstance(inner, Block) else None
+            return _schema_fields(inner, owner, fields.report) if isinstance(inner, Tree) else None
         case Inner():
             return _inner(fields, name, kind)
         case Many():
@@ -196,42 +199,38 @@ def _is_quorum(text: str) -> bool:
 
 def _values(fields: Fields, name: str) -> Mapping[str, Any] | None:
     inner = fields.inner(name, "{ name: value }")
-    return (
-        Fields(inner.items, f"{name!r} of {fields.owner}", fields.report).rest() if isinstance(inner, Block) else None
-    )
+    return Fields(inner.items, f"{name!r} of {fields.owner}", fields.report).rest() if isinstance(inner, Tree) else None
 
 
-def _inner(fields: Fields, name: str, kind: Inner) -> Any:
+def _inner(fields: Fields, name: str, kind: Inner) -> Block | None:
     owner = f"{name!r} of {fields.owner}"
     inner = fields.inner(name, "{ … }", text=bool(kind.short))
-    if inner is None:
-        return None
-    if isinstance(inner, Block):
-        return read_block(inner, kind.block, fields.report, owner)
+    if inner is None or isinstance(inner, Tree):
+        return read_block(inner, kind.block, fields.report, owner) if inner is not None else None
     span = fields.spans[name]
-    return make(kind.block.makes, {kind.short: inner, "span": span, "spans": {kind.short: span}})
+    return Block(kind=name, fields={kind.short: inner}, span=span, spans={kind.short: span})
 
 
 def _many(fields: Fields, name: str, kind: Many) -> Any:
     inner = fields.inner(name, f"{{ {kind.entries.shape} }}")
-    if not isinstance(inner, Block):
+    if not isinstance(inner, Tree):
         return None
     spec = Spec(name, "", entries=(kind.entries,))
-    entries, rest = read_entries(inner, spec, fields.report, f"{name!r} of {fields.owner}")
-    if rest:
-        fields.keep(name, rest)
-    return entries
+    read = read_block(inner, spec, fields.report, f"{name!r} of {fields.owner}")
+    if read.kept:
+        fields.keep(name, read.kept)
+    return read.entries
 
 
 def _divided(
     items: Sequence[Entry], spec: Spec, owner: str, report: Report
-) -> tuple[list[Entry], list[tuple[Entries, list[tuple[Block, Token]]]]]:
+) -> tuple[list[Entry], list[tuple[Entries, list[tuple[Tree, Token]]]]]:
     """The fields among *items*, and for each sort of entries those that are there, with their names."""
     plain: list[Entry] = []
-    found: list[tuple[Entries, list[tuple[Block, Token]]]] = [(entries, []) for entries in spec.entries]
+    found: list[tuple[Entries, list[tuple[Tree, Token]]]] = [(entries, []) for entries in spec.entries]
     for item in items:
         match item:
-            case Block():
+            case Tree():
                 _sort(item, plain, found)
             case Stray() | Directive() | FlowBlock():
                 _unread(item, owner, report)
@@ -240,7 +239,7 @@ def _divided(
     return plain, found
 
 
-def _sort(item: Block, plain: list[Entry], found: list[tuple[Entries, list[tuple[Block, Token]]]]) -> None:
+def _sort(item: Tree, plain: list[Entry], found: list[tuple[Entries, list[tuple[Tree, Token]]]]) -> None:
     head = item.head
     for entries, blocks in found:
         if entries.word and head and head[0].text == entries.word and len(head) > 1:
@@ -258,7 +257,7 @@ def _unread(item: Stray | Directive | FlowBlock, owner: str, report: Report) -> 
     report(warning("unread-text", message, first.span, "write 'name: value'; it has no effect"))
 
 
-def _entries(blocks: list[tuple[Block, Token]], entries: Entries, owner: str, report: Report) -> tuple[Any, ...]:
+def _entries(blocks: list[tuple[Tree, Token]], entries: Entries, owner: str, report: Report) -> tuple[Block, ...]:
     names: set[str] = set()
     values = []
     for block, token in blocks:
@@ -272,30 +271,31 @@ def _entries(blocks: list[tuple[Block, Token]], entries: Entries, owner: str, re
     return tuple(values)
 
 
-def read_entry(block: Block, entries: Entries, name: str, span: Span, report: Report) -> Any:
+def read_entry(block: Tree, entries: Entries, name: str, span: Span, report: Report) -> Block:
     """The value of one entry."""
     spec = entries.block
     owner = f"{entries.word or spec.name} {name!r}"
-    more: dict[str, Any] = {"name": name, "span": span}
     if spec.name == "schema":
-        return make("data.Schema", {**more, "fields": _schema_fields(block, owner, report)})
-    if spec.name == "variant":
-        more["prompt"] = _prompt(block)
+        return Block(kind="schema", name=name, entries=_schema_fields(block, owner, report), span=span)
+    more: dict[str, Any] = {}
+    if spec.name == "variant" and (prompt := _prompt(block)):
+        more["prompt"] = prompt
     if entries.labelled:
         more["label"] = " ".join(text_of(word) for word in block.head[2:])
-    return read_block(block, spec, report, owner, **more)
+    read = read_block(block, spec, report, owner, name, span)
+    return replace(read, fields={**more, **read.fields}) if more else read
 
 
-def _prompt(block: Block) -> str:
+def _prompt(block: Tree) -> str:
     """The prompt of a variant, which may be a text or `{ any text }`; taken out of *block*."""
     for item in block.items:
-        if not isinstance(item, Block | Stray | Directive | FlowBlock) and key_of(item).text == "prompt":
+        if not isinstance(item, Tree | Stray | Directive | FlowBlock) and key_of(item).text == "prompt":
             fields = Fields([item], "", lambda _: None)
             return fields.raw("prompt") or fields.text("prompt")
     return ""
 
 
-def _schema_fields(block: Block, owner: str, report: Report) -> Any:
+def _schema_fields(block: Tree, owner: str, report: Report) -> tuple[Block, ...]:
     from coterie.formats.at.schemas import read_schema_fields  # few files have any
 
     return read_schema_fields(block, owner, report)

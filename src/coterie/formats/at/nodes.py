@@ -4,16 +4,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from coterie.formats.at.blocks import make, read_block, read_fields
+from coterie.formats.at.blocks import read_block, read_fields, without_defaults
 from coterie.formats.at.fields import Fields, Report, key_of
 from coterie.formats.at.language import nodes as language
 from coterie.formats.at.language.conduct import RETRY
 from coterie.formats.at.language.spec import Block as Spec
 from coterie.formats.at.lexer import NAME, Token
-from coterie.formats.at.tree import Block, Words, span_of
+from coterie.formats.at.tree import Block as Tree
+from coterie.formats.at.tree import Words, span_of
 from coterie.formats.at.values import scalar
 from coterie.formats.prompts import read_prompt
-from coterie.topology.blocks.base import said
+from coterie.topology.block import NOTHING, Block
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, Gate, Human, Orchestrator, Output
 
@@ -28,56 +29,57 @@ OUTPUT_TYPES = {
 """The words for the type of an output; every other word is the one value of an enum."""
 
 
-def read_agent(name: Token, block: Block, report: Report, folder: Path | None) -> Agent:
+def read_agent(name: Token, block: Tree, report: Report, folder: Path | None) -> Agent:
     """`agent NAME { … }`."""
     fields = Fields(block.items, f"agent {name.text!r}", report)
-    own, groups = _read(fields, language.AGENT)
+    own = _read(fields, language.AGENT)
     prompt, is_path = _prompt(fields, folder)
-    own["manual"] = own.get("manual") == "manual"
-    for group, spec in (("sampling", "conduct.Sampling"), ("conduct", "conduct.Conduct")):
-        if group in groups:
-            own[group] = make(spec, {**groups[group], "span": name.span, "spans": fields.spans})
+    own["manual"] = own.pop("invocation", "") == "manual"
+    extra = {field.name: own.pop(_attribute(field.name)) for field in language.EXTRA if _attribute(field.name) in own}
+    if extra:
+        said = without_defaults(extra, language.AGENT)
+        own["extra"] = Block(kind="agent", fields=said, span=name.span, spans=fields.spans)
     return Agent(
         name=name.text, span=name.span, prompt=prompt, prompt_is_path=is_path, **_rest(own, fields, language.AGENT)
     )
 
 
-def read_orchestrator(name: Token, block: Block, report: Report) -> Orchestrator:
+def read_orchestrator(name: Token, block: Tree, report: Report) -> Orchestrator:
     """`orchestrator { … }`; *name* is the keyword."""
     fields = Fields(block.items, "the orchestrator", report)
-    own, _ = _read(fields, language.ORCHESTRATOR)
+    own = _read(fields, language.ORCHESTRATOR)
     return Orchestrator(name="orchestrator", span=name.span, **_rest(own, fields, language.ORCHESTRATOR))
 
 
-def read_action(name: Token, block: Block, report: Report) -> Action:
+def read_action(name: Token, block: Tree, report: Report) -> Action:
     """`action NAME { … }`."""
     fields = Fields(block.items, f"action {name.text!r}", report)
-    own, _ = _read(fields, language.ACTION)
+    own = _read(fields, language.ACTION)
     return Action(name=name.text, span=name.span, **_rest(own, fields, language.ACTION))
 
 
-def read_gate(name: Token, block: Block, report: Report) -> Gate:
+def read_gate(name: Token, block: Tree, report: Report) -> Gate:
     """`gate NAME { … }`."""
     fields = Fields(block.items, f"gate {name.text!r}", report)
-    own, _ = _read(fields, language.GATE)
+    own = _read(fields, language.GATE)
     return Gate(name=name.text, span=name.span, **_rest(own, fields, language.GATE))
 
 
-def read_human(name: Token, block: Block, report: Report) -> Human:
+def read_human(name: Token, block: Tree, report: Report) -> Human:
     """`human NAME { … }`."""
     fields = Fields(block.items, f"human {name.text!r}", report)
-    own, _ = _read(fields, language.HUMAN)
+    own = _read(fields, language.HUMAN)
     return Human(name=name.text, span=name.span, **_rest(own, fields, language.HUMAN))
 
 
-def read_group(name: Token, block: Block, report: Report) -> AgentGroup:
+def read_group(name: Token, block: Tree, report: Report) -> AgentGroup:
     """`group NAME { … }`."""
     fields = Fields(block.items, f"group {name.text!r}", report)
-    own, _ = _read(fields, language.GROUP)
+    own = _read(fields, language.GROUP)
     return AgentGroup(name=name.text, span=name.span, **_rest(own, fields, language.GROUP))
 
 
-NAMED: Mapping[str, Callable[[Token, Block, Report], AnyNode]] = {
+NAMED: Mapping[str, Callable[[Token, Tree, Report], AnyNode]] = {
     "action": read_action,
     "gate": read_gate,
     "human": read_human,
@@ -86,10 +88,13 @@ NAMED: Mapping[str, Callable[[Token, Block, Report], AnyNode]] = {
 """How blocks with a name are read; an agent's prompt needs the folder of the file as well."""
 
 
-def _read(fields: Fields, spec: Spec) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """What *fields* say, by attribute, and what belongs into values of its own; `kept` holds what has no place."""
-    groups = read_fields(fields, spec)
-    own = groups.pop("", {})
+def _attribute(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _read(fields: Fields, spec: Spec) -> dict[str, Any]:
+    """What *fields* say, by attribute; `kept` holds what has no place."""
+    own = {_attribute(name): value for name, value in read_fields(fields, spec).items()}
     known = spec.by_name
     if "retry" in known:
         own |= _retry(fields)
@@ -99,7 +104,7 @@ def _read(fields: Fields, spec: Spec) -> tuple[dict[str, Any], dict[str, dict[st
     if own.get("on_fail") == "retry":  # the original's word for what `retry` says here
         del own["on_fail"]
         kept["on-fail"] = "retry"
-    return {**own, "extension": extension, "kept": kept}, groups
+    return {**own, "extension": extension, "kept": kept}
 
 
 def _rest(own: dict[str, Any], fields: Fields, spec: Spec) -> dict[str, Any]:
@@ -112,11 +117,12 @@ def _retry(fields: Fields) -> dict[str, Any]:
     if not fields.is_block("retry"):
         return {"retry": fields.count("retry")}
     block = fields.inner("retry", "{ max: 2 }")
-    assert isinstance(block, Block)
+    assert isinstance(block, Tree)
     owner = f"'retry' of {fields.owner}"
     count = Fields(block.items, owner, fields.report).count("max")
     retrying = read_block(block, RETRY, fields.report, owner)
-    return {"retry": 1 if count is None else count, "retrying": retrying if said(retrying) else None}
+    said = retrying.fields or retrying.kept
+    return {"retry": 1 if count is None else count, "retrying": retrying if said else NOTHING}
 
 
 def _prompt(fields: Fields, folder: Path | None) -> tuple[str, bool]:

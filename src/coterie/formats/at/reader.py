@@ -5,12 +5,12 @@ Says what the file says, with where it says so; what it means together is judged
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error, warning
-from coterie.formats.at.blocks import read_block, read_entries, read_entry, read_fields
+from coterie.formats.at.blocks import read_block, read_entry, read_fields
 from coterie.formats.at.fields import Fields
 from coterie.formats.at.flows import read_flow
 from coterie.formats.at.language import BLOCKS
@@ -18,10 +18,17 @@ from coterie.formats.at.language.spec import Block as Spec
 from coterie.formats.at.language.spec import Entries
 from coterie.formats.at.nodes import NAMED, read_agent, read_extensions, read_orchestrator
 from coterie.formats.at.parser import Parsed
-from coterie.formats.at.tree import Block, Directive, Entry, Field, File, FlowBlock, Raw, Root, Stray, Words, span_of
+from coterie.formats.at.tree import Block as Tree
+from coterie.formats.at.tree import Directive, Entry, Field, File, FlowBlock, Raw, Root, Stray, Words, span_of
 from coterie.formats.at.values import dedent, plain, plain_items, text_of, words_of
-from coterie.topology.model import AnyNode, Flow, Kept, Topology
+from coterie.topology.block import Block
+from coterie.topology.model import AnyNode, Flow, Topology
 
+if TYPE_CHECKING:  # few files have one
+    from coterie.topology.patterns.model import Pattern
+
+_ELSEWHERE = frozenset({"flow", "import", "include", "params", "interface"})
+"""What composes a topology of several files was taken out before, and a flow with a name is none."""
 _MANY = frozenset({"agent", "action", "gate", "gates", "human", "group", "skill"})
 
 
@@ -64,13 +71,13 @@ class _Reader:
         self.lost_flow = parsed.lost_flow
         self.lost_items = parsed.lost_items
         self._nodes: list[AnyNode] = []
-        self._kept: list[Kept] = []
+        self._kept: list[Block] = []
         self._flow: Flow | None = None
         self._roles: dict[str, str] = {}
         self._meta: dict[str, Any] = {}
         self._extension: dict[str, Any] = {}
-        self._values: dict[str, Any] = {}
-        self._named_values: dict[str, dict[str, Any]] = {}
+        self._pattern: Pattern | None = None
+        self._blocks: dict[str, Block] = {}
         self._spans: dict[str, Span] = {}
 
     def read(self, file: File, path: str) -> Topology | None:
@@ -105,6 +112,7 @@ class _Reader:
             patterns=patterns,
             nodes=tuple(self._nodes),
             flow=self._flow,
+            pattern=self._pattern,
             roles=self._roles,
             meta=self._meta,
             extension=self._extension,
@@ -113,14 +121,14 @@ class _Reader:
             file=path,
             span=root.keyword.span,
             spans=self._spans,
-            **self._values | {attribute: tuple(values.values()) for attribute, values in self._named_values.items()},
+            blocks=self._blocks,
         )
 
     def _item(self, item: Entry) -> None:
         match item:
             case FlowBlock():
                 self._add_flow(item)
-            case Block():
+            case Tree():
                 self._block(item)
             case Directive():
                 self._directive(item)
@@ -128,7 +136,7 @@ class _Reader:
                 self._field(item)
             case Raw():
                 self._unknown(item.key.text, item.key.span)
-                self._kept.append(Kept(kind=item.key.text, value={"text": dedent(item.text.text)}, span=item.key.span))
+                self._kept.append(Block(kind=item.key.text, kept={"text": dedent(item.text.text)}, span=item.key.span))
             case Stray():
                 pass
 
@@ -152,15 +160,15 @@ class _Reader:
         """What composes a team of several files was taken out before, so this says something else."""
         word = item.words[0]
         self._unknown(word.text, word.span)
-        self._kept.append(Kept(kind=word.text, value={"text": words_of(Words(item.words[1:]))}, span=word.span))
+        self._kept.append(Block(kind=word.text, kept={"text": words_of(Words(item.words[1:]))}, span=word.span))
 
     def _field(self, item: Field) -> None:
         name = text_of(item.key)
         message = f"the topology has no field {name!r}"
         self._report(warning("unknown-field", message, item.key.span, "fields stand in blocks: agent, meta, …"))
-        self._kept.append(Kept(kind=name, value={name: plain(item.value)}, span=item.key.span))
+        self._kept.append(Block(kind=name, kept={name: plain(item.value)}, span=item.key.span))
 
-    def _block(self, block: Block) -> None:
+    def _block(self, block: Tree) -> None:
         keyword = block.keyword
         if keyword in BLOCKS and keyword not in _MANY and not self._first(keyword, block.head[0].span):
             return
@@ -173,11 +181,10 @@ class _Reader:
                 self._nodes.append(read_orchestrator(block.head[0], block, self._report))
             case "meta":
                 fields = self._fields(block)
-                said = read_fields(fields, BLOCKS["meta"]).get("", {})
-                self._meta = {name.replace("_", "-"): value for name, value in said.items()} | fields.rest()
+                self._meta = read_fields(fields, BLOCKS["meta"]) | fields.rest()
                 self._spans |= {f"meta.{name}": span for name, span in fields.spans.items()}
             case "pattern":
-                self._pattern(block)
+                self._read_pattern(block)
             case "roles":
                 roles = self._fields(block).rest()
                 self._roles = {name: text if isinstance(text, str) else str(text) for name, text in roles.items()}
@@ -186,13 +193,13 @@ class _Reader:
             case _:
                 self._other(block)
 
-    def _pattern(self, block: Block) -> None:
+    def _read_pattern(self, block: Tree) -> None:
         from coterie.formats.at.patterns import read_pattern  # few files have one
 
         self._spans["pattern"] = block.head[0].span
-        self._values["pattern"], rest = read_pattern(block, self._report)
+        self._pattern, rest = read_pattern(block, self._report)
         if rest:
-            self._kept.append(Kept(kind="pattern", value=rest, span=block.head[0].span))
+            self._kept.append(Block(kind="pattern", kept=rest, span=block.head[0].span))
 
     def _first(self, keyword: str, span: Span) -> bool:
         """Whether a block of which there is one comes for the first time; the second is reported."""
@@ -203,7 +210,7 @@ class _Reader:
         self._report(error("duplicate-block", message, span, "a topology has one: put them together"))
         return False
 
-    def _node(self, block: Block) -> None:
+    def _node(self, block: Tree) -> None:
         keyword = block.keyword
         if len(block.head) != 2:
             behind = block.head[2] if len(block.head) > 2 else block.head[0]
@@ -220,33 +227,33 @@ class _Reader:
         else:
             self._nodes.append(NAMED[keyword](name, block, self._report))
 
-    def _gates(self, block: Block) -> None:
+    def _gates(self, block: Tree) -> None:
         for item in block.items:
-            if isinstance(item, Block) and item.keyword == "gate":
+            if isinstance(item, Tree) and item.keyword == "gate":
                 self._node(item)
-            elif isinstance(item, Block | Field | Raw):
-                head = item.head[0] if isinstance(item, Block) else item.key
+            elif isinstance(item, Tree | Field | Raw):
+                head = item.head[0] if isinstance(item, Tree) else item.key
                 self._report(error("bad-value", f"{head.text!r} is no gate", head.span, "write: gate NAME { … }"))
 
-    def _fields(self, block: Block) -> Fields:
+    def _fields(self, block: Tree) -> Fields:
         self._spans[block.keyword] = block.head[0].span
         return Fields(block.items, repr(block.keyword), self._report)
 
-    def _extensions(self, block: Block) -> None:
+    def _extensions(self, block: Tree) -> None:
         fields = Fields([block], "the topology", self._report)
         self._extension, others = read_extensions(fields)
         self._spans |= fields.spans
         for name, value in others.get("extensions", {}).items():
             said = value if isinstance(value, dict) else {name: value}
-            self._kept.append(Kept(kind="extensions", name=name, value=said, span=block.head[0].span))
+            self._kept.append(Block(kind="extensions", name=name, kept=said, span=block.head[0].span))
 
-    def _other(self, block: Block) -> None:
+    def _other(self, block: Tree) -> None:
         keyword, span = block.keyword, block.head[0].span
         name = " ".join(text_of(word) for word in block.head[1:])
         spec = BLOCKS.get(keyword)
-        if spec is None or not spec.attribute:  # what composes several files was taken out before
+        if spec is None or keyword in _ELSEWHERE:
             self._unknown(keyword, span)
-            self._kept.append(Kept(kind=keyword, name=name, value=plain_items(block.items), span=span))
+            self._kept.append(Block(kind=keyword, name=name, kept=plain_items(block.items), span=span))
         elif spec.named:
             self._named(block, spec)
         else:
@@ -254,34 +261,30 @@ class _Reader:
                 message = f"{name!r} stands behind {keyword!r}"
                 self._report(warning("unread-text", message, block.head[1].span, f"write: {keyword} {{ … }}"))
             self._spans[keyword] = span
-            self._values[spec.attribute] = self._value(block, spec)
+            self._blocks[keyword] = self._beside(block, spec)
 
-    def _value(self, block: Block, spec: Spec) -> Any:
-        if spec.makes:
+    def _beside(self, block: Tree, spec: Spec) -> Block:
+        if spec.name != "env":
             return read_block(block, spec, self._report)
-        if spec.entries:
-            entries, rest = read_entries(block, spec, self._report)
-            if rest:
-                self._kept.append(Kept(kind=spec.name, value=rest, span=block.head[0].span))
-            return entries
         from coterie.formats.at.variables import read_variables  # few files have any
 
         return read_variables(block, self._report)
 
-    def _named(self, block: Block, spec: Spec) -> None:
+    def _named(self, block: Tree, spec: Spec) -> None:
         """A block with a name, of which there may be several."""
         if len(block.head) < 2:
             message = f"this {spec.name} has no name"
             self._report(error("bad-name", message, block.head[0].span, f"write: {spec.name} NAME {{ … }}"))
             return
         name = block.head[1]
-        before = self._named_values.setdefault(spec.attribute, {})
+        before = self._blocks.setdefault(spec.name, Block(kind=spec.name, span=block.head[0].span))
         self._spans.setdefault(spec.name, block.head[0].span)
-        if name.text in before:
+        if any(entry.name == name.text for entry in before.entries):
             message = f"the topology has {spec.name} {name.text!r} twice"
             self._report(error("duplicate-entry", message, name.span, "choose another name"))
             return
-        before[name.text] = read_entry(block, Entries(spec.name, spec), text_of(name), name.span, self._report)
+        entry = read_entry(block, Entries(spec.name, spec), text_of(name), name.span, self._report)
+        self._blocks[spec.name] = replace(before, entries=(*before.entries, entry))
 
     def _unknown(self, keyword: str, span: Span) -> None:
         # A block of other words does not become a pattern: that would be wrong in other ways.

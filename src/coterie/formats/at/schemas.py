@@ -1,11 +1,14 @@
 """Read the types of a schema: `title: string`, `notes?: array of string`, `level: low | high`."""
 
+from typing import Any
+
 from coterie.diagnostics import Span, error, warning
 from coterie.formats.at.fields import Report
 from coterie.formats.at.lexer import NAME, STRING, Token
-from coterie.formats.at.tree import Block, Entry, Field, Raw, Stray, Value, Words, span_of
+from coterie.formats.at.tree import Block as Tree
+from coterie.formats.at.tree import Entry, Field, Raw, Stray, Value, Words, span_of
 from coterie.formats.at.values import text_of
-from coterie.topology.blocks.data import SchemaField
+from coterie.topology.block import Block
 
 TYPES = ("string", "number", "integer", "boolean", "object")
 """The types that need no declaration."""
@@ -13,9 +16,9 @@ TYPES = ("string", "number", "integer", "boolean", "object")
 _HINT = "write string, number, integer, boolean, object, a | b, array of TYPE, or the name of a schema"
 
 
-def read_schema_fields(block: Block, owner: str, report: Report) -> tuple[SchemaField, ...]:
-    """The fields that *block* describes."""
-    found: dict[str, SchemaField] = {}
+def read_schema_fields(block: Tree, owner: str, report: Report) -> tuple[Block, ...]:
+    """The fields that *block* describes: each with its `type` or its `values`, and whether `array` or `optional`."""
+    found: dict[str, Block] = {}
     for item in block.items:
         field = _field(item, owner, report)
         if field is None:
@@ -27,7 +30,7 @@ def read_schema_fields(block: Block, owner: str, report: Report) -> tuple[Schema
     return tuple(found.values())
 
 
-def _field(item: Entry, owner: str, report: Report) -> SchemaField | None:
+def _field(item: Entry, owner: str, report: Report) -> Block | None:
     match item:
         case Field() if item.value is not None:
             return _typed(item.key, _words(item.value), False, owner, report)
@@ -41,7 +44,7 @@ def _field(item: Entry, owner: str, report: Report) -> SchemaField | None:
             return _unread(next(item.tokens()), owner, report)
 
 
-def _unread(at: Token, owner: str, report: Report) -> SchemaField | None:
+def _unread(at: Token, owner: str, report: Report) -> Block | None:
     message = f"{at.text!r} is no field of {owner}"
     report(warning("unread-text", message, at.span, "write 'name: type'; it has no effect"))
     return None
@@ -57,7 +60,7 @@ def _words(value: Value) -> list[Token]:
             return []
 
 
-def _typed(key: Token, words: list[Token], optional: bool, owner: str, report: Report) -> SchemaField | None:
+def _typed(key: Token, words: list[Token], optional: bool, owner: str, report: Report) -> Block | None:
     """The field *key*, whose type *words* say."""
     name, is_array = text_of(key), False
     if words and words[0].kind == "?":
@@ -66,13 +69,13 @@ def _typed(key: Token, words: list[Token], optional: bool, owner: str, report: R
         words, is_array = words[2:], True
     texts = [text_of(word) for word in words]
     span = words[0].span if words else key.span
+    said: dict[str, Any] = {"array": True} if is_array else {}
+    said |= {"optional": True} if optional else {}
     if len(texts) == 1 and words[0].kind in (NAME, STRING):
-        return SchemaField(
-            name=name, type=texts[0], is_array=is_array, optional=optional, span=key.span, spans={"type": span}
-        )
+        said["type"] = texts[0]
+        return Block(kind="field", name=name, fields=said, span=key.span, spans={"type": span})
     if len(texts) > 2 and all(text == "|" for text in texts[1::2]) and len(texts) % 2:
-        values = tuple(texts[::2])
-        return SchemaField(name=name, type="enum", values=values, is_array=is_array, optional=optional, span=key.span)
+        return Block(kind="field", name=name, fields={**said, "values": tuple(texts[::2])}, span=key.span)
     report(error("bad-value", f"{name!r} of {owner} has no type that can be read", _whole(words, span), _HINT))
     return None
 

@@ -3,21 +3,23 @@
 from coterie.diagnostics import error
 from coterie.formats.at.fields import Fields, Report
 from coterie.formats.at.lexer import Token
-from coterie.formats.at.tree import Block, Value, Words, span_of
+from coterie.formats.at.tree import Block as Tree
+from coterie.formats.at.tree import Value, Words, span_of
 from coterie.formats.at.values import QUOTED, string, text_of
-from coterie.topology.blocks.data import Variable
+from coterie.topology.block import Block
 
 KINDS = ("secret", "sensitive", "encrypted")
 """What may stand before a value."""
 
 
-def read_variables(block: Block, report: Report) -> tuple[Variable, ...]:
-    """The variables that *block* gives."""
+def read_variables(block: Tree, report: Report) -> Block:
+    """The variables that *block* gives: each has a `value` and, where it says so, a `kind`."""
     fields = Fields(block.items, "'env'", report)
-    return tuple([found for name in fields.left() if (found := _variable(fields, name)) is not None])
+    found = tuple([each for name in fields.left() if (each := _variable(fields, name)) is not None])
+    return Block(kind="env", entries=found, span=block.head[0].span)
 
 
-def _variable(fields: Fields, name: str) -> Variable | None:
+def _variable(fields: Fields, name: str) -> Block | None:
     value = fields.value(name, "a text")
     if value is None:
         return None
@@ -27,17 +29,18 @@ def _variable(fields: Fields, name: str) -> Variable | None:
         fields.report(error("bad-value", f"{name!r} of 'env' is not a text", span_of(value), hint))
         return None
     span = fields.spans[name]
-    return Variable(name=name, value=text, kind=kind, span=span, spans={"value": span})
+    said = {"value": text, "kind": kind} if kind else {"value": text}
+    return Block(kind="variable", name=name, fields=said, span=span, spans={"value": span})
 
 
 def _parts(value: Value) -> tuple[str, str | None]:
     """What stands before the value, and the value; None when it is none."""
     match value:
         case Token():
-            return "plain", text_of(value)
+            return "", text_of(value)
         case Words(words=[first, second]) if first.text in KINDS and second.kind in QUOTED:
             return first.text, string(second)
         case Words() if value.one:
-            return "plain", text_of(value)
+            return "", text_of(value)
         case _:
-            return "plain", None
+            return "", None

@@ -10,8 +10,9 @@ from coterie.diagnostics import Diagnostic
 from coterie.formats.folders import AGENTS, TOPOLOGY
 from coterie.formats.toml.document import Document, shown
 from coterie.formats.toml.roles import TOP_FIELDS, read_loop
+from coterie.topology.block import Block
 from coterie.topology.loop import Role
-from coterie.topology.model import Kept, Topology
+from coterie.topology.model import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,11 @@ def read_folder(path: Path, text: str | None = None) -> Folder:
     return Folder(file, topology, document.text, tuple(found))
 
 
-def _kept(document: Document) -> Iterator[Kept]:
+def _kept(document: Document) -> Iterator[Block]:
     """What the topology says that a loop does not know; it was reported when the loop was read."""
     for name, value in document.values.items():
         if name not in TOP_FIELDS:
-            yield Kept(kind=name, value=value if isinstance(value, dict) else {name: value}, span=document.span(name))
+            yield Block(kind=name, kept=value if isinstance(value, dict) else {name: value}, span=document.span(name))
 
 
 def _with_prompt(role: Role, folder: Path, document: Document) -> Role:

@@ -127,7 +127,7 @@ def _backend(node: AnyNode, setting: Setting) -> str | None:
     usual = setting.backend or setting.default.backend or ("command" if setting.default.command else "")
     if usual or not isinstance(node, Agent) or not node.model:
         return setting.backend
-    options: dict[str, Any] = {"providers": {one.name: {} for one in setting.topology.providers}}
+    options: dict[str, Any] = {"providers": {one.name: {} for one in setting.topology.block("providers").entries}}
     for key in ("provider", "base-url"):
         if value := node.extension.get(key):
             options[key.replace("-", "_")] = value

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
+from coterie.topology.block import NOTHING
 from coterie.topology.checks.facts import UNREADABLE, Facts, mended, title
 from coterie.topology.model import Agent, ArrowGroup
 
@@ -21,29 +22,29 @@ def prompts_say_something(facts: Facts) -> Iterator[Diagnostic]:
 def tools_are_listed_one_way(facts: Facts) -> Iterator[Diagnostic]:
     """An agent lists the tools that it may use, or those that it may not: both at once leave open what of the rest."""
     for node in facts.agents:
-        if node.conduct is not None and node.conduct.disallowed_tools and node.tools is not None:
+        if node.extra.get("disallowed-tools") and node.tools is not None:
             message = f"{title(node)} lists both 'tools' and 'disallowed-tools'"
             hint = "keep one: all others follow from it"
-            yield error("tools-listed-twice", message, node.conduct.place("disallowed-tools"), hint)
+            yield error("tools-listed-twice", message, node.extra.place("disallowed-tools"), hint)
 
 
 def compensated_nodes_are_declared(facts: Facts) -> Iterator[Diagnostic]:
     """The node whose effects an agent undoes is declared."""
     for node in facts.agents:
-        name = node.conduct.compensates if node.conduct is not None else ""
-        if node.conduct is not None and name not in ("", UNREADABLE) and name not in facts.declared:
+        name = node.extra.get("compensates")
+        if name not in ("", UNREADABLE) and name not in facts.declared:
             message = f"{title(node)} compensates {name!r}, which is not declared"
-            span, hint = node.conduct.place("compensates"), _hint(facts, name)
+            span, hint = node.extra.place("compensates"), _hint(facts, name)
             yield error("unknown-agent", message, span, hint, mended(hint, name, span))
 
 
 def skips_can_be_judged(facts: Facts) -> Iterator[Diagnostic]:
     """`skip` is `not WORD` or a comparison with an output of a declared node."""
     for node in facts.agents:
-        skip = node.conduct.skip if node.conduct is not None else ""
-        if not skip or node.conduct is None:
+        skip = node.extra.get("skip")
+        if not skip:
             continue
-        words, span = skip.split(), node.conduct.place("skip")
+        words, span = skip.split(), node.extra.place("skip")
         if len(words) == 2 and words[0] == "not":
             continue
         agent, dot, _ = words[0].partition(".")
@@ -58,32 +59,33 @@ def skips_can_be_judged(facts: Facts) -> Iterator[Diagnostic]:
 def skips_leave_a_path(facts: Facts) -> Iterator[Diagnostic]:
     """A node that is skipped gives nothing back, so a path leads on only where an arrow asks nothing of it."""
     for node in facts.agents:
-        if node.conduct is None or not node.conduct.skip or node.name not in facts.mentioned:
+        if not node.extra.get("skip") or node.name not in facts.mentioned:
             continue
         groups = [facts.flow.groups[i] for i in facts.graph.groups_of(node.name)]
         if groups and all(group.when is not None and group.when.agent == node.name for group in groups):
             message = f"when {title(node)} is skipped, no arrow leads on: all of them ask for its outputs"
             hint = "draw an arrow without a condition, or one that asks another agent"
-            yield warning("skip-ends-path", message, node.conduct.place("skip"), hint)
+            yield warning("skip-ends-path", message, node.extra.place("skip"), hint)
 
 
 def scales_have_room(facts: Facts) -> Iterator[Diagnostic]:
     """`scale` has at least as many instances at most as it has at least."""
     for node in facts.agents:
-        scale = node.conduct.scale if node.conduct is not None else None
-        if scale is not None and scale.min > scale.max:
-            message = f"'scale' of {title(node)} asks for at least {scale.min} and at most {scale.max}"
+        scale = node.extra.get("scale", NOTHING)
+        low, high = scale.get("min", 1), scale.get("max", 6)
+        if low > high:
+            message = f"'scale' of {title(node)} asks for at least {low} and at most {high}"
             yield error("bad-scale", message, scale.place("min" if "min" in scale.spans else "max"), "swap them")
 
 
 def variants_share_all(facts: Facts) -> Iterator[Diagnostic]:
     """The weights of an agent's variants are shares of 1."""
     for node in facts.agents:
-        variants = node.conduct.variants if node.conduct is not None else ()
-        weights = [variant.weight for variant in variants if variant.weight is not None]
-        if node.conduct is not None and weights and len(weights) == len(variants) and _off(weights):
+        variants = node.extra.get("variants", ())
+        weights = [variant.get("weight") for variant in variants if "weight" in variant.fields]
+        if weights and len(weights) == len(variants) and _off(weights):
             message = f"the weights of the variants of {title(node)} make {sum(weights):g} together, not 1"
-            yield warning("weights-not-one", message, node.conduct.place("variants"), "each is a share of 1")
+            yield warning("weights-not-one", message, node.extra.place("variants"), "each is a share of 1")
 
 
 def arrows_share_all(facts: Facts) -> Iterator[Diagnostic]:
@@ -106,10 +108,10 @@ def _off(weights: Sequence[float]) -> bool:
 
 def models_are_provided(facts: Facts) -> Iterator[Diagnostic]:
     """Where every provider lists its models, each agent's model is among them, and so are those it falls back on."""
-    providers = facts.topology.providers
-    if not providers or not all(provider.models for provider in providers):
+    providers = facts.topology.block("providers").entries
+    if not providers or not all(provider.get("models") for provider in providers):
         return
-    known = {model for provider in providers for model in provider.models}
+    known = {model for provider in providers for model in provider.get("models")}
     names = {provider.name for provider in providers}
     for owner, model, span in _models(facts):
         prefix, slash, rest = model.partition("/")
@@ -124,11 +126,11 @@ def _models(facts: Facts) -> Iterator[tuple[str, str, Span | None]]:
     for node in facts.agents:
         if node.model not in ("", "inherit", UNREADABLE) and not node.extension:
             yield title(node), node.model, node.spans.get("model") or node.span
-        for model in node.conduct.fallback_chain if node.conduct is not None else ():
-            yield title(node), model, node.conduct.place("fallback-chain", model) if node.conduct is not None else None
-    settings = facts.topology.settings
-    for model in settings.fallback_chain if settings is not None else ():
-        yield "'settings'", model, settings.place("fallback-chain", model) if settings is not None else None
+        for model in node.extra.get("fallback-chain", ()):
+            yield title(node), model, node.extra.place("fallback-chain", model)
+    settings = facts.topology.block("settings")
+    for model in settings.get("fallback-chain", ()):
+        yield "'settings'", model, settings.place("fallback-chain", model)
 
 
 def _hint(facts: Facts, name: str) -> str:

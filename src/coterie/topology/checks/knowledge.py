@@ -3,89 +3,70 @@
 A name is only doubted where the file declares others of its sort: else somebody else may know it.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, warning
+from coterie.topology.block import Block
 from coterie.topology.checks.facts import Facts, listing, mended, title
 
 _SERVED = ("falkordb", "mongodb", "neo4j", "pgvector", "pinecone", "qdrant")
 """The backends of stores that are servers."""
 _SCOPES = ("user", "project", "local")
 """What `memory` of an agent may say instead of a store."""
-_TYPES = ("string", "number", "integer", "boolean", "object", "enum")
+_TYPES = ("string", "number", "integer", "boolean", "object")
 
 
 def stores_are_declared(facts: Facts) -> Iterator[Diagnostic]:
     """An agent remembers by stores, and searches by a retrieval, that `memory` declares."""
-    memory = facts.topology.memory
-    if memory is None or not (memory.stores or memory.retrievals):
+    memory = facts.topology.block("memory")
+    if not memory.entries:
         return
-    stores, retrievals = {store.name for store in memory.stores}, {each.name for each in memory.retrievals}
+    stores, retrievals = ({each.name for each in memory.of(kind)} for kind in ("store", "retrieval"))
     for node in facts.agents:
-        conduct = node.conduct
-        if conduct is None:
-            continue
-        for name in conduct.memory:
+        for name in node.extra.get("memory", ()):
             if name not in stores and name not in _SCOPES:
-                yield _unknown("store", name, title(node), stores, conduct.place("memory", name))
-        if conduct.retrieval and conduct.retrieval not in retrievals:
-            yield _unknown("retrieval", conduct.retrieval, title(node), retrievals, conduct.place("retrieval"))
-    for retrieval in memory.retrievals:
-        for name in retrieval.sources:
-            if name not in stores:
-                yield _unknown("store", name, f"retrieval {retrieval.name!r}", stores, retrieval.place("sources", name))
+                yield _unknown("store", name, title(node), stores, node.extra.place("memory", name))
+        retrieval = node.extra.get("retrieval")
+        if retrieval and retrieval not in retrievals:
+            yield _unknown("retrieval", retrieval, title(node), retrievals, node.extra.place("retrieval"))
+    yield from _declared("store", stores, "retrieval", memory.of("retrieval"), "sources")
 
 
 def stores_can_work(facts: Facts) -> Iterator[Diagnostic]:
     """A semantic store says what makes its vectors, and a store on a server how that is reached."""
-    memory = facts.topology.memory
-    for store in memory.stores if memory is not None else ():
-        owner = f"store {store.name!r}"
-        if store.type == "semantic" and store.embedding is None:
+    for store in facts.topology.block("memory").of("store"):
+        owner, backend = f"store {store.name!r}", store.get("backend")
+        if store.get("type") == "semantic" and "embedding" not in store.fields:
             hint = "write embedding { provider: …  model: … }"
             message = f"{owner} is semantic, and nothing makes its vectors"
             yield warning("incomplete-store", message, store.place("type"), hint)
-        if store.backend in _SERVED and not store.connection:
-            message = f"{owner} lies on a {store.backend} server, and does not say where"
+        if backend in _SERVED and not store.get("connection"):
+            message = f"{owner} lies on a {backend} server, and does not say where"
             yield warning("incomplete-store", message, store.place("backend"), 'write connection: "${STORE_URL}"')
 
 
 def skills_are_declared(facts: Facts) -> Iterator[Diagnostic]:
     """An agent has skills that are declared, and a skill brings tools that are."""
-    skills = {skill.name for skill in facts.topology.skills}
-    for node in facts.agents if skills else ():
-        for name in node.conduct.skills if node.conduct is not None else ():
-            if node.conduct is not None and name not in skills:
-                yield _unknown("skill", name, title(node), skills, node.conduct.place("skills", name))
-    tools = {tool.name for tool in facts.topology.tools}
-    for skill in facts.topology.skills if tools else ():
-        for name in skill.scripts:
-            if name not in tools:
-                yield _unknown("tool", name, f"skill {skill.name!r}", tools, skill.place("scripts", name))
+    skills, tools = facts.topology.block("skill").entries, {tool.name for tool in facts.topology.block("tools").entries}
+    yield from _named_by_agents(facts, "skill", {skill.name for skill in skills}, "skills")
+    if tools:
+        yield from _declared("tool", tools, "skill", skills, "scripts")
 
 
 def artifacts_are_declared(facts: Facts) -> Iterator[Diagnostic]:
     """What agents produce and consume, and what artifacts are made from, is declared."""
-    artifacts = {artifact.name for artifact in facts.topology.artifacts}
-    if not artifacts:
-        return
-    for node in facts.agents:
-        for field in ("produces", "consumes") if node.conduct is not None else ():
-            for name in getattr(node.conduct, field):
-                if node.conduct is not None and name not in artifacts:
-                    yield _unknown("artifact", name, title(node), artifacts, node.conduct.place(field, name))
-    for artifact in facts.topology.artifacts:
-        for name in artifact.depends_on:
-            if name not in artifacts:
-                owner = f"artifact {artifact.name!r}"
-                yield _unknown("artifact", name, owner, artifacts, artifact.place("depends-on", name))
+    artifacts = facts.topology.block("artifacts").entries
+    names = {artifact.name for artifact in artifacts}
+    yield from _named_by_agents(facts, "artifact", names, "produces", "consumes")
+    yield from _declared("artifact", names, "artifact", artifacts, "depends-on")
 
 
 def artifacts_begin_somewhere(facts: Facts) -> Iterator[Diagnostic]:
     """No artifact is made from itself, by whatever detour."""
-    needs = {artifact.name: artifact.depends_on for artifact in facts.topology.artifacts}
+    artifacts = facts.topology.block("artifacts").entries
+    needs = {artifact.name: artifact.get("depends-on", ()) for artifact in artifacts}
     done = set[str]()
-    for artifact in facts.topology.artifacts:
+    for artifact in artifacts:
         path = _circle(artifact.name, needs, done)
         if path:
             steps = " -> ".join((*path, path[0]))
@@ -115,20 +96,39 @@ def _circle(start: str, needs: dict[str, tuple[str, ...]], done: set[str]) -> li
 
 def schemas_are_declared(facts: Facts) -> Iterator[Diagnostic]:
     """The type of a schema's field is one of the simple ones, or a schema that is declared."""
-    schemas = {schema.name for schema in facts.topology.schemas}
-    shapes = [(f"schema {schema.name!r}", schema.fields) for schema in facts.topology.schemas]
+    declared = facts.topology.block("schemas").entries
+    known = [*_TYPES, *dict.fromkeys(schema.name for schema in declared)]
+    shapes = [(f"schema {schema.name!r}", schema.entries) for schema in declared]
     for node in facts.agents:
-        if node.conduct is not None:
-            shapes.append((f"'input-schema' of {title(node)}", node.conduct.input_schema))
-            shapes.append((f"'output-schema' of {title(node)}", node.conduct.output_schema))
+        for side in ("input-schema", "output-schema"):
+            shapes.append((f"{side!r} of {title(node)}", node.extra.get(side, ())))
     for owner, fields in shapes:
         for field in fields:
-            if field.type not in _TYPES and field.type not in schemas:
-                known = [*_TYPES[:-1], *schemas]
-                message = f"{field.name!r} of {owner} has the type {field.type!r}, which is not declared"
-                hint = did_you_mean(field.type, known) or f"write {listing(_TYPES[:-1], 'or')}, or declare it"
+            type = field.get("type")
+            if type and type not in known:
+                message = f"{field.name!r} of {owner} has the type {type!r}, which is not declared"
+                hint = did_you_mean(type, known) or f"write {listing(_TYPES, 'or')}, or declare it"
                 span = field.place("type")
-                yield warning("unknown-schema", message, span, hint, mended(hint, field.type, span))
+                yield warning("unknown-schema", message, span, hint, mended(hint, type, span))
+
+
+def _named_by_agents(facts: Facts, sort: str, known: Collection[str], *fields: str) -> Iterator[Diagnostic]:
+    """What agents name in *fields* and is not *known*, where anything is."""
+    for node in facts.agents if known else ():
+        for field in fields:
+            for name in node.extra.get(field, ()):
+                if name not in known:
+                    yield _unknown(sort, name, title(node), known, node.extra.place(field, name))
+
+
+def _declared(
+    sort: str, known: Collection[str], owner: str, entries: Sequence[Block], field: str
+) -> Iterator[Diagnostic]:
+    """What *entries* name in *field* and is not *known*."""
+    for entry in entries:
+        for name in entry.get(field, ()):
+            if name not in known:
+                yield _unknown(sort, name, f"{owner} {entry.name!r}", known, entry.place(field, name))
 
 
 def _unknown(sort: str, name: str, owner: str, known: Collection[str], span: Span | None) -> Diagnostic:

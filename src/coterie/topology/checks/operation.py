@@ -32,23 +32,23 @@ def patterns_are_spelt_right(facts: Facts) -> Iterator[Diagnostic]:
 
 def jobs_are_clear(facts: Facts) -> Iterator[Diagnostic]:
     """A job says when, once, and who, once; whoever that is, is declared."""
-    for job in facts.topology.schedule:
+    for job in facts.topology.block("schedule").entries:
         owner = f"job {job.name!r}"
         for one, other, what in (("cron", "every", "when it is done"), ("agent", "action", "who does it")):
-            first, second = getattr(job, one), getattr(job, other)
+            first, second = job.get(one), job.get(other)
             if first and second:
                 message = f"{owner} says twice {what}: {one!r} and {other!r}"
                 yield warning("bad-job", message, job.place(other), "keep one of them")
             elif not first and not second:
                 yield warning("bad-job", f"{owner} does not say {what}", job.span, f"write {one}: … or {other}: …")
         for what in ("agent", "action"):
-            yield from _declared(facts, getattr(job, what), f"{owner} is for", job.place(what))
+            yield from _declared(facts, job.get(what), f"{owner} is for", job.place(what))
 
 
 def omitted_nodes_are_declared(facts: Facts) -> Iterator[Diagnostic]:
     """What a level of depth omits is declared."""
-    for level in facts.topology.depth.levels if facts.topology.depth is not None else ():
-        for name in level.omit:
+    for level in facts.topology.block("depth").entries:
+        for name in level.get("omit", ()):
             yield from _declared(facts, name, f"level {level.name} omits", level.place("omit", name))
 
 

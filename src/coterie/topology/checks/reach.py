@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
+from coterie.topology.block import NOTHING
 from coterie.topology.checks.facts import UNREADABLE, Facts, listing, mended, title
 
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
@@ -15,10 +16,10 @@ _SEALED = re.compile(r"ENC\[[A-Za-z0-9_-]+,data:[^\]]+\]")
 
 def keys_stay_outside(facts: Facts) -> Iterator[Diagnostic]:
     """A file names the environment variable that holds a key, and never holds the key itself."""
-    for provider in facts.topology.providers:
-        if provider.api_key and not _VARIABLE.fullmatch(provider.api_key):
+    for provider in facts.topology.block("providers").entries:
+        if not _VARIABLE.fullmatch(provider.get("api-key", "${KEY}")):
             yield _key(f"'api-key' of provider {provider.name!r}", provider.place("api-key"))
-    for interface in facts.topology.interfaces:
+    for interface in facts.topology.block("interfaces").entries:
         for name in _SECRET:
             value = interface.kept.get(name)
             if value is not None and not (isinstance(value, str) and _VARIABLE.search(value)):
@@ -32,16 +33,17 @@ def _key(what: str, span: Span | None) -> Diagnostic:
 
 def variables_are_sealed(facts: Facts) -> Iterator[Diagnostic]:
     """A variable marked as secret, sensitive or encrypted is one."""
-    for variable in facts.topology.env:
+    for variable in facts.topology.block("env").entries:
         owner, span = f"{variable.name!r} of 'env'", variable.place("value")
-        if variable.kind == "secret" and variable.value.partition("://")[0] not in _SCHEMES:
+        kind, value = variable.get("kind"), variable.get("value")
+        if kind == "secret" and value.partition("://")[0] not in _SCHEMES:
             message = f"{owner} names a secret in a store that is not known"
             hint = f'write secret "vault://…"; known are {", ".join(_SCHEMES)}'
             yield replace(warning("unknown-secret-store", message, span, hint), secret=True)
-        elif variable.kind == "sensitive" and not _VARIABLE.search(variable.value):
+        elif kind == "sensitive" and not _VARIABLE.search(value):
             message = f"{owner} is sensitive, and stands in the file"
             yield replace(warning("sensitive-in-file", message, span, 'export it, and write "${NAME}"'), secret=True)
-        elif variable.kind == "encrypted" and not _SEALED.fullmatch(variable.value):
+        elif kind == "encrypted" and not _SEALED.fullmatch(value):
             message = f"{owner} is encrypted in no form that is known"
             hint = 'write encrypted "ENC[METHOD,data:…]"'
             yield replace(warning("bad-encryption", message, span, hint), secret=True)
@@ -50,23 +52,23 @@ def variables_are_sealed(facts: Facts) -> Iterator[Diagnostic]:
 def providers_are_clear(facts: Facts) -> Iterator[Diagnostic]:
     """One provider comes first, and one that issues tokens says who does."""
     first = None
-    for provider in facts.topology.providers:
-        if provider.default and first is not None:
+    for provider in facts.topology.block("providers").entries:
+        is_default, auth = provider.get("default", False), provider.get("auth", NOTHING)
+        if is_default and first is not None:
             message = f"both {first!r} and {provider.name!r} are the default provider"
             yield error("two-default-providers", message, provider.place("default"), "keep one")
-        first = provider.name if provider.default and first is None else first
-        auth = provider.auth
-        if auth is not None and auth.type == "oidc" and not auth.issuer:
+        first = provider.name if is_default and first is None else first
+        if auth.get("type") == "oidc" and not auth.get("issuer"):
             message = f"'auth' of provider {provider.name!r} is oidc, and names no issuer"
             yield warning("incomplete-auth", message, auth.place("type"), 'write issuer: "https://…"')
 
 
 def servers_can_be_reached(facts: Facts) -> Iterator[Diagnostic]:
     """A server that is started has a command, one that listens has a url."""
-    for server in facts.topology.mcp_servers:
-        kind = server.type or ("http" if server.url else "stdio")
+    for server in facts.topology.block("mcp-servers").entries:
+        kind = server.get("type") or ("http" if server.get("url") else "stdio")
         needs = "command" if kind == "stdio" else "url"
-        if server.type != UNREADABLE and not getattr(server, needs):
+        if kind != UNREADABLE and not server.get(needs):
             message = f"the MCP server {server.name!r} of type {kind!r} needs a {needs}"
             example = 'command: "program"' if needs == "command" else 'url: "https://…"'
             yield error("incomplete-server", message, server.place("type"), f"write {example}")
@@ -74,11 +76,11 @@ def servers_can_be_reached(facts: Facts) -> Iterator[Diagnostic]:
 
 def servers_are_declared(facts: Facts) -> Iterator[Diagnostic]:
     """An agent names servers that `mcp-servers` declares, where the file declares any."""
-    known = [server.name for server in facts.topology.mcp_servers]
+    known = [server.name for server in facts.topology.block("mcp-servers").entries]
     for node in facts.agents if known else ():
-        for name in node.conduct.mcp_servers if node.conduct is not None else ():
-            if node.conduct is not None and name not in known:
+        for name in node.extra.get("mcp-servers", ()):
+            if name not in known:
                 message = f"{title(node)} wants the MCP server {name!r}, which is not declared"
                 hint = did_you_mean(name, known) or f"declared {'is' if len(known) == 1 else 'are'} {listing(known)}"
-                span = node.conduct.place("mcp-servers", name)
+                span = node.extra.place("mcp-servers", name)
                 yield error("unknown-server", message, span, hint, mended(hint, name, span))

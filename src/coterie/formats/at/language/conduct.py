@@ -9,6 +9,7 @@ from coterie.formats.at.language.spec import (
     Flag,
     Inner,
     Join,
+    Kind,
     Many,
     Number,
     OneOf,
@@ -35,7 +36,6 @@ HOOK = Block(
         Field("timeout", Duration(bare="seconds"), "How long it may take; a number counts seconds.", "600"),
         Field("extensions", Values(), "What other systems know of it."),
     ),
-    makes="conduct.Hook",
 )
 HOOKS = Many(Entries("hook", HOOK))
 
@@ -50,7 +50,6 @@ RETRY = Block(
         Field("jitter", Flag(), "Whether these times vary at random.", "false"),
         Field("non-retryable", Words(), "Failures after which there is no further attempt."),
     ),
-    makes="conduct.Retry",
 )
 
 CIRCUIT_BREAKER = Block(
@@ -61,7 +60,6 @@ CIRCUIT_BREAKER = Block(
         Field("window", Duration(), "The time in which they count.", "1m"),
         Field("cooldown", Duration(), "How long nobody asks the agent then.", "30s"),
     ),
-    makes="conduct.CircuitBreaker",
 )
 
 SCALE = Block(
@@ -79,7 +77,6 @@ SCALE = Block(
         Field("max", Count(low=1), "At most so many.", "6"),
         Field("batch-size", Count(low=1), "Items for each.", "25"),
     ),
-    makes="conduct.Scale",
 )
 
 VARIANT = Block(
@@ -91,35 +88,33 @@ VARIANT = Block(
         Field("temperature", Number(low=0, high=2), "Its temperature."),
         Field("model", Word(), "Its model."),
     ),
-    makes="conduct.Variant",
 )
 
 
-def sampling(group: str) -> tuple[Field, ...]:
-    """How a model answers, for the block whose value holds it in *group*."""
+def _sampled(name: str, kind: Kind, about: str, executed: bool = True) -> Field:
+    return Field(name, kind, about, executed=executed, model_only=executed)
 
-    def field(name: str, kind: object, about: str, executed: bool = True) -> Field:
-        return Field(name, kind, about, executed=executed, group=group, model_only=executed)  # type: ignore[arg-type]
 
-    return (
-        field("temperature", Number(low=0, high=2), "How freely the model answers."),
-        field("max-tokens", Count(low=1), "How long an answer may be."),
-        field("top-p", Number(low=0, high=1), "Which share of the likely words is drawn from."),
-        field("top-k", Count(low=1), "How many of the likely words are drawn from."),
-        field("stop", Words(), "Texts at which an answer ends."),
-        field("seed", Count(), "What draws begin with, for answers that can be had again."),
-        field("thinking", OneOf(THINKING), "How much the model thinks before it answers."),
-        field("thinking-budget", Count(low=1), "How many tokens it may think."),
-        field("output-format", OneOf(("text", "json", "json-schema")), "The form of an answer.", False),
-        field("log-level", OneOf(("debug", "info", "warn", "error")), "How much is logged.", False),
-    )
+SAMPLING = (
+    _sampled("temperature", Number(low=0, high=2), "How freely the model answers."),
+    _sampled("max-tokens", Count(low=1), "How long an answer may be."),
+    _sampled("top-p", Number(low=0, high=1), "Which share of the likely words is drawn from."),
+    _sampled("top-k", Count(low=1), "How many of the likely words are drawn from."),
+    _sampled("stop", Words(), "Texts at which an answer ends."),
+    _sampled("seed", Count(), "What draws begin with, for answers that can be had again."),
+    _sampled("thinking", OneOf(THINKING), "How much the model thinks before it answers."),
+    _sampled("thinking-budget", Count(low=1), "How many tokens it may think."),
+    _sampled("output-format", OneOf(("text", "json", "json-schema")), "The form of an answer.", False),
+    _sampled("log-level", OneOf(("debug", "info", "warn", "error")), "How much is logged.", False),
+)
+"""How a model answers."""
 
 
 FOR_MODELS = ("disallowed-tools", "max-turns", "mcp-servers")
 """What has effect where a model is asked."""
 
 CONDUCT = tuple(
-    Field(name, kind, about, default, group="conduct", executed=name in FOR_MODELS, model_only=name in FOR_MODELS)
+    Field(name, kind, about, default, executed=name in FOR_MODELS, model_only=name in FOR_MODELS)
     for name, kind, about, default in (
         (
             "permissions",

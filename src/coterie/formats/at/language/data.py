@@ -11,7 +11,6 @@ SCHEMAS = Block(
     "schemas",
     "Shapes of values, by name.",
     entries=(Entries("schema", SCHEMA),),
-    attribute="schemas",
     example="schemas { schema finding { title: string  notes?: array of string } }",
 )
 
@@ -24,20 +23,17 @@ ARTIFACT = Block(
         Field("retention", Text(words="a duration"), "How long it is kept."),
         Field("depends-on", Words(names=True), "The artifacts that it is made from."),
     ),
-    makes="data.Artifact",
 )
 ARTIFACTS = Block(
     "artifacts",
     "The things that agents produce and consume.",
     entries=(Entries("artifact", ARTIFACT, bare=True),),
-    attribute="artifacts",
     example='artifacts { artifact report { type: markdown  path: "report.md" } }',
 )
 
 ENV = Block(
     "env",
     "Environment variables: NAME: value, or secret, sensitive or encrypted before the value.",
-    attribute="env",
     open=True,
     example='env { MODE: fast  API_KEY: secret "vault://team/key" }',
 )
@@ -45,8 +41,7 @@ ENV = Block(
 ENVIRONMENTS = Block(
     "environments",
     "The places where the team works, each with values of its own.",
-    entries=(Entries("", Block("environment", "A place where the team works.", makes="data.Environment", open=True)),),
-    attribute="environments",
+    entries=(Entries("", Block("environment", "A place where the team works.", open=True)),),
     example='environments { staging { url: "staging.example.com" } }',
 )
 
@@ -57,7 +52,5 @@ CONTEXT = Block(
         Field("file", Text(), "Its name."),
         Field("includes", Words(), "Further files."),
     ),
-    makes="data.Context",
-    attribute="context",
     example='context { file: "TEAM.md" }',
 )

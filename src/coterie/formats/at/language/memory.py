@@ -23,13 +23,11 @@ DOMAINS = Block(
         Field("routing", Text(), "The file that says what lies where."),
         Field("index", Text(), "The file that lists it."),
     ),
-    makes="memory.Domains",
 )
 REFERENCES = Block(
     "references",
     "Documents that do not change.",
     (Field("path", Text(), "Their folder."), Field("blueprints", Words(), "Their names.")),
-    makes="memory.References",
 )
 EXTERNAL_DOCS = Block(
     "external-docs",
@@ -39,13 +37,11 @@ EXTERNAL_DOCS = Block(
         Field("files", Words(), "Their names."),
         Field("load-when", Text(), "The file that says when."),
     ),
-    makes="memory.ExternalDocs",
 )
 METRICS = Block(
     "metrics",
     "A log of what was done.",
     (Field("path", Text(), "Its file."), Field("mode", OneOf(("append-only",), open=True), "How it is written.")),
-    makes="memory.MetricsFile",
 )
 WORKSPACE = Block(
     "workspace",
@@ -55,7 +51,6 @@ WORKSPACE = Block(
         Field("protocol", Text(), "The file that says how it is used."),
         Field("structure", Words(), "The folders in it."),
     ),
-    makes="memory.Workspace",
 )
 
 EMBEDDING = Block(
@@ -67,13 +62,11 @@ EMBEDDING = Block(
         Field("dimensions", Count(low=1), "The length of a vector."),
         Field("endpoint", Text(), "Its address."),
     ),
-    makes="memory.Embedding",
 )
 INDEX = Block(
     "index",
     "Where vectors lie.",
     (Field("collection", Text(), "Their collection."), Field("metric", Word(), "How they are compared.")),
-    makes="memory.Index",
 )
 INGESTION = Block(
     "ingestion",
@@ -84,7 +77,6 @@ INGESTION = Block(
         Field("chunk-size", Count(low=1), "The length of a piece."),
         Field("overlap", Count(), "How far pieces overlap."),
     ),
-    makes="memory.Ingestion",
 )
 SEARCH = Block(
     "search",
@@ -94,7 +86,6 @@ SEARCH = Block(
         Field("rerank", Flag(), "Whether what was found is ranked again.", "false"),
         Field("top-k", Count(low=1), "How much is found."),
     ),
-    makes="memory.Search",
 )
 LIFECYCLE = Block(
     "lifecycle",
@@ -106,7 +97,6 @@ LIFECYCLE = Block(
         Field("contradiction", Word(), "What becomes of memories that contradict each other."),
         Field("audit-log", Flag(), "Whether every change is written down.", "false"),
     ),
-    makes="memory.Lifecycle",
 )
 
 # fmt: off
@@ -136,7 +126,6 @@ STORE = Block(
         Field("lifecycle", Inner(LIFECYCLE), LIFECYCLE.about),
         Field("backend-config", Values(), "What its backend alone knows."),
     ),
-    makes="memory.Store",
 )
 RETRIEVAL = Block(
     "retrieval",
@@ -155,7 +144,6 @@ RETRIEVAL = Block(
         ),
         Field("scoring", Values(), "What counts how much."),
     ),
-    makes="memory.Retrieval",
 )
 
 MEMORY = Block(
@@ -168,8 +156,6 @@ MEMORY = Block(
         Field("metrics", Inner(METRICS, short="path"), METRICS.about),
         Field("workspace", Inner(WORKSPACE, short="path"), WORKSPACE.about),
     ),
-    (Entries("store", STORE, "stores"), Entries("retrieval", RETRIEVAL, "retrievals")),
-    makes="memory.Memory",
-    attribute="memory",
+    (Entries("store", STORE), Entries("retrieval", RETRIEVAL)),
     example="memory { store notes { type: semantic  backend: sqlite-vec } }",
 )

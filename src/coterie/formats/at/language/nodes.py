@@ -1,7 +1,7 @@
 """The blocks that declare nodes: what agents, actions, gates, humans and groups may say."""
 
 from coterie.formats.at.language import conduct
-from coterie.formats.at.language.conduct import CONDUCT, sampling
+from coterie.formats.at.language.conduct import CONDUCT, SAMPLING
 from coterie.formats.at.language.spec import (
     Block,
     Count,
@@ -44,6 +44,9 @@ RETRY = Field(
 FAIL = Field("on-fail", ON_FAIL, "What follows when it fails for good.", "halt", executed=True)
 JOIN = Field("join", Join(), "How many of the arrows into it must have come.", "all that are coming")
 
+EXTRA = (*SAMPLING, *CONDUCT)
+"""What an agent says that only a model acts on, or nothing yet."""
+
 AGENT = Block(
     "agent",
     "Somebody who thinks: a model, a program, a person, or a whole topology.",
@@ -65,12 +68,10 @@ AGENT = Block(
             "Whether the flow leads to it, or somebody calls for it.",
             "auto",
             executed=True,
-            attribute="manual",
         ),
         DESCRIPTION,
         EXTENSIONS,
-        *sampling("sampling"),
-        *CONDUCT,
+        *EXTRA,
     ),
     named=True,
     executed=True,

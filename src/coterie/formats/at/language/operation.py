@@ -1,6 +1,6 @@
 """The blocks that say how a team is started, watched and kept."""
 
-from coterie.formats.at.language.conduct import HOOK, sampling
+from coterie.formats.at.language.conduct import HOOK, SAMPLING
 from coterie.formats.at.language.spec import (
     Block,
     Count,
@@ -29,7 +29,6 @@ META = Block(
         Field("error-handler", Word(), "The node that hears of every failure."),
         Field("durable", Flag(), "Whether a run can be taken up again; every run of coterie can."),
     ),
-    attribute="meta",
     open=True,
     executed=True,
     example='meta { version: "1.0.0"  description: "Reviews pull requests" }',
@@ -38,7 +37,6 @@ META = Block(
 ROLES = Block(
     "roles",
     "Texts that agents are told, by the name of their role.",
-    attribute="roles",
     open=True,
     executed=True,
     example='roles { critic: "You doubt everything" }',
@@ -48,11 +46,9 @@ DEFAULTS = Block(
     "defaults",
     "What holds for every agent that says nothing else.",
     (
-        *sampling(""),
+        *SAMPLING,
         Field("timeout", Duration(), "How long one attempt may take.", executed=True),
     ),
-    makes="conduct.Defaults",
-    attribute="defaults",
     executed=True,
     example="defaults { temperature: 0.2  timeout: 10m }",
 )
@@ -61,7 +57,6 @@ HOOKS = Block(
     "hooks",
     "Commands that are run when something happens.",
     entries=(Entries("hook", HOOK),),
-    attribute="hooks",
     example='hooks { hook log { on: AgentStop  run: "log.sh" } }',
 )
 
@@ -79,11 +74,9 @@ TRIGGERS = Block(
                     Field("argument", Text(), "The variable that its argument fills."),
                     Field("description", Text(), "What it does."),
                 ),
-                makes="operation.Trigger",
             ),
         ),
     ),
-    attribute="triggers",
     example='triggers { command review { pattern: "/review <PR>"  argument: PR } }',
 )
 
@@ -103,11 +96,9 @@ SCHEDULE = Block(
                     Field("action", Word(), "Or the action."),
                     Field("enabled", Flag(), "Whether it is done.", "true"),
                 ),
-                makes="operation.Job",
             ),
         ),
     ),
-    attribute="schedule",
     example='schedule { job nightly { cron: "0 3 * * *"  agent: sweeper } }',
 )
 
@@ -121,12 +112,10 @@ INTERFACES = Block(
                 "interface",
                 "A way in or out.",
                 (Field("type", Word(), "What it is: webhook, http, email, …"),),
-                makes="operation.ExternalInterface",
                 open=True,
             ),
         ),
     ),
-    attribute="interfaces",
     example='interfaces { chat { type: webhook  webhook: "${CHAT_WEBHOOK}" } }',
 )
 
@@ -141,14 +130,10 @@ DEPTH = Block(
                 "level",
                 "One depth of work.",
                 (Field("omit", Words(names=True), "The nodes that do not run."),),
-                makes="operation.Level",
             ),
-            "levels",
             labelled=True,
         ),
     ),
-    makes="operation.Depth",
-    attribute="depth",
     example='depth { factors: [size]  level 1 "quick" { omit: [researcher] } }',
 )
 
@@ -168,15 +153,12 @@ BATCH = Block(
                         Field("detect", Words(), "The files to be watched."),
                         Field("resolve", OneOf(("sequential-rebase",)), "How a conflict is resolved."),
                     ),
-                    makes="operation.Conflicts",
                 )
             ),
             "Where tasks may meet, and what then.",
         ),
         Field("workspace", Text(), "The folder of the batch."),
     ),
-    makes="operation.Batch",
-    attribute="batch",
     example="batch { parallel: true  per: ticket }",
 )
 
@@ -190,8 +172,6 @@ METERING = Block(
         Field("format", OneOf(("json", "jsonl", "csv")), "How it is written.", "jsonl"),
         Field("pricing", OneOf(("anthropic-current", "custom", "none"), open=True), "What tokens cost."),
     ),
-    makes="operation.Metering",
-    attribute="metering",
     example="metering { track: [cost]  per: [agent] }",
 )
 
@@ -204,7 +184,6 @@ CAPTURE = Block(
         Field("tool-args", Flag(), "What tools are given.", "false"),
         Field("tool-results", Flag(), "What they give back.", "false"),
     ),
-    makes="operation.Capture",
 )
 SPANS = Block(
     "spans",
@@ -215,7 +194,6 @@ SPANS = Block(
         Field("gates", Flag(), "Gates.", "true"),
         Field("memory", Flag(), "Memory.", "false"),
     ),
-    makes="operation.Spans",
 )
 OBSERVABILITY = Block(
     "observability",
@@ -228,10 +206,8 @@ OBSERVABILITY = Block(
         Field("service", Text(), "Under which name."),
         Field("sample-rate", Number(low=0, high=1), "Which share of runs.", "1"),
         Field("capture", Inner(CAPTURE), CAPTURE.about),
-        Field("spans", Inner(SPANS), SPANS.about, attribute="traced"),
+        Field("spans", Inner(SPANS), SPANS.about),
     ),
-    makes="operation.Observability",
-    attribute="observability",
     example="observability { exporter: otlp }",
 )
 
@@ -254,13 +230,10 @@ CHECKPOINT = Block(
                         Field("max-history", Count(low=1), "How many are kept."),
                         Field("branch", Flag(), "Whether a run may branch off there.", "false"),
                     ),
-                    makes="operation.Replay",
                 )
             ),
             "Whether earlier states can be gone back to.",
         ),
     ),
-    makes="operation.Checkpoint",
-    attribute="checkpoint",
     example="checkpoint { backend: sqlite  strategy: every-node }",
 )

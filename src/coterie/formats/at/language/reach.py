@@ -23,13 +23,11 @@ TOOL = Block(
         Field("description", Text(), "What it does, for whoever thinks."),
         Field("lang", OneOf(("bash", "python", "node", "auto")), "Its language.", "auto"),
     ),
-    makes="reach.Tool",
 )
 TOOLS = Block(
     "tools",
     "Scripts that agents may call by name.",
     entries=(Entries("tool", TOOL),),
-    attribute="tools",
     example='tools { tool run-tests { script: "run-tests.sh"  args: [folder] } }',
 )
 
@@ -43,13 +41,11 @@ SERVER = Block(
         Field("args", Words(), "Its arguments.", executed=True, model_only=True),
         Field("env", Values(), "Its further environment variables.", executed=True, model_only=True),
     ),
-    makes="reach.McpServer",
 )
 MCP_SERVERS = Block(
     "mcp-servers",
     "Servers of tools that speak the Model Context Protocol; agents name those they use.",
     entries=(Entries("", SERVER),),
-    attribute="mcp_servers",
     executed=True,
     example='mcp-servers { files { type: stdio  command: "files-server"  args: ["."] } }',
 )
@@ -70,8 +66,6 @@ SKILL = Block(
         Field("allowed-tools", Words(), "Tools that need no permission in it."),
         Field("extensions", Values(), "What other systems know of it."),
     ),
-    makes="reach.Skill",
-    attribute="skills",
     named=True,
     example="skill extraction { scripts: [extract-pdf] }",
 )
@@ -87,7 +81,6 @@ AUTH = Block(
         Field("client-id", Text(), "Who asks for them."),
         Field("scopes", Words(), "What they allow."),
     ),
-    makes="reach.Auth",
 )
 PROVIDER = Block(
     "provider",
@@ -99,14 +92,12 @@ PROVIDER = Block(
         Field("default", Flag(), "Whether it comes first.", "false", executed=True, model_only=True),
         Field("auth", Inner(AUTH), AUTH.about),
     ),
-    makes="reach.Provider",
     open=True,
 )
 PROVIDERS = Block(
     "providers",
     "Who serves models, and how they are reached.",
     entries=(Entries("", PROVIDER),),
-    attribute="providers",
     executed=True,
     example='providers { anthropic { api-key: "${ANTHROPIC_API_KEY}"  models: [opus, sonnet] } }',
 )
@@ -121,7 +112,5 @@ SETTINGS = Block(
         Field("sandbox", OneOf(SANDBOXES, open=True), "Where the tools of all agents are shut in."),
         Field("fallback-chain", Words(names=True), "The models to be asked when an agent's own is not there."),
     ),
-    makes="reach.Settings",
-    attribute="settings",
     example='settings { deny: ["Bash(rm *)"] }',
 )

@@ -181,8 +181,6 @@ class Field(Struct, frozen=True):
         about: What it means, in one line.
         default: What holds without it, in words; empty: nothing.
         executed: It has effect; else it is read, kept and shown.
-        group: The attribute that holds it, where that is not the block's own value.
-        attribute: The attribute's name where it is not the field's.
         model_only: It has effect where a model is asked.
     """
 
@@ -191,14 +189,7 @@ class Field(Struct, frozen=True):
     about: str
     default: str = ""
     executed: bool = False
-    group: str = ""
-    attribute: str = ""
     model_only: bool = False
-
-    @property
-    def target(self) -> str:
-        """The attribute that holds it."""
-        return self.attribute or self.name.replace("-", "_")
 
 
 class Entries(Struct, frozen=True):
@@ -206,14 +197,12 @@ class Entries(Struct, frozen=True):
 
     Attributes:
         word: What stands before the name; empty for a name alone.
-        attribute: Where the block's value holds them.
         bare: The word may be left out.
         labelled: A text stands behind the name.
     """
 
     word: str
     block: "Block"
-    attribute: str = ""
     bare: bool = False
     labelled: bool = False
 
@@ -228,8 +217,6 @@ class Block(Struct, frozen=True, dict=True):
     """A block: its keyword, what it is for, what it may say.
 
     Attributes:
-        makes: The value it becomes, as `module.Class` of `coterie.topology.blocks`; empty: its reader knows.
-        attribute: The attribute of the topology that holds it; empty: its reader knows.
         named: A name stands behind the keyword, so there may be several.
         open: What it does not know is kept without a word.
         executed: It has effect; else it is read, kept and shown.
@@ -240,8 +227,6 @@ class Block(Struct, frozen=True, dict=True):
     about: str
     fields: tuple[Field, ...] = ()
     entries: tuple[Entries, ...] = ()
-    makes: str = ""
-    attribute: str = ""
     named: bool = False
     open: bool = False
     executed: bool = False
