@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from pattern_chance import chance
+from pattern_pages import PAGES, drawn, example_of, filled, page_of, picture_of
 from pattern_play import Performance, cost, failed, pattern, perform
 from pattern_play import text as answered
 
 from coterie.backends.base import Request, Result
-from coterie.cli.pattern_pages import PAGES, drawn, example_of, filled, page_of, picture_of
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import Plan
 from coterie.testing import rehearse
@@ -43,7 +43,7 @@ def test_every_kind_has_a_page() -> None:
 
 @kinds
 def test_the_settings_of_a_page_are_fresh(kind: str) -> None:
-    """`python -m coterie.cli.pattern_pages` writes them anew."""
+    """`python docs/generate/pattern_pages.py` writes them anew."""
     page = text(kind)
 
     assert "| `" in page.split("<!-- Settings:")[1].split("<!-- End of settings -->")[0]
@@ -52,7 +52,7 @@ def test_the_settings_of_a_page_are_fresh(kind: str) -> None:
 
 @kinds
 def test_the_picture_of_a_page_is_fresh(kind: str) -> None:
-    """It is that of the example, and the page shows it; `python -m coterie.cli.pattern_pages` draws it anew."""
+    """It is that of the example, and the page shows it; `python docs/generate/pattern_pages.py` draws it anew."""
     assert picture_of(kind).read_text(encoding="utf-8") == drawn(kind)
     assert f"](../pictures/{picture_of(kind).name})" in text(kind)
     assert example_of(kind).name in text(kind)

@@ -1,7 +1,7 @@
 """Writes the reference pages of the notation, `docs/language.md` and `docs/rules.md`, from what reads and checks it.
 
-python -m coterie.cli.notation language > docs/language.md
-python -m coterie.cli.notation rules > docs/rules.md
+python docs/generate/notation_pages.py language > docs/language.md
+python docs/generate/notation_pages.py rules > docs/rules.md
 """
 
 import sys
@@ -12,14 +12,14 @@ from coterie.formats.at.language import ATTRIBUTES, LANGUAGE, Block, Entries, Fi
 from coterie.formats.at.language.spec import Inner, Many, Own
 from coterie.planning.codes import CODES, Code
 
-DATA = Path(__file__).parents[3] / "tests" / "data"
+DATA = Path(__file__).parents[2] / "tests" / "data"
 EXAMPLES = (DATA / "at" / "rules", DATA / "loops" / "rules", DATA / "patterns" / "rules")
 """For each code a file, or a folder, that is told of it, and what is said."""
 
 LANGUAGE_HEAD = """\
 # The notation, block by block
 
-<!-- Written by `python -m coterie.cli.notation language`; a test keeps it fresh. -->
+<!-- Written by `python docs/generate/notation_pages.py language`; a test keeps it fresh. -->
 
 Everything a `.at` file can say. What has **effect** is acted on; *models* means where a model is asked. The rest is
 read, checked, shown by `topology show`, and reported by `topology validate`: nothing that a file says is lost, and what
@@ -30,7 +30,7 @@ node on [another](agents.md), and what can be wrong with a file is in the [list 
 RULES_HEAD = """\
 # What can be wrong with a file
 
-<!-- Written by `python -m coterie.cli.notation rules`; a test keeps it fresh. -->
+<!-- Written by `python docs/generate/notation_pages.py rules`; a test keeps it fresh. -->
 
 Every finding has a code that stays. An **error** keeps a file from running; a **warning** says that it runs, perhaps
 not as meant; a **note** need not be changed. `coterie topology validate FILE` prints them all at once, with `--json` as

@@ -1,19 +1,20 @@
 from pathlib import Path
 
-from coterie.cli import notation
+import notation_pages as notation
+
 from coterie.formats.at.language import LANGUAGE
 from coterie.planning.codes import CODES
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 def test_the_page_of_the_language_is_fresh() -> None:
-    """`python -m coterie.cli.notation language > docs/language.md` writes it anew."""
+    """`python docs/generate/notation_pages.py language > docs/language.md` writes it anew."""
     assert (DOCS / "language.md").read_text(encoding="utf-8") == notation.language_page()
 
 
 def test_the_page_of_the_rules_is_fresh() -> None:
-    """`python -m coterie.cli.notation rules > docs/rules.md` writes it anew."""
+    """`python docs/generate/notation_pages.py rules > docs/rules.md` writes it anew."""
     assert (DOCS / "rules.md").read_text(encoding="utf-8") == notation.rules_page()
 
 

@@ -1,6 +1,6 @@
 """Writes the reference page of the commands, `docs/commands.md`, from the commands themselves.
 
-python -m coterie.cli.reference > docs/commands.md
+python docs/generate/command_page.py > docs/commands.md
 """
 
 import inspect
@@ -12,7 +12,7 @@ from coterie.cli.app import command
 HEAD = """\
 # Commands
 
-<!-- Written by `python -m coterie.cli.reference`; a test keeps it fresh. -->
+<!-- Written by `python docs/generate/command_page.py`; a test keeps it fresh. -->
 
 The exit status of every command says the outcome: 0 completed, 1 failed or invalid, 2 usage, 3 stopped by a limit,
 4 waiting for a human, 130 interrupted. Results go to standard output, errors and warnings to standard error. With

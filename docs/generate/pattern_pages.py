@@ -1,6 +1,6 @@
 """Writes what is generated on the pages of the patterns: tables of settings, and pictures of who hands on to whom.
 
-python -m coterie.cli.pattern_pages
+python docs/generate/pattern_pages.py
 
 A page stands in `docs/patterns`; a table stands on it between two comments, and everything around it is written by
 hand. The pictures in `docs/pictures` are those of the examples in `examples/patterns`.
@@ -23,7 +23,7 @@ from coterie.topology.drawing import draw, svg
 from coterie.topology.patterns.configs import Config
 from coterie.topology.patterns.kinds import KINDS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PAGES: Mapping[str, str] = MappingProxyType(
     {
         "debate": "debate",
