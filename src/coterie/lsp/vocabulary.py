@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from coterie.formats.at.language import ATTRIBUTES, BLOCKS, LANGUAGE, ROOTS
-from coterie.formats.at.language.conduct import RETRY
 from coterie.formats.at.language.spec import (
     Block,
     Entries,
@@ -145,8 +144,8 @@ def _inner(block: Block, head: tuple[str, ...]) -> Block | None:
             return kind.block
         case Many() as kind:
             return Block(keyword, block.about, entries=(kind.entries,))
-        case Own() if keyword == RETRY.name:
-            return RETRY
+        case Own(block=inner) if inner is not None:
+            return inner
     for entries in _entries(block):
         if keyword == entries.word or (len(head) == 1 and (entries.bare or not entries.word)):
             return entries.block

@@ -1,14 +1,15 @@
 """Read the blocks that declare nodes: agents, the orchestrator, actions, gates, humans, groups."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields as attributes
 from pathlib import Path
 from typing import Any
 
 from coterie.formats.at.blocks import read_block, read_fields, without_defaults
 from coterie.formats.at.fields import Fields, Report, key_of
-from coterie.formats.at.language import nodes as language
-from coterie.formats.at.language.conduct import RETRY
+from coterie.formats.at.language import BLOCKS
 from coterie.formats.at.language.spec import Block as Spec
+from coterie.formats.at.language.spec import Field, Own
 from coterie.formats.at.lexer import NAME, Token
 from coterie.formats.at.tree import Block as Tree
 from coterie.formats.at.tree import Words, span_of
@@ -28,55 +29,57 @@ OUTPUT_TYPES = {
 }
 """The words for the type of an output; every other word is the one value of an enum."""
 
+_AGENT = {field.name for field in attributes(Agent)}
+"""What an agent has an attribute for; all else that it says is in `Agent.extra`."""
+
 
 def read_agent(name: Token, block: Tree, report: Report, folder: Path | None) -> Agent:
     """`agent NAME { … }`."""
     fields = Fields(block.items, f"agent {name.text!r}", report)
-    own = _read(fields, language.AGENT)
+    spec = BLOCKS["agent"]
+    own = _read(fields, spec)
     prompt, is_path = _prompt(fields, folder)
     own["manual"] = own.pop("invocation", "") == "manual"
-    extra = {field.name: own.pop(_attribute(field.name)) for field in language.EXTRA if _attribute(field.name) in own}
+    extra = {name: own.pop(_attribute(name)) for name in spec.by_name if _attribute(name) in own.keys() - _AGENT}
     if extra:
-        said = without_defaults(extra, language.AGENT)
+        said = without_defaults(extra, spec)
         own["extra"] = Block(kind="agent", fields=said, span=name.span, spans=fields.spans)
-    return Agent(
-        name=name.text, span=name.span, prompt=prompt, prompt_is_path=is_path, **_rest(own, fields, language.AGENT)
-    )
+    return Agent(name=name.text, span=name.span, prompt=prompt, prompt_is_path=is_path, **_rest(own, fields, spec))
 
 
 def read_orchestrator(name: Token, block: Tree, report: Report) -> Orchestrator:
     """`orchestrator { … }`; *name* is the keyword."""
     fields = Fields(block.items, "the orchestrator", report)
-    own = _read(fields, language.ORCHESTRATOR)
-    return Orchestrator(name="orchestrator", span=name.span, **_rest(own, fields, language.ORCHESTRATOR))
+    own = _read(fields, BLOCKS["orchestrator"])
+    return Orchestrator(name="orchestrator", span=name.span, **_rest(own, fields, BLOCKS["orchestrator"]))
 
 
 def read_action(name: Token, block: Tree, report: Report) -> Action:
     """`action NAME { … }`."""
     fields = Fields(block.items, f"action {name.text!r}", report)
-    own = _read(fields, language.ACTION)
-    return Action(name=name.text, span=name.span, **_rest(own, fields, language.ACTION))
+    own = _read(fields, BLOCKS["action"])
+    return Action(name=name.text, span=name.span, **_rest(own, fields, BLOCKS["action"]))
 
 
 def read_gate(name: Token, block: Tree, report: Report) -> Gate:
     """`gate NAME { … }`."""
     fields = Fields(block.items, f"gate {name.text!r}", report)
-    own = _read(fields, language.GATE)
-    return Gate(name=name.text, span=name.span, **_rest(own, fields, language.GATE))
+    own = _read(fields, BLOCKS["gate"])
+    return Gate(name=name.text, span=name.span, **_rest(own, fields, BLOCKS["gate"]))
 
 
 def read_human(name: Token, block: Tree, report: Report) -> Human:
     """`human NAME { … }`."""
     fields = Fields(block.items, f"human {name.text!r}", report)
-    own = _read(fields, language.HUMAN)
-    return Human(name=name.text, span=name.span, **_rest(own, fields, language.HUMAN))
+    own = _read(fields, BLOCKS["human"])
+    return Human(name=name.text, span=name.span, **_rest(own, fields, BLOCKS["human"]))
 
 
 def read_group(name: Token, block: Tree, report: Report) -> AgentGroup:
     """`group NAME { … }`."""
     fields = Fields(block.items, f"group {name.text!r}", report)
-    own = _read(fields, language.GROUP)
-    return AgentGroup(name=name.text, span=name.span, **_rest(own, fields, language.GROUP))
+    own = _read(fields, BLOCKS["group"])
+    return AgentGroup(name=name.text, span=name.span, **_rest(own, fields, BLOCKS["group"]))
 
 
 NAMED: Mapping[str, Callable[[Token, Tree, Report], AnyNode]] = {
@@ -97,7 +100,7 @@ def _read(fields: Fields, spec: Spec) -> dict[str, Any]:
     own = {_attribute(name): value for name, value in read_fields(fields, spec).items()}
     known = spec.by_name
     if "retry" in known:
-        own |= _retry(fields)
+        own |= _retry(fields, known["retry"])
     if "outputs" in known:
         own["outputs"] = _outputs(fields)
     extension, kept = read_extensions(fields)
@@ -112,7 +115,7 @@ def _rest(own: dict[str, Any], fields: Fields, spec: Spec) -> dict[str, Any]:
     return {**own, "kept": own["kept"] | fields.kept((), tuple(spec.by_name)), "spans": fields.spans}
 
 
-def _retry(fields: Fields) -> dict[str, Any]:
+def _retry(fields: Fields, spec: Field) -> dict[str, Any]:
     """`retry: 2` or `retry { max: 2 … }`: the count, and how the attempts are spaced."""
     if not fields.is_block("retry"):
         return {"retry": fields.count("retry")}
@@ -120,7 +123,9 @@ def _retry(fields: Fields) -> dict[str, Any]:
     assert isinstance(block, Tree)
     owner = f"'retry' of {fields.owner}"
     count = Fields(block.items, owner, fields.report).count("max")
-    retrying = read_block(block, RETRY, fields.report, owner)
+    assert isinstance(spec.kind, Own)
+    assert spec.kind.block is not None
+    retrying = read_block(block, spec.kind.block, fields.report, owner)
     said = retrying.fields or retrying.kept
     return {"retry": 1 if count is None else count, "retrying": retrying if said else NOTHING}
 

@@ -3,7 +3,7 @@
 A name is only doubted where the file declares others of its sort: else somebody else may know it.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, warning
 from coterie.topology.block import Block
@@ -63,34 +63,25 @@ def artifacts_are_declared(facts: Facts) -> Iterator[Diagnostic]:
 
 def artifacts_begin_somewhere(facts: Facts) -> Iterator[Diagnostic]:
     """No artifact is made from itself, by whatever detour."""
-    artifacts = facts.topology.block("artifacts").entries
-    needs = {artifact.name: artifact.get("depends-on", ()) for artifact in artifacts}
-    done = set[str]()
-    for artifact in artifacts:
-        path = _circle(artifact.name, needs, done)
-        if path:
-            steps = " -> ".join((*path, path[0]))
-            span = artifact.place("depends-on")
-            yield warning("artifact-cycle", f"artifacts are made from each other: {steps}", span, "take one arrow away")
+    artifacts = {artifact.name: artifact for artifact in facts.topology.block("artifacts").entries}
+    needs = {name: artifact.get("depends-on", ()) for name, artifact in artifacts.items()}
+    while needs and (path := _circle(needs)):
+        steps = " -> ".join((*path, path[0]))
+        span = artifacts[path[0]].place("depends-on")
+        yield warning("artifact-cycle", f"artifacts are made from each other: {steps}", span, "take one arrow away")
+        needs = {name: others for name, others in needs.items() if name not in path}
 
 
-def _circle(start: str, needs: dict[str, tuple[str, ...]], done: set[str]) -> list[str]:
-    """The artifacts on a circle that *start* leads to; what was looked at before is in *done*."""
-    path: dict[str, None] = {}
-    ways: list[Iterator[str]] = [iter((start,))]
-    while ways:
-        name = next(ways[-1], None)
-        if name is None:
-            ways.pop()
-            if path:
-                done.add(path.popitem()[0])
-        elif name in path:
-            done.update(path)
-            steps = list(path)
-            return steps[steps.index(name) :]
-        elif name in needs and name not in done:
-            path[name] = None
-            ways.append(iter(needs[name]))
+def _circle(needs: Mapping[str, Sequence[str]]) -> list[str]:
+    """Artifacts that are made from each other, from the first declared on; none where there is no circle."""
+    from graphlib import CycleError, TopologicalSorter  # few files have artifacts
+
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as found:
+        path: list[str] = found.args[1][:0:-1]  # it names what comes before first, and its first again at the end
+        start = path.index(min(path, key=list(needs).index))
+        return [*path[start:], *path[:start]]
     return []
 
 

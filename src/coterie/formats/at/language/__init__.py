@@ -1,63 +1,19 @@
 """What the `.at` notation can say: every block and field, in one line each, and whether coterie acts on it.
 
-Pure data, from which blocks are read (`coterie.formats.at.blocks`), pages are generated and editors complete. What is
-not executed is read, kept, shown, and reported by `validate`.
+The table is `notation.txt`: blocks are read by it (`coterie.formats.at.blocks`), pages are generated and editors
+complete from it. What has no effect is read, kept, shown, and reported by `validate`.
 
     for block in LANGUAGE:
         for field in block.fields:
             print(block.name, field.name, field.kind.words, field.about)
 """
 
-from coterie.formats.at.language import composition, data, memory, nodes, operation, reach
 from coterie.formats.at.language.spec import Attribute, Block, Entries, Field, Inner, Many, Own
+from coterie.formats.at.language.table import read_table
 
 __all__ = ["ATTRIBUTES", "BLOCKS", "LANGUAGE", "ROOTS", "Attribute", "Block", "Entries", "Field", "within"]
 
-LANGUAGE: tuple[Block, ...] = (
-    operation.META,
-    operation.ROLES,
-    nodes.AGENT,
-    nodes.ORCHESTRATOR,
-    nodes.ACTION,
-    nodes.HUMAN,
-    nodes.GATES,
-    nodes.GATE,
-    nodes.GROUP,
-    Block("flow", "In what order the nodes run.", executed=True, example="flow { writer -> reviewer }"),
-    composition.PATTERN,
-    composition.IMPORT,
-    composition.INCLUDE,
-    composition.PARAMS,
-    composition.INTERFACE,
-    operation.DEFAULTS,
-    reach.MCP_SERVERS,
-    reach.TOOLS,
-    reach.SKILL,
-    reach.PROVIDERS,
-    reach.SETTINGS,
-    data.ENV,
-    data.ENVIRONMENTS,
-    data.SCHEMAS,
-    data.ARTIFACTS,
-    data.CONTEXT,
-    memory.MEMORY,
-    operation.HOOKS,
-    operation.TRIGGERS,
-    operation.SCHEDULE,
-    operation.INTERFACES,
-    operation.DEPTH,
-    operation.BATCH,
-    operation.METERING,
-    operation.OBSERVABILITY,
-    operation.CHECKPOINT,
-    Block(
-        "extensions",
-        "Who thinks where no agent says so, and what other systems know.",
-        open=True,
-        executed=True,
-        example="extensions { coterie { backend: command } }",
-    ),
-)
+LANGUAGE: tuple[Block, ...] = read_table()
 """The blocks of a topology, what most files have first."""
 
 BLOCKS = {block.name: block for block in LANGUAGE}
