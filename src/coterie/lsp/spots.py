@@ -342,19 +342,7 @@ def _header(root: Root) -> list[Token]:
 
 def _start(item: Root | Entry | Statement) -> int:
     """The offset of the first token of *item*."""
-    match item:
-        case Root() | FlowBlock():
-            return item.keyword.offset
-        case Field() | Raw():
-            return item.key.offset
-        case Block():
-            return (item.head[0] if item.head else item.open).offset
-        case Directive():
-            return item.words[0].offset
-        case Stray():
-            return item.skipped[0].offset
-        case Statement():
-            return next(item.tokens()).offset
+    return next(item.tokens()).offset
 
 
 def _last_line(text: str) -> str:

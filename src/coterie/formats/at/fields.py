@@ -91,18 +91,6 @@ class Fields:
             return UNREADABLE
         return text_of(value)
 
-    def choice(self, name: str, choices: Collection[str], default: str = "") -> str:
-        """One of *choices*."""
-        value = self.value(name, "one word")
-        if value is None:
-            return default
-        text = text_of(value)
-        if text in choices:
-            return text
-        hint = did_you_mean(text, choices) or f"it is one of {', '.join(choices)}"
-        self.wrong(name, value, "", hint)
-        return default
-
     def words(self, name: str, places: bool = False) -> tuple[str, ...] | None:
         """A list of texts; one text alone is a list of one. None when the field is not there.
 

@@ -1,6 +1,6 @@
 """Read the blocks that declare nodes: agents, the orchestrator, actions, gates, humans, groups."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields as attributes
 from pathlib import Path
 from typing import Any
@@ -47,48 +47,21 @@ def read_agent(name: Token, block: Tree, report: Report, folder: Path | None) ->
     return Agent(name=name.text, span=name.span, prompt=prompt, prompt_is_path=is_path, **_rest(own, fields, spec))
 
 
-def read_orchestrator(name: Token, block: Tree, report: Report) -> Orchestrator:
-    """`orchestrator { … }`; *name* is the keyword."""
-    fields = Fields(block.items, "the orchestrator", report)
-    own = _read(fields, BLOCKS["orchestrator"])
-    return Orchestrator(name="orchestrator", span=name.span, **_rest(own, fields, BLOCKS["orchestrator"]))
+def read_node(name: Token, block: Tree, report: Report) -> AnyNode:
+    """`action NAME { … }` and the like; of `orchestrator { … }`, *name* is the keyword."""
+    kind = block.keyword
+    spec = BLOCKS[kind]
+    fields = Fields(block.items, f"{kind} {name.text!r}" if spec.named else f"the {kind}", report)
+    return _NODES[kind](name=name.text, span=name.span, **_rest(_read(fields, spec), fields, spec))
 
 
-def read_action(name: Token, block: Tree, report: Report) -> Action:
-    """`action NAME { … }`."""
-    fields = Fields(block.items, f"action {name.text!r}", report)
-    own = _read(fields, BLOCKS["action"])
-    return Action(name=name.text, span=name.span, **_rest(own, fields, BLOCKS["action"]))
-
-
-def read_gate(name: Token, block: Tree, report: Report) -> Gate:
-    """`gate NAME { … }`."""
-    fields = Fields(block.items, f"gate {name.text!r}", report)
-    own = _read(fields, BLOCKS["gate"])
-    return Gate(name=name.text, span=name.span, **_rest(own, fields, BLOCKS["gate"]))
-
-
-def read_human(name: Token, block: Tree, report: Report) -> Human:
-    """`human NAME { … }`."""
-    fields = Fields(block.items, f"human {name.text!r}", report)
-    own = _read(fields, BLOCKS["human"])
-    return Human(name=name.text, span=name.span, **_rest(own, fields, BLOCKS["human"]))
-
-
-def read_group(name: Token, block: Tree, report: Report) -> AgentGroup:
-    """`group NAME { … }`."""
-    fields = Fields(block.items, f"group {name.text!r}", report)
-    own = _read(fields, BLOCKS["group"])
-    return AgentGroup(name=name.text, span=name.span, **_rest(own, fields, BLOCKS["group"]))
-
-
-NAMED: Mapping[str, Callable[[Token, Tree, Report], AnyNode]] = {
-    "action": read_action,
-    "gate": read_gate,
-    "human": read_human,
-    "group": read_group,
+_NODES: Mapping[str, type[Orchestrator | Action | Gate | Human | AgentGroup]] = {
+    "orchestrator": Orchestrator,
+    "action": Action,
+    "gate": Gate,
+    "human": Human,
+    "group": AgentGroup,
 }
-"""How blocks with a name are read; an agent's prompt needs the folder of the file as well."""
 
 
 def _attribute(name: str) -> str:

@@ -16,7 +16,7 @@ from coterie.formats.at.flows import read_flow
 from coterie.formats.at.language import BLOCKS
 from coterie.formats.at.language.spec import Block as Spec
 from coterie.formats.at.language.spec import Entries
-from coterie.formats.at.nodes import NAMED, read_agent, read_extensions, read_orchestrator
+from coterie.formats.at.nodes import read_agent, read_extensions, read_node
 from coterie.formats.at.parser import Parsed
 from coterie.formats.at.tree import Block as Tree
 from coterie.formats.at.tree import Directive, Entry, Field, File, FlowBlock, Raw, Root, Stray, Words, span_of
@@ -178,7 +178,7 @@ class _Reader:
             case "gates":
                 self._gates(block)
             case "orchestrator":
-                self._nodes.append(read_orchestrator(block.head[0], block, self._report))
+                self._nodes.append(read_node(block.head[0], block, self._report))
             case "meta":
                 fields = self._fields(block)
                 self._meta = read_fields(fields, BLOCKS["meta"]) | fields.rest()
@@ -225,7 +225,7 @@ class _Reader:
         if keyword == "agent":
             self._nodes.append(read_agent(name, block, self._report, self._folder))
         else:
-            self._nodes.append(NAMED[keyword](name, block, self._report))
+            self._nodes.append(read_node(name, block, self._report))
 
     def _gates(self, block: Tree) -> None:
         for item in block.items:
