@@ -14,11 +14,12 @@ import sys
 import time
 from collections.abc import Callable
 
+from lsprotocol.types import Range, TextDocumentContentChangePartial
+
 from coterie.lsp.completing import complete
 from coterie.lsp.document import Document
 from coterie.lsp.findings import findings
 from coterie.lsp.hovering import hover
-from coterie.lsp.positions import Change, Range
 from coterie.lsp.renaming import rename
 
 AGENTS = 240
@@ -75,7 +76,7 @@ def main(rounds: int) -> None:
         here = document.text.position(offset)
 
         def after() -> Document:
-            return document.changed([Change("x", Range(here, here))])  # noqa: B023 - called before the next round
+            return document.changed([TextDocumentContentChangePartial(Range(here, here), "x")])  # noqa: B023 - called before the next round
 
         def diagnosed() -> object:
             return findings(after())

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lsprotocol.types import TextDocumentContentChangePartial
 
 from coterie import formats, planning
 from coterie.lsp.completing import complete
@@ -11,7 +12,6 @@ from coterie.lsp.document import Document
 from coterie.lsp.findings import findings, mendable
 from coterie.lsp.hovering import hover
 from coterie.lsp.places import definition, references
-from coterie.lsp.positions import Change
 from coterie.lsp.renaming import Edit, apply
 from coterie.lsp.shape import folds, outline
 
@@ -50,7 +50,7 @@ def test_whatever_is_typed_is_read_as_if_it_were_saved(edits: list[tuple[int, in
     for at, length, piece in edits:
         start = min(at, len(text))
         length = min(length, len(text) - start)
-        document = document.changed([Change(piece, document.text.range(start, length))])
+        document = document.changed([TextDocumentContentChangePartial(document.text.range(start, length), piece)])
         text = text[:start] + piece + text[start + length :]
 
     assert document.text.content == text

@@ -3,8 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lsprotocol.types import (
+    Position,
+    Range,
+    TextDocumentContentChangePartial,
+    TextDocumentContentChangeWholeDocument,
+)
 
-from coterie.lsp.positions import Change, Position, Range, Text
+from coterie.lsp.positions import Text
 
 LETTERS = st.sampled_from(["a", "é", "€", "🙂", "\n", "\r\n", "\u2028", "\x0c", "{", " "])
 TEXTS = st.lists(LETTERS, max_size=12).map("".join)
@@ -56,10 +62,11 @@ def test_after_any_changes_the_text_is_that_of_the_editor(
         start = min(at, len(text))
         end = min(start + length, len(text))
         start, end = start - _in_line_end(text, start), end + _in_line_end(text, end)
-        change = Change(new, Range(_place(text, start, codec, size), _place(text, end, codec, size)))
+        place = Range(_place(text, start, codec, size), _place(text, end, codec, size))
+        change = TextDocumentContentChangePartial(place, new)
         ours, text = ours.changed(change), text[:start] + new + text[end:]
         assert ours.content == text
-    assert ours.changed(Change("all new")).content == "all new"
+    assert ours.changed(TextDocumentContentChangeWholeDocument("all new")).content == "all new"
 
 
 def _in_line_end(text: str, offset: int) -> bool:

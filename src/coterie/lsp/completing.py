@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
+
+from lsprotocol.types import CompletionItemKind as Sort
 
 from coterie.formats.at.tree import Block, Field, Root, span_of
 from coterie.formats.at.values import text_of
@@ -14,17 +15,6 @@ from coterie.lsp.spots import BehindNode, FieldValue, FlowNode, InAttribute, Ite
 from coterie.topology.checks.facts import kind_of, values_of
 from coterie.topology.conditions import Operator
 from coterie.topology.model import Output
-
-
-class Sort(Enum):
-    """What a proposal is, for the sign that an editor shows beside it."""
-
-    BLOCK = "block"
-    FIELD = "field"
-    VALUE = "value"
-    NODE = "node"
-    OUTPUT = "output"
-    SIGN = "sign"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +40,7 @@ class Proposal:
         """What is written where there are no snippets."""
         return (
             _PLACE.sub(lambda place: place[1] or "", self.snippet)
-            if self.sort is Sort.SIGN and self.snippet
+            if self.sort is Sort.Operator and self.snippet
             else self.label
         )
 
@@ -89,7 +79,7 @@ class _Proposer:
         """Fields and blocks that are not there yet; of those with a name there may be many."""
         for word in vocabulary.roots() if item.blocks is None else vocabulary.items(item.blocks):
             if word.many or word.name not in item.taken:
-                sort = Sort.BLOCK if word.is_block else Sort.FIELD
+                sort = Sort.Class if word.is_block else Sort.Field
                 yield self._of(word.name, sort, word.shape, word.about, word.snippet)
 
     def values(self, value: FieldValue) -> Iterator[Proposal]:
@@ -99,15 +89,15 @@ class _Proposer:
             return
         if value.field == "model":
             for model in self._models():
-                yield self._of(model, Sort.VALUE, "a model of this file")
+                yield self._of(model, Sort.EnumMember, "a model of this file")
         kind = named_by(value.blocks[-1][0] if value.blocks and value.blocks[-1] else "", value.field)
         if kind is Kind.NODE:
             yield from self.nodes(frozenset())
         elif kind is not None:
             for symbol in self._names.symbols(kind):
-                yield self._of(symbol.name, Sort.VALUE, kind.value)
+                yield self._of(symbol.name, Sort.EnumMember, kind.value)
         for choice in vocabulary.choices(value.blocks, value.field) if not value.written else ():
-            yield self._of(choice, Sort.VALUE)
+            yield self._of(choice, Sort.EnumMember)
 
     def nodes(self, taken: Iterable[str]) -> Iterator[Proposal]:
         """The nodes of the team, those of included files among them; then names that nothing declares."""
@@ -117,7 +107,7 @@ class _Proposer:
         for name in dict.fromkeys((*in_order, *declared)):
             if name not in taken:
                 node = declared.get(name)
-                yield self._of(name, Sort.NODE, (node.description or kind_of(node)) if node else "not declared")
+                yield self._of(name, Sort.Variable, (node.description or kind_of(node)) if node else "not declared")
 
     def _elsewhere(self, symbol: Symbol) -> bool:
         """Whether the name of *symbol* stands anywhere but at the cursor."""
@@ -125,32 +115,32 @@ class _Proposer:
 
     def behind(self, spot: BehindNode) -> Iterator[Proposal]:
         """An arrow, or attributes."""
-        yield self._of("->", Sort.SIGN, "then run", snippet="-> $0")
+        yield self._of("->", Sort.Operator, "then run", snippet="-> $0")
         if spot.after_arrow:
-            yield self._of("[when …]", Sort.SIGN, "only if", snippet="[when $0]")
-            yield self._of("[max …]", Sort.SIGN, "at most so often", snippet="[max ${1:3}]")
+            yield self._of("[when …]", Sort.Operator, "only if", snippet="[when $0]")
+            yield self._of("[max …]", Sort.Operator, "at most so often", snippet="[max ${1:3}]")
 
     def attribute(self, spot: InAttribute) -> Iterator[Proposal]:
         """Attributes in their order, and the parts of one."""
         match [spot.words[0].text, *(word.kind for word in spot.words[1:])] if spot.words else []:
             case []:
                 for word in vocabulary.attributes(spot.before, spot.after):
-                    yield self._of(word.name, Sort.FIELD, word.shape, word.about)
+                    yield self._of(word.name, Sort.Field, word.shape, word.about)
             case ["when"]:
                 yield from self._conditions(spot.source)
             case ["when", _, "."]:
                 for output in self._outputs(spot.words[1].text):
-                    yield self._of(output.name, Sort.OUTPUT, _type(output))
+                    yield self._of(output.name, Sort.Property, _type(output))
             case ["when", _, ".", _]:
-                yield from (self._of(operator.value, Sort.SIGN) for operator in Operator)
+                yield from (self._of(operator.value, Sort.Operator) for operator in Operator)
             case ["when", _, ".", _, _]:
                 yield from self._compared(spot.words[1].text, spot.words[3].text)
             case ["per"]:
-                yield self._of("run", Sort.VALUE, "one count for the whole run")
-                yield self._of("phase", Sort.VALUE, "counted anew in each phase")
+                yield self._of("run", Sort.EnumMember, "one count for the whole run")
+                yield self._of("phase", Sort.EnumMember, "counted anew in each phase")
                 yield from self.nodes(frozenset())
             case [name]:
-                yield from (self._of(choice, Sort.VALUE) for choice in vocabulary.attribute_choices(name))
+                yield from (self._of(choice, Sort.EnumMember) for choice in vocabulary.attribute_choices(name))
 
     def _conditions(self, source: str) -> Iterator[Proposal]:
         """The agents that a condition can read, first the one that the arrow leaves."""
@@ -174,7 +164,7 @@ class _Proposer:
         for member in members:
             plain = str(member).lower() if isinstance(member, bool) else str(member)
             label = plain if self._typed.quoted or not isinstance(member, str) else f'"{plain}"'
-            yield self._of(label, Sort.VALUE, f"of {agent}.{field}")
+            yield self._of(label, Sort.EnumMember, f"of {agent}.{field}")
 
     def _models(self) -> list[str]:
         """The models that the file names, in order of first mention."""

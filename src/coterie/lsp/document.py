@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from lsprotocol.types import TextDocumentContentChangeEvent
+
 from coterie import planning
 from coterie.diagnostics import Diagnostic
 from coterie.formats import Source, read_text
 from coterie.formats.at.tree import File
 from coterie.lsp.names import Names, names_in
-from coterie.lsp.positions import Change, Text
+from coterie.lsp.positions import Text
 from coterie.planning.plan import Plan
 from coterie.topology.checks.facts import Facts
 from coterie.topology.model import Topology
@@ -38,7 +40,7 @@ class Document:
         """A document with *content*, counted as UTF-16, as editors do."""
         return cls(Text(content), path)
 
-    def changed(self, changes: Sequence[Change], version: int = 0) -> "Document":
+    def changed(self, changes: Sequence[TextDocumentContentChangeEvent], version: int = 0) -> "Document":
         """The document after *changes*, each made to what the one before left."""
         text = self.text
         for change in changes:

@@ -11,6 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from lsprotocol.types import (
+    Position,
+    Range,
+    TextDocumentContentChangeEvent,
+    TextDocumentContentChangePartial,
+)
+
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 _UNITS: Mapping[str, Callable[[str], int]] = {
@@ -18,35 +25,6 @@ _UNITS: Mapping[str, Callable[[str], int]] = {
     "utf-16": lambda text: len(text) + sum(letter > "\uffff" for letter in text),
     "utf-32": len,
 }
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
-    """A point between two characters.
-
-    Attributes:
-        line: Counted from 0.
-        character: In code units from the start of the line, counted from 0.
-    """
-
-    line: int
-    character: int
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """What stands between two positions."""
-
-    start: Position
-    end: Position
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """An editor's change: *text* in place of what stands in *range*, or of everything when that is None."""
-
-    text: str
-    range: Range | None = None
 
 
 @dataclass(frozen=True)
@@ -93,9 +71,9 @@ class Text:
         """The range of *length* characters from *offset*."""
         return Range(self.position(offset), self.position(offset + length))
 
-    def changed(self, change: Change) -> "Text":
+    def changed(self, change: TextDocumentContentChangeEvent) -> "Text":
         """The text after *change*."""
-        if change.range is None:
+        if not isinstance(change, TextDocumentContentChangePartial):
             return Text(change.text, self.encoding)
         start, end = self.offset(change.range.start), self.offset(change.range.end)
         return Text(self.content[:start] + change.text + self.content[max(start, end) :], self.encoding)

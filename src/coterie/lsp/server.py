@@ -26,7 +26,7 @@ from coterie.diagnostics import Severity
 from coterie.errors import UsageError
 from coterie.lsp import completing, findings, formatting, hovering, places, renaming, shape
 from coterie.lsp.document import Document
-from coterie.lsp.positions import Change, Position, Range, Text
+from coterie.lsp.positions import Text
 
 QUIET = 0.05
 """Seconds without a change, after which diagnostics are looked for."""
@@ -35,14 +35,6 @@ _SEVERITIES = {
     Severity.ERROR: types.DiagnosticSeverity.Error,
     Severity.WARNING: types.DiagnosticSeverity.Warning,
     Severity.NOTE: types.DiagnosticSeverity.Information,
-}
-_SORTS = {
-    completing.Sort.BLOCK: types.CompletionItemKind.Class,
-    completing.Sort.FIELD: types.CompletionItemKind.Field,
-    completing.Sort.VALUE: types.CompletionItemKind.EnumMember,
-    completing.Sort.NODE: types.CompletionItemKind.Variable,
-    completing.Sort.OUTPUT: types.CompletionItemKind.Property,
-    completing.Sort.SIGN: types.CompletionItemKind.Operator,
 }
 _SYMBOLS = {
     "topology": types.SymbolKind.Module,
@@ -100,8 +92,7 @@ class _Server(LanguageServer):
         uri = params.text_document.uri
         document = self.documents.get(uri)
         if document is not None:
-            changes = [_change(change) for change in params.content_changes]
-            self.documents[uri] = document.changed(changes, params.text_document.version)
+            self.documents[uri] = document.changed(params.content_changes, params.text_document.version)
             self._look(uri, after=QUIET)
 
     def saved(self, params: types.DidSaveTextDocumentParams) -> None:
@@ -143,7 +134,7 @@ class _Server(LanguageServer):
         if note is None:
             return None
         content = types.MarkupContent(types.MarkupKind.Markdown, note.text)
-        return types.Hover(content, _range(document, note.offset, note.length))
+        return types.Hover(content, document.text.range(note.offset, note.length))
 
     def definition(self, params: types.DefinitionParams) -> list[types.Location]:
         document, offset = self._at(params)
@@ -157,13 +148,13 @@ class _Server(LanguageServer):
     def highlight(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
         document, offset = self._at(params)
         found = places.references(document, offset)
-        return [types.DocumentHighlight(_range(document, place.offset, place.length)) for place in found]
+        return [types.DocumentHighlight(document.text.range(place.offset, place.length)) for place in found]
 
     def prepare_rename(self, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder:
         document, offset = self._at(params)
         with _refusing():
             one = renaming.renamable(document, offset)
-        return types.PrepareRenamePlaceholder(_range(document, one.offset, one.length), one.symbol.name)
+        return types.PrepareRenamePlaceholder(document.text.range(one.offset, one.length), one.symbol.name)
 
     def rename(self, params: types.RenameParams) -> types.WorkspaceEdit:
         document, offset = self._at(params)
@@ -189,10 +180,7 @@ class _Server(LanguageServer):
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         document = self._document(params)
-        start, end = (
-            document.text.offset(_position(params.range.start)),
-            document.text.offset(_position(params.range.end)),
-        )
+        start, end = (document.text.offset(position) for position in (params.range.start, params.range.end))
         found = findings.mendable(document, start, end - start)
         return [_action(document, params.text_document.uri, one) for one in found]
 
@@ -209,7 +197,7 @@ class _Server(LanguageServer):
 
     def _at(self, params: Any) -> tuple[Document, int]:
         document = self._document(params)
-        return document, document.text.offset(_position(params.position))
+        return document, document.text.offset(params.position)
 
     def _knows_snippets(self) -> bool:
         of_text = self.client_capabilities.text_document
@@ -256,36 +244,21 @@ def _is_no_refusal(record: logging.LogRecord) -> bool:
     return record.exc_info is None or not isinstance(record.exc_info[1], JsonRpcException)
 
 
-def _change(change: types.TextDocumentContentChangeEvent) -> Change:
-    if isinstance(change, types.TextDocumentContentChangePartial):
-        return Change(change.text, Range(_position(change.range.start), _position(change.range.end)))
-    return Change(change.text)
-
-
-def _position(position: types.Position) -> Position:
-    return Position(position.line, position.character)
-
-
-def _range(document: Document, offset: int, length: int) -> types.Range:
-    start, end = document.text.position(offset), document.text.position(offset + length)
-    return types.Range(types.Position(start.line, start.character), types.Position(end.line, end.character))
-
-
 def _location(document: Document, params: Any, place: places.Place) -> types.Location:
     if place.path is None:
-        return types.Location(params.text_document.uri, _range(document, place.offset, place.length))
+        return types.Location(params.text_document.uri, document.text.range(place.offset, place.length))
     there = Document(Text(place.text, document.text.encoding))
     uri = from_fs_path(str(place.path.resolve())) or params.text_document.uri
-    return types.Location(uri, _range(there, place.offset, place.length))
+    return types.Location(uri, there.text.range(place.offset, place.length))
 
 
 def _edits(document: Document, edits: Sequence[renaming.Edit]) -> list[types.TextEdit]:
-    return [types.TextEdit(_range(document, edit.offset, edit.length), edit.text) for edit in edits]
+    return [types.TextEdit(document.text.range(edit.offset, edit.length), edit.text) for edit in edits]
 
 
 def _diagnostic(document: Document, one: findings.Finding) -> types.Diagnostic:
     return types.Diagnostic(
-        range=_range(document, one.offset, one.length),
+        range=document.text.range(one.offset, one.length),
         message=one.message,
         severity=_SEVERITIES[one.diagnostic.severity],
         code=one.diagnostic.code,
@@ -296,7 +269,7 @@ def _diagnostic(document: Document, one: findings.Finding) -> types.Diagnostic:
 def _action(document: Document, uri: str, one: findings.Finding) -> types.CodeAction:
     fix = one.fix
     assert fix is not None  # only what has one is offered
-    edit = types.TextEdit(_range(document, fix.span.offset, fix.span.length), fix.text)
+    edit = types.TextEdit(document.text.range(fix.span.offset, fix.span.length), fix.text)
     return types.CodeAction(
         title=fix.title[:1].upper() + fix.title[1:],
         kind=types.CodeActionKind.QuickFix,
@@ -311,12 +284,12 @@ def _completion(document: Document, at: int, one: completing.Proposal, snippets:
     is_snippet = snippets and bool(one.snippet)
     return types.CompletionItem(
         label=one.label,
-        kind=_SORTS[one.sort],
+        kind=one.sort,
         detail=one.detail or None,
         documentation=types.MarkupContent(types.MarkupKind.Markdown, one.about) if one.about else None,
         sort_text=f"{at:04}",
         insert_text_format=types.InsertTextFormat.Snippet if is_snippet else types.InsertTextFormat.PlainText,
-        text_edit=types.TextEdit(_range(document, one.offset, one.length), written),
+        text_edit=types.TextEdit(document.text.range(one.offset, one.length), written),
     )
 
 
@@ -325,7 +298,7 @@ def _symbol(document: Document, part: shape.Part) -> types.DocumentSymbol:
         name=part.name,
         detail=" ".join(word for word in (part.kind if part.kind != part.name else "", part.detail) if word),
         kind=_SYMBOLS.get(part.kind, types.SymbolKind.Object),
-        range=_range(document, part.offset, part.length),
-        selection_range=_range(document, part.name_offset, part.name_length),
+        range=document.text.range(part.offset, part.length),
+        selection_range=document.text.range(part.name_offset, part.name_length),
         children=[_symbol(document, child) for child in part.children],
     )

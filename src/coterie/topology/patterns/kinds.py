@@ -27,73 +27,37 @@ from coterie.topology.patterns.configs import (
 from coterie.topology.patterns.faults import Fault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of pattern.
 
     Attributes:
         name: As it is stored: `debate`, `chain`, `delegation`, `ensemble`, `pipeline`, `crosscheck`, `compound`.
         title: As people read it.
-        aliases: What readers accept besides.
         config: The class of its configuration.
-        keys: Where its task stands in what it is given, the usual one first; empty: it takes whatever comes.
         rules: What is wrong with its slots, given a valid configuration.
+        keys: Where its task stands in what it is given, the usual one first; empty: it takes whatever comes.
+        aliases: What readers accept besides.
     """
 
     name: str
     title: str
     config: type[Config]
+    rules: Callable[[Any, Sequence[str]], Iterator[Fault]]
     keys: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    rules: Callable[[Any, Sequence[str]], Iterator[Fault]]
 
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in (
-            Kind(
-                name="debate",
-                title="Debate",
-                config=DebateConfig,
-                keys=("question", "topic"),
-                rules=slots.of_debate,
-            ),
-            Kind(
-                name="chain",
-                title="Chain of command",
-                config=ChainConfig,
-                keys=("task",),
-                aliases=("chain_of_command",),
-                rules=slots.of_chain,
-            ),
-            Kind(
-                name="delegation",
-                title="Delegation",
-                config=DelegationConfig,
-                keys=("task", "tasks"),
-                rules=slots.of_delegation,
-            ),
-            Kind(
-                name="ensemble",
-                title="Ensemble",
-                config=EnsembleConfig,
-                keys=("prompt",),
-                rules=slots.of_ensemble,
-            ),
-            Kind(name="pipeline", title="Pipeline", config=PipelineConfig, rules=slots.of_pipeline),
-            Kind(
-                name="crosscheck",
-                title="Cross-check",
-                config=CrossCheckConfig,
-                keys=("prompt",),
-                aliases=("cross_check",),
-                rules=slots.of_crosscheck,
-            ),
-            Kind(name="compound", title="Compound", config=CompoundConfig, rules=slots.of_compound),
-        )
-    }
+_ALL = (
+    Kind("debate", "Debate", DebateConfig, slots.of_debate, keys=("question", "topic")),
+    Kind("chain", "Chain of command", ChainConfig, slots.of_chain, keys=("task",), aliases=("chain_of_command",)),
+    Kind("delegation", "Delegation", DelegationConfig, slots.of_delegation, keys=("task", "tasks")),
+    Kind("ensemble", "Ensemble", EnsembleConfig, slots.of_ensemble, keys=("prompt",)),
+    Kind("pipeline", "Pipeline", PipelineConfig, slots.of_pipeline),
+    Kind("crosscheck", "Cross-check", CrossCheckConfig, slots.of_crosscheck, ("prompt",), ("cross_check",)),
+    Kind("compound", "Compound", CompoundConfig, slots.of_compound),
 )
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 """By stored name, in the order that pages tell of them."""
 
 _BY_WORD = {word: kind for kind in KINDS.values() for word in (kind.name, *kind.aliases)}
