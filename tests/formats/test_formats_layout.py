@@ -206,6 +206,6 @@ def _unsaid(trivia: str) -> list[str]:
 def test_a_mutated_file_is_refused_or_says_the_same_afterwards() -> None:
     """Characters lost, added, doubled, swapped or cut off: what is not well-formed is left alone."""
     chosen = random.Random(20260202)
-    laid_out = sum(check(mutated(relaid(chosen.choice(FILES), chosen), chosen)) for _ in range(3000))
+    laid_out = sum(check(mutated(relaid(chosen.choice(FILES), chosen), chosen)) for _ in range(1000))
 
-    assert laid_out > 300
+    assert laid_out > 200

@@ -55,7 +55,7 @@ def test_the_rest_of_a_file_is_read_behind_a_bad_item() -> None:
 @pytest.mark.parametrize("opener", ["{ a ", "[", "[{ a: ", "a: [", "a { b: ["])
 def test_nesting_is_bounded(opener: str) -> None:
     """However deep a text nests, reading and printing it needs no deep stack."""
-    text = "topology t : [a] { memory { x: " + opener * 50_000
+    text = "topology t : [a] { memory { x: " + opener * 10_000
     parsed = parse(text)
 
     assert str(parsed.tree) == text
