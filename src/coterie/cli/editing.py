@@ -12,7 +12,8 @@ def lsp() -> int:
     try:
         from coterie.lsp.server import serve
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
+        package = (missing.name or "").partition(".")[0]
+        if package not in ("pygls", "lsprotocol"):
             raise
-        raise UsageError(f"{missing.name!r} is not installed: pip install 'coterie[lsp]'") from None
+        raise UsageError(f"{package!r} is not installed: pip install 'coterie[lsp]'") from None
     return serve(__version__)
