@@ -44,7 +44,9 @@ def ended(folder: Path, run: str, *, finished: bool = True, **files: str) -> wor
     writer.give_up()
     origin = need(folder, "the test")
     tree = worktree.described(origin, state, run, prefix="autoloop", base=origin.commit_of("HEAD"))
-    tree = worktree.make(origin, state, replace(tree, status="failed" if finished else "running"))
+    tree = worktree.make(origin, state, tree)
+    if finished:
+        tree = worktree.write(state, replace(tree, status="failed"))
     for name, text in files.items():
         put(Path(tree.path), name.replace("__", "."), text)
     return tree

@@ -32,6 +32,7 @@ from coterie.journal.records import (
 )
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan, Wanted
 from coterie.runs import launch
+from coterie.runs.ending import EXIT_WAITING
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
 from coterie.runs.fork import PARTS, Forked, fork
@@ -431,7 +432,7 @@ def test_who_must_be_asked_before_a_turn_is_repeated_is_asked_in_a_fork_too(tmp_
     start(tmp_path, lone)
     outcome, actors = resume(tmp_path, fork("first", state_dir=tmp_path, at=3).run)
 
-    assert outcome.exit == launch.EXIT_WAITING
+    assert outcome.exit == EXIT_WAITING
     assert [one.turn for one in outcome.waiting] == ["a#1"]
     assert actors.started == []
 

@@ -15,19 +15,22 @@ def runs(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     Those that were started elsewhere on this machine are listed too.
     """
     from coterie.cli import text
+    from coterie.journal.records import MERGE_CONFLICT
     from coterie.runs import index
-    from coterie.runs.listing import standing
+    from coterie.runs.listing import failed_to_merge, standing
 
     found = [(entry, standing(Path(entry.folder))) for entry in reversed(index.entries(state_dir))]
+    reasons = {entry.run: MERGE_CONFLICT for entry, _ in found if failed_to_merge(Path(entry.folder))}
     if as_json:
         say_json(
             [
                 {"run": one.run, "topology": one.topology, "started": one.started, "state": state, "folder": one.folder}
+                | ({"reason": reasons[one.run]} if one.run in reasons else {})
                 for one, state in found
             ]
         )
     else:
-        say(text.runs(found))
+        say(text.runs([(one, f"{state}: {reasons[one.run]}" if one.run in reasons else state) for one, state in found]))
     return 0
 
 

@@ -1,5 +1,6 @@
 """`coterie worktree …`: the git work trees of runs, and bringing their work back by hand."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,14 +14,12 @@ if TYPE_CHECKING:
 
 
 def list_(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
-    """List the work trees of the runs kept here."""
-    from coterie.runs.trees.worktree import trees
-
-    found = list(trees(state_dir))
+    """List the work trees of runs, in every state directory that is known."""
+    found = [tree for _, tree in _trees(state_dir)]
     if as_json:
         say_json(found)
     elif not found:
-        complain(f"no run kept in {state_dir} has a git work tree of its own")
+        complain(f"no run kept in {state_dir}, or in another known state directory, has a git work tree of its own")
     for tree in [] if as_json else found:
         say(f"{tree.run}  {tree.status}{' (removed)' if tree.removed else ''}  {tree.branch}  {tree.path}")
     return 0
@@ -29,12 +28,15 @@ def list_(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
 def show(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """Show how it stands with a run's work tree, and what to do next."""
     from coterie.runs.trees.settling import told
+    from coterie.runs.trees.tidying import is_cut_off
 
-    _, tree = _tree(run, state_dir)
+    home, tree = _tree(run, state_dir)
     if as_json:
         say_json(tree)
-    else:
-        say("\n".join([f"run {tree.run}: {tree.status}", *told(tree)]))
+        return 0
+    say("\n".join([f"run {tree.run}: {tree.status}", *told(tree)]))
+    if tree.status == "running" and is_cut_off(home, tree):
+        say(f"no process runs it now; to go on: coterie resume {tree.run.partition('/')[0]}")
     return 0
 
 
@@ -63,7 +65,7 @@ def merge(
     from coterie.errors import UsageError
     from coterie.runs.trees import merging
     from coterie.runs.trees.settling import clean as cleaned
-    from coterie.runs.trees.settling import told
+    from coterie.runs.trees.settling import is_due, told
 
     if strategy is not None and strategy not in merging.STRATEGIES:
         raise UsageError(f"--strategy {strategy!r} is not one of {', '.join(merging.STRATEGIES)}")
@@ -71,7 +73,7 @@ def merge(
     _check_idle(home, tree)
     if tree.status != "merged":
         tree = merging.merge(home, tree, strategy or "")
-    tree = cleaned(home, tree)
+    tree = cleaned(home, tree) if is_due(tree) else tree
     if as_json:
         say_json(tree)
     else:
@@ -91,33 +93,39 @@ def clean(
     Work that is not merged is committed first, and its branch stays.
     """
     from coterie.runs.trees import settling, tidying
-    from coterie.runs.trees.worktree import trees
 
     if run is not None:
         home, tree = _tree(run, state_dir)
         _check_idle(home, tree)
-        found = [tree]
+        found = [(home, tree)]
     else:
-        home, found = state_dir, [tree for tree in trees(state_dir) if tidying.is_over(state_dir, tree)]
-    removed = [settling.clean(home, tree, now=True) for tree in found if not tree.removed]
+        found = [(home, tree) for home, tree in _trees(state_dir) if tidying.is_over(home, tree)]
+    removed = [settling.clean(home, tree) for home, tree in reversed(found) if not tree.removed]
     forgotten = tidying.forget_old(Path.cwd(), state_dir) if run is None else 0
     if as_json:
         say_json({"removed": removed, "forgotten": forgotten})
         return 0
     for tree in removed:
-        say(f"{tree.run}: removed {tree.path}" + ("" if tree.status == "merged" else f"; {tree.branch} stays"))
+        gone = tree.status in ("merged", "making")
+        say(f"{tree.run}: removed {tree.path}" + ("" if gone else f"; {tree.branch} stays"))
     if forgotten:
         say(f"dropped the files that git kept of {forgotten} turns of runs that are gone")
     return 0
 
 
 def _tree(run: str, state_dir: Path) -> "tuple[Path, Tree]":
-    """The state directory of *run*, and its work tree."""
+    """The state directory of *run*, and its work tree.
+
+    A run that was killed while its tree was made may have no journal, so it is looked up by its tree first.
+    """
     from coterie.errors import UsageError
     from coterie.runs import index
     from coterie.runs.trees import worktree
 
     root, _, branch = run.partition("/")
+    fitting = [(home, tree) for home, tree in _trees(state_dir) if tree.run == run]
+    if len(fitting) == 1:
+        return fitting[0]
     folder = index.find(root, state_dir)
     home = folder.parent.parent
     name = f"{folder.name}/{branch}" if branch else folder.name
@@ -125,6 +133,17 @@ def _tree(run: str, state_dir: Path) -> "tuple[Path, Tree]":
     if tree is None:
         raise UsageError(f"run {name!r} has no git work tree of its own; `coterie worktree list` shows which do")
     return home, tree
+
+
+def _trees(state_dir: Path) -> "list[tuple[Path, Tree]]":
+    """The work trees in every state directory that is known, that of the project's settings included."""
+    from coterie.runs import index
+    from coterie.runs.trees.worktree import trees
+    from coterie.settings import resolve
+
+    settings, _ = resolve(Path(), work_dir=Path.cwd(), env=os.environ)
+    homes = dict.fromkeys([*index.state_dirs(state_dir), Path(settings.core.state_dir).resolve()])
+    return [(home, tree) for home in homes for tree in trees(home)]
 
 
 def _check_idle(state_dir: Path, tree: "Tree") -> None:

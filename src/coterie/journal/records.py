@@ -528,6 +528,58 @@ class TreesJoined(Record, frozen=True, kw_only=True, tag="trees.joined", gc=Fals
     problem: str = ""
 
 
+class TreeMade(Record, frozen=True, kw_only=True, tag="tree.made", gc=False):
+    """The git work tree of *run* is ready: its files in *path*, on the git *branch*, begin at the commit *base*."""
+
+    run: str
+    path: str
+    branch: str
+    base: str = ""
+
+
+MERGE_CONFLICT = "merge_conflict"
+"""The reason of a run that failed because its work, which is complete, could not be merged."""
+
+
+class TreeMerged(Record, frozen=True, kw_only=True, tag="tree.merged", gc=False):
+    """A run that completes merged its work tree, or could not.
+
+    Attributes:
+        status: `merged`, `conflict` or `blocked`; the last two end the run with `merge_conflict`.
+        path: The files of the work tree, and *branch* its git branch.
+        into: The branch that receives the work, and *commit* where it was moved to.
+        files: The files in conflict.
+        reason: Why the work is not merged.
+    """
+
+    status: str
+    path: str
+    branch: str
+    into: str = ""
+    commit: str = ""
+    files: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class TreeCleared(Record, frozen=True, kw_only=True, tag="tree.cleared", gc=False):
+    """The files of the run's work tree were removed, and its *branch* too unless it is *kept*.
+
+    *problem*: why they could not be removed.
+    """
+
+    path: str
+    branch: str
+    kept: bool = False
+    problem: str = ""
+
+
+class RunNotified(Record, frozen=True, kw_only=True, tag="run.notified", gc=False):
+    """`notify.command` was called because the run ends with *status*. *problem*: why the call failed."""
+
+    status: str
+    problem: str = ""
+
+
 class JournalRepaired(Record, frozen=True, kw_only=True, tag="journal.repaired", gc=False):
     """A torn last line was cut off and kept in *file*, *size* bytes."""
 
@@ -574,5 +626,9 @@ AnyRecord = (
     | WaveJoined
     | TreeSaved
     | TreesJoined
+    | TreeMade
+    | TreeMerged
+    | TreeCleared
+    | RunNotified
     | JournalRepaired
 )

@@ -68,7 +68,11 @@ class ReadPlan(Struct, frozen=True, kw_only=True):
     cause: Cause
 
 
-Effect = Start | Halt | Wait | ReadPlan
+class Close(Struct, frozen=True, kw_only=True):
+    """An effect: do what remains before the end of the run, then write it with `finish`."""
+
+
+Effect = Start | Halt | Wait | ReadPlan | Close
 
 
 class Turn(Struct, kw_only=True, gc=False):

@@ -13,7 +13,7 @@ from coterie.engines.commands import Ask, Cancel, Command, Engine, Finish, Note,
 from coterie.journal import records
 from coterie.journal.records import NO_USAGE, AttemptInterrupted, Cause, Record, Usage
 from coterie.planning.plan import AgentPlan, Limits
-from coterie.runs.commands import Again, Effect, Halt, ReadPlan, Said, Start, Turn, Wait
+from coterie.runs.commands import Again, Close, Effect, Halt, ReadPlan, Said, Start, Turn, Wait
 from coterie.runs.fold import Fold
 
 Room = Callable[[str, bool], bool]
@@ -33,6 +33,7 @@ class Core(Fold):
 
     Attributes:
         called_off: Whether the parent called this run off: what its attempts say is too late.
+        closes: Whether there are steps to do between the engine's wish to end the run and its end.
     """
 
     def __init__(
@@ -50,6 +51,8 @@ class Core(Fold):
         self.render, self._append, self._digest = render, append, digest
         self._call_off, self._is_ending = call_off, is_ending
         self.called_off = False
+        self.closes: Callable[[], bool] = lambda: False
+        self._closing = False
 
     def hears(self, turn: str, attempt: int) -> bool:
         """Whether what *attempt* of *turn* says still counts."""
@@ -85,7 +88,7 @@ class Core(Fold):
         ended.
         """
         effects: list[Effect] = []
-        while self.finished is None:
+        while self.finished is None and not self._closing:
             if self._at_once:
                 command = self.todo.get(cause := self._at_once[0])
                 if isinstance(command, Finish) and self._is_ending():
@@ -98,7 +101,7 @@ class Core(Fold):
                 break
             effects.append(self._start(now, self._asks.popleft()))
         if self._fresh:
-            for cause in self._fresh:
+            for cause in self._fresh if not self._closing else ():
                 match self.todo.get(cause):
                     case Again() as again:
                         effects.append(Wait(cause=cause, again=again))
@@ -118,9 +121,16 @@ class Core(Fold):
                 self.write(now, command.record, cause)
             case Cancel():
                 effects += self._cancel(now, command.turn, command.reason, cause)
+            case Finish() if self.closes():
+                self._closing = True
+                effects.append(Close())
             case Finish():
-                finished = records.RunFinished(outcome=command.outcome, result=command.result, reason=command.reason)
-                self.write(now, finished, cause)
+                self.finish(now)
+
+    def finish(self, now: float) -> None:
+        """End the run as its engine wants; nothing happens if it was let go of before."""
+        if self.is_live and self.end is not None:
+            self.write(now, self.end, self.ending)
 
     def _start(self, now: float, cause: Cause) -> Start:
         command = self.todo[cause]

@@ -1,51 +1,101 @@
-"""What happens when an owner's time with a run is over: its work goes back, and who wants to know is told.
+"""The steps before a run ends or stops: merge its work tree, clear it, call `notify.command`.
 
-The run's journal is closed by then. Nothing here fails a run: what goes wrong is said, and `notify.json` in the run's
-folder keeps what became of the notification.
+The shell records each step before the next one begins, and each can be repeated after a kill. Only a merge that is not
+possible fails the run; `notify.json` in the run's folder keeps the result of the notification.
 """
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie import files
 from coterie.backends.secrets import Secrets
 from coterie.ids import folder_name
+from coterie.journal.records import Record, RunNotified, TreeCleared, TreeMerged
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
-from coterie.runs.trees.git import in_thread
-from coterie.runs.trees.settling import settle, told
+from coterie.runs.live import Ended
+from coterie.runs.trees import settling, worktree
+from coterie.runs.trees.worktree import Tree
 
-if TYPE_CHECKING:
-    from coterie.runs.launch import Outcome
-    from coterie.runs.trees.worktree import Tree
-
+EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
+_EXITS = {"waiting": EXIT_WAITING, "interrupted": EXIT_INTERRUPTED, "stuck": EXIT_FAILED}
 NOTIFY_WITHIN = 30.0
 """Seconds that the program which is notified may take."""
 SAID_MOST = 500
 """Characters of what it wrote that are told when it failed."""
 
 
-async def conclude(plan: Plan, outcome: "Outcome", state_dir: Path, cwd: Path) -> tuple[str, ...]:
-    """Settle the work tree of a run that has ended or stopped, and notify; what there is to say of it."""
-    tree = await in_thread(settle, state_dir, outcome.run, outcome.status)
-    notices = list(told(tree)) if tree is not None else []
-    loop = plan.coordination
-    if isinstance(loop, LoopPlan) and loop.notify:
-        document = message(plan, loop, outcome, state_dir, tree)
-        folder = state_dir / "runs" / folder_name(outcome.run)
-        started_in = Path(loop.place.work_dir) if loop.place.work_dir else cwd
-        if problem := await asyncio.to_thread(notify, loop.notify, document, started_in, folder):
-            notices.append(f"notify.command: {problem}")
-    return tuple(notices)
+class Ending:
+    """The steps before one root run ends or stops.
+
+    Args:
+        state_dir: Where the run is kept.
+        run: Its id.
+        cwd: Where `notify.command` starts unless the plan says.
+    """
+
+    def __init__(self, state_dir: Path, run: str, cwd: Path) -> None:
+        self._state_dir, self._run, self._cwd = state_dir, run, cwd
+
+    def step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Callable[[], Record] | None:
+        """The next step that is not among *done*; None: there is none."""
+        kinds = {type(record) for record in done}
+        tree = worktree.read(self._state_dir, self._run) if ended.status != "stopped" else None
+        if tree is not None:
+            unmerged = tree.by_itself and ended.status == "completed"
+            if unmerged and TreeMerged not in kinds:
+                return partial(settling.merge, self._state_dir, tree)
+            if TreeMerged not in kinds and tree.status in ("running", "completed", "failed"):
+                tree = settling.close(self._state_dir, tree, ended.status)
+            if TreeCleared not in kinds and tree.by_itself and settling.is_due(tree):
+                return partial(settling.clear, self._state_dir, tree)
+        if notify_command(plan) and RunNotified not in kinds:
+            return partial(self._notify, plan, ended)
+        return None
+
+    def _notify(self, plan: Plan, ended: Ended) -> RunNotified:
+        loop = plan.coordination
+        assert isinstance(loop, LoopPlan)
+        document = message(plan, loop, ended, self._state_dir, worktree.read(self._state_dir, self._run))
+        folder = self._state_dir / "runs" / folder_name(self._run)
+        started_in = Path(loop.place.work_dir) if loop.place.work_dir else self._cwd
+        return RunNotified(status=ended.status, problem=notify(loop.notify, document, started_in, folder))
 
 
-def message(plan: Plan, loop: LoopPlan, outcome: "Outcome", state_dir: Path, tree: "Tree | None") -> dict[str, Any]:
+def notify_command(plan: Plan) -> tuple[str, ...]:
+    """The command to call when a run of *plan* ends or stops; empty: none."""
+    return plan.coordination.notify if isinstance(plan.coordination, LoopPlan) else ()
+
+
+def notices(state_dir: Path, run: str, closed: Sequence[Record]) -> Iterator[str]:
+    """What to say of a run that ended or stopped: where its work is, and which of the steps in *closed* failed."""
+    tree = worktree.read(state_dir, run)
+    if tree is not None:
+        yield from settling.told(tree)
+        yield from settling.kept(state_dir, tree)
+    for record in closed:
+        match record:
+            case TreeCleared(problem=problem) if problem:
+                yield f"the work tree {record.path} could not be removed: {problem}"
+            case RunNotified(problem=problem) if problem:
+                yield f"notify.command: {problem}"
+
+
+def exit_of(ended: Ended) -> int:
+    """The exit status that says how a run ended or stopped."""
+    if ended.status == "stopped":
+        return _EXITS.get(ended.reason, EXIT_LIMIT)
+    return EXIT_COMPLETED if ended.status == "completed" else EXIT_FAILED
+
+
+def message(plan: Plan, loop: LoopPlan, outcome: Ended, state_dir: Path, tree: Tree | None) -> dict[str, Any]:
     """What is said of the end of a run, as JSON."""
     result = outcome.result if isinstance(outcome.result, dict) else {}
     return {
@@ -54,7 +104,7 @@ def message(plan: Plan, loop: LoopPlan, outcome: "Outcome", state_dir: Path, tre
         "preset": loop.place.preset,
         "status": outcome.status,
         "reason": str(result.get("reason", "")) or outcome.reason,
-        "exit": outcome.exit,
+        "exit": exit_of(outcome),
         "iterations": outcome.iterations,
         "text": result.get("text", ""),
         "cost_usd": outcome.usage.cost,

@@ -111,6 +111,8 @@ class Family:
             is_ending=lambda: any(child.core.called_off for child in live.children.values()),
         )
         core.called_off = called_off
+        if parent is None:
+            core.closes = lambda: self.place.closes(live.plan)
         self.runs[run] = live = Live(run, plan, core, writer, parent)  # whatever comes now, its journal is given up
         if parent is not None:
             parent[0].children[run] = live

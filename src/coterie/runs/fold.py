@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 
-from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Engine, Note, Reload, Stop
+from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Engine, Finish, Note, Reload, Stop
 from coterie.engines.loop import Loop
 from coterie.errors import ReplayMismatch
 from coterie.journal.owned import OwnedTime
 from coterie.journal.records import (
+    MERGE_CONFLICT,
     NO_USAGE,
     AttemptFailed,
     AttemptInterrupted,
@@ -29,10 +30,15 @@ from coterie.journal.records import (
     OutputsGiven,
     Record,
     RunFinished,
+    RunNotified,
     RunOwned,
     RunStarted,
     RunStopped,
     TaskChanged,
+    TreeCleared,
+    TreeMade,
+    TreeMerged,
+    TreesJoined,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
@@ -61,6 +67,9 @@ class Fold:
         busy: Turns that run here and take a slot: no humans, no child runs.
         todo: What is decided and not yet carried out, in order.
         stopping: The engine's wish to let go of the run, if it has one.
+        ending: The engine's wish to end the run, if it has one.
+        closed: The steps of the run's end that are done.
+        trees: The paths of the work trees that were made.
         time: How long it was owned.
         plan: The plan it goes on under, as JSON, when it was read again; empty: the one it began with.
     """
@@ -84,6 +93,9 @@ class Fold:
         self.used = NO_USAGE
         self.todo: dict[Cause, Command | Again] = {}
         self.stopping: Cause | None = None
+        self.ending: Cause | None = None
+        self.closed: list[Record] = []
+        self.trees: set[str] = set()
         self._at_once: deque[Cause] = deque()
         self._asks: deque[Cause] = deque()
         self._fresh: list[Cause] = []
@@ -106,6 +118,14 @@ class Fold:
         """Why the engine wants to let go of the run, or an empty text."""
         command = self.todo.get(self.stopping) if self.stopping is not None else None
         return command.reason if isinstance(command, Stop) else ""
+
+    @property
+    def end(self) -> RunFinished | None:
+        """The end of the run: the written one, or else the one that the engine wants."""
+        command = self.todo.get(self.ending) if self.ending is not None else None
+        if not isinstance(command, Finish):
+            return self.finished
+        return RunFinished(outcome=command.outcome, result=command.result, reason=command.reason)
 
     @property
     def queued(self) -> bool:
@@ -173,6 +193,10 @@ class Fold:
                 self.stopped = record.reason
             case RunFinished():
                 self.finished = record
+            case TreeMade(path=path):
+                self.trees.add(path)
+            case TreesJoined() | TreeMerged() | TreeCleared() | RunNotified() if self.ending is not None:
+                self._close(record, self.ending)
         if message := getattr(record, "message", ""):
             self.messages[message] = refusal(record)
         follows += self.engine.step(record)
@@ -216,6 +240,9 @@ class Fold:
                 self._fresh.append(cause)
             case Stop():
                 self.stopping = cause
+            case Finish():
+                self.ending = cause if self.ending is None else self.ending
+                self._at_once.append(cause)
             case Cancel(turn=turn):
                 if turn in self.turns and self.turns[turn].status == "ended":
                     del self.todo[cause]  # it ended first: nothing to do
@@ -227,6 +254,14 @@ class Fold:
                 self._waiting[turn] = cause
             case _:
                 self._at_once.append(cause)
+
+    def _close(self, record: Record, ending: Cause) -> None:
+        """Note a step of the run's end; work that could not be merged makes it a failure."""
+        self.closed.append(record)
+        end = self.todo.get(ending)
+        if isinstance(record, TreeMerged) and record.status != "merged" and isinstance(end, Finish):
+            result = end.result | {"reason": MERGE_CONFLICT} if isinstance(end.result, dict) else end.result
+            self.todo[ending] = Finish(outcome="failed", result=result, reason=MERGE_CONFLICT)
 
     def _begin(self, record: TurnStarted, command: Command | Again | None) -> None:
         del self._waiting[record.turn]

@@ -9,7 +9,7 @@
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,12 +21,13 @@ from coterie.backends.base import Event, Text
 from coterie.errors import shortage, suppress_os_errors
 from coterie.ids import attempt_id, folder_name
 from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import TreeSaved, TreesJoined
+from coterie.journal.records import Record, TreeMade, TreeSaved, TreesJoined
 from coterie.journal.rules import root_of
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
 from coterie.runs import held
-from coterie.runs.live import Place
+from coterie.runs.ending import Ending, notify_command
+from coterie.runs.live import Ended, Place
 from coterie.runs.looping.notes import Files, Memory, Tasks
 from coterie.runs.looping.prompt import Notes
 from coterie.runs.looping.surroundings import located
@@ -53,10 +54,11 @@ class DiskPlace(Place):
         store: Knows where each run's folder is.
         cwd: What file names that agents `read` start from.
         trees: The files that the runs work on, where git has them.
+        ending: The steps before the root run ends.
     """
 
-    def __init__(self, store: JsonlStore, cwd: Path, trees: Trees | None = None) -> None:
-        self._store, self._cwd, self._trees = store, cwd, trees
+    def __init__(self, store: JsonlStore, cwd: Path, trees: Trees | None = None, ending: Ending | None = None) -> None:
+        self._store, self._cwd, self._trees, self._ending = store, cwd, trees, ending
 
     def folder(self, run: str) -> Path:
         """The folder of *run*."""
@@ -162,10 +164,18 @@ class DiskPlace(Place):
         """Keep the files as an attempt leaves them; None: nothing is kept."""
         return await self._trees.saved(run, turn, attempt) if self._trees is not None else None
 
-    async def begin_branch(self, run: str, plan: Plan) -> None:
-        """Make ready where the agents of *run*, a branch of a wave, work."""
-        if self._trees is not None:
-            await self._trees.begin(run, plan)
+    @property
+    def lacks_tree(self) -> bool:
+        """Whether the root run is to have a work tree that is not made yet."""
+        return self._trees is not None and self._trees.lacks_own
+
+    def make_tree(self) -> TreeMade | None:
+        """Make the work tree of the root run; None: it works where it was started."""
+        return self._trees.make_own() if self._trees is not None else None
+
+    async def begin_branch(self, run: str, plan: Plan) -> TreeMade | None:
+        """Make the work tree of *run*, a branch of a wave; None: it works where its loop does."""
+        return await self._trees.begin(run, plan) if self._trees is not None else None
 
     async def join_branches(self, run: str, wave: int) -> TreesJoined | None:
         """Bring together what the branches of a *wave* of *run* did to its files; None: there is nothing to bring."""
@@ -174,6 +184,15 @@ class DiskPlace(Place):
     def held(self, run: str) -> dict[str, str]:
         """Values that the plan of the root of *run* refers to."""
         return held.read(self._store.folder(root_of(run)))
+
+    def closes(self, plan: Plan) -> bool:
+        """Whether a root run of *plan* has steps to do before it ends."""
+        has_tree = self._trees is not None and self._trees.has_own
+        return self._ending is not None and (has_tree or notify_command(plan) != ())
+
+    def closing_step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Callable[[], Record] | None:
+        """The next step before the root run ends or stops; None: all are *done*."""
+        return self._ending.step(plan, done, ended) if self._ending is not None else None
 
     def read_file(self, name: str) -> str | None:
         """The text of a file below the working directory, cut at a bound; None if there is none to show."""

@@ -24,7 +24,7 @@ from coterie.clock import Clock, SystemClock
 from coterie.errors import JournalFailed, UsageError
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.lines import make_folder, sync_folder
-from coterie.journal.records import Record, RunFinished, RunStarted
+from coterie.journal.records import Record, RunFinished, RunNotified, RunStarted, TreeCleared, TreeMerged
 from coterie.planning.plan import Plan
 from coterie.runs import index, naming
 from coterie.runs.copying import Copy
@@ -138,11 +138,13 @@ def _place(run: str, records: Sequence[Record], at: int | None) -> int:
     """The record to fork at: *at*, if there is a way on from it."""
     ended = bool(records) and isinstance(records[-1], RunFinished)
     last = len(records) - ended
+    while ended and last and isinstance(records[last - 1], TreeMerged | TreeCleared | RunNotified):
+        last -= 1  # a fork closes by itself
     if last == 0:
         raise UsageError(f"run {run!r} never began: there is nothing to fork")
     if at is None:
         return last
-    if ended and at == len(records):
+    if ended and last < at <= len(records):
         raise UsageError(f"record {at} is the end of run {run!r}, nothing follows from it: fork it at {last} or before")
     if not 1 <= at <= last:
         raise UsageError(f"run {run!r} has no record {at} to be forked at: the last one is {last}")

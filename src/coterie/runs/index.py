@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -115,6 +116,12 @@ def homes(state_dir: Path | None) -> list[Path]:
     return [state_dir, state_dir.with_name(OF_LOOPS)] if state_dir.name == STATE_DIR else [state_dir]
 
 
+def state_dirs(state_dir: Path) -> list[Path]:
+    """Every state directory that is known: those that count as *state_dir*, and those of all runs in the index."""
+    named = (Path(entry.folder).parent.parent for entry in _named())
+    return [*dict.fromkeys(path.resolve() for path in (*homes(state_dir), *named) if _exists(path))]
+
+
 def _local(state_dir: Path) -> Iterator[Entry]:
     for folder in sorted((state_dir / "runs").glob("*/journal.jsonl")):
         yield Entry(run=folder.parent.name, folder=str(folder.parent), started=folder.parent.stat().st_ctime)
@@ -127,15 +134,18 @@ def _lines() -> list[bytes]:
         return []
 
 
-def _indexed() -> Iterator[Entry]:
+def _named() -> Iterator[Entry]:
     for line in _lines():
-        try:
-            entry = msgspec.json.decode(line, type=Entry)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue  # a torn line costs one listing
-        try:
-            exists = (Path(entry.folder) / "journal.jsonl").exists()
-        except (OSError, ValueError):  # a name too long, a folder that may not be entered: one listing again
-            continue
-        if exists:
-            yield entry
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):  # a torn line costs one listing
+            yield msgspec.json.decode(line, type=Entry)
+
+
+def _indexed() -> Iterator[Entry]:
+    return (entry for entry in _named() if _exists(Path(entry.folder) / "journal.jsonl"))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long, a folder that may not be entered: one listing again
+        return False

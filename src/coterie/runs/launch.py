@@ -21,7 +21,7 @@ from coterie.planning.plan import Limits, Plan, from_record
 from coterie.planning.program import ProgramPlan
 from coterie.runs import index, naming
 from coterie.runs.commands import phrase
-from coterie.runs.ending import conclude
+from coterie.runs.ending import EXIT_COMPLETED, Ending, exit_of, notices
 from coterie.runs.engines import make_engine, refuse_lacking
 from coterie.runs.fold import Fold
 from coterie.runs.folder import DiskPlace
@@ -36,7 +36,7 @@ from coterie.runs.shell import Shell
 from coterie.runs.thinkers import AskHuman, ready_turns
 from coterie.runs.trees import worktree
 from coterie.runs.trees.git import in_thread
-from coterie.runs.trees.hiding import hide
+from coterie.runs.trees.hiding import hide_state
 from coterie.runs.trees.isolation import isolate
 from coterie.runs.trees.keeping import Trees
 from coterie.runs.trees.worktree import Tree
@@ -44,9 +44,6 @@ from coterie.runs.turns import Turns
 
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette
-
-EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
-_EXITS = {"waiting": EXIT_WAITING, "interrupted": EXIT_INTERRUPTED, "stuck": EXIT_FAILED}
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -146,21 +143,22 @@ async def start(
     for line in said:
         tell(line)
     cwd = Path(tree.cwd) if tree is not None else cwd
+    with suppress(OSError):  # where nothing can be written, the journal says so
+        hide_state(state_dir, plan, cwd)
+    index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
+    if tree is not None:
+        worktree.write(state_dir, tree)  # before its files: a kill from here on leaves a tree that is known
     observe = projected(plan, store, run, DiskPlace(store, cwd), with_wave_files(plan, store, run, observe))
-    place = _place(store, cwd, tree, snapshots)
+    place = _place(store, run, cwd, tree, snapshots)
     shell = _shell(run, store, turns, clock, limits, park, observe, cwd, place)
     if attach is not None:
         attach(shell)
-    with suppress(OSError):  # where nothing can be written, the journal says so
-        hide(state_dir, "runs/", ".gitignore")
-    index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
     try:
-        outcome = await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
+        return await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
     except JournalFailed as error:
         if isinstance(error, Fenced | RunDeleted) or first_line(store.folder(run) / JOURNAL):
             raise
         raise JournalFailed(run, error.reason, began=False) from None
-    return replace(outcome, notices=await conclude(plan, outcome, state_dir, cwd))
 
 
 async def resume(
@@ -197,18 +195,19 @@ async def resume(
     if turns is None:
         _refuse_program(run, plan)
         turns = ready_turns(plan, human, cassette)
-    cwd = Path(first.cwd) if first.cwd else Path.cwd()
-    if not cwd.is_dir():
+    cwd, tree = Path(first.cwd) if first.cwd else Path.cwd(), worktree.read(state_dir, run)
+    if not cwd.is_dir() and (tree is None or tree.status == "running"):
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
+    with suppress(OSError):
+        hide_state(state_dir, plan, cwd)
     began = recorded_plan(store, run)
     observe = projected(began, store, run, DiskPlace(store, cwd), with_wave_files(began, store, run, observe))
-    place = _place(store, cwd, worktree.read(state_dir, run), first.snapshots)
+    place = _place(store, run, cwd, tree, first.snapshots)
     shell = _shell(run, store, turns, clock, limits, park, observe, cwd, place)
     if attach is not None:
         attach(shell)
     main = shell.resume(run, plan, reloaded=reload is not None)
-    outcome = await _drive(shell, store, run, main, limits, clock)
-    return replace(outcome, notices=await conclude(plan, outcome, state_dir, cwd))
+    return await _drive(shell, store, run, main, limits, clock)
 
 
 def replay(run: str, *, state_dir: Path) -> ReplayReport:
@@ -273,10 +272,10 @@ def _check_name(folder: str) -> None:
         raise UsageError(f"the name of the folder {folder!r} is not UTF-8 text: rename it, then run") from None
 
 
-def _place(store: JsonlStore, cwd: Path, tree: Tree | None, snapshots: bool) -> DiskPlace:
+def _place(store: JsonlStore, run: str, cwd: Path, tree: Tree | None, snapshots: bool) -> DiskPlace:
     """Where the files of a run lie, and those that its agents work on."""
     trees = Trees(store.root, cwd, store.folder, lambda run: standing(store.folder(run)), tree=tree, saves=snapshots)
-    return DiskPlace(store, cwd, trees)
+    return DiskPlace(store, cwd, trees, Ending(store.root, run, cwd))
 
 
 def _shell(
@@ -350,21 +349,18 @@ async def _drive(shell: Shell, store: JsonlStore, run: str, main: Any, limits: L
     finally:
         opening.cancel()
         await inbox.close()
-    return outcome(ended, limits or Limits())
+    closed = shell.runs[run].core.closed
+    return replace(outcome(ended, limits or Limits()), notices=tuple(notices(store.root, run, closed)))
 
 
 def outcome(ended: Ended, limits: Limits) -> Outcome:
     """*ended* with the exit status that says the same, and what was spent beyond *limits*."""
-    if ended.status == "stopped":
-        status = _EXITS.get(ended.reason, EXIT_LIMIT)
-    else:
-        status = EXIT_COMPLETED if ended.status == "completed" else EXIT_FAILED
     return Outcome(
         run=ended.run,
         status=ended.status,
         reason=ended.reason,
         result=ended.result,
-        exit=status,
+        exit=exit_of(ended),
         usage=ended.usage,
         seconds=ended.seconds,
         waiting=ended.waiting,

@@ -10,7 +10,7 @@ from coterie import files
 from coterie.ids import child_run_id
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.lock import is_held
-from coterie.journal.records import Record, TurnStarted
+from coterie.journal.records import MERGE_CONFLICT, Record, TurnStarted
 
 ENDS = frozenset({"completed", "failed", "cancelled"})
 """How a run stands that is over for good."""
@@ -34,6 +34,12 @@ def standing(folder: Path) -> str:
             return f"stopped: {last.get('reason')}"
         case _:
             return "cut off"
+
+
+def failed_to_merge(folder: Path) -> bool:
+    """Whether the run in *folder* failed because its work could not be merged."""
+    last = last_line(folder / JOURNAL)
+    return last.get("topic") == "run.finished" and last.get("reason") == MERGE_CONFLICT
 
 
 def first_line(journal: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 from coterie.backends.base import Event, Session
 from coterie.engines.commands import Engine
 from coterie.journal.base import Writer
-from coterie.journal.records import NO_USAGE, AttemptLaunched, Cause, Record, TreeSaved, TreesJoined, Usage
+from coterie.journal.records import NO_USAGE, AttemptLaunched, Cause, Record, TreeMade, TreeSaved, TreesJoined, Usage
 from coterie.journal.rules import root_of
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
@@ -113,8 +113,18 @@ class Place:
         """Keep the files as an attempt leaves them; None: nothing is kept."""
         return None
 
-    async def begin_branch(self, run: str, plan: Plan) -> None:
-        """Make ready where the agents of *run*, a branch of a wave, work."""
+    @property
+    def lacks_tree(self) -> bool:
+        """Whether the root run is to have a work tree that is not made yet."""
+        return False
+
+    def make_tree(self) -> TreeMade | None:
+        """Make the work tree of the root run; None: it works where it was started."""
+        return None
+
+    async def begin_branch(self, run: str, plan: Plan) -> TreeMade | None:
+        """Make the work tree of *run*, a branch of a wave; None: it works where its loop does."""
+        return None
 
     async def join_branches(self, run: str, wave: int) -> TreesJoined | None:
         """Bring together what the branches of a *wave* of *run* did to its files; None: there is nothing to bring."""
@@ -123,6 +133,17 @@ class Place:
     def held(self, run: str) -> dict[str, str]:
         """Values that the plan of the root of *run* refers to; see `coterie.runs.held`."""
         return {}
+
+    def closes(self, plan: Plan) -> bool:
+        """Whether a root run of *plan* has steps to do before it ends."""
+        return False
+
+    def closing_step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Callable[[], Record] | None:
+        """The next step before the root run ends, or stops, as *ended* says; None: all are *done*.
+
+        Each can be repeated after a kill. It takes its time, so it is called on a thread.
+        """
+        return None
 
     def read_file(self, name: str) -> str | None:
         """The text of a file that an agent reads, or None."""

@@ -30,9 +30,10 @@ from coterie.journal.records import (
 from coterie.planning.loop import LoopPlan
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Limits, Plan
+from coterie.runs.ending import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT
 from coterie.runs.engines import make_engine, own_pattern
 from coterie.runs.fold import Fold
-from coterie.runs.launch import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT, outcome
+from coterie.runs.launch import outcome
 from coterie.runs.live import MakeEngine
 from coterie.runs.shell import Shell
 

@@ -10,10 +10,11 @@ at once: every attempt is ended, nothing more leaves, and the run is resumed fro
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,13 +31,15 @@ from coterie.journal.records import (
     ConfigChanged,
     ConfigKept,
     ConfigRejected,
+    Record,
+    RunFinished,
     TreesJoined,
 )
 from coterie.planning.branches import BRANCH
 from coterie.planning.plan import AgentPlan, Limits, Plan, from_json
 from coterie.runs.attempts import Attempts
 from coterie.runs.children import Children
-from coterie.runs.commands import Effect, Halt, ReadPlan, Start, Turn, Wait
+from coterie.runs.commands import Close, Effect, Halt, ReadPlan, Start, Turn, Wait
 from coterie.runs.family import Family
 from coterie.runs.held import filled
 from coterie.runs.line import Event, Line
@@ -44,6 +47,8 @@ from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Wait
 from coterie.runs.prompts import how_to_decide
 from coterie.runs.timers import Timers
 from coterie.runs.turns import Turns
+
+T = TypeVar("T")
 
 
 class Shell:
@@ -150,7 +155,10 @@ class Shell:
 
     def ended(self, root: Live) -> Ended:
         """How it stands with *root*."""
-        finished, spent, engine = root.core.finished, self.family.ledger.spent(), root.core.engine
+        return self._ended(root, root.core.finished, root.core.stopped)
+
+    def _ended(self, root: Live, finished: RunFinished | None, stopped: str = "") -> Ended:
+        spent, engine = self.family.ledger.spent(), root.core.engine
         iterations = engine.state.iteration if isinstance(engine, Loop) else None
         waiting = tuple(
             Waiting(run=live.run, turn=turn.ask.turn, agent=turn.ask.agent, prompt=self._question(live, turn))
@@ -161,7 +169,7 @@ class Shell:
             return Ended(
                 run=root.run,
                 status="stopped",
-                reason=root.core.stopped,
+                reason=stopped,
                 usage=spent,
                 seconds=root.core.time.seconds,
                 waiting=waiting,
@@ -188,6 +196,8 @@ class Shell:
         try:
             root = open_root()
             self.opened.set()
+            if self._place.lacks_tree:
+                await self._make_tree(root)
             while not await self._advance(root):
                 await self._line.rung()
         except asyncio.CancelledError:
@@ -220,7 +230,7 @@ class Shell:
             await self._leave()
             if root.core.finished or root.core.stopped:
                 return True
-            if not self._line and not self._let_go():
+            if not self._line and not await self._let_go(root):
                 return False
 
     def _drain(self) -> None:
@@ -288,21 +298,29 @@ class Shell:
     def _agent(self, live: Live, start: Start) -> AgentPlan:
         return filled(live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent), self.family.held)
 
-    def _let_go(self) -> bool:
-        """Stop the tree when nothing can happen any more without a human or other limits; whether it was stopped."""
-        if self._expected or self.family.ledger.busy:
+    async def _let_go(self, root: Live) -> bool:
+        """Stop the tree when nothing can happen any more without a human or other limits.
+
+        Returns whether there is more to do: it was stopped, or something happened while the stop was notified.
+        """
+        if not (reason := self._reason_to_stop()):
             return False
+        await self._close_run(root, (), self._ended(root, None, reason))
+        for live in reversed(self.family.runs.values()) if not self._line else ():
+            live.core.stop(self._clock.now(), reason)
+        return True
+
+    def _reason_to_stop(self) -> str:
+        """Why the tree is to be stopped; empty: it goes on."""
+        if self._expected or self.family.ledger.busy:
+            return ""
         retries = self._timers.retries
         humans = [turn.ask.turn in live.held for live in self.runs.values() for turn in live.humans()]
         unseen = all(humans) and not retries  # no terminal shows what a crash cut off: only the inbox answers
         if (retries or humans) and not (humans and (self._park or unseen)):
-            return False
+            return ""
         reason = self.family.ledger.reached() or self._engine_stops() or ("waiting" if humans else "stuck")
-        if reason == "stuck" and self._outside:
-            return False
-        for live in reversed(self.family.runs.values()):
-            live.core.stop(self._clock.now(), reason)
-        return True
+        return "" if reason == "stuck" and self._outside else reason
 
     def _engine_stops(self) -> str:
         return next((reason for live in self.runs.values() if (reason := live.core.wants_stop)), "")
@@ -314,6 +332,9 @@ class Shell:
             why: The reason of each attempt that is cut off, and *reason* that of the stop.
         """
         await self._let_nothing_start()
+        if root.core.is_live and root.core.ending is None:
+            with suppress(asyncio.CancelledError):
+                await self._close_run(root, (), self._ended(root, None, "interrupted"))
         now = self._clock.now()
         for live in reversed(self.family.runs.values()):
             if live.core.is_live and self._is_whole(live):
@@ -365,20 +386,57 @@ class Shell:
                 self._line.put(0, partial(self._read_plan, live, cause, joined))
             case Cut(turn=turn):
                 self._attempts.interrupt(live, turn)
+            case Close():
+                await self._finish(live)
+
+    async def _make_tree(self, root: Live) -> None:
+        """Make the work tree of the root run once its beginning is durable; if that fails, the run stops."""
+        await root.writer.durable(root.core.seq)
+        try:
+            made, was_cut = await _uncut(self._place.make_tree)
+        except CoterieError:
+            root.core.stop(self._clock.now(), "worktree")
+            raise
+        if made is not None and made.path not in root.core.trees:
+            root.core.write(self._clock.now(), made)
+        if was_cut:
+            raise asyncio.CancelledError
+
+    async def _finish(self, root: Live) -> None:
+        """Do what remains before the end of the root run, then write its end."""
+        core = root.core
+        if not any(isinstance(one, TreesJoined) for one in core.closed) and (joined := await self._joined(root)):
+            core.write(self._clock.now(), joined)
+        await self._close_run(root, core.closed, self._ended(root, core.end))
+        core.finish(self._clock.now())
+
+    async def _close_run(self, root: Live, done: Sequence[Record], ended: Ended) -> None:
+        """Do the steps before the root run ends or stops that are not *done*, each recorded before the next begins."""
+        while step := self._place.closing_step(root.plan, done, ended):
+            await root.writer.durable(root.core.seq)
+            record, was_cut = await _uncut(step)
+            done = (*done, root.core.write(self._clock.now(), record))
+            if root.core.end is not None:
+                ended = self._ended(root, root.core.end)
+            if was_cut:
+                raise asyncio.CancelledError
 
     async def _start_branch(self, live: Live, start: Start) -> None:
         """Start a branch of a wave, once it has where to work."""
         agent = live.core.agents.get(start.ask.agent)
         child = agent.child if agent is not None else None
+        made = None
         try:
             if child is not None and isinstance(live.core.engine, Loop):
-                await self._place.begin_branch(child_run_id(live.run, start.ask.turn, start.attempt), child)
+                made = await self._place.begin_branch(child_run_id(live.run, start.ask.turn, start.attempt), child)
         except CoterieError as error:
             if shortage(error):
                 raise
             failed = AttemptFailed(turn=start.ask.turn, attempt=start.attempt, kind="failed", reason=str(error))
             self._line.put(0, partial(self.family.hear, live, failed))
             return
+        if made is not None and made.path not in live.core.trees:
+            live.core.write(self._clock.now(), made)
         self._start(live, start)
 
     def _start(self, live: Live, start: Start) -> None:
@@ -426,3 +484,15 @@ class Shell:
             self.family.learn_secrets(live.run, live.plan)
         live.core.reloaded(self._clock.now(), cause, answer)
         self.family.pump(live)
+
+
+async def _uncut(work: Callable[[], T]) -> tuple[T, bool]:
+    """Call *work* on a thread and wait for its end, cancelled or not: its result, and whether it was cancelled."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    was_cut = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            was_cut = True
+    return task.result(), was_cut

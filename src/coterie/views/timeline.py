@@ -171,6 +171,19 @@ def _trees_joined(record: r.TreesJoined) -> str:
     return "; ".join(parts)
 
 
+def _tree_merged(record: r.TreeMerged) -> str:
+    if record.status == "merged":
+        return f"the work on {record.branch} was merged into {record.into or 'HEAD'}"
+    why = f"conflicts in {listed(record.files)}" if record.files else record.reason
+    return f"the work on {record.branch} could not be merged into {record.into or 'HEAD'}: {why}"
+
+
+def _tree_cleared(record: r.TreeCleared) -> str:
+    if record.problem:
+        return f"the work tree {record.path} could not be removed: {record.problem}"
+    return f"the work tree {record.path} was removed" + (f"; the branch {record.branch} stays" if record.kept else "")
+
+
 def _repaired(record: r.JournalRepaired) -> str:
     return f"a torn last line of {plural(record.size, 'byte')} was cut off and kept in {record.file}"
 
@@ -236,5 +249,9 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.WaveJoined: lambda x: f"wave {x.wave} was joined; the loop goes on after {x.event}",
     r.TreeSaved: _tree_saved,
     r.TreesJoined: _trees_joined,
+    r.TreeMade: lambda x: f"the work tree of {x.run} was made: {x.path}, on the branch {x.branch}",
+    r.TreeMerged: _tree_merged,
+    r.TreeCleared: _tree_cleared,
+    r.RunNotified: lambda x: f"notify.command was called: {x.status}" + (f" ({x.problem})" if x.problem else ""),
     r.JournalRepaired: _repaired,
 }

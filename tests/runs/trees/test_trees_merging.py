@@ -6,10 +6,14 @@ import pytest
 from msgspec.structs import replace
 from repositories import commit, git, put, repository, untouched
 
+from coterie.journal.records import Record
+from coterie.planning.plan import Plan
+from coterie.runs.ending import Ending
+from coterie.runs.live import Ended
 from coterie.runs.trees import merging, worktree
 from coterie.runs.trees.git import need
 from coterie.runs.trees.merging import merge
-from coterie.runs.trees.settling import changes, settle, told
+from coterie.runs.trees.settling import changes, told
 from coterie.runs.trees.worktree import Tree
 
 
@@ -256,6 +260,14 @@ def test_when_a_work_tree_is_removed(
     assert ("autoloop/x" in git(folder, "branch", "--format=%(refname:short)").splitlines()) is branch
     if not stays and branch:
         assert git(folder, "show", "autoloop/x:new.txt") == "new"
+
+
+def settle(state: Path, run: str, status: str) -> worktree.Tree | None:
+    """Do the steps before the end of *run*, and give what is then known of its work tree."""
+    ending, done = Ending(state, run, state), list[Record]()
+    while step := ending.step(Plan(name="p"), done, Ended(run=run, status=status)):
+        done.append(step())
+    return worktree.read(state, run)
 
 
 def test_a_conflict_is_kept_whatever_the_settings_say_on_success(folder: Path, state: Path) -> None:

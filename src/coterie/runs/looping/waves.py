@@ -11,13 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coterie import files
+from coterie.engines.loop.apart import kept_apart
 from coterie.errors import CoterieError
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
 from coterie.journal.records import (
     Record,
+    TreesJoined,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
@@ -50,12 +53,13 @@ class Branch(Struct, frozen=True, kw_only=True):
 
 
 class Joined(Struct, frozen=True, kw_only=True):
-    """A wave that was joined. *event* opened it, the loop goes on after *then*."""
+    """A wave that was joined. *event* opened it, the loop goes on after *then*; *unmerged* names work not merged."""
 
     event: str
     then: str
     seconds: float
     branches: tuple[Branch, ...]
+    unmerged: str = ""
 
 
 class WaveFiles:
@@ -65,6 +69,8 @@ class WaveFiles:
         self._store, self._run, self._home = store, run, home
         self._caught_up = False
         self._open: OpenWave | None = None
+        self._joined: tuple[Joined, int] | None = None
+        """The last wave that was joined, and its number."""
 
     def observe(self, run: str, record: Record) -> None:
         """Take in a durable record of the run; those of child runs are left alone."""
@@ -85,9 +91,14 @@ class WaveFiles:
                 _put(self._folder(record.wave) / f"branch-{k}" / "objective.md", objective + "\n")
         elif isinstance(record, WaveJoined) and self._open is not None:
             joined, self._open = self._open.joined(self._run, record), None
+            self._joined = joined, record.wave
             for k, branch in enumerate(joined.branches, 1):
                 self._write_branch(self._folder(record.wave) / f"branch-{k}", branch)
             _put(self._folder(record.wave) / "join.md", as_text(joined, record.wave))
+        elif isinstance(record, TreesJoined) and self._joined is not None:
+            joined, wave = self._joined
+            text = as_text(replace(joined, unmerged=kept_apart(record)), wave)
+            _put(self._folder(wave) / "join.md", text)
         elif self._open is not None:
             self._open.apply(record)
 
@@ -160,6 +171,8 @@ def as_text(joined: Joined, wave: int) -> str:
     for k, branch in enumerate(joined.branches, 1):
         lines += [f"## Branch {k}: {branch.objective}", "", f"{branch.outcome}, {duration(branch.seconds)}", ""]
         lines += [branch.text.strip() or "(it said nothing)", ""]
+    if joined.unmerged:
+        lines += ["## Work that is not merged", "", joined.unmerged, ""]
     return "\n".join(lines)
 
 

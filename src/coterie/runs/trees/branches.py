@@ -39,10 +39,10 @@ def open_tree(state_dir: Path, parent: Tree, run: str) -> Tree:
     Raises:
         GitFailed, UsageError: If git cannot.
     """
-    if (known := worktree.read(state_dir, run)) is not None:
-        return known
-    base = commit_all(parent, state_dir, f"Work of run {parent.run} before {run.rpartition('/')[2]}\n")
     repository = need(Path(parent.cwd), f"a branch of {parent.run} wants its work tree")
+    if (known := worktree.read(state_dir, run)) is not None:
+        return worktree.make(repository, state_dir, known)
+    base = commit_all(parent, state_dir, f"Work of run {parent.run} before {run.rpartition('/')[2]}\n")
     tree = worktree.described(repository, state_dir, run, prefix="", base=base)
     name = f"{parent.branch}.{run.rpartition('/')[2].replace('#', '.')}"
     return worktree.make(repository, state_dir, replace(tree, branch=name, strategy="squash"))
@@ -62,6 +62,9 @@ def join(state_dir: Path, run: str, wave: int, outcome: Callable[[str], str]) ->
     merged, kept = list[str](), list[KeptTree]()
     for tree in _trees(state_dir, run, wave):
         name = tree.run.rpartition("/")[2].rpartition(".")[0]
+        if tree.status == "making":  # git could not make it, so nothing has worked in it
+            worktree.remove(state_dir, tree, branch=True)
+            continue
         if tree.status == "running":
             tree = _brought_back(state_dir, tree, outcome(tree.run) == "completed")
         if tree.status == "merged":

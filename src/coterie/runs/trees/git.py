@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from coterie.backends.secrets import without_secrets
 from coterie.errors import GitFailed, Shortage, UsageError, shortage
+from coterie.runs.trees.repository_lock import inherited
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -193,7 +194,14 @@ def _start(
     settings = [word for key, value in _CONFIG.items() for word in ("-c", f"{key}={value}")]
     try:
         return subprocess.Popen(
-            ["git", *settings, *words], cwd=folder, env=env, stdin=stdin, stdout=out, stderr=err, start_new_session=True
+            ["git", *settings, *words],
+            cwd=folder,
+            env=env,
+            stdin=stdin,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            pass_fds=inherited(),
         )
     except FileNotFoundError:
         missing = "git is not installed" if folder.is_dir() else f"the folder {folder} is gone"

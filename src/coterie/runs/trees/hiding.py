@@ -1,17 +1,42 @@
-"""Keep what a run writes out of its user's commits."""
+"""Keep what runs write out of git: an agent's `git add -A` commits no journal, memory or waves."""
 
+import os
 from pathlib import Path
 
 from coterie import files
 from coterie.journal.lines import make_folder
+from coterie.planning.loop import LoopPlan
+from coterie.planning.plan import Plan
+
+IGNORE = ".gitignore"
+_ALL = "*\n"
+_PARTS = ("runs", "waves", "worktrees")
+"""What runs write in a state directory in which agents work."""
 
 
-def hide(folder: Path, *what: str) -> None:
-    """Make *folder*, and have git overlook *what* in it: it may lie in the user's own tree, where agents add files.
+def hide_state(state_dir: Path, plan: Plan, cwd: Path) -> None:
+    """Have git ignore all of *state_dir*, and of the state directory that the settings of a loop name.
 
-    What the folder says of that already stays as it is.
+    In one that holds the project itself only the parts that runs write are ignored.
     """
+    folders = [state_dir.absolute()]
+    if isinstance(plan.coordination, LoopPlan) and plan.coordination.place.project:
+        place = plan.coordination.place
+        cwd = Path(place.work_dir or cwd)
+        folders.append(cwd.absolute() / place.state_dir)
+    for folder in dict.fromkeys(map(Path.resolve, folders)):
+        here = cwd.resolve()
+        holds_project = here.is_relative_to(folder) and not here.is_relative_to(folder / "worktrees")
+        for part in _PARTS if holds_project else ("",):
+            hide(folder / part)
+
+
+def hide(folder: Path) -> None:
+    """Make *folder* and have git ignore all of it; a `.gitignore` in it that does not say so is replaced."""
     make_folder(folder)
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        files.write(ignore, "".join(f"{one}\n" for one in what).encode())
+    ignore = folder / IGNORE
+    if ignore.is_file() and not ignore.is_symlink() and ignore.read_text(errors="replace") == _ALL:
+        return
+    part = folder / f"{IGNORE}.{os.getpid()}"
+    files.write(part, _ALL.encode())
+    part.replace(ignore)

@@ -1,4 +1,4 @@
-"""Whether a run gets a work tree of its own, and its making before the run begins."""
+"""Whether a run gets a work tree of its own, and which; it is made once the run has begun."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from coterie.planning.loop import LoopPlace
 from coterie.runs import index
 from coterie.runs.listing import first_line
 from coterie.runs.trees.git import Repository, find, need
-from coterie.runs.trees.worktree import Tree, described, make
+from coterie.runs.trees.worktree import Tree, described, free_branch
 
 
 def decide(wanted: bool | None, others: Callable[[], bool]) -> str:
@@ -27,14 +27,14 @@ def decide(wanted: bool | None, others: Callable[[], bool]) -> str:
 
 
 def isolate(run: str, cwd: Path, state_dir: Path, place: LoopPlace, tell: Callable[[str], object]) -> Tree | None:
-    """The work tree that *run*, started in *cwd*, is to have, made if it has to be; None: it works in *cwd*.
+    """The work tree that *run*, started in *cwd*, is to have; None: it works in *cwd*. Nothing is made yet.
 
     Args:
         tell: Takes what has to be said of it before the run begins.
 
     Raises:
         UsageError: If it must have one and cannot.
-        GitFailed: If git cannot make it.
+        GitFailed: If its branch cannot have a name.
     """
     repository = find(cwd)
     word = decide(place.worktree, lambda: repository is not None and is_used(repository, state_dir))
@@ -49,7 +49,8 @@ def isolate(run: str, cwd: Path, state_dir: Path, place: LoopPlace, tell: Callab
     if not base:
         raise UsageError(f"{why} wants a commit to begin with, and {repository.top} has none: commit something first")
     tree = described(repository, state_dir, run, prefix=place.branch_prefix, base=base)
-    tree = make(repository, state_dir, replace(tree, strategy=place.merge_strategy, cleanup=place.cleanup))
+    branch = free_branch(repository, tree.branch)
+    tree = replace(tree, branch=branch, strategy=place.merge_strategy, cleanup=place.cleanup)
     if word == "auto":
         tell("another run works in this git work tree, so this one gets its own (--no-worktree: the same)")
     tell(f"working in {tree.path}, on the branch {tree.branch}{_left_out(repository)}")

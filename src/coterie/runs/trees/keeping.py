@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coterie.errors import CoterieError, shortage
-from coterie.journal.records import TreeSaved, TreesJoined
+from coterie.journal.records import TreeMade, TreeSaved, TreesJoined
 from coterie.planning.plan import Plan
 from coterie.runs.trees import branches, worktree
-from coterie.runs.trees.git import find, in_thread
+from coterie.runs.trees.git import find, in_thread, need
 from coterie.runs.trees.snapshots import Snapshots
 from coterie.runs.trees.worktree import Tree
 
@@ -49,15 +49,40 @@ class Trees:
             return None
         return await in_thread(self._save, run, turn, attempt)
 
-    async def begin(self, run: str, plan: Plan) -> None:
-        """Give the branch that the child run *run* is its own work tree, if it is to have one.
+    @property
+    def has_own(self) -> bool:
+        """Whether the root has a work tree, made or not."""
+        return self._tree is not None
+
+    @property
+    def lacks_own(self) -> bool:
+        """Whether the root is to have a work tree that is not made yet."""
+        return self._tree is not None and self._tree.status == "making"
+
+    def make_own(self) -> TreeMade | None:
+        """Make the root's work tree, if it is to have one.
 
         Raises:
             GitFailed, UsageError: If git cannot.
         """
-        if self._tree is not None and run not in self._apart and branches.wants_tree(plan):
+        if self._tree is None:
+            return None
+        origin = need(Path(self._tree.origin), f"the work tree of run {self._tree.run!r} wants its repository")
+        self._tree = worktree.make(origin, self._state_dir, self._tree)
+        return _made(self._tree)
+
+    async def begin(self, run: str, plan: Plan) -> TreeMade | None:
+        """Make the work tree of the branch that the child run *run* is, if it is to have one.
+
+        Raises:
+            GitFailed, UsageError: If git cannot.
+        """
+        if self._tree is None or not branches.wants_tree(plan):
+            return None
+        if run not in self._apart:
             parent = self._apart.get(self._owner(run), self._tree)
             self._apart[run] = await in_thread(branches.open_tree, self._state_dir, parent, run)
+        return _made(self._apart[run])
 
     async def join(self, run: str, wave: int) -> TreesJoined | None:
         """Bring back what the branches of a *wave* of *run* did. None: there is nothing to bring."""
@@ -93,3 +118,7 @@ class Trees:
                 raise
             return TreeSaved(turn=turn, attempt=attempt, problem=str(error), apart=owner != "")
         return TreeSaved(turn=turn, attempt=attempt, commit=saved.commit, problem=saved.incomplete, apart=owner != "")
+
+
+def _made(tree: Tree) -> TreeMade:
+    return TreeMade(run=tree.run, path=tree.path, branch=tree.branch, base=tree.base)

@@ -5,9 +5,6 @@ it is for. Where that branch is checked out git moves it, which leaves the user'
 kill at any moment leaves the branch where it was, or where it should be, and merging again is the same as merging once.
 """
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -15,8 +12,9 @@ from msgspec import Struct
 
 from coterie.errors import GitFailed
 from coterie.runs.trees.git import Repository, find
+from coterie.runs.trees.repository_lock import locked
 from coterie.runs.trees.snapshots import excluded, write_files
-from coterie.runs.trees.worktree import Tree, write
+from coterie.runs.trees.worktree import FOLDER, Tree, returning, unlock, write
 
 STRATEGIES = ("squash", "merge", "rebase")
 TRIES = 5
@@ -43,12 +41,15 @@ def merge(state_dir: Path, tree: Tree, strategy: str = "") -> Tree:
         GitFailed: If git cannot.
     """
     strategy = strategy or tree.strategy
+    tree = returning(state_dir, tree)
     origin = find(Path(tree.origin))
     if origin is None:
         reason = f"{tree.origin}, where it comes from, is no git work tree any more"
         return write(state_dir, msgspec.structs.replace(tree, status="blocked", reason=reason))
-    tip = commit_all(tree, state_dir, f"Work of run {tree.run}\n")
-    with _alone(origin):
+    with locked(origin.common):
+        tip = commit_all(tree, state_dir, f"Work of run {tree.run}\n")
+        if origin.top.is_relative_to(state_dir.resolve() / FOLDER):
+            unlock(origin)
         for _ in range(TRIES):
             found = _merge_once(origin, state_dir, tree, tip, strategy)
             if found is not None:
@@ -64,12 +65,18 @@ def commit_all(tree: Tree, state_dir: Path, message: str) -> str:
         GitFailed: If git cannot, or could not read every file.
     """
     own = find(Path(tree.path))
-    if own is None or own.top.resolve() != Path(tree.path).resolve():
+    if tree.leaving or own is None or own.top.resolve() != Path(tree.path).resolve():
         origin = find(Path(tree.origin))
         tip = origin.commit_of(f"refs/heads/{tree.branch}") if origin is not None else ""
         if not tip:
             raise GitFailed(("rev-parse",), 1, f"{tree.path} and the branch {tree.branch} are both gone")
         return tip
+    with locked(own.common):
+        return _commit_all(own, tree, state_dir, message)
+
+
+def _commit_all(own: Repository, tree: Tree, state_dir: Path, message: str) -> str:
+    unlock(own)
     files, incomplete = write_files(own, excluded(own, [state_dir]), {})
     if incomplete:
         raise GitFailed(("add",), 1, f"in {tree.path}: {incomplete}")
@@ -181,11 +188,3 @@ def _checked_out(origin: Repository, branch: str) -> Repository | None:
         elif line == f"branch refs/heads/{branch}" and (found := find(Path(path))) is not None:
             return found
     return None
-
-
-@contextmanager
-def _alone(repository: Repository) -> Iterator[None]:
-    """Merge into one repository one at a time; the kernel frees the lock when a process dies."""
-    with (repository.common / "coterie.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from coterie import files
 from coterie.errors import CoterieError, GitFailed
-from coterie.runs.trees import worktree
+from coterie.journal.records import TreeCleared, TreeMerged
+from coterie.runs.trees import merging, worktree
 from coterie.runs.trees.git import find
-from coterie.runs.trees.merging import commit_all, merge
+from coterie.runs.trees.merging import commit_all
 from coterie.runs.trees.snapshots import LARGEST_INDEX, excluded, write_files
 from coterie.runs.trees.worktree import Tree
 
@@ -18,41 +19,66 @@ DIFF = ("diff", "--no-ext-diff", "--no-textconv")
 """Shows what git itself finds, without the programs that a repository names for showing differences."""
 
 
-def settle(state_dir: Path, run: str, status: str) -> Tree | None:
-    """Bring the work of *run* back if it has `completed`, and remove its tree as its settings say.
-
-    A run that has only stopped keeps its tree: it goes on there. Nothing is lost: what is removed without having been
-    merged is committed on its branch, which stays.
-
-    Args:
-        status: How the run ended: `completed`, `failed` or `stopped`.
-    """
-    tree = worktree.read(state_dir, run)
-    if tree is None or tree.removed or tree.status == "merged" or status == "stopped":
-        return tree
-    if not tree.by_itself:
-        return worktree.write(state_dir, replace(tree, status=status))
+def merge(state_dir: Path, tree: Tree) -> TreeMerged:
+    """Bring the work of a run that completes back; if git fails, the work is kept as it is."""
     try:
-        tree = (
-            merge(state_dir, tree) if status == "completed" else worktree.write(state_dir, replace(tree, status=status))
-        )
-        return clean(state_dir, tree)
+        tree = merging.merge(state_dir, tree)
     except (CoterieError, OSError) as error:
-        return worktree.write(state_dir, replace(tree, status="blocked", reason=str(error)))
+        tree = worktree.write(state_dir, replace(tree, status="blocked", reason=str(error)))
+    return TreeMerged(
+        status=tree.status,
+        path=tree.path,
+        branch=tree.branch,
+        into=tree.base_branch,
+        commit=tree.commit if tree.status == "merged" else "",
+        files=tree.files,
+        reason=tree.reason,
+    )
 
 
-def clean(state_dir: Path, tree: Tree, *, now: bool = False) -> Tree:
-    """Remove the files of *tree* if its settings say so of how it stands, or *now*; an unmerged branch stays.
+def close(state_dir: Path, tree: Tree, status: str) -> Tree:
+    """Note that the run of *tree* ended with *status*, and that its work is not merged."""
+    return tree if tree.status == status else worktree.write(state_dir, replace(tree, status=status))
+
+
+def is_due(tree: Tree) -> bool:
+    """Whether the settings of *tree* want its files removed, now that its run has ended; a conflict keeps them."""
+    if tree.removed or tree.status in ("conflict", "blocked"):
+        return False
+    return tree.cleanup == "always" or (tree.cleanup == "on_success" and tree.status == "merged")
+
+
+def clear(state_dir: Path, tree: Tree) -> TreeCleared:
+    """Remove the files of *tree*; an unmerged branch stays."""
+    problem = ""
+    try:
+        clean(state_dir, tree)
+    except (CoterieError, OSError) as error:
+        problem = str(error)
+    return TreeCleared(path=tree.path, branch=tree.branch, kept=tree.status != "merged", problem=problem)
+
+
+def clean(state_dir: Path, tree: Tree) -> Tree:
+    """Remove the files of *tree*, committed first if they are not merged; then the branch stays.
 
     Raises:
         GitFailed: If git cannot.
     """
-    merged = tree.status == "merged"
-    if tree.removed or not (now or tree.cleanup == "always" or (tree.cleanup == "on_success" and merged)):
+    if tree.removed:
         return tree
-    if not merged and Path(tree.path).exists():
+    disposable = tree.status in ("merged", "making")
+    if not disposable and not tree.leaving and Path(tree.path).exists():
         commit_all(tree, state_dir, f"Work of run {tree.run}, not merged\n")
-    return worktree.remove(state_dir, tree, branch=merged)
+    return worktree.remove(state_dir, tree, branch=disposable)
+
+
+def kept(state_dir: Path, tree: Tree) -> Iterator[str]:
+    """What to say of the branches of waves whose work is not in *tree*, the work tree of their loop."""
+    for one in worktree.below(worktree.folder(state_dir, tree.run)):
+        if one.status in ("conflict", "blocked", "failed"):
+            why = f"conflicts in {', '.join(one.files)}" if one.files else one.reason
+            yield f"the work of {one.run} is not merged ({why}): it is on the branch {one.branch}; when that is mended:"
+            yield f"  coterie worktree merge {one.run}"
 
 
 def changes(state_dir: Path, tree: Tree) -> str:
@@ -61,7 +87,7 @@ def changes(state_dir: Path, tree: Tree) -> str:
     Raises:
         GitFailed: If git cannot.
     """
-    own = find(Path(tree.path))
+    own, tree = find(Path(tree.path)), worktree.returning(state_dir, tree)
     if own is None or own.top.resolve() != Path(tree.path).resolve():
         origin = find(Path(tree.origin))
         if origin is None or not origin.commit_of(f"refs/heads/{tree.branch}"):
@@ -95,6 +121,8 @@ def told(tree: Tree) -> Iterator[str]:
             yield f"it is on {where}; when that is mended: coterie worktree merge {tree.run}"
         case "failed":
             yield f"what it did is on {where}; to have it all the same: coterie worktree merge {tree.run}"
+        case "making":
+            yield f"it was being made, with {where}; to go on: coterie resume {tree.run}"
         case "running":
             yield f"it works on {where}"
         case _:

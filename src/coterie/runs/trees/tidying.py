@@ -21,6 +21,12 @@ def is_over(state_dir: Path, tree: Tree) -> bool:
     return not (folder / "journal.jsonl").exists() or standing(folder) in ENDS
 
 
+def is_cut_off(state_dir: Path, tree: Tree) -> bool:
+    """Whether the run of *tree* has neither an owner nor an end."""
+    state = standing(state_dir / "runs" / folder_name(root_of(tree.run)))
+    return state != "running" and state not in ENDS
+
+
 def forget_old(folder: Path, state_dir: Path) -> int:
     """Drop what is kept, in the repository that *folder* lies in, of runs that nobody knows any more; how much it was.
 
