@@ -244,7 +244,28 @@ def files() -> list[r.Record]:
     ]  # fmt: skip
 
 
+def closed() -> list[r.Record]:
+    """A loop in a work tree that ends with the steps before its end, one of which fails it."""
+    return [
+        r.RunStarted(run="closed", engine="loop", topology="autocode", input={"prompt": "Go"}, cwd="/tree"),
+        r.RunOwned(epoch=1),
+        r.TreeMade(run="closed", path="/tree", branch="autoloop/closed", base="ab" * 20),
+        r.ConfigKept(cause=(1, 0)),
+        r.IterationStarted(cause=(4, 0), n=1, role="planner", event="loop.start", roles=("planner",)),
+        r.TurnStarted(cause=(4, 1), turn="iteration#1", agent="planner"),
+        r.EventEmitted(source="agent", turn="iteration#1", attempt=1, event="task.complete"),
+        r.TurnFinished(source="agent", turn="iteration#1", attempt=1, text="done"),
+        r.TreeMerged(status="conflict", path="/tree", branch="autoloop/closed", into="main", files=("a.py",),
+                     reason="both changed it"),
+        r.TreeCleared(path="/tree", branch="autoloop/closed", kept=True, problem="no permission"),
+        r.RunNotified(status="failed", problem="notify.sh ended with 7"),
+        r.RunFinished(cause=(8, 0), outcome="failed", result={"text": "done", "reason": "merge_conflict"},
+                      reason="merge_conflict"),
+    ]  # fmt: skip
+
+
 HISTORIES = {
+    "closed": closed,
     "program": program,
     "files": files,
     "noted": noted,

@@ -54,7 +54,7 @@ class Ending:
                 return partial(settling.merge, self._state_dir, tree)
             if TreeMerged not in kinds and tree.status in ("running", "completed", "failed"):
                 tree = settling.close(self._state_dir, tree, ended.status)
-            if TreeCleared not in kinds and tree.by_itself and settling.is_due(tree):
+            if TreeCleared not in kinds and tree.by_itself and (tree.removed or settling.is_due(tree)):
                 return partial(settling.clear, self._state_dir, tree)
         if notify_command(plan) and RunNotified not in kinds:
             return partial(self._notify, plan, ended)
