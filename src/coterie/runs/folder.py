@@ -9,7 +9,7 @@
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -164,10 +164,9 @@ class DiskPlace(Place):
         """Keep the files as an attempt leaves them; None: nothing is kept."""
         return await self._trees.saved(run, turn, attempt) if self._trees is not None else None
 
-    @property
-    def lacks_tree(self) -> bool:
-        """Whether the root run is to have a work tree that is not made yet."""
-        return self._trees is not None and self._trees.lacks_own
+    def lacks_tree(self, made: Collection[str]) -> bool:
+        """Whether the root run is to have a work tree that is not among those *made*, by path."""
+        return self._trees is not None and self._trees.lacks_own(made)
 
     def make_tree(self) -> TreeMade | None:
         """Make the work tree of the root run; None: it works where it was started."""

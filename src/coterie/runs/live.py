@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +113,8 @@ class Place:
         """Keep the files as an attempt leaves them; None: nothing is kept."""
         return None
 
-    @property
-    def lacks_tree(self) -> bool:
-        """Whether the root run is to have a work tree that is not made yet."""
+    def lacks_tree(self, made: Collection[str]) -> bool:
+        """Whether the root run is to have a work tree that is not among those *made*, by path."""
         return False
 
     def make_tree(self) -> TreeMade | None:

@@ -196,7 +196,7 @@ class Shell:
         try:
             root = open_root()
             self.opened.set()
-            if self._place.lacks_tree:
+            if root.core.is_live and self._place.lacks_tree(root.core.trees):
                 await self._make_tree(root)
             while not await self._advance(root):
                 await self._line.rung()
@@ -397,7 +397,7 @@ class Shell:
         except CoterieError:
             root.core.stop(self._clock.now(), "worktree")
             raise
-        if made is not None and made.path not in root.core.trees:
+        if made is not None:
             root.core.write(self._clock.now(), made)
         if was_cut:
             raise asyncio.CancelledError

@@ -161,8 +161,6 @@ class Loop:
                     running.interrupted |= record.turn in ("", name)
                     if running.interrupted and running.team:  # its own turns would be asked again
                         self._commands.append(Cancel(turn=name, reason="an operator interrupted it"))
-            case records.WaveJoined():
-                state.apart = record.wave
             case records.TreesJoined():
                 state.apart = 0
                 if text := kept_apart(record):
@@ -373,7 +371,7 @@ class Loop:
     def _join(self, wave: Wave) -> None:
         """All branches have ended: what they said is heard, and the loop goes on where they leave it."""
         state = self.state
-        state.wave = None
+        state.wave, state.apart = None, wave.number
         late = tuple(turn for turn in wave.turns if wave.outcomes[turn] == "timeout")
         if late:
             self._note(records.WaveTimeout(wave=wave.number, turns=late))

@@ -1,6 +1,6 @@
 """The files of one run and its child runs while it is driven: where each works, and what is kept at a turn's end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from coterie.errors import CoterieError, shortage
@@ -54,10 +54,10 @@ class Trees:
         """Whether the root has a work tree, made or not."""
         return self._tree is not None
 
-    @property
-    def lacks_own(self) -> bool:
-        """Whether the root is to have a work tree that is not made yet."""
-        return self._tree is not None and self._tree.status == "making"
+    def lacks_own(self, made: Collection[str]) -> bool:
+        """Whether the root is to have a work tree that is not among those *made*, by path."""
+        tree = self._tree
+        return tree is not None and tree.path not in made and tree.status in ("making", "running")
 
     def make_own(self) -> TreeMade | None:
         """Make the root's work tree, if it is to have one.
@@ -67,8 +67,9 @@ class Trees:
         """
         if self._tree is None:
             return None
-        origin = need(Path(self._tree.origin), f"the work tree of run {self._tree.run!r} wants its repository")
-        self._tree = worktree.make(origin, self._state_dir, self._tree)
+        if self._tree.status == "making":
+            origin = need(Path(self._tree.origin), f"the work tree of run {self._tree.run!r} wants its repository")
+            self._tree = worktree.make(origin, self._state_dir, self._tree)
         return _made(self._tree)
 
     async def begin(self, run: str, plan: Plan) -> TreeMade | None:

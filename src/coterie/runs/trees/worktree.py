@@ -140,10 +140,12 @@ def _made(repository: Repository, state_dir: Path, tree: Tree) -> Tree:
     """*tree* with its files: those that an owner made which was killed, or new ones."""
     tip = repository.commit_of(f"refs/heads/{tree.branch}")
     if tip and tip != tree.base:  # somebody else made a branch of that name meanwhile
-        tree = write(state_dir, msgspec.structs.replace(tree, branch=free_branch(repository, tree.branch)))
-    if tip != tree.base or not _is_whole(tree):
+        tip, tree = "", msgspec.structs.replace(tree, branch=free_branch(repository, tree.branch))
+        write(state_dir, tree)
+    if not tip or not _is_whole(tree):
         shutil.rmtree(tree.path, ignore_errors=True)
-        repository.ask("worktree", "add", "--quiet", "--force", "--force", "-B", tree.branch, tree.path, tree.base)
+        place = (tree.path, tree.branch) if tip else ("-b", tree.branch, tree.path, tree.base)
+        repository.ask("worktree", "add", "--quiet", "--force", "--force", *place)
     return write(state_dir, msgspec.structs.replace(tree, status="running", leaving=False, removed=False))
 
 
