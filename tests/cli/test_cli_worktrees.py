@@ -13,6 +13,7 @@ from coterie.cli.app import main
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.lock import RunLock
 from coterie.journal.records import RunFinished, RunOwned, RunStarted
+from coterie.runs import index
 from coterie.runs.trees import worktree
 from coterie.runs.trees.git import need
 
@@ -33,9 +34,9 @@ def call(*words: str, status: int = 0) -> str:
     return said.getvalue()
 
 
-def ended(folder: Path, run: str, *, finished: bool = True, **files: str) -> worktree.Tree:
+def ended(folder: Path, run: str, *, finished: bool = True, kept_in: str = ".coterie", **files: str) -> worktree.Tree:
     """A run that has ended, or was cut off, with *files* in its work tree."""
-    state = folder / ".coterie"
+    state = folder / kept_in
     writer = JsonlStore(state).claim(run)
     writer.append([RunStarted(seq=1, run=run, engine="loop"), RunOwned(seq=2, epoch=1)])
     if finished:
@@ -119,3 +120,40 @@ def test_a_run_without_a_work_tree_is_told_so(folder: Path) -> None:
     writer.sync()
     writer.give_up()
     assert "has no git work tree of its own" in call("worktree", "show", "plain", status=2)
+
+
+def test_every_state_directory_is_known(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual ones, that of the project's settings, and those of runs that were started elsewhere."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "index"))
+    (folder / "autoloops.toml").write_text('core.state_dir = ".settings"\n')
+    for kept_in in (".coterie", ".autoloop", ".settings", "indexed"):
+        ended(folder, f"in-{kept_in.strip('.')}", kept_in=kept_in, new__txt=kept_in)
+    index.add(index.Entry(run="gone", folder=str(folder / "indexed" / "runs" / "gone")))
+    listed = {one["run"] for one in json.loads(call("worktree", "list", "--json"))}
+
+    assert listed == {"in-coterie", "in-autoloop", "in-settings", "in-indexed"}
+    for run in sorted(listed):
+        assert f"run {run}: failed" in call("worktree", "show", run)
+    assert "is merged into main" in call("worktree", "merge", "in-settings")
+    call("worktree", "clean")
+    assert git(folder, "worktree", "list").count("\n") == 0
+
+
+def test_a_tree_of_a_run_that_never_began_is_known_and_cleared(folder: Path) -> None:
+    """Its making was cut off: nothing has worked in it, so its branch goes, too."""
+    state, origin = folder / ".autoloop", need(folder, "the test")
+    tree = worktree.described(origin, state, "calm-brook", prefix="autoloop", base=origin.commit_of("HEAD"))
+    worktree.write(state, tree)
+    git(folder, "worktree", "add", "--quiet", "-b", tree.branch, tree.path)
+
+    assert "calm-brook  making" in call("worktree", "list")
+    assert call("worktree", "clean").strip() == f"calm-brook: removed {tree.path}"
+    assert git(folder, "branch", "--format=%(refname:short)") == "main"
+    assert git(folder, "worktree", "list").count("\n") == 0
+
+
+def test_a_run_that_was_cut_off_is_told_how_to_go_on(folder: Path) -> None:
+    """It works there no more, and no process brings its work back."""
+    ended(folder, "calm-brook", finished=False)
+
+    assert "to go on: coterie resume calm-brook" in call("worktree", "show", "calm-brook")
