@@ -74,13 +74,13 @@ def notify_command(plan: Plan) -> tuple[str, ...]:
     return plan.coordination.notify if isinstance(plan.coordination, LoopPlan) else ()
 
 
-def notices(state_dir: Path, run: str, closed: Sequence[Record]) -> Iterator[str]:
-    """What to say of a run that ended or stopped: where its work is, and which of the steps in *closed* failed."""
+def notices(state_dir: Path, run: str, steps: Sequence[Record]) -> Iterator[str]:
+    """What to say of a run that ended or stopped: where its work is, and which of the *steps* before that failed."""
     tree = worktree.read(state_dir, run)
     if tree is not None:
         yield from settling.told(tree)
         yield from settling.kept(state_dir, tree)
-    for record in closed:
+    for record in steps:
         match record:
             case TreeCleared(problem=problem) if problem:
                 yield f"the work tree {record.path} could not be removed: {problem}"

@@ -349,8 +349,7 @@ async def _drive(shell: Shell, store: JsonlStore, run: str, main: Any, limits: L
     finally:
         opening.cancel()
         await inbox.close()
-    closed = shell.runs[run].core.closed
-    return replace(outcome(ended, limits or Limits()), notices=tuple(notices(store.root, run, closed)))
+    return replace(outcome(ended, limits or Limits()), notices=tuple(notices(store.root, run, shell.steps)))
 
 
 def outcome(ended: Ended, limits: Limits) -> Outcome:

@@ -70,6 +70,7 @@ class Shell:
     Attributes:
         family: The runs that are driven, and what others may say to them while an event is handled (`post`).
         opened: Set once the root run is claimed and begun or continued.
+        steps: The steps before the end of the root run, or before a stop, that this owner did.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Shell:
         self._attempts = Attempts(turns, self._place, cwd, self._line, self.family.hear, self.lack)
         self._children = Children(self.family, self._line, self._timers, self._attempts, store, clock)
         self.family.taken_over = self._children.take_over
+        self.steps: list[Record] = []
         self._expected = 0
         self._outside = 0
         self._way = 0
@@ -416,6 +418,7 @@ class Shell:
             await root.writer.durable(root.core.seq)
             record, was_cut = await _uncut(step)
             done = (*done, root.core.write(self._clock.now(), record))
+            self.steps.append(record)
             if root.core.end is not None:
                 ended = self._ended(root, root.core.end)
             if was_cut:

@@ -196,7 +196,7 @@ def test_killed_between_its_completion_and_its_end(tmp_path: Path, n: int) -> No
 
 
 @pytest.mark.parametrize("how", ["before", "after"])
-@pytest.mark.parametrize("n", range(1, CALLS + 1) if EVERY else ())
+@pytest.mark.parametrize("n", range(1, CALLS + 1, 1 if EVERY else CALLS))
 def test_killed_at_every_call_of_git(tmp_path: Path, how: str, n: int) -> None:
     """Whether git did its work before, or does it while its caller is dead."""
     kill(Stage(tmp_path), f"{how}:{n}:")

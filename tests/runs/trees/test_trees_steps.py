@@ -191,6 +191,41 @@ def test_a_stop_is_notified_before_it_is_recorded(folder: Path, tmp_path: Path) 
     assert outcome.notices == ()
 
 
+def test_a_notification_of_a_stop_that_fails_is_told(folder: Path, tmp_path: Path) -> None:
+    """As one of an end is."""
+    note = "notify.command = ['sh', '-c', 'exit 7']\nevent_loop.max_iterations = 1\n"
+    outcome = run(project(tmp_path / "loop", "pass\n", note))
+
+    assert (outcome.status, outcome.notices) == ("stopped", ("notify.command: sh ended with 7",))
+
+
+def test_an_interruption_is_notified_and_one_of_the_last_steps_loses_none(folder: Path, tmp_path: Path) -> None:
+    """Ctrl-C while the end is notified waits for that, stops the run, and the next owner only writes its end."""
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    os.mkfifo(ready)
+    os.mkfifo(go)
+    told = f"echo >> {tmp_path}/told; echo > {ready}; cat {go}"
+    plan, _ = plan_for_a_run(
+        str(project(tmp_path / "loop", WORKS, APART + f"notify.command = ['sh', '-c', '{told}']\n")), LoopGiven()
+    )
+
+    async def interrupted() -> Outcome:
+        task = asyncio.ensure_future(launch.start(plan, {"prompt": "go"}, state_dir=STATE))
+        await asyncio.to_thread(ready.read_text)
+        task.cancel()
+        await asyncio.sleep(0)
+        await asyncio.to_thread(go.write_text, "")
+        return await task
+
+    stopped = asyncio.run(interrupted())
+    ended = asyncio.run(launch.resume(stopped.run, state_dir=STATE))
+
+    assert (stopped.status, stopped.reason, stopped.exit) == ("stopped", "interrupted", 130)
+    assert ended.status == "completed"
+    assert (tmp_path / "told").read_text() == "\n"
+    assert [type(one) for one in steps(ended.run)] == [TreeMade, TreeMerged, TreeCleared, RunNotified, RunFinished]
+
+
 def test_a_work_tree_that_cannot_be_made_stops_the_run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +306,22 @@ def test_locks_of_a_killed_git_do_not_keep_work_from_being_merged(folder: Path) 
     assert merging.merge(STATE, tree).status == "merged"
     assert (folder / "new.txt").read_text() == "new\n"
     assert not [path for path in (folder / ".git").rglob("*.lock") if path.name != "coterie.lock"]
+
+
+@pytest.mark.parametrize(("undo", "merges"), [("reset --hard HEAD~1", 2), ("revert --no-edit HEAD", 1)])
+def test_a_merge_whose_record_was_lost_is_done_once_unless_it_was_undone(folder: Path, undo: str, merges: int) -> None:
+    """The commit is known before the branch moves, so the next owner finds it there, or finds that it is gone."""
+    tree = worktree.make(need(folder, "the test"), STATE, wanted(folder))
+    put(Path(tree.path), "new.txt", "new\n")
+    merged = merging.merge(STATE, tree)
+    before_its_end = worktree.write(STATE, replace(tree, commit=merged.commit))
+    again = merging.merge(STATE, before_its_end)
+
+    assert (again.status, again.commit) == ("merged", merged.commit)
+    assert git(folder, "log", "--format=%s").splitlines() == ["Merge run x", "first"]
+    git(folder, *undo.split())
+    assert merging.merge(STATE, before_its_end).status == "merged"
+    assert (folder / "new.txt").exists() is (merges == 2)
 
 
 def test_files_that_are_half_removed_are_not_work(folder: Path) -> None:
