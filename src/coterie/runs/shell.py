@@ -396,7 +396,7 @@ class Shell:
         await root.writer.durable(root.core.seq)
         try:
             made, was_cut = await _uncut(self._place.make_tree)
-        except CoterieError:
+        except (CoterieError, OSError):
             root.core.stop(self._clock.now(), "worktree")
             raise
         if made is not None:

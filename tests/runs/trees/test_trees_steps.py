@@ -4,6 +4,9 @@ import asyncio
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from coterie.planning.loop import LoopGiven
 from coterie.runs import launch
 from coterie.runs.launch import Outcome
 from coterie.runs.listing import history
-from coterie.runs.trees import merging, worktree
+from coterie.runs.trees import merging, repository_lock, worktree
 from coterie.runs.trees.git import need
 
 STATE = Path(".autoloop")
@@ -335,3 +338,30 @@ def test_files_that_are_half_removed_are_not_work(folder: Path) -> None:
     assert main(["worktree", "clean", "x"]) == 0
     assert not Path(tree.path).exists()
     assert git(folder, "ls-tree", "--name-only", tree.branch).split() == ["a.txt", "new.txt"]
+
+
+def test_the_next_owner_waits_for_a_git_that_outlived_the_one_before(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git inherits the lock of the repository; one that never ends is an error that says so."""
+    common, ready = folder / ".git", tmp_path / "ready"
+    os.mkfifo(ready)
+    script = f"""
+import os, subprocess
+from pathlib import Path
+from coterie.runs.trees.repository_lock import inherited, locked
+with locked(Path({str(common)!r})):
+    subprocess.Popen(["sh", "-c", "echo $$ > {ready}; exec sleep 600"], pass_fds=inherited())
+    os._exit(9)
+"""
+    dead = subprocess.Popen([sys.executable, "-c", script])
+    outlives = int(ready.read_text())
+    assert dead.wait() == 9
+    with monkeypatch.context() as patched:
+        patched.setattr(repository_lock, "TIMEOUT", 0.0)
+        with pytest.raises(GitFailed, match="another process changes"), repository_lock.locked(common):
+            pass
+    os.kill(outlives, signal.SIGKILL)
+    with repository_lock.locked(common), repository_lock.locked(common):
+        assert len(repository_lock.inherited()) == 1
+    assert repository_lock.inherited() == ()

@@ -6,10 +6,17 @@ owner of the run does not look at a half-made work tree or branch.
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+
+from coterie.errors import GitFailed
+
+TIMEOUT = 600.0
+"""Seconds to wait for the lock."""
+_PAUSE = 0.02
 
 _held: ContextVar[int | None] = ContextVar("held", default=None)
 """The descriptor of the lock that is held here."""
@@ -17,18 +24,35 @@ _held: ContextVar[int | None] = ContextVar("held", default=None)
 
 @contextmanager
 def locked(common: Path) -> Iterator[None]:
-    """Hold the lock of the repository whose shared git folder is *common*; may be nested."""
+    """Hold the lock of the repository whose shared git folder is *common*; may be nested.
+
+    Raises:
+        GitFailed: If another process holds it too long.
+    """
     held = _held.get()
     with (common / "coterie.lock").open("w") as file:
         if held is not None and os.path.sameopenfile(held, file.fileno()):
             yield
             return
-        fcntl.flock(file, fcntl.LOCK_EX)
+        _acquire(file.fileno(), common)
         token = _held.set(file.fileno())
         try:
             yield
         finally:
             _held.reset(token)
+            fcntl.flock(file, fcntl.LOCK_UN)  # also for programs that git left running
+
+
+def _acquire(lock: int, common: Path) -> None:
+    end = time.monotonic() + TIMEOUT
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                reason = f"another process changes {common} for more than {TIMEOUT:g} s: end it, then try again"
+                raise GitFailed(("lock",), 1, reason) from None
+            time.sleep(_PAUSE)
 
 
 def inherited() -> tuple[int, ...]:
