@@ -129,14 +129,17 @@ def test_every_state_directory_is_known(folder: Path, tmp_path: Path, monkeypatc
     for kept_in in (".coterie", ".autoloop", ".settings", "indexed"):
         ended(folder, f"in-{kept_in.strip('.')}", kept_in=kept_in, new__txt=kept_in)
     index.add(index.Entry(run="gone", folder=str(folder / "indexed" / "runs" / "gone")))
+    other = ended(repository(tmp_path / "other"), "in-other")
+    index.add(index.Entry(run="in-other", folder=str(tmp_path / "other" / ".coterie" / "runs" / "in-other")))
     listed = {one["run"] for one in json.loads(call("worktree", "list", "--json"))}
 
-    assert listed == {"in-coterie", "in-autoloop", "in-settings", "in-indexed"}
+    assert listed == {"in-coterie", "in-autoloop", "in-settings", "in-indexed", "in-other"}
     for run in sorted(listed):
         assert f"run {run}: failed" in call("worktree", "show", run)
     assert "is merged into main" in call("worktree", "merge", "in-settings")
     call("worktree", "clean")
     assert git(folder, "worktree", "list").count("\n") == 0
+    assert Path(other.path).exists(), "clean removed a work tree of another repository"
 
 
 def test_a_tree_of_a_run_that_never_began_is_known_and_cleared(folder: Path) -> None:

@@ -90,8 +90,9 @@ def clean(
 ) -> int:
     """Remove the work trees of runs that have ended, and what git keeps of runs long gone.
 
-    Work that is not merged is committed first, and its branch stays.
+    Work that is not merged is committed first, and its branch stays. Without RUN, runs kept here or in this repository.
     """
+    from coterie.runs import index
     from coterie.runs.trees import settling, tidying
 
     if run is not None:
@@ -99,7 +100,9 @@ def clean(
         _check_idle(home, tree)
         found = [(home, tree)]
     else:
-        found = [(home, tree) for home, tree in _trees(state_dir) if tidying.is_over(home, tree)]
+        here, folder = {home.resolve() for home in index.homes(state_dir)}, Path.cwd()
+        known = [(home, tree) for home, tree in _trees(state_dir) if tidying.is_over(home, tree)]
+        found = [(home, tree) for home, tree in known if home in here or tidying.is_of(folder, home, tree)]
     removed = [settling.clean(home, tree) for home, tree in reversed(found) if not tree.removed]
     forgotten = tidying.forget_old(Path.cwd(), state_dir) if run is None else 0
     if as_json:

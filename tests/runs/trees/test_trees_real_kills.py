@@ -100,7 +100,8 @@ class Stage:
             (self.folder / "kill").write_text(kill.replace(":", " ") + "\n")
             kill = ""
         path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        done = preforked.run(*words, cwd=self.checkout, env=os.environ | {"PATH": path}, kill=kill)
+        env = os.environ | {"PATH": path, "XDG_STATE_HOME": str(self.folder / "index")}
+        done = preforked.run(*words, cwd=self.checkout, env=env, kill=kill)
         (self.folder / "kill").unlink(missing_ok=True)
         return done
 

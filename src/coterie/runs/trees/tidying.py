@@ -9,7 +9,7 @@ from coterie.runs import index
 from coterie.runs.listing import ENDS, standing
 from coterie.runs.trees.git import find
 from coterie.runs.trees.snapshots import forget
-from coterie.runs.trees.worktree import Tree
+from coterie.runs.trees.worktree import Tree, returning
 
 KEPT_FOR = 14 * 24 * 3600.0
 """Seconds for which git keeps the files of a run that nobody knows any more."""
@@ -19,6 +19,12 @@ def is_over(state_dir: Path, tree: Tree) -> bool:
     """Whether the run of *tree* will not go on in it: it has ended, or is gone."""
     folder = state_dir / "runs" / folder_name(root_of(tree.run))
     return not (folder / "journal.jsonl").exists() or standing(folder) in ENDS
+
+
+def is_of(folder: Path, state_dir: Path, tree: Tree) -> bool:
+    """Whether *tree* belongs to the git repository that *folder* lies in."""
+    here, origin = find(folder), find(Path(returning(state_dir, tree).origin))
+    return here is not None and origin is not None and here.common == origin.common
 
 
 def is_cut_off(state_dir: Path, tree: Tree) -> bool:
