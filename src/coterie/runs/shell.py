@@ -46,6 +46,7 @@ from coterie.runs.line import Event, Line
 from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Waiting
 from coterie.runs.prompts import how_to_decide
 from coterie.runs.timers import Timers
+from coterie.runs.trees.git import GRACE, in_thread
 from coterie.runs.turns import Turns
 
 T = TypeVar("T")
@@ -490,12 +491,16 @@ class Shell:
 
 
 async def _uncut(work: Callable[[], T]) -> tuple[T, bool]:
-    """Call *work* on a thread and wait for its end, cancelled or not: its result, and whether it was cancelled."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    was_cut = False
-    while not task.done():
-        try:
+    """Call *work* in a thread and give it `GRACE` seconds to end if the task is cancelled.
+
+    Returns its result, and whether the task was cancelled. Raises `CancelledError` if the time was too short.
+    """
+    task = asyncio.ensure_future(in_thread(work))
+    try:
+        return await asyncio.shield(task), False
+    except asyncio.CancelledError:
+        await asyncio.wait({task}, timeout=GRACE)
+        if not task.done():
+            task.cancel()
             await asyncio.wait({task})
-        except asyncio.CancelledError:
-            was_cut = True
-    return task.result(), was_cut
+        return task.result(), True
