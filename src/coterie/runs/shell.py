@@ -205,7 +205,7 @@ class Shell:
                 await self._line.rung()
         except asyncio.CancelledError:
             if root is not None:
-                await self._interrupt("interrupted", "interrupted")
+                await self._interrupt(root, "interrupted", "interrupted")
             raise
         except BaseException as error:
             lacks = shortage(error)
@@ -213,7 +213,7 @@ class Shell:
             if not lacks or root is None or isinstance(error, JournalFailed) or not self._is_whole(root):
                 self._line.clear()  # this owner is over: nothing is judged any more
                 raise
-            await self._interrupt("shortage", f"shortage: {lacks}")
+            await self._interrupt(root, "shortage", f"shortage: {lacks}")
         finally:
             await self._close()
         return self.ended(root)
@@ -328,7 +328,7 @@ class Shell:
     def _engine_stops(self) -> str:
         return next((reason for live in self.runs.values() if (reason := live.core.wants_stop)), "")
 
-    async def _interrupt(self, why: str, reason: str) -> None:
+    async def _interrupt(self, root: Live, why: str, reason: str) -> None:
         """Keep what had already arrived, write down that the rest was cut off, deepest first, and let go.
 
         Args:
@@ -337,7 +337,7 @@ class Shell:
         await self._let_nothing_start()
         if root.core.is_live and root.core.ending is None:
             with suppress(asyncio.CancelledError):
-                await self._close_run(root, (), self._ended(root, None, "interrupted"))
+                await self._close_run(root, (), self._ended(root, None, reason))
         now = self._clock.now()
         for live in reversed(self.family.runs.values()):
             if live.core.is_live and self._is_whole(live):

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from coterie import files
-from coterie.errors import CoterieError, GitFailed
+from coterie.errors import CoterieError, GitFailed, shortage
 from coterie.journal.records import TreeCleared, TreeMerged
 from coterie.runs.trees import merging, worktree
 from coterie.runs.trees.git import find
@@ -24,6 +24,8 @@ def merge(state_dir: Path, tree: Tree) -> TreeMerged:
     try:
         tree = merging.merge(state_dir, tree)
     except (CoterieError, OSError) as error:
+        if shortage(error):
+            raise
         tree = worktree.write(state_dir, replace(tree, status="blocked", reason=str(error)))
     return TreeMerged(
         status=tree.status,
@@ -54,6 +56,8 @@ def clear(state_dir: Path, tree: Tree) -> TreeCleared:
     try:
         clean(state_dir, tree)
     except (CoterieError, OSError) as error:
+        if shortage(error):
+            raise
         problem = str(error)
     return TreeCleared(path=tree.path, branch=tree.branch, kept=tree.status != "merged", problem=problem)
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from coterie import files
 from coterie.errors import GitFailed, UsageError
 from coterie.ids import folder_name
-from coterie.journal.lines import make_folder, sync_data, sync_folder
+from coterie.journal.lines import sync_data, sync_folder
 from coterie.runs.trees.git import Repository, find
 from coterie.runs.trees.hiding import hide
 from coterie.runs.trees.repository_lock import locked
