@@ -292,7 +292,7 @@ def test_replay_agrees_with_a_run_and_with_half_of_one(place: Place) -> None:
 
     (journal,) = (place.folder / ".coterie" / "runs").glob("*/journal.jsonl")
     journal.write_text(journal.read_text().replace('"turn":"writer#2"', '"turn":"writer#3"'))
-    assert "today's engine wants" in place.look("replay", "last", status=1).err
+    assert "its checksum is missing or wrong" in place.look("replay", "last", status=1).err
 
 
 def test_a_run_that_never_began_is_told_from_one_with_nothing_to_say(place: Place) -> None:

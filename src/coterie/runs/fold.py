@@ -208,7 +208,8 @@ class Fold:
 
     def _change_plan(self, record: ConfigChanged) -> None:
         try:
-            from_record(record.plan, record.plan_hash)
+            if record.plan_hash:
+                from_record(record.plan, record.plan_hash)
         except ValueError as error:
             hint = f"{error}; restore the journal from a backup"
             raise ReplayMismatch(self.run, record.seq, "config.changed with another plan", "it whole", hint) from error
