@@ -346,10 +346,15 @@ class OperatorSaid(Record, frozen=True, kw_only=True, tag="operator.said", gc=Fa
 
 
 class GuidanceDelivered(Record, frozen=True, kw_only=True, tag="guidance.delivered", gc=False):
-    """The question of *turn* holds what the operator's *messages* said."""
+    """The prompt of *turn* holds the guidance of the operator's *messages*.
+
+    Attributes:
+        attempt: This attempt was given it while it worked, and the next iteration is given it too; 0: in the prompt.
+    """
 
     turn: str
     messages: tuple[str, ...]
+    attempt: int = 0
 
 
 class OutputsGiven(Record, frozen=True, kw_only=True, tag="outputs.given", gc=False):

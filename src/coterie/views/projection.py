@@ -310,6 +310,8 @@ class Projection:
         yield self._said(topic, record.text or record.turn, "operator", None)
 
     def _guidance_delivered(self, record: r.GuidanceDelivered) -> Iterator[dict[str, Any]]:
+        if record.attempt:
+            return  # the next iteration is given it, too
         told = f"Consumed {len(record.messages)} guidance message(s)"
         yield self._said("operator.guidance.consumed", told, "harness", self._position.n)
 

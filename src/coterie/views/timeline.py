@@ -242,7 +242,9 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.ConfigRejected: lambda x: f"the plan could not be read again, the last good one stays: {x.reason}",
     r.ConfigKept: lambda x: "the plan was read again and is what it was",
     r.EventNoted: lambda x: f"{x.turn} noted {x.event}" + (f" with {quoted(x.payload)}" if x.payload else ""),
-    r.GuidanceDelivered: lambda x: f"{x.turn} is told what the operator said",
+    r.GuidanceDelivered: lambda x: (
+        f"{x.turn} was given the operator's guidance" + (" while it worked" if x.attempt else "")
+    ),
     r.IterationStarted: _iteration,
     r.WaveStarted: _wave_started,
     r.WaveTimeout: lambda x: f"wave {x.wave}: {listed(x.turns)} took too long",

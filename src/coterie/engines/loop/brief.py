@@ -24,7 +24,7 @@ class Brief(Struct, frozen=True, kw_only=True):
         rejected: The last event that was rejected and why, if nothing was accepted since; else empty.
         failure: How the turn before failed; else empty.
         printed: The ends of the outputs of that turn.
-        guidance: What an operator said since the turn before.
+        guidance: What an operator said since the turn before, and since this one began if it is tried again.
         outputs: What was said lately, oldest first.
         accepted: The events of an earlier attempt of this turn that were accepted: it was cut off after them.
         team: A team is told, which emits nothing by itself.

@@ -91,7 +91,7 @@ class Loop:
             rejected=state.rejected,
             failure=state.failure,
             printed=state.printed,
-            guidance=tuple(turn.guidance),
+            guidance=(*turn.guidance, *(text for _, text in state.guidance if turn.retried)),
             outputs=tuple(state.outputs),
             accepted=tuple(turn.events),
             team=turn.team,
@@ -165,7 +165,7 @@ class Loop:
                 state.apart = 0
                 if text := kept_apart(record):
                     state.heard(Output(name="the files of the branches", text=text), counts=False)
-            case records.GuidanceDelivered():
+            case records.GuidanceDelivered(attempt=0):
                 state.guidance = [one for one in state.guidance if one[0] not in record.messages]
             case records.EventEmitted():
                 self._accepted(record)
@@ -176,10 +176,12 @@ class Loop:
                     state.rejected = f"{record.event[:NAME_MOST]}: {record.reason}"
             case records.AttemptFailed():
                 state.cost += record.usage.cost
+                self._retries(record.turn)
                 if (turn := state.turns.get(record.turn)) is not None and record.kind not in INFRASTRUCTURE:
                     turn.printed = printed(record)
                 self._stands(record.turn, "it failed")
             case records.AttemptInterrupted():
+                self._retries(record.turn)
                 self._cut_off(record)
             case records.TurnFinished() | records.TurnFailed() | records.TurnCancelled():
                 self._ended(record)
@@ -231,7 +233,8 @@ class Loop:
         )
         guidance, state.guidance = state.guidance, []
         agent = roles[0] if roles else GLOBAL
-        words = [text for _, text in guidance]
+        words = [*state.unheeded, *(text for _, text in guidance)]
+        state.unheeded = []
         turn = TurnState(iteration=state.iteration, view=view, guidance=words, team=is_team(plan, agent))
         state.turns[name] = turn
         self._note(
@@ -271,6 +274,10 @@ class Loop:
         elif record.reason == "interrupted":
             self._stands(record.turn, "it was interrupted")
 
+    def _retries(self, name: str) -> None:
+        if (turn := self.state.turns.get(name)) is not None:
+            turn.retried = True
+
     def _stands(self, name: str, what: str) -> None:
         """What the turn emitted stands, so that it is not asked again."""
         turn = self.state.turns.get(name)
@@ -288,11 +295,13 @@ class Loop:
         if not isinstance(record, records.TurnFailed):
             state.cost += record.usage.cost
         if isinstance(record, records.TurnFinished):
+            turn.guidance = []  # it was heeded
             if not turn.review:
                 state.heard(Output(name=f"iteration {turn.iteration}", text=record.text))
                 state.failure, state.printed, state.failures = "", "", 0
         elif turn.printed and turn.events and isinstance(record, records.TurnCancelled):
             state.failure, state.printed = f"{record.turn}: {record.reason}", turn.printed
+        state.unheeded += turn.guidance
         if turn.review:
             self._read_again()
         elif turn.completes:

@@ -21,6 +21,7 @@ class TurnState:
         routes: The last of these that leads somewhere, and *carries* what came with it.
         wave: The event that opens a wave at its end, with its *payload*; empty: none.
         completes: The event that completes the run was accepted.
+        retried: An attempt did not finish: what an operator has said since is in the prompt of the next one.
         interrupted: An operator wants it to end.
         team: A team answers.
         printed: The ends of the outputs of its last failed attempt.
@@ -37,6 +38,7 @@ class TurnState:
     wave: str = ""
     payload: str = ""
     completes: bool = False
+    retried: bool = False
     interrupted: bool = False
     team: bool = False
     printed: str = ""
@@ -69,6 +71,8 @@ class State:
         position: The event that the next iteration is routed by, and *payload* what came with it.
         iteration: The iterations begun; *reviewed* is the one that was reviewed before.
         added: Iterations allowed beyond what the plan says.
+        guidance: What an operator said that no iteration was given yet, by message.
+        unheeded: What the last iteration was given, which did not finish: the next one is given it again.
         failure: How the last turn failed that a prompt may tell of, and in *printed* the ends of its outputs.
         failed: The kind of the last failure.
         accepted: Every event of an agent that was accepted so far.
@@ -99,6 +103,7 @@ class State:
     failed: str = ""
     failures: int = 0
     guidance: list[tuple[str, str]] = field(default_factory=list)
+    unheeded: list[str] = field(default_factory=list)
     cost: float = 0.0
     time: OwnedTime = field(default_factory=OwnedTime)
     apart: int = 0
