@@ -116,9 +116,12 @@ def test_guidance_is_only_for_loops_and_waits_for_one_that_is_stopped(loop: Plac
     process = loop.start("run", "human.at", "--no-park")
     lines = iter(process.stdout or ())
     next(line for line in lines if "boss#1 started" in line)
-    assert "only a loop" in loop.look("control", "guide", "last", "Hear", "--state-dir", ".coterie", status=1).err
+    refused = loop.look("control", "guide", "last", "Hear", "--interrupt", "--state-dir", ".coterie", status=1)
+    assert "only a loop" in refused.err
     process.terminate()
     process.communicate(timeout=60)
+    [run] = (loop.folder / ".coterie/runs").iterdir()
+    assert "operator.said" not in (run / "journal.jsonl").read_text()  # no interrupt either
 
 
 def test_what_an_iteration_was_asked_and_answered_is_looked_up_by_its_number(loop: Place) -> None:

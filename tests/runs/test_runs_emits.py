@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loop_play import ROLES, loop_plan, plan_of, review
+from loop_play import killed, loop_plan, plan_of, review
 from stage import Cast, flow
 
 from coterie.agentside import posting
-from coterie.backends.base import Answer, Request, Result
+from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
-from coterie.planning.loop import LoopPlace, LoopPlan
+from coterie.planning.loop import LoopPlace
 from coterie.planning.plan import AgentPlan, Plan, Wanted
 from coterie.runs import launch, provisional
 from coterie.runs.folder import control
 from coterie.runs.looping import entries
+from coterie.runs.messages import Message, send
+from coterie.runs.tokens import Tokens
 
 Say = Callable[..., tuple[str, str]]
 Part = Callable[[Say], None]
@@ -51,10 +53,13 @@ class Speakers(Cast):
         return await super().start(request, on_event)
 
     def voice(self, request: Request) -> Say:
-        sender = {"turn": request.turn, "attempt": request.attempt, "epoch": request.epoch}
+        tokens = Tokens(self._folder)
 
         def say(event: str = "", *, id: str = "", payload: str = "", **message: Any) -> tuple[str, str]:
             name = id or f"{threading.get_ident():x}{event}{len(message)}{message.get('note', {}).get('text', '')}"
+            epoch = message.pop("epoch", request.epoch)
+            token = tokens.attempt("r", request.turn, request.attempt, epoch)
+            sender = {"turn": request.turn, "attempt": request.attempt, "epoch": epoch, "token": token}
             whole = {"kind": "emit", "event": event, "payload": payload, **sender, **message}
             return posting.send(str(self._folder), name, whole)
 
@@ -164,14 +169,28 @@ def test_what_an_attempt_says_that_is_over_is_stale(tmp_path: Path) -> None:
     assert journal(tmp_path, r.TaskChanged) == []
 
 
-def test_an_event_without_a_turn_belongs_to_the_one_that_runs(tmp_path: Path) -> None:
-    """As from a terminal beside the run."""
+def test_what_an_attempt_of_a_child_run_says_does_not_count_for_a_turn_of_that_name_elsewhere(tmp_path: Path) -> None:
+    """It names a child run that is over, and a turn of the root has the same name and number."""
+    said: list[tuple[str, str]] = []
 
     def planner(say: Say) -> None:
-        assert say("tasks.ready", turn="", attempt=0, epoch=0)[0] == "accepted"
+        token = Tokens(tmp_path / "runs/r").attempt("r/team#1.1", "iteration#1", 1, 1)
+        said.append(say("tasks.ready", turn="team#1.1/iteration#1", token=token))
+
+    loop(tmp_path, {"iteration#1": planner}, max_iterations=1)
+    assert said == [("refused", "attempt team#1.1/iteration#1.1 is over (stale)")]
+    assert journal(tmp_path, r.EventEmitted) == []
+
+
+def test_an_event_without_a_turn_belongs_to_the_one_that_runs(tmp_path: Path) -> None:
+    """As from a terminal beside the run; the record says that an operator emitted it."""
+
+    def planner(say: Say) -> None:
+        assert send(tmp_path / "runs/r", Message(id="m1", kind="emit", event="tasks.ready")).status == "accepted"
 
     loop(tmp_path, {"iteration#1": planner})
-    assert [one.turn for one in journal(tmp_path, r.EventEmitted)] == ["iteration#1"]
+    [emitted] = journal(tmp_path, r.EventEmitted)
+    assert (emitted.turn, emitted.source) == ("iteration#1", "operator")
 
 
 def test_open_tasks_hold_the_end_up_until_they_are_done(tmp_path: Path) -> None:
@@ -211,6 +230,19 @@ def test_outputs_of_a_flow_are_given_while_the_turn_runs(tmp_path: Path) -> None
     assert finished["judge#1"] == {"score": 3, "verdict": "revise"}
 
 
+def test_outputs_that_a_failed_attempt_gave_do_not_count_in_the_next(tmp_path: Path) -> None:
+    """Each attempt gives its own."""
+    gives = iter(({"id": "m1", "outputs": {"score": 1}}, {"id": "m2", "outputs": {"verdict": "go"}}))
+    plan = flow("judge -> end", judge=AgentPlan(name="judge", retry=1))
+    cast = Speakers(tmp_path / "runs/r", {"judge#1": lambda say: say(**next(gives))})  # type: ignore[dict-item,return-value]
+    cast._parts = {"judge": [Failure(kind="exit", reason="no"), Answer(text="done")]}
+    asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=tmp_path, turns=cast, run_id="r", cwd=tmp_path))
+
+    assert len(journal(tmp_path, r.OutputsGiven)) == 2
+    finished = {one.turn: one.outputs for one in journal(tmp_path, r.TurnFinished)}
+    assert finished["judge#1"] == {"verdict": "go"}
+
+
 def test_an_owner_that_does_not_answer_is_waited_for_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sandboxed agent: the lock is held, the socket is not reached; the message stays, on the disk."""
     folder = tmp_path / "runs" / "r"
@@ -233,37 +265,10 @@ def test_an_owner_that_does_not_answer_is_waited_for_in_vain(tmp_path: Path, mon
 # -- between two owners -----------------------------------------------------------------------------------------------
 
 
-def killed(tmp_path: Path, plan: LoopPlan, *said: r.Record) -> Path:
-    """A run whose owner was killed in its first turn, after *said*."""
-    store, whole = JsonlStore(tmp_path), plan_of(plan)
-    begun = [
-        r.RunStarted(run="r", engine="loop", plan=launch_json(whole), input={"prompt": "go"}),
-        r.RunOwned(epoch=1),
-        r.ConfigKept(cause=(1, 0)),
-        r.IterationStarted(
-            cause=(3, 0), n=1, role="planner", event="loop.start", roles=("planner",), allowed=ROLES[0].emits
-        ),
-        r.TurnStarted(cause=(3, 1), turn="iteration#1", agent="planner"),
-    ]
-    writer = store.claim("r")
-    for n, record in enumerate((*begun, *said), 1):
-        writer.append([type(record)(**{**fields(record), "seq": n, "at": 1000.0 + n})])
-    asyncio.run(writer.close())
-    return store.folder("r")
-
-
-def fields(record: r.Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__struct_fields__}
-
-
-def launch_json(plan: Plan) -> str:
-    from coterie.planning.plan import to_json
-
-    return to_json(plan).decode()
-
-
-def emit(event: str, epoch: int = 1, **message: Any) -> dict[str, Any]:
-    return {"kind": "emit", "event": event, "turn": "iteration#1", "attempt": 1, "epoch": epoch, **message}
+def emit(folder: Path, event: str, epoch: int = 1, **message: Any) -> dict[str, Any]:
+    token = Tokens(folder).attempt("r", "iteration#1", 1, epoch)
+    sender = {"turn": "iteration#1", "attempt": 1, "epoch": epoch, "token": token}
+    return {"kind": "emit", "event": event, **sender, **message}
 
 
 def resumed(tmp_path: Path, *answers: Result) -> launch.Outcome:
@@ -274,7 +279,7 @@ def resumed(tmp_path: Path, *answers: Result) -> launch.Outcome:
 def test_what_came_before_the_owner_was_killed_counts(tmp_path: Path) -> None:
     """It was put there and not judged: provisionally accepted, then accepted, once, and it completes the run."""
     folder = killed(tmp_path, loop_plan(place=place(tmp_path)))
-    message = emit("task.complete", payload="done")
+    message = emit(folder, "task.complete", payload="done")
 
     assert posting.send(str(folder), "m1", message)[0] == posting.UNOWNED
     verdict = provisional.verdict(folder, "m1", message)
@@ -291,7 +296,7 @@ def test_what_was_recorded_and_not_yet_deleted_counts_once(tmp_path: Path) -> No
     """The owner was killed between the two: the next one knows the message."""
     accepted = r.EventEmitted(turn="iteration#1", event="tasks.ready", attempt=1, message="m1", source="agent")
     folder = killed(tmp_path, loop_plan(place=place(tmp_path), max_iterations=2), accepted)
-    posting.put(str(folder), "m1", emit("tasks.ready"))
+    posting.put(str(folder), "m1", emit(folder, "tasks.ready"))
 
     resumed(tmp_path)
 
@@ -303,13 +308,13 @@ def test_what_was_recorded_and_not_yet_deleted_counts_once(tmp_path: Path) -> No
 def test_what_an_orphan_of_an_earlier_owner_says_is_refused(tmp_path: Path) -> None:
     """The fold says so at once, and takes the message away: no owner could ever take it."""
     folder = killed(tmp_path, loop_plan(place=place(tmp_path), max_iterations=1))
-    message = emit("tasks.ready", epoch=9)
+    message = emit(folder, "tasks.ready", epoch=9)
     posting.put(str(folder), "m1", message)
 
     verdict = provisional.verdict(folder, "m1", message)
     assert (verdict.status, "stale" in verdict.detail) == ("refused", True)
     assert not (folder / "inbox/m1.json").exists()
-    verdict = provisional.verdict(folder, "m2", emit("nothing"))
+    verdict = provisional.verdict(folder, "m2", emit(folder, "nothing"))
     assert (verdict.status, "allowed events: tasks.ready" in verdict.detail) == ("refused", True)
 
 
@@ -322,7 +327,7 @@ def test_a_note_is_neither_lost_nor_doubled_by_a_kill(tmp_path: Path, recorded: 
     folder = killed(tmp_path, plan, *([change] if recorded else []))
     if written:
         entries.add(folder / "tasks.jsonl", [entry])
-    posting.put(str(folder), "0" * 16, emit("", kind="task", note={"do": "add", "text": "x"}))
+    posting.put(str(folder), "0" * 16, emit(folder, "", kind="task", note={"do": "add", "text": "x"}))
 
     resumed(tmp_path, Answer(text="done"))
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,13 +11,18 @@ import msgspec
 import pytest
 from stage import Cast, flow
 
+from coterie.agentside import posting
+from coterie.backends.base import Request
+from coterie.backends.human import HumanBackend
 from coterie.errors import UsageError
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import MessageRefused, TurnFinished, TurnStarted
+from coterie.journal.writer import JsonlWriter
 from coterie.planning.plan import AgentPlan
 from coterie.runs import inbox, launch
 from coterie.runs.folder import control
-from coterie.runs.inbox import Message, Verdict, send
+from coterie.runs.messages import Message, Verdict, send
+from coterie.runs.tokens import Tokens
 
 PLAN = flow("a -> boss", boss=AgentPlan(name="boss", kind="human", backend="human"))
 
@@ -31,8 +37,6 @@ class Asked(Cast):
     async def start(self, request, on_event):  # type: ignore[no-untyped-def]
         if request.agent.kind != "human":
             return await super().start(request, on_event)
-        from coterie.backends.human import HumanBackend
-
         self._on_asked()
         return await HumanBackend().start(request, on_event)
 
@@ -63,7 +67,7 @@ def results(state: Path) -> list[str]:
 
 
 def test_a_message_is_found_without_its_doorbell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody cleared the sockets away: the owner looks into its inbox by itself, and the sender hears of it."""
+    """Somebody cleared the sockets away: the owner hangs its doorbell out again, and the sender hears of it."""
     monkeypatch.setattr(inbox, "LOOK_EVERY", 0.01)
     said: list[Verdict] = []
 
@@ -184,3 +188,115 @@ def test_a_folder_for_sockets_that_others_prepared_is_not_used(
 
     asyncio.run(with_owner(tmp_path / "state", meanwhile))
     assert not sockets[0].startswith(str(prepared))
+
+
+def test_the_file_of_a_message_stays_until_its_record_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is not lost by a power cut; its sender waits as long."""
+    held, released = asyncio.Event(), asyncio.Event()
+    durable = JsonlWriter.durable
+
+    async def slow(writer: JsonlWriter, seq: int) -> None:
+        if (tmp_path / "runs/r/inbox/m1.json").exists():
+            held.set()
+            await released.wait()
+        await durable(writer, seq)
+
+    monkeypatch.setattr(JsonlWriter, "begin", lambda writer: False)
+    monkeypatch.setattr(JsonlWriter, "durable", slow)
+
+    async def main() -> Verdict:
+        asked = asyncio.Event()
+        owner = asyncio.create_task(
+            launch.start(PLAN, {}, state_dir=tmp_path, park=False, turns=Asked(asked.set), run_id="r", cwd=tmp_path)
+        )
+        await asked.wait()
+        sent = asyncio.create_task(asyncio.to_thread(send, tmp_path / "runs/r", answer()))
+        await held.wait()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        there = (tmp_path / "runs/r/inbox/m1.json").exists() and not sent.done()
+        released.set()
+        await owner
+        assert there
+        return await sent
+
+    assert asyncio.run(main()).status == "accepted"
+    assert not (tmp_path / "runs/r/inbox/m1.json").exists()
+
+
+def test_messages_that_waited_count_in_the_order_they_came(tmp_path: Path) -> None:
+    """Whatever their ids: the first answer is the one that counts."""
+    cast = Asked(lambda: None)
+    asyncio.run(launch.start(PLAN, {}, state_dir=tmp_path, park=True, turns=cast, run_id="r", cwd=tmp_path))
+    for second, name in enumerate(("z", "a", "m")):
+        send(tmp_path / "runs/r", Message(id=name, kind="answer", turn="boss#1", text=name))
+        os.utime(tmp_path / "runs/r/inbox" / f"{name}.json", (1000 + second, 1000 + second))
+
+    assert asyncio.run(launch.resume("r", state_dir=tmp_path, turns=Asked(lambda: None))).status == "completed"
+    finished = {one.turn: one for one in JsonlStore(tmp_path).read("r") if isinstance(one, TurnFinished)}
+    assert finished["boss#1"].text == "z"
+
+
+def test_a_question_at_the_terminal_is_taken_down_when_it_is_answered_elsewhere(tmp_path: Path) -> None:
+    """At once: the run goes on, and another question may need the terminal."""
+    plan = flow("a -> boss -> b", boss=AgentPlan(name="boss", kind="human", backend="human"))
+
+    async def main() -> launch.Outcome:
+        asked, taken_down = asyncio.Event(), asyncio.Event()
+
+        async def terminal(request: Request) -> str:
+            asked.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                taken_down.set()
+            raise AssertionError("nobody answers here")
+
+        class Seated(Cast):
+            async def start(self, request, on_event):  # type: ignore[no-untyped-def]
+                if request.agent.kind == "human":
+                    return await HumanBackend(terminal).start(request, on_event)
+                if request.agent.name == "b":
+                    await asyncio.wait_for(taken_down.wait(), 5)
+                return await super().start(request, on_event)
+
+        owner = asyncio.create_task(
+            launch.start(plan, {}, state_dir=tmp_path, park=False, turns=Seated({}, 0), run_id="r", cwd=tmp_path)
+        )
+        await asked.wait()
+        assert (await asyncio.to_thread(send, tmp_path / "runs/r", answer())).status == "accepted"
+        return await owner
+
+    assert asyncio.run(main()).status == "completed"
+
+
+def test_an_operators_message_that_is_not_rung_for_waits_for_the_next_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This owner cannot tell which process left it, though it carries a signature."""
+    looks, looked = 0, threading.Event()
+    in_order = inbox._in_order
+
+    def counted(folder: Path) -> list[Path]:
+        nonlocal looks
+        found = in_order(folder)
+        looks += any(path.stem == "m1" for path in found)
+        if looks > 3:
+            looked.set()
+        return found
+
+    monkeypatch.setattr(inbox, "_in_order", counted)
+    monkeypatch.setattr(inbox, "LOOK_EVERY", 0.001)
+
+    def meanwhile(folder: Path) -> None:
+        left = Message(id="m1", kind="answer", turn="boss#1", text="left there")
+        signed = msgspec.structs.replace(left, token=Tokens(folder).operator(left.signed))
+        posting.put(str(folder), "m1", msgspec.to_builtins(signed))
+        assert looked.wait(10)
+        assert send(folder, answer("m2")).status == "accepted"
+
+    assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"
+    finished = {one.turn: one for one in JsonlStore(tmp_path).read("r") if isinstance(one, TurnFinished)}
+    assert (finished["boss#1"].text, finished["boss#1"].message) == ("yes", "m2")

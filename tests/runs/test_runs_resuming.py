@@ -30,8 +30,9 @@ from coterie.journal.records import (
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Limits, Plan
 from coterie.runs.engines import make_engine
-from coterie.runs.inbox import Message, take
+from coterie.runs.messages import Message
 from coterie.runs.shell import Shell
+from coterie.runs.verdicts import Sender, take
 
 BUSY = Failure(kind="transient", reason="busy")
 TEAMS = ["/".join(["r", *["team#1.1"] * n]) for n in (1, 2, 3)]
@@ -103,7 +104,11 @@ def test_an_attempt_that_an_operator_interrupted_is_asked_again_unasked() -> Non
     async def owner() -> None:
         stage.shell = stage._shell(None)
         word = Message(id="m", kind="interrupt", turn="a#1")
-        asyncio.get_running_loop().call_later(0.5, stage.shell.post, lambda: take(stage.shell, word, stage.clock.now()))
+
+        def say() -> None:
+            take(stage.shell, word, stage.clock.now(), Sender("operator"))
+
+        asyncio.get_running_loop().call_later(0.5, stage.shell.post, say)
         ended = await stage.shell.start("r", stage.plan, {"prompt": "go"})
         assert ended.status == "completed"
 

@@ -38,9 +38,10 @@ from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Start
 from coterie.runs.engines import make_engine
-from coterie.runs.inbox import Message, take
 from coterie.runs.live import Ended, Live
+from coterie.runs.messages import Message
 from coterie.runs.shell import Shell
+from coterie.runs.verdicts import Sender, take
 
 VERDICT = Wanted(name="verdict", type="enum", values=("approve", "revise"))
 
@@ -530,11 +531,26 @@ def test_an_exception_in_a_backend_is_a_failed_attempt() -> None:
     assert "ZeroDivisionError: oops" in ended.reason
 
 
+def test_what_a_fallback_answered_is_read_as_the_result_of_the_agent_it_replaced() -> None:
+    """A later agent that reads the one that failed has it in its prompt."""
+    plan = flow(
+        "a -> c -> b",
+        a=AgentPlan(name="a", on_fail="fallback", fallback="f"),
+        f=AgentPlan(name="f"),
+        b=AgentPlan(name="b", reads=("a",)),
+    )
+    stage = Stage(plan, Cast({"a": [Failure(kind="exit", reason="no")], "f": [Answer(text="instead")]}))
+    assert stage.start().status == "completed"
+
+    [asked] = [one.prompt for one in stage.cast.asked if one.turn == "b#1"]
+    assert "# Result of a (f#1)\n\n~~~text\ninstead\n~~~" in asked
+
+
 def resumed(stage: Stage, message: Message) -> Ended:
     """Resume the run of *stage*, whose inbox holds *message*."""
 
     def deliver() -> None:
-        take(stage.shell, message, stage.clock.now())
+        take(stage.shell, message, stage.clock.now(), Sender("operator"))
         stage.shell.arrived()
 
     async def owner() -> Ended:
@@ -582,7 +598,7 @@ class _Patient(Cast):
         return part
 
     def _deliver(self, stage: Stage, message: Message) -> None:
-        _, verdict = take(stage.shell, message, stage.clock.now())
+        _, verdict = take(stage.shell, message, stage.clock.now(), Sender("operator"))
         self.verdicts.append(verdict)
         stage.shell.arrived()
 

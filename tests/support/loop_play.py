@@ -1,11 +1,16 @@
 """Plays a loop without a shell: the real engine and core, replies by hand, time by hand."""
 
+import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coterie.engines.commands import Emit, Reply
 from coterie.engines.loop import Loop
 from coterie.journal import records as r
+from coterie.journal.jsonl import JsonlStore
 from coterie.planning.loop import LoopPlan, ParallelPlan, ReviewPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
 from coterie.runs.commands import Effect, ReadPlan, Start, Wait
@@ -183,3 +188,22 @@ class Play:
         ]
         if effects:
             self._pump()
+
+
+def killed(folder: Path, plan: LoopPlan, *said: r.Record) -> Path:
+    """In the state directory *folder*, a run whose owner was killed in its first turn, after *said*; its folder."""
+    store, whole = JsonlStore(folder), plan_of(plan)
+    begun = [
+        r.RunStarted(run="r", engine="loop", plan=to_json(whole).decode(), input={"prompt": "go"}),
+        r.RunOwned(epoch=1),
+        r.ConfigKept(cause=(1, 0)),
+        r.IterationStarted(
+            cause=(3, 0), n=1, role="planner", event="loop.start", roles=("planner",), allowed=ROLES[0].emits
+        ),
+        r.TurnStarted(cause=(3, 1), turn="iteration#1", agent="planner"),
+    ]
+    writer = store.claim("r")
+    for n, record in enumerate((*begun, *said), 1):
+        writer.append([msgspec.structs.replace(record, seq=n, at=1000.0 + n)])
+    asyncio.run(writer.close())
+    return store.folder("r")

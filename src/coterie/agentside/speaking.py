@@ -17,6 +17,8 @@ COMMANDS = frozenset({"emit", "memory", "task"})
 RUN_FOLDER = "COTERIE_RUN_DIR"
 NOTES_FOLDER = "COTERIE_NOTES_DIR"
 """Where the memory and tasks of the loop lie that the attempt is part of."""
+TOKEN = "COTERIE_TOKEN"
+"""Proves that a message comes from the attempt that it names; a secret."""
 MESSAGE = "COTERIE_MESSAGE"
 """The id under which a message was put into the inbox already, for the command line that goes on with it."""
 
@@ -64,13 +66,13 @@ def new_id() -> str:
 
 
 def sender(env: Mapping[str, str]) -> dict[str, Any]:
-    """Who says it: the turn's address in its root's run, its attempt and the owner's epoch. Empty outside a turn."""
+    """Who says it: the turn's address in its root's run, its attempt, the epoch, the token. Empty outside a turn."""
     turn = env.get("COTERIE_TURN", "")
     if not turn:
         return {}
     below = env.get("COTERIE_RUN", "").partition("/")[2]
     number = {name: int(env.get(f"COTERIE_{name.upper()}") or 0) for name in ("attempt", "epoch")}
-    return {"turn": f"{below}/{turn}" if below else turn, **number}
+    return {"turn": f"{below}/{turn}" if below else turn, **number, "token": env.get(TOKEN, "")}
 
 
 def tell(message: Mapping[str, Any], status: str, detail: str) -> int:

@@ -17,7 +17,7 @@ from typing import IO, Any
 import msgspec
 
 from coterie import files
-from coterie.agentside.speaking import MESSAGE, NOTES_FOLDER, RUN_FOLDER
+from coterie.agentside.speaking import MESSAGE, NOTES_FOLDER, RUN_FOLDER, TOKEN
 from coterie.backends import reported, wrapper
 from coterie.backends.base import Request
 from coterie.backends.processes import MARK
@@ -30,13 +30,14 @@ NAMES = frozenset({TURN_FILE, PROMPT_FILE, reported.FILE})
 LONGEST_WORD = 100_000
 """A prompt of more bytes is not given as an argument, but in a file that the argument names."""
 
-_OUTER = frozenset({"COTERIE_PROMPT_FILE", RUN_FOLDER, NOTES_FOLDER, MESSAGE})
+_OUTER = frozenset({"COTERIE_PROMPT_FILE", RUN_FOLDER, NOTES_FOLDER, MESSAGE, TOKEN})
 """Variables that an outer run may have left, and that this one may not give anew."""
 _SPEAKER = (
     "COTERIE_RUN",
     "COTERIE_TURN",
     "COTERIE_ATTEMPT",
     "COTERIE_EPOCH",
+    TOKEN,
     RUN_FOLDER,
     NOTES_FOLDER,
     "AUTOLOOP_MEMORY_FILE",
@@ -134,7 +135,7 @@ def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: P
     if prompt_file is not None:
         ours |= {"COTERIE_PROMPT_FILE": str(prompt_file), "AUTOLOOP_PROMPT_PATH": str(prompt_file)}
     if request.root is not None:
-        ours |= request.env | {RUN_FOLDER: str(request.root.absolute())}
+        ours |= request.env | {RUN_FOLDER: str(request.root.absolute()), TOKEN: request.token}
         tool = wrapper.write(folder, {name: ours[name] for name in _SPEAKER if name in ours})
         ours |= {"AUTOLOOP_BIN": str(tool), "PATH": os.pathsep.join(filter(None, (str(folder), env.get("PATH"))))}
     return env | ours

@@ -47,6 +47,7 @@ class Request(Struct, frozen=True, kw_only=True):
         here: The folder of the topology's file.
         epoch: Which owner of the run asks.
         root: The folder of the root run, where its inbox lies; None when nothing is kept on disk.
+        token: Proves to the run that this attempt sent a message; empty when nothing is kept on disk.
         env: Further variables for an agent's process, which name no secrets: those of a loop.
         history: What was said before, for who can be told it as a chat: the role, `system`, `user` or
             `assistant`, and the text.
@@ -68,6 +69,7 @@ class Request(Struct, frozen=True, kw_only=True):
     here: Path | None = None
     epoch: int = 1
     root: Path | None = None
+    token: str = ""
     env: dict[str, str] = {}
     history: tuple[tuple[str, str], ...] = ()
     wanted: tuple[Wanted, ...] = ()

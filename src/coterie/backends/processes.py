@@ -16,7 +16,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -75,6 +75,37 @@ def marked(marker: str) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(_RLIMIT_LOCKS, before)
+
+
+def attempt_of(pid: int, launched: Mapping[int, str] | None = None) -> str | None:
+    """Return the marker of the attempt that started the process *pid*: empty if none did, None if it has ended.
+
+    The process and its ancestors, up to this process, are looked at: for the mark in their environment, and for their
+    pids and groups in *launched*, which maps those of known attempts to their markers. The mark in their limits is a
+    hash: it is compared with those of the attempts in *launched*.
+    """
+    known = launched or {}
+    limits = {_limit_of(marker): marker for marker in known.values()}
+    while pid > 1 and pid != os.getpid():
+        if mark := known.get(pid) or _mark_of(pid):
+            return mark
+        process = _look_up(pid)
+        if process is None or process.dead:
+            return None
+        if marker := known.get(process.group) or (limits and limits.get(_limit_in(process))):
+            return marker
+        pid = process.parent
+    return None if pid <= 0 else ""
+
+
+def any_alive(marker: str, launched: Iterable[Launched]) -> bool:
+    """Whether any process of *launched* is alive, or any that carries *marker* in its environment or limits."""
+    if any(alive(process.pid, process.started) for process in launched):
+        return True
+    if not marker or not _HAS_PROC:
+        return False
+    found = (_from_proc(int(name)) for name in os.listdir("/proc") if name.isdecimal())
+    return any(process is not None and not process.dead and _carries(process, marker) for process in found)
 
 
 async def end_group(group: int, marker: str = "", *, grace: float = GRACE, ended: bool = False) -> list[int]:
@@ -288,14 +319,24 @@ def _carries(process: _Process, marker: str) -> bool:
     """Whether *process* carries *marker*, in its environment or in its limits."""
     if _as_stored(marker) in b"\0" + _read(process.pid, "environ") + b"\0":
         return True
+    limit = _limit_in(process)
+    run, _, attempt = marker.partition("/")
+    return limit == _limit_of(marker) if attempt else limit >> _HALF == _digits(run)
+
+
+def _mark_of(pid: int) -> str:
+    """The marker in the environment of *pid*; empty if it has none, or where environments cannot be read."""
+    _, found, rest = (b"\0" + _read(pid, "environ")).partition(f"\0{MARK}=".encode())
+    return os.fsdecode(rest.partition(b"\0")[0]) if found else ""
+
+
+def _limit_in(process: _Process) -> int:
+    """The limit of *process* that may hold a mark; -1 if it holds none."""
     if process.session == os.getsid(0) or process.parent == os.getpid() != 1:
-        return False  # this process started it itself, perhaps while another thread started an attempt
+        return -1  # this process started it itself, perhaps while another thread started an attempt
     _, _, line = _read(process.pid, "limits").partition(b"Max file locks")
     soft = line.split(None, 1)[0] if line else b""
-    if not soft.isdigit():
-        return False
-    run, _, attempt = marker.partition("/")
-    return int(soft) == _limit_of(marker) if attempt else int(soft) >> _HALF == _digits(run)
+    return int(soft) if soft.isdigit() else -1
 
 
 def _limit_of(marker: str) -> int:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from coterie.agentside.speaking import TOKEN
+
 HIDDEN = "***"
 """What stands where a secret stood."""
 
@@ -104,4 +106,4 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def _looks_secret(name: str) -> bool:
-    return not name.startswith("COTERIE_") and _SECRET.search(name) is not None
+    return name == TOKEN or (not name.startswith("COTERIE_") and _SECRET.search(name) is not None)

@@ -10,7 +10,7 @@ from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
 from coterie.cli.output import complain, say, say_json
 
 if TYPE_CHECKING:
-    from coterie.runs.inbox import Verdict
+    from coterie.runs.messages import Verdict
 
 
 def respond(
@@ -38,7 +38,7 @@ def respond(
     from coterie.cli.inputs import pair
     from coterie.errors import UsageError
     from coterie.ids import new_message_id
-    from coterie.runs import inbox, index
+    from coterie.runs import index, messages
 
     if len(words) > 2:
         raise UsageError("give RUN, perhaps a TURN, and one TEXT: put a text of several words in quotes")
@@ -46,13 +46,13 @@ def respond(
     text = _standard_input() if words[-1] == "-" else words[-1]
     outputs = dict(map(pair, named)) if named else None
     folder = _open(index.find(run, state_dir))
-    message = inbox.Message(id=new_message_id(), kind="answer", turn=turn or "", text=text, outputs=outputs)
-    verdict = inbox.send(folder, message)
+    message = messages.Message(id=new_message_id(), kind="answer", turn=turn or "", text=text, outputs=outputs)
+    verdict = messages.send(folder, message)
     if verdict.status == "queued":
         from coterie.runs import provisional
 
         if why := provisional.unusable(folder, message):
-            verdict = inbox.Verdict(status="refused", detail=why)
+            verdict = messages.Verdict(status="refused", detail=why)
     return _tell(verdict, as_json)
 
 
@@ -68,16 +68,17 @@ def guide(
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Say something to a loop: its next iteration is told so.
+    """Give a loop guidance: its next iteration has it in its prompt.
 
-    A living run takes it at once; else it waits in the run's inbox for `coterie resume`.
+    The turn that runs is given it at once where its backend can be steered. Without an owner it waits in the run's
+    inbox for `coterie resume`, and an attempt that is then retried has it in its prompt.
     """
-    from coterie.runs import inbox, index
+    from coterie.runs import index, messages
 
     folder = _open(index.find(run, state_dir))
-    verdict = inbox.guide(folder, _standard_input() if words == ["-"] else " ".join(words))
+    verdict = messages.guide(folder, _standard_input() if words == ["-"] else " ".join(words))
     if at_once and verdict.status == "accepted":
-        inbox.interrupt(folder)  # nothing may run just now: then the next turn hears it anyway
+        messages.interrupt(folder)  # nothing may run just now: then the next turn hears it anyway
     return _tell(verdict, as_json)
 
 
@@ -93,9 +94,9 @@ def interrupt(
 
     They are asked again; in a loop the turn ends, and the next iteration asks the same role.
     """
-    from coterie.runs import inbox, index
+    from coterie.runs import index, messages
 
-    return _tell(inbox.interrupt(_open(index.find(run, state_dir)), turn), as_json)
+    return _tell(messages.interrupt(_open(index.find(run, state_dir)), turn), as_json)
 
 
 def _standard_input() -> str:

@@ -73,9 +73,12 @@ def _folder(run: str | None, state_dir: Path) -> tuple[Path | None, dict[str, An
     """The folder of the run that is meant, None if it is not clear, and who speaks: nobody, outside of a turn."""
     from coterie.runs import index
 
+    given = os.environ.get(speaking.RUN_FOLDER)
     if run is not None:
-        return index.find(run, state_dir), {}
-    if given := os.environ.get(speaking.RUN_FOLDER):
+        found = index.find(run, state_dir)
+        own = given is not None and found.resolve() == Path(given).resolve()
+        return found, speaking.sender(os.environ) if own else {}
+    if given:
         return Path(given), speaking.sender(os.environ)
     living = index.living(state_dir)
     return (living[0] if len(living) == 1 else None), {}
@@ -83,14 +86,24 @@ def _folder(run: str | None, state_dir: Path) -> tuple[Path | None, dict[str, An
 
 def _send(folder: Path, name: str, message: Mapping[str, Any]) -> int:
     """Say *message* to the run in *folder*, and print what becomes of it."""
+    import msgspec
+
     from coterie.errors import UsageError
-    from coterie.runs import inbox
+    from coterie.runs import messages
     from coterie.runs.listing import ENDS, standing
 
-    verdict = inbox.recorded(folder, name)  # it was sent before, and perhaps heard
+    verdict = messages.recorded(folder, name)  # it was sent before, and perhaps heard
     if verdict is None and (state := standing(folder)) in ENDS:
         (folder / "inbox" / f"{name}.json").unlink(missing_ok=True)
-        verdict = inbox.Verdict(status="refused", detail=f"the run has {state}, and so is every attempt over (stale)")
+        verdict = messages.Verdict(
+            status="refused", detail=f"the run has {state}, and so is every attempt over (stale)"
+        )
+    if verdict is None and not message.get("attempt"):
+        verdict = messages.send(folder, msgspec.convert({"id": name, **message}, messages.Message))
+        if verdict.status == "queued" and message["kind"] == "emit" and not posting.is_owned(str(folder)):
+            from coterie.runs import provisional
+
+            verdict = provisional.verdict(folder, name, dict(message))
     if verdict is not None:
         return speaking.tell(message, verdict.status, verdict.detail)
     try:
@@ -103,7 +116,7 @@ def _send(folder: Path, name: str, message: Mapping[str, Any]) -> int:
         verdict = provisional.verdict(folder, name, dict(message))
         return speaking.tell(message, verdict.status, verdict.detail)
     if status in (posting.UNOWNED, posting.TAKEN):
-        verdict = inbox.verdict_of(folder, name, status, detail)
+        verdict = messages.verdict_of(folder, name, status, detail)
         status, detail = verdict.status, verdict.detail
     return speaking.tell(message, status, detail)
 

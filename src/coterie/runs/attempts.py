@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -13,7 +13,14 @@ from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Req
 from coterie.engines.commands import Emit, Reply
 from coterie.engines.loop import Loop
 from coterie.errors import shortage
-from coterie.journal.records import AttemptFailed, AttemptInterrupted, AttemptLaunched, TreeSaved
+from coterie.journal.records import (
+    AttemptFailed,
+    AttemptInterrupted,
+    AttemptLaunched,
+    GuidanceDelivered,
+    OperatorSaid,
+    TreeSaved,
+)
 from coterie.planning.plan import AgentPlan
 from coterie.runs.commands import Said, Start
 from coterie.runs.line import Line
@@ -21,6 +28,13 @@ from coterie.runs.live import Live, Place
 from coterie.runs.looping import surroundings as looping
 from coterie.runs.prompts import context
 from coterie.runs.turns import Turns, ask
+
+
+class Hear(Protocol):
+    """Takes what an attempt of a run says, and who speaks."""
+
+    def __call__(self, live: Live, said: Said, source: str = "agent") -> object:
+        """Judge it and write it down."""
 
 
 class Attempts:
@@ -39,7 +53,7 @@ class Attempts:
         place: Place,
         cwd: Path | None,
         line: Line,
-        hear: Callable[[Live, Said], object],
+        hear: Hear,
         lack: Callable[[str], object],
     ) -> None:
         self._lack = lack
@@ -60,6 +74,13 @@ class Attempts:
         """Have the attempt of *turn*, if one runs, end as interrupted."""
         if (session := live.sessions.get(turn)) is not None:
             self._own(self._interrupt(session))
+
+    def steer(self, live: Live, turn: str, said: OperatorSaid) -> None:
+        """Give the attempt of *turn*, if one runs, guidance while it works, where its backend can do that."""
+        if (session := live.sessions.get(turn)) is not None:
+            attempt = live.core.turns[turn].attempt
+            delivered = GuidanceDelivered(turn=turn, messages=(said.message,), attempt=attempt)
+            self._own(self._steer(live, session, said.text, delivered))
 
     async def end(self) -> None:
         """End all that still run, and wait until they have."""
@@ -86,6 +107,15 @@ class Attempts:
     async def _interrupt(self, session: Session) -> None:
         try:
             await session.interrupt()
+        except Exception as error:
+            self._line.put(0, partial(_raise, error))
+        finally:
+            self._leave()
+
+    async def _steer(self, live: Live, session: Session, text: str, delivered: GuidanceDelivered) -> None:
+        try:
+            if await session.steer(text):
+                self._line.put(0, lambda: self._hear(live, delivered))
         except Exception as error:
             self._line.put(0, partial(_raise, error))
         finally:
@@ -128,6 +158,7 @@ class Attempts:
             here=live.here,
             epoch=core.epoch,
             root=self._place.folder(live.root),
+            token=self._place.token(live.run, name, attempt, core.epoch),
             env=self._told(live, name) if live.in_loop else {},
             history=asked.history,
             wanted=asked.wanted,
@@ -149,7 +180,7 @@ class Attempts:
             case Answer(text=text, outputs=outputs, usage=usage):
                 prompt = start.prompt
                 reply = Reply(turn=turn, attempt=attempt, text=text, outputs=outputs, usage=usage, prompt=prompt)
-                self._hear(live, reply)
+                self._hear(live, reply, "operator" if live.core.kind(start.ask.agent) == "human" else "agent")
             case Failure(kind="interrupted"):
                 self._hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason="interrupted"))
             case Failure(kind="shortage", reason=reason):

@@ -14,6 +14,7 @@ from coterie.journal.records import (
     ConfigChanged,
     ConfigKept,
     ConfigRejected,
+    GuidanceDelivered,
     Record,
     RunFinished,
     RunStopped,
@@ -24,7 +25,7 @@ from coterie.journal.records import (
 )
 from coterie.runs.retries import Tally
 
-Said = Reply | Emit | AttemptFailed | AttemptInterrupted | AttemptLaunched | TreeSaved
+Said = Reply | Emit | AttemptFailed | AttemptInterrupted | AttemptLaunched | GuidanceDelivered | TreeSaved
 """What an attempt may say: something that is judged, or what is written as it is."""
 
 

@@ -26,7 +26,7 @@ from coterie.runs.commands import Said, Start, Turn
 from coterie.runs.core import Core
 from coterie.runs.fold import Fold
 from coterie.runs.ledger import Ledger
-from coterie.runs.live import Cut, Live, MakeEngine, Observe, Place
+from coterie.runs.live import Cut, Live, MakeEngine, Observe, Place, Steer
 from coterie.runs.prompts import how_to_decide, render
 
 
@@ -208,6 +208,11 @@ class Family:
             self.cut(child, msgspec.structs.replace(said, turn=""))
         self.pump(live)
         return True
+
+    def guide(self, live: Live, said: OperatorSaid, now: float) -> None:
+        """Record guidance for *live*, a loop, and have the attempts that run be given it where that is possible."""
+        live.core.write(now, said, source="operator")
+        live.outbox += [Steer(turn=turn, said=said) for turn in live.sessions]
 
     def decide(self, live: Live, turn: str, word: str, message: str) -> str:
         """Take a human's word on a turn that a crash cut off; return why it cannot be used, if so."""

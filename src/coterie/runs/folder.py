@@ -2,6 +2,7 @@
 
 <state_dir>/runs/<run>/journal.jsonl            the truth
                        lock  control.json bell  who owns it, and the socket of its doorbell
+                       secret                   what the tokens of its attempts are made with
                        inbox/<id>.json          messages to it
                        memory.jsonl tasks.jsonl what it remembers, and has to do
                        turns/<turn>.<attempt>/  an attempt's stream.jsonl and wrapper, in a loop asked.md, and the
@@ -31,6 +32,7 @@ from coterie.runs.live import Ended, Place
 from coterie.runs.looping.notes import Files, Memory, Tasks
 from coterie.runs.looping.prompt import Notes
 from coterie.runs.looping.surroundings import located
+from coterie.runs.tokens import Tokens
 from coterie.runs.trees.keeping import Trees
 
 STATE_DIR = ".coterie"
@@ -59,6 +61,7 @@ class DiskPlace(Place):
 
     def __init__(self, store: JsonlStore, cwd: Path, trees: Trees | None = None, ending: Ending | None = None) -> None:
         self._store, self._cwd, self._trees, self._ending = store, cwd, trees, ending
+        self._tokens: dict[str, Tokens] = {}
 
     def folder(self, run: str) -> Path:
         """The folder of *run*."""
@@ -67,6 +70,17 @@ class DiskPlace(Place):
     def attempt_folder(self, run: str, turn: str, attempt: int) -> Path:
         """The folder of an attempt; whoever first needs it makes it."""
         return self._store.folder(run) / "turns" / folder_name(attempt_id(turn, attempt))
+
+    def token(self, run: str, turn: str, attempt: int, epoch: int) -> str:
+        """The token of an attempt, made with the secret of its root run.
+
+        Raises:
+            JournalFailed: If that secret cannot be read or made.
+        """
+        root = root_of(run)
+        if root not in self._tokens:
+            self._tokens[root] = Tokens(self._store.folder(root))
+        return self._tokens[root].attempt(run, turn, attempt, epoch)
 
     def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
         """Append *event* to the attempt's `stream.jsonl`, unsynced: nothing is decided from it, so it may be lost.

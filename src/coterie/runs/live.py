@@ -11,7 +11,17 @@ from msgspec import Struct
 from coterie.backends.base import Event, Session
 from coterie.engines.commands import Engine
 from coterie.journal.base import Writer
-from coterie.journal.records import NO_USAGE, AttemptLaunched, Cause, Record, TreeMade, TreeSaved, TreesJoined, Usage
+from coterie.journal.records import (
+    NO_USAGE,
+    AttemptLaunched,
+    Cause,
+    OperatorSaid,
+    Record,
+    TreeMade,
+    TreeSaved,
+    TreesJoined,
+    Usage,
+)
 from coterie.journal.rules import root_of
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
@@ -60,6 +70,13 @@ class Cut(Struct, frozen=True, kw_only=True):
     turn: str
 
 
+class Steer(Struct, frozen=True, kw_only=True):
+    """An effect of the shell's own: give the attempt that runs for this turn guidance while it works."""
+
+    turn: str
+    said: OperatorSaid
+
+
 class Place:
     """Where a run's files lie. This one keeps nothing; `coterie.runs.folder` has the one on disk."""
 
@@ -70,6 +87,10 @@ class Place:
     def attempt_folder(self, run: str, turn: str, attempt: int) -> Path | None:
         """The folder of an attempt, or None."""
         return None
+
+    def token(self, run: str, turn: str, attempt: int, epoch: int) -> str:
+        """The token that proves to this owner, and to later ones, that an attempt of *run* sent a message."""
+        return ""
 
     def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
         """Keep what an attempt says, for watchers."""
@@ -158,7 +179,7 @@ class Live:
         """Whether it is a loop, or a part of one."""
         self.nodes: tuple[str, ...] = (*parent[0].nodes, _node(*parent)) if parent is not None else ()
         """Where it answers: the nodes from the root down."""
-        self.outbox: list[Effect | Cut] = []
+        self.outbox: list[Effect | Cut | Steer] = []
         self.root = root_of(run)
         self.here = Path(plan.folder) if plan.folder else None
         self.told = False

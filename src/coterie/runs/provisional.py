@@ -15,9 +15,11 @@ from coterie.journal.records import AttemptFailed
 from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold, refusal
 from coterie.runs.folder import DiskPlace
-from coterie.runs.inbox import WAITS, Message, Verdict, not_asking
 from coterie.runs.launch import first_record, recorded_plan
 from coterie.runs.listing import standing
+from coterie.runs.messages import WAITS, Message, Verdict
+from coterie.runs.tokens import Tokens
+from coterie.runs.verdicts import not_asking, sender_of
 
 PROVISIONAL = f"provisional: nobody runs it now; {WAITS}"
 
@@ -31,6 +33,8 @@ def verdict(folder: Path, name: str, message: dict[str, Any]) -> Verdict:
         JournalUnreadable, ReplayMismatch: If the run cannot be folded.
     """
     said = msgspec.convert({"id": name, **message}, Message)
+    if said.attempt and (problem := sender_of(said, folder.name, Tokens(folder)).problem):
+        return Verdict(status="refused", detail=f"{problem}\n({PROVISIONAL})")
     store = JsonlStore(folder.parent.parent)
     below, _, turn = said.turn.rpartition("/")
     fold = _fold(store, folder.name, below.split("/") if below else [])

@@ -43,7 +43,7 @@ from coterie.runs.commands import Close, Effect, Halt, ReadPlan, Start, Turn, Wa
 from coterie.runs.family import Family
 from coterie.runs.held import filled
 from coterie.runs.line import Event, Line
-from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Waiting
+from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Steer, Waiting
 from coterie.runs.prompts import how_to_decide
 from coterie.runs.timers import Timers
 from coterie.runs.trees.git import GRACE, in_thread
@@ -371,7 +371,7 @@ class Shell:
 
     # -- effects ------------------------------------------------------------------------------------------------------
 
-    async def _perform(self, live: Live, effect: Effect | Cut) -> None:
+    async def _perform(self, live: Live, effect: Effect | Cut | Steer) -> None:
         match effect:
             case Start() if effect.ask.agent != BRANCH:
                 self._start(live, effect)
@@ -391,6 +391,8 @@ class Shell:
                 self._attempts.interrupt(live, turn)
             case Close():
                 await self._finish(live)
+            case Steer(turn=turn, said=said):
+                self._attempts.steer(live, turn, said)
 
     async def _make_tree(self, root: Live) -> None:
         """Make the work tree of the root run once its beginning is durable; if that fails, the run stops."""

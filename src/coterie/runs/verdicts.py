@@ -1,0 +1,236 @@
+"""Judging messages to a run: who sent one, whether it counts, and the record that says so."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from coterie.engines.commands import Emit, Reply
+from coterie.engines.loop import Loop
+from coterie.ids import child_run_id
+from coterie.journal.records import (
+    AttemptFailed,
+    MemoryChanged,
+    MessageRefused,
+    OperatorSaid,
+    OutputsGiven,
+    TaskChanged,
+)
+from coterie.planning.loop import LoopPlan
+from coterie.runs.commands import Turn
+from coterie.runs.fold import refusal
+from coterie.runs.live import Live
+from coterie.runs.looping import notes
+from coterie.runs.messages import UNREADABLE, WAITS, Message, Verdict, verdict
+from coterie.runs.shell import Shell
+from coterie.runs.tokens import Tokens
+
+OF_AGENTS = frozenset({"emit", *notes.KINDS})
+"""The kinds of messages that an attempt may send; all others are an operator's."""
+
+
+class Sender(Struct, frozen=True):
+    """Who sent a message: `agent` or `operator`, and why it does not count, if so.
+
+    Without proof that an operator sent it, an agent did.
+    """
+
+    source: str
+    problem: str = ""
+
+
+def sender_of(message: Message, root: str, tokens: Tokens, peer: str | None = "") -> Sender:
+    """Find out who sent *message* to the run *root*.
+
+    Args:
+        peer: The attempt whose process brought it; empty: a process that no attempt started; None: not known.
+    """
+    if message.kind == UNREADABLE:
+        return Sender("agent", message.text)
+    if message.attempt:
+        below, _, turn = message.turn.rpartition("/")
+        run = f"{root}/{below}" if below else root
+        named = child_run_id(run, turn, message.attempt)
+        problem = ""
+        if not tokens.match(message.token, tokens.attempt(run, turn, message.attempt, message.epoch)):
+            problem = f"it does not carry the token of {named}: call `coterie` as the attempt finds it on its PATH"
+        elif peer and peer != named:
+            problem = f"a process of {peer} sent it in the name of {named}"
+        elif message.kind not in OF_AGENTS:
+            problem = f"{message.kind!r} is for an operator to say, and an agent sent it"
+        return Sender("agent", problem)
+    if peer:
+        return Sender("agent", f"a process of the attempt {peer} sent it, and an agent is not the operator")
+    if not tokens.match(message.token, tokens.operator(message.signed)):
+        return Sender("agent", "it carries neither an attempt's token nor an operator's signature: use `coterie`")
+    if peer is None:
+        return Sender("agent", "the process that sent it cannot be determined, so it may be an agent's: send it again")
+    return Sender("operator")
+
+
+def take(shell: Shell, message: Message, now: float, sender: Sender, *, late: bool = False) -> tuple[Live, Verdict]:
+    """Judge *message* and write what it deserves, in one piece; the verdict counts once that is durable.
+
+    Args:
+        late: It was sent before the owner took the run over, which it is just doing.
+    """
+    message = shell.family.secrets.hide_fields(message, "text", "outputs", "event", "payload", "note")
+    live, turn = _addressee(shell, message)
+    for one in shell.runs.values():
+        if (refused := one.core.messages.get(message.id)) is not None:
+            return one, verdict(refused)
+    if live.core.finished is not None:
+        return live, Verdict(status="refused", detail="the run is over")
+    if live.core.stopped and not late:
+        return live, Verdict(status="queued", detail=f"its owner is letting go of the run; {WAITS}")
+    problem, said = sender.problem, ""
+    if not problem:
+        problem, said = _follow(shell, live, turn, message, now, sender.source, late)
+    if problem and message.id not in live.core.messages:
+        hide = shell.family.secrets.hide
+        refused_now = MessageRefused(message=message.id, reason=hide(problem), turn=hide(turn))
+        live.core.write(now, refused_now, source=sender.source)
+    return live, verdict(problem, said)
+
+
+def _follow(
+    shell: Shell, live: Live, turn: str, message: Message, now: float, source: str, late: bool
+) -> tuple[str, str]:
+    """Do what *message* wants; return why that is not possible, if so, and what to tell its sender."""
+    match message.kind:
+        case "answer":
+            return _answer(shell, live, turn, message), ""
+        case "emit":
+            return _emit(shell, live, turn, message, source, late), ""
+        case "memory" | "task":
+            return _note(shell, live, turn, message, now, source)
+        case "interrupt":
+            word = OperatorSaid(message=message.id, what="interrupt", turn=turn)
+            if shell.family.cut(live, word):
+                return "", ""
+            return f"nothing runs that could be interrupted{turn and ' as ' + turn}", ""
+        case "guide":
+            return _guide(shell, live, message, now), ""
+        case _:
+            return f"nobody knows what {message.kind!r} means", ""
+
+
+def _addressee(shell: Shell, message: Message) -> tuple[Live, str]:
+    """The run that *message* is for, and the turn there; the root when nothing better is known."""
+    root = next(iter(shell.runs.values()))
+    below, _, turn = message.turn.rpartition("/")
+    if below:
+        found = shell.runs.get(f"{root.run}/{below}")
+        return (found, turn) if found is not None else (root, message.turn)
+    if not turn and message.kind == "answer":
+        asking = [(live, one.ask.turn) for live in shell.runs.values() for one in live.humans()]
+        if len(asking) == 1:
+            return asking[0]
+    return root, turn
+
+
+def _answer(shell: Shell, live: Live, turn: str, message: Message) -> str:
+    """Give a human's answer to the turn that asked; return why it cannot be used, if so."""
+    asking = {one.ask.turn: one for one in live.humans()}
+    if turn not in asking:
+        return not_asking(turn, asking)
+    if turn in live.held:
+        return shell.family.decide(live, turn, message.text, message.id)
+    attempt = asking[turn].attempt
+    reply = Reply(turn=turn, attempt=attempt, text=message.text, outputs=message.outputs, message=message.id)
+    judged = live.core.engine.judge(reply)
+    if isinstance(judged, AttemptFailed):
+        return judged.reason
+    shell.family.hear(live, reply, "operator")
+    return ""
+
+
+def not_asking(turn: str, asking: Iterable[str]) -> str:
+    """Why an answer for *turn* cannot be used, where only the turns *asking* wait for one."""
+    known = ", ".join(asking) or "none"
+    if not turn:
+        return f"say which turn the answer is for: {known}"
+    return f"turn {turn!r} does not wait for an answer; those that do: {known}"
+
+
+def _guide(shell: Shell, live: Live, message: Message, now: float) -> str:
+    """Record an operator's guidance for the next iteration; return why no prompt would show it, if so."""
+    if not isinstance(live.core.engine, Loop):
+        return "only a loop takes guidance: in any other run no turn follows by itself that could show it"
+    if not message.text.strip():
+        return "the guidance is empty"
+    shell.family.guide(live, OperatorSaid(message=message.id, what="guide", text=message.text.strip()), now)
+    return ""
+
+
+def _emit(shell: Shell, live: Live, turn: str, message: Message, source: str, late: bool) -> str:
+    """Take an event, outputs, or both, from the turn that runs; return why they do not count, if so."""
+    attempt = message.attempt
+    if not turn:
+        running = [(one, turn) for one in shell.runs.values() for turn in one.core.turns.values() if _works(one, turn)]
+        if len(running) != 1:
+            return f"an event belongs to a turn, and {len(running) or 'none'} of them run now: emit it from within one"
+        live, turn, attempt = running[0][0], running[0][1].ask.turn, running[0][1].attempt
+    elif stale := _stale(live, turn, message):
+        return stale
+    if message.event or not message.outputs:
+        emit = Emit(turn=turn, attempt=attempt, event=message.event, payload=message.payload, message=message.id)
+        record = shell.family.hear_late(live, emit) if late else shell.family.hear(live, emit, source)
+        if record is None:
+            return f"attempt {turn}.{attempt} is over (stale)"
+        if refused := refusal(record):
+            return refused
+    if message.outputs:
+        given = OutputsGiven(turn=turn, attempt=attempt, outputs=message.outputs, message=message.id)
+        live.core.write(live.core.at, given, source=source)
+    return ""
+
+
+def _works(live: Live, turn: Turn) -> bool:
+    return turn.status == "running" and live.core.takes_a_slot(turn.ask.agent)
+
+
+def _stale(live: Live, turn: str, message: Message) -> str:
+    """Why what *message* says no longer counts; empty if it does."""
+    if message.attempt and not (message.epoch == live.core.epoch and live.core.hears(turn, message.attempt)):
+        return f"attempt {turn}.{message.attempt} is over (stale)"
+    return ""
+
+
+def _note(shell: Shell, live: Live, turn: str, message: Message, now: float, source: str) -> tuple[str, str]:
+    """Record a change of memory or tasks; return why it cannot be made, if so, and what is said of it."""
+    if stale := _stale(live, turn, message):
+        return stale, ""
+    files = shell.family.place.files(live.run, loop_of(live), message.kind)
+    if files is None:
+        return "this run keeps nothing on disk", ""
+    try:
+        change = notes.KINDS[message.kind].of(files).change(message.note, message.id, now)
+    except notes.NotPossible as why:
+        return str(why), ""
+    kind = MemoryChanged if message.kind == "memory" else TaskChanged
+    record = kind(message=message.id, turn=turn, entries=change.run, project=change.project)
+    live.core.write(now, record, source=source)
+    return "", change.said
+
+
+def keep(shell: Shell, live: Live, message: Message) -> None:
+    """Have the change of memory or tasks that *message* made, and which is durable, stand in its files too.
+
+    A message whose owner died in between comes again, and what stands there is not written twice.
+    """
+    record = live.core.notes.get(message.id)
+    if record is not None and (files := shell.family.place.files(live.run, loop_of(live), message.kind)) is not None:
+        files.add(notes.Change(said="", run=record.entries, project=record.project))
+
+
+def restore_notes(shell: Shell, live: Live) -> None:
+    """Have all that *live* remembers, and has to do, stand in its own files."""
+    for kind, record in (("memory", MemoryChanged), ("task", TaskChanged)):
+        known = tuple(entry for one in live.core.notes.values() if isinstance(one, record) for entry in one.entries)
+        if known and (files := shell.family.place.files(live.run, loop_of(live), kind)) is not None:
+            files.add(notes.Change(said="", run=known))
+
+
+def loop_of(live: Live) -> LoopPlan | None:
+    """The plan of the loop that *live* is, if it is one."""
+    return live.core.engine.plan if isinstance(live.core.engine, Loop) else None
