@@ -1,6 +1,8 @@
 """What broke real runs of an earlier system, each as a real run here: long prompts, quick programs, steered waves."""
 
 import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from coterie.planning.loop import LoopGiven
 from coterie.runs import launch
 from coterie.runs.launch import Outcome
 from coterie.runs.listing import history
+from coterie.runs.messages import guide
 
 
 @pytest.fixture(autouse=True)
@@ -68,10 +71,9 @@ def test_a_program_that_ends_at_once_200_times(tmp_path: Path) -> None:
 
 
 FANS_OUT = """
-run = os.environ["COTERIE_RUN"]
-if "/" in run:
-    said = [sys.executable, "-m", "coterie", "control", "guide", run.partition("/")[0], "Mind the tests"]
-    print(subprocess.run(said, stdout=subprocess.PIPE, text=True).stdout)
+if "/" in os.environ["COTERIE_RUN"]:
+    open("in the wave", "w").close()  # pipes: each end waits for the other
+    open("go on").close()
 elif turn == "iteration#1":
     subprocess.run([emit, "emit", "explore.parallel", "- look"], check=True, stdout=subprocess.DEVNULL)
 else:
@@ -82,8 +84,19 @@ else:
 
 def test_what_the_command_line_sets_holds_for_emits_and_a_wave_is_steered(tmp_path: Path) -> None:
     """Defects N and G: emits knew nothing of `--set`, and nobody was heard while a wave ran."""
-    outcome = run(project(tmp_path / "loop", FANS_OUT), "parallel.enabled=true")
+    os.mkfifo("in the wave")
+    os.mkfifo("go on")
 
+    def operate() -> None:
+        Path("in the wave").read_text()
+        [folder] = Path(".autoloop/runs").iterdir()
+        assert guide(folder, "Mind the tests").status == "accepted"
+        Path("go on").write_text("")
+
+    with ThreadPoolExecutor() as operator:
+        operated = operator.submit(operate)
+        outcome = run(project(tmp_path / "loop", FANS_OUT), "parallel.enabled=true")
+    operated.result()
     assert outcome.status == "completed", outcome
     [guided] = records(outcome, r.OperatorSaid)
     [joined] = records(outcome, r.WaveJoined)
