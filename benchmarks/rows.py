@@ -25,7 +25,6 @@ from coterie.patterns.rows.fold import Fold, family
 from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import Projection
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.engines import make_engine
 from coterie.runs.live import Observe
 from coterie.runs.shell import Shell
 from patterns import ensemble, of
@@ -39,9 +38,7 @@ CASES: dict[str, tuple[Plan, int]] = {
 
 async def _play(plan: Plan, store: MemoryStore, observe: Observe | None = None) -> None:
     limits = Limits(max_parallel=None)
-    shell = Shell(
-        store=store, turns=Stub(), make_engine=make_engine, clock=SystemClock(), limits=limits, observe=observe
-    )
+    shell = Shell(store=store, turns=Stub(), clock=SystemClock(), limits=limits, observe=observe)
     await shell.start("r", plan, {"prompt": "go"})
 
 

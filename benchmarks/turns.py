@@ -25,7 +25,6 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
-from coterie.runs.engines import make_engine
 from coterie.runs.shell import Shell
 from coterie.runs.turns import Settled
 from coterie.topology.model import ArrowGroup
@@ -75,7 +74,6 @@ def shell(store: object, limits: Limits | None = None) -> Shell:
     return Shell(
         store=store,  # type: ignore[arg-type]
         turns=Stub(),
-        make_engine=make_engine,
         clock=SystemClock(),
         limits=limits or Limits(max_parallel=None),
     )

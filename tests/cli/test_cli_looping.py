@@ -10,7 +10,8 @@ from loop_cases import cases
 from coterie.cli import app, argv
 from coterie.cli.looping import Flags, home, loop_given
 from coterie.errors import UsageError
-from coterie.planning.loop import LoopGiven, LoopPlace, LoopPlan
+from coterie.planning.loop import LoopGiven, LoopPlan
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
 
 WrongCall = typer.BadParameter.__base__
@@ -130,7 +131,7 @@ def test_an_option_of_loops_is_refused_for_a_file(words: list[str], here: Path) 
 
 def test_a_loop_is_kept_where_its_settings_say() -> None:
     """Unless the command line says it; any other team lies in the usual place."""
-    loop = Plan(name="l", coordination=LoopPlan(place=LoopPlace(state_dir=".autoloop")), agents={})
+    loop = Plan(name="l", coordination=LoopPlan(place=RunPlace(state_dir=".autoloop")), agents={})
 
     assert home(loop, None) == Path(".autoloop")
     assert home(loop, Path("kept")) == Path("kept")

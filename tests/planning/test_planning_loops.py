@@ -8,10 +8,11 @@ import pytest
 from loops import TWO, folder, loop_of, pair, plan, planned
 
 from coterie.planning import plan as plan_topology
-from coterie.planning.loop import LoopGiven, LoopPlace, ParallelPlan, RolePlan
+from coterie.planning.loop import LoopGiven, ParallelPlan, RolePlan
 from coterie.planning.loops import plan_folder, reread
 from coterie.planning.loops.agents import agent_plan
 from coterie.planning.loops.backends import settle
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, from_json, to_json
 
 COMMAND = 'backend.command = "agent"\n'
@@ -38,7 +39,7 @@ def test_a_folder_is_a_plan(tmp_path: Path) -> None:
         ("draft.rejected", ("writer",)),
     )
     assert (loop.completion, loop.promise, loop.max_iterations) == ("task.complete", "LOOP_COMPLETE", 3)
-    assert loop.place == LoopPlace(project=str(tmp_path / "pair"), preset="pair", work_dir=str(tmp_path))
+    assert loop.place == RunPlace(project=str(tmp_path / "pair"), preset="pair", work_dir=str(tmp_path))
     assert made.agents == {
         name: AgentPlan(name=name, backend="command", argv=("agent",), prompt_via="arg", timeout=300.0)
         for name in ("writer", "reader", "@review")

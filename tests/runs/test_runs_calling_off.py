@@ -9,7 +9,6 @@ from coterie.backends.base import Answer, Failure
 from coterie.journal.records import AttemptFailed, Record, RunFinished, TurnCancelled, TurnFailed, Usage
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.engines import make_engine
 from coterie.runs.live import Ended
 from coterie.runs.messages import Message
 from coterie.runs.shell import Shell
@@ -126,9 +125,7 @@ def test_an_interruption_that_comes_with_the_end_of_a_team_is_refused() -> None:
         if run != "r" and isinstance(record, RunFinished):
             stage.shell.post(interrupt)
 
-    stage.shell = Shell(
-        store=stage.store, turns=stage.cast, make_engine=make_engine, clock=stage.clock, observe=observe
-    )
+    stage.shell = Shell(store=stage.store, turns=stage.cast, clock=stage.clock, observe=observe)
     assert stage.clock.run(stage.shell.start("r", stage.plan, {"prompt": "go"})).status == "completed"
     assert verdicts == ["refused"]
     assert how_it_ends(stage.records(run="r/team#1.1")) == "completed"

@@ -16,7 +16,7 @@ from coterie.agentside import posting
 from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
-from coterie.planning.loop import LoopPlace
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, Wanted
 from coterie.runs import launch, provisional
 from coterie.runs.folder import control
@@ -66,8 +66,8 @@ class Speakers(Cast):
         return say
 
 
-def place(tmp_path: Path) -> LoopPlace:
-    return LoopPlace(
+def place(tmp_path: Path) -> RunPlace:
+    return RunPlace(
         work_dir=str(tmp_path), memory_file=str(tmp_path / "memory.jsonl"), tasks_file=str(tmp_path / "tasks.jsonl")
     )
 

@@ -33,9 +33,9 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan, Wanted
 from coterie.runs import launch
 from coterie.runs.ending import EXIT_WAITING
-from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
 from coterie.runs.fork import PARTS, Forked, fork
+from coterie.runs.kinds import kind_of
 from coterie.runs.listing import history
 from coterie.runs.turns import Settled
 from coterie.topology.conditions import Condition, Operator
@@ -318,7 +318,7 @@ def test_the_time_between_a_record_and_its_fork_is_nobodys(tmp_path: Path) -> No
     """A loop that may run for an hour would stop at once when it is forked the next day."""
     start(tmp_path)
     made = fork("first", state_dir=tmp_path, at=6, clock=Tomorrow())
-    fold = Fold(made.run, *make_engine(TEAM))
+    fold = Fold(made.run, kind_of(TEAM))
     fold.fold(records(tmp_path, made.run))
 
     assert fold.time.seconds < 3600.0
@@ -350,7 +350,7 @@ def test_a_fork_at_the_end_stands_where_the_original_does(
     made = fork("first", state_dir=state)
 
     def folded(run: str) -> Any:
-        fold = Fold(run, *make_engine(team))
+        fold = Fold(run, kind_of(team))
         all_records = records(state, run)
         fold.fold(all_records[: made.seq])
         before = (

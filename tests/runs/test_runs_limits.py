@@ -3,6 +3,7 @@
 from typing import Any
 
 from nests import nested, used
+from played import played
 from stage import Cast, Stage, flow
 
 from coterie.backends.base import Answer, Failure
@@ -10,7 +11,7 @@ from coterie.engines.generator import AgentFailed, Conversation, GeneratorEngine
 from coterie.journal.records import AttemptFailed, TurnCancelled, TurnFinished, TurnStarted, Usage
 from coterie.planning.pattern import SlotPlan
 from coterie.planning.plan import AgentPlan, Limits, Plan
-from coterie.runs.engines import make_engine
+from coterie.runs.kinds import kind_of
 
 PAID = Answer(text="x", usage=Usage(cost=1.0))
 BROKEN = Failure(kind="exit", reason="no", usage=Usage(cost=0.5))
@@ -20,12 +21,12 @@ def generated(conversation: Any, agents: dict[str, AgentPlan], budgets: dict[str
     """A plan with *agents*, and how to make its engine; a team's own plan is a flow."""
     plan = Plan(name="generated", agents=agents)
 
-    def engines(one: Plan) -> Any:
+    def kinds(one: Plan) -> Any:
         if one.name == "generated":
-            return GeneratorEngine(conversation, one.agents, budgets), one.agents
-        return make_engine(one)
+            return played(lambda one: (GeneratorEngine(conversation, one.agents, budgets), one.agents))(one)
+        return kind_of(one)
 
-    return plan, engines
+    return plan, kinds
 
 
 # -- what counts ------------------------------------------------------------------------------------------------------
@@ -98,8 +99,8 @@ def test_what_a_fallback_costs_is_charged_to_the_slot_it_answers_for() -> None:
         return "asked again"
 
     agents = {"a": AgentPlan(name="a", on_fail="fallback", fallback="b"), "b": AgentPlan(name="b")}
-    plan, engines = generated(conversation, agents, {"a": SlotPlan(name="a", cost=1.5)})
-    stage = Stage(plan, Cast({"a": [BROKEN], "b": [PAID]}), make_engine=engines)
+    plan, kinds = generated(conversation, agents, {"a": SlotPlan(name="a", cost=1.5)})
+    stage = Stage(plan, Cast({"a": [BROKEN], "b": [PAID]}), make_kind=kinds)
 
     assert stage.start().result == "a may cost $1.5, and has cost $1.5000"
     assert [record.turn for record in stage.records(TurnStarted)] == ["a#1", "a.b#1"]
@@ -118,7 +119,7 @@ def test_what_a_called_off_team_cost_is_charged_to_its_slot() -> None:
         return "asked again"
 
     agents = {"quick": AgentPlan(name="quick"), "team": nested(1, flow("paid -> slow"))}
-    plan, engines = generated(conversation, agents, {"team": SlotPlan(name="team", cost=1.0)})
+    plan, kinds = generated(conversation, agents, {"team": SlotPlan(name="team", cost=1.0)})
     cast = Cast({"paid": [PAID]})
     real = cast.start
 
@@ -128,7 +129,7 @@ def test_what_a_called_off_team_cost_is_charged_to_its_slot() -> None:
         return part
 
     cast.start = start  # type: ignore[method-assign]
-    stage = Stage(plan, cast, make_engine=engines)
+    stage = Stage(plan, cast, make_kind=kinds)
     assert stage.start().result == "team may cost $1, and has cost $1.0000"
 
 
@@ -156,8 +157,8 @@ def test_the_budget_of_a_slot_stops_at_exactly_the_limit() -> None:
                 return failed.reason
         return "asked three times"
 
-    plan, engines = generated(conversation, {"a": AgentPlan(name="a")}, {"a": SlotPlan(name="a", cost=2.0)})
-    stage = Stage(plan, Cast({"a": [PAID]}), make_engine=engines)
+    plan, kinds = generated(conversation, {"a": AgentPlan(name="a")}, {"a": SlotPlan(name="a", cost=2.0)})
+    stage = Stage(plan, Cast({"a": [PAID]}), make_kind=kinds)
 
     assert stage.start().result == "a may cost $2, and has cost $2.0000"
     assert len(stage.records(TurnStarted)) == 2

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from loop_cases import cases
 
-from coterie.planning.loop import LoopPlace, LoopPlan
+from coterie.planning.loop import LoopPlan
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
 from coterie.runs import index
 from coterie.runs.naming import candidates, fresh
 
 
 def loop(how: str) -> Plan:
-    return Plan(name="x", agents={}, coordination=LoopPlan(place=LoopPlace(project="p", run_id_format=how)))
+    return Plan(name="x", agents={}, coordination=LoopPlan(place=RunPlace(project="p", run_id_format=how)))
 
 
 @pytest.mark.parametrize("case", cases("run_id"), ids=lambda case: str(case["id"]))

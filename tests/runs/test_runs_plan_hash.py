@@ -14,9 +14,9 @@ from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import ConfigChanged, PlanReloaded, Record, RunOwned, RunStarted
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan, from_json, to_json
 from coterie.runs import launch
-from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
 from coterie.runs.fork import fork
+from coterie.runs.kinds import kind_of
 from coterie.runs.turns import LocalTurns, Settled
 from coterie.topology.model import ArrowGroup
 
@@ -103,12 +103,11 @@ def test_a_plan_that_a_loop_took_up_is_checked_too() -> None:
     """The same for `config.changed`, in whatever folds the run."""
     plan = plan_of(loop_plan())
     more = plan_of(loop_plan(max_iterations=7))
-    engine, agents = make_engine(plan)
     begun: list[Record] = [
         RunStarted(seq=1, run="r", engine="loop", input={"prompt": "x"}),
         RunOwned(seq=2, epoch=1),
     ]
-    fold = Fold("r", engine, agents)
+    fold = Fold("r", kind_of(plan))
     fold.fold(begun)
     [cause] = fold.todo
     changed = ConfigChanged(seq=3, cause=cause, plan=to_json(more).decode(), plan_hash=plan.content_hash())

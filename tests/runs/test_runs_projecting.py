@@ -10,17 +10,18 @@ from loop_play import ROUND, Play, loop_plan, plan_of
 
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import Record, RunStarted
-from coterie.planning.loop import LoopPlace
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan, to_json
 from coterie.runs.folder import DiskPlace
-from coterie.runs.looping.projecting import journal_file, projected, rebuild
+from coterie.runs.kinds import kind_of
+from coterie.runs.looping.projecting import journal_file, rebuild
 from coterie.views.projection import as_line, fold
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
     """A loop whose folder and state directory lie in *tmp_path*."""
-    place = LoopPlace(project=str(tmp_path / "loop"), work_dir=str(tmp_path))
+    place = RunPlace(project=str(tmp_path / "loop"), work_dir=str(tmp_path))
     return plan_of(loop_plan(place=place))
 
 
@@ -52,7 +53,7 @@ class Disk:
 
     def own(self, run: str, records: Sequence[Record]) -> None:
         """Show *records* to a new owner's projection."""
-        observe = projected(self.plan, self.store, run, self.place, None)
+        [observe, _] = kind_of(self.plan).observers(self.store, run, self.place)
         assert observe is not None
         for record in records:
             observe(run, record)
@@ -99,10 +100,11 @@ def test_a_run_goes_on_when_the_file_cannot_be_written(disk: Disk) -> None:
     """It is no part of the truth."""
     disk.file.mkdir(parents=True)
     seen: list[int] = []
-    observe = projected(disk.plan, disk.store, "r", disk.place, lambda run, record: seen.append(record.seq))
+    [observe, _] = kind_of(disk.plan).observers(disk.store, "r", disk.place)
     assert observe is not None
     for record in records_of("r", disk.plan):
         observe("r", record)
+        seen.append(record.seq)
 
     assert seen == [record.seq for record in records_of("r", disk.plan)]
 

@@ -7,8 +7,8 @@ from steps import lines_run
 
 from coterie.backends.base import Answer
 from coterie.planning.plan import AgentPlan, Wanted
-from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
+from coterie.runs.kinds import kind_of
 from coterie.runs.prompts import inputs
 
 VERDICT = Wanted(name="verdict", type="enum", values=("approve", "revise"))
@@ -69,8 +69,7 @@ def test_what_many_gates_checked_is_found_once() -> None:
         first, last = names[0], names[-1]
         stage = Stage(flow(f"start -> [{', '.join(first)}]", *steps, f"[{', '.join(last)}] -> end", **gates))
         stage.start()
-        engine, agents = make_engine(stage.plan)
-        fold = Fold("r", engine, agents)
+        fold = Fold("r", kind_of(stage.plan))
         fold.fold(stage.records())
         turn = fold.turns["end#1"]
         *checked, own = [result.turn for result in inputs(fold, turn)]

@@ -3,7 +3,7 @@
 from loop_play import ROLES, loop_plan, plan_of
 
 from coterie.journal.records import ConfigChanged, ConfigKept
-from coterie.planning.loop import LoopPlace
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import from_json, to_json
 from coterie.runs.looping.reload import compared
 
@@ -17,8 +17,8 @@ def test_a_plan_that_came_from_a_journal_is_what_its_files_say() -> None:
 
 def test_what_differs_is_named_as_the_settings_name_it() -> None:
     """The order of the roles counts; what is fixed at the start does not change."""
-    plan = plan_of(loop_plan(place=LoopPlace(state_dir="a")))
-    turned = loop_plan(roles=ROLES[::-1], max_iterations=7, place=LoopPlace(state_dir="b"))
+    plan = plan_of(loop_plan(place=RunPlace(state_dir="a")))
+    turned = loop_plan(roles=ROLES[::-1], max_iterations=7, place=RunPlace(state_dir="b"))
     answer = compared(plan, plan_of(turned))
 
     assert isinstance(answer, ConfigChanged)

@@ -30,10 +30,10 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs import launch
 from coterie.runs.asked import plan_of as plan_at
-from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
 from coterie.runs.following import follow
 from coterie.runs.fork import fork
+from coterie.runs.kinds import kind_of
 from coterie.runs.turns import LocalTurns, Settled
 from coterie.topology.model import ArrowGroup
 
@@ -83,8 +83,7 @@ def resume(state: Path, plan: Plan | None = None, **limits: Any) -> launch.Outco
 )
 def test_a_decided_record_without_a_cause_is_refused(record: Record) -> None:
     """Only a command has such a record written: one that names no command is not from this run."""
-    engine, agents = make_engine(team("a"))
-    fold = Fold("r", engine, agents)
+    fold = Fold("r", kind_of(team("a")))
     fold.fold([RunStarted(seq=1, run="r", engine="flow"), RunOwned(seq=2, epoch=1)])
 
     with pytest.raises(ReplayMismatch, match="wants a cause"):
@@ -98,8 +97,7 @@ def test_run_stopped_names_the_stop_that_it_carries_out() -> None:
     [stopped] = stage.records(RunStopped)
     assert stopped.reason == "max_iterations"
     assert stopped.cause is not None
-    engine, agents = make_engine(stage.plan)
-    fold = Fold("r", engine, agents)
+    fold = Fold("r", kind_of(stage.plan))
     fold.fold(record for record in stage.records() if record.seq < stopped.seq)
     assert fold.stopping == stopped.cause
 

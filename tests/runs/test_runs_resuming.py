@@ -29,7 +29,6 @@ from coterie.journal.records import (
 )
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Limits, Plan
-from coterie.runs.engines import make_engine
 from coterie.runs.messages import Message
 from coterie.runs.shell import Shell
 from coterie.runs.verdicts import Sender, take
@@ -209,7 +208,7 @@ def test_a_repaired_end_of_a_journal_is_recorded(tmp_path: Path) -> None:
 
     def shell(limits: Limits | None = None) -> Shell:
         cast = Cast({}, seconds=0.0)
-        return Shell(store=store, turns=cast, make_engine=make_engine, clock=SystemClock(), limits=limits)
+        return Shell(store=store, turns=cast, clock=SystemClock(), limits=limits)
 
     asyncio.run(shell(Limits(max_turns=1)).start("r", plan, {"prompt": "go"}))
     torn = b'{"v":1,"seq":99,"topic":"turn.sta'

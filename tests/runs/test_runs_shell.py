@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from played import played
 from protocol_engines import NESTED, engines
 from stage import Cast, Part, Stage, flow
 
@@ -37,7 +38,6 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Start
-from coterie.runs.engines import make_engine
 from coterie.runs.live import Ended, Live
 from coterie.runs.messages import Message
 from coterie.runs.shell import Shell
@@ -186,8 +186,7 @@ def test_a_cost_limit_lets_what_runs_finish() -> None:
 
 def test_one_ledger_for_the_whole_tree() -> None:
     """Turns of child runs count against the root's limit, and the child that was stopped carries on as itself."""
-    stage = Stage(NESTED, make_engine=engines)
-    stage.options["make_engine"] = engines
+    stage = Stage(NESTED, make_kind=played(engines))
     ended = stage.start(Limits(max_turns=4))
 
     assert (ended.status, ended.reason, ended.usage.turns) == ("stopped", "max_turns", 4)
@@ -440,7 +439,7 @@ def test_whatever_ends_the_owner_all_is_closed(monkeypatch: pytest.MonkeyPatch) 
             raise BrokenPipeError("nobody reads any more")
 
     stage = Stage(flow("a -> b"), _Closing({}))
-    shell = Shell(store=stage.store, turns=stage.cast, make_engine=make_engine, clock=stage.clock, observe=observe)
+    shell = Shell(store=stage.store, turns=stage.cast, clock=stage.clock, observe=observe)
     with pytest.raises(BrokenPipeError):
         stage.clock.run(shell.start("r", stage.plan, {"prompt": "go"}))
     assert stage.cast.closed
@@ -503,7 +502,7 @@ def test_an_attempt_that_is_called_off_before_its_first_step_keeps_nothing_waiti
         return last.text
 
     plan = Plan(name="team", agents={name: AgentPlan(name=name) for name in "abc"})
-    stage = Stage(plan, make_engine=lambda plan: (GeneratorEngine(team), plan.agents))
+    stage = Stage(plan, make_kind=played(lambda plan: (GeneratorEngine(team), plan.agents)))
     real = Attempts.start
 
     def start(attempts: Attempts, live: Live, start: Start, agent: AgentPlan) -> None:

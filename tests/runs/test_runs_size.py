@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import structs
+from played import played
 from stage import Cast
 from steps import most_held
 
@@ -46,7 +47,7 @@ def stored(folder: Path, turns: int) -> tuple[int, int]:
     shell = Shell(
         store=store,
         turns=cast,
-        make_engine=lambda plan: (GeneratorEngine(quoting(turns)), plan.agents),
+        make_kind=played(lambda plan: (GeneratorEngine(quoting(turns)), plan.agents)),
         clock=SystemClock(),
         place=DiskPlace(store, folder),
     )
@@ -77,7 +78,10 @@ def test_what_is_kept_in_memory_is_what_is_new() -> None:
                 chat += [("user", f"{n}"), ("assistant", (yield question).text)]
             return len(chat)
 
-        fold, journal = Fold("r", GeneratorEngine(conversation), {}), _played(turns)
+        fold, journal = (
+            Fold("r", played(lambda plan: (GeneratorEngine(conversation), {}))(Plan(name="p"))),
+            _played(turns),
+        )
         return most_held(lambda: fold.fold(journal))
 
     held(50)  # what is loaded once

@@ -15,7 +15,7 @@ from coterie.planning.loop import LoopPlan, ParallelPlan, ReviewPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
 from coterie.runs.commands import Effect, ReadPlan, Start, Wait
 from coterie.runs.core import Core
-from coterie.runs.engines import make_engine
+from coterie.runs.kinds import kind_of
 
 HANDOFF = (
     ("loop.start", ("planner",)),
@@ -161,8 +161,7 @@ class Play:
         return "stop", self.core.wants_stop
 
     def _core(self) -> Core:
-        engine, agents = make_engine(self.plan)
-        return Core("r", engine, agents, self.log.append, lambda fold, turn: "", lambda prompt: "")
+        return Core("r", kind_of(self.plan), self.log.append, lambda fold, turn: "", lambda prompt: "")
 
     def _said(self, record: r.Record | None) -> r.Record | None:
         self._pump()

@@ -17,7 +17,6 @@ from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record, Usage
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.runs.engines import make_engine
 from coterie.runs.live import Ended
 from coterie.runs.shell import Shell
 from coterie.topology.patterns.configs import PipelineConfig
@@ -124,7 +123,7 @@ class Performance:
         self.clock, self.store = VirtualClock(), MemoryStore()
         troupe = Troupe(says, self.clock)
         limits = limits or Limits(max_parallel=None)
-        shell = Shell(store=self.store, turns=troupe, make_engine=make_engine, clock=self.clock, limits=limits)
+        shell = Shell(store=self.store, turns=troupe, clock=self.clock, limits=limits)
         self.ended: Ended = self.clock.run(shell.start("r", plan, dict(given)))
         self.asked = troupe.asked
         self.calls = tuple(call for _, call in sorted(troupe.calls, key=lambda one: one[0]))

@@ -17,7 +17,6 @@ from coterie.patterns.rows import models
 from coterie.patterns.rows.engine import READS, open_engine
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.engines import make_engine
 from coterie.runs.live import Ended, Observe
 from coterie.runs.shell import Shell
 from coterie.topology.patterns.kinds import KINDS, read_config
@@ -62,9 +61,7 @@ async def play(
     again: bool = False,
 ) -> Ended:
     """Start *run*, or take it over *again*, with agents that say what *says* says."""
-    shell = Shell(
-        store=store or MemoryStore(), turns=_Troupe(says), make_engine=make_engine, clock=SystemClock(), observe=observe
-    )
+    shell = Shell(store=store or MemoryStore(), turns=_Troupe(says), clock=SystemClock(), observe=observe)
     return await (shell.resume(run, plan) if again else shell.start(run, plan, dict(given)))
 
 

@@ -10,7 +10,7 @@ from coterie.clock import VirtualClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
-from coterie.runs.engines import make_engine
+from coterie.runs.kinds import kind_of
 from coterie.runs.live import Ended
 from coterie.runs.shell import Shell
 from coterie.topology.model import ArrowGroup
@@ -103,7 +103,7 @@ class Stage:
         return Shell(
             store=self.store,
             turns=self.cast,
-            make_engine=self.options.get("make_engine", make_engine),
+            make_kind=self.options.get("make_kind", kind_of),
             clock=self.clock,
             limits=limits,
             park=self.options.get("park", False),

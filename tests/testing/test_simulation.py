@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from played import played
 from protocol_engines import DEBATE, LOOP, LOOPING, NESTED, engines, reload
 from random_flows import random_flow_plan
 
@@ -33,7 +34,7 @@ def emits(request: Request, dice: random.Random) -> list[str]:
 
 
 def run(plan: Plan, seed: int) -> Any:
-    return simulate(plan, seed, engines=engines, reload=reload, emits=emits)
+    return simulate(plan, seed, kinds=played(engines), reload=reload, emits=emits)
 
 
 @pytest.mark.parametrize("chunk", chunks(48))

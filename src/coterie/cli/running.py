@@ -253,12 +253,12 @@ def _rehearse(
     """Run *plan* with stand-ins and print what happened; returns the status that a run would."""
     from coterie.backends.scripted import read_script
     from coterie.cli import text
-    from coterie.runs.engines import own_pattern, own_patterns, refuse_lacking
+    from coterie.runs.kinds import check_start, own_pattern, own_patterns
     from coterie.runs.rehearsal import rehearse
 
     replaced = [] if imports else list(own_patterns(plan))
     if not replaced:
-        refuse_lacking(plan, given)  # imports the patterns
+        check_start(plan, given)  # imports the patterns
     for own in replaced:
         complain(
             f"{own.name}: the pattern {own_pattern(own)!r} is Python code and was not imported: "

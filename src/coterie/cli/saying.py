@@ -143,8 +143,8 @@ def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) ->
 def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
     """Where the memory, or the tasks, lie: of the turn's run, of one that is named or lives, else of the project."""
     from coterie.journal.jsonl import JsonlStore
-    from coterie.planning.loop import LoopPlan
     from coterie.runs.folder import DiskPlace
+    from coterie.runs.kinds import kind_of
     from coterie.runs.launch import recorded_plan
     from coterie.runs.looping.notes import Files
 
@@ -159,9 +159,9 @@ def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
     if folder is None:
         return Files(project=_of_settings(kind))
     store = JsonlStore(folder.parent.parent)
-    plan = recorded_plan(store, folder.name).coordination
+    settings = kind_of(recorded_plan(store, folder.name)).notes
     name = os.environ["COTERIE_RUN"] if sender else folder.name
-    return DiskPlace(store, Path()).files(name, plan if isinstance(plan, LoopPlan) else None, kind)
+    return DiskPlace(store, Path()).files(name, settings, kind)
 
 
 def _of_settings(kind: str) -> Path:

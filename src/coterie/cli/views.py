@@ -11,11 +11,11 @@ from coterie import files
 from coterie.cli import text
 from coterie.errors import NoSuchRun, NoSuchTurn
 from coterie.journal.jsonl import JsonlStore
-from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
 from coterie.runs import index
 from coterie.runs.asked import asked, plan_now
 from coterie.runs.folder import DiskPlace
+from coterie.runs.kinds import kind_of
 from coterie.runs.launch import first_record
 from coterie.runs.looping.notes import Memory, Tasks
 from coterie.views import run as run_view
@@ -157,8 +157,7 @@ def _found(at: Located, name: str) -> dict[str, Any]:
 
 def _notes_place(at: Located, kind: str) -> Any:
     plan: Plan = plan_now(at.store, at.run)
-    loop = plan.coordination if isinstance(plan.coordination, LoopPlan) else None
-    return DiskPlace(at.store, Path()).files(at.run, loop, kind)
+    return DiskPlace(at.store, Path()).files(at.run, kind_of(plan).notes, kind)
 
 
 OF_RUNS: Mapping[str, Callable[[Located], Shown]] = {

@@ -4,8 +4,13 @@ Like every plan it is plain data that travels. Texts are whole (fragments of pro
 where they are known), times are seconds, 0 stands for "no limit".
 """
 
+from typing import Self
+
+import msgspec
 from msgspec import Struct
 
+from coterie.planning.coordination import Coordination
+from coterie.planning.place import RunPlace
 from coterie.topology.conditions import Condition
 
 GLOBAL = "@loop"
@@ -57,32 +62,6 @@ class ParallelPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: float = 180.0
 
 
-class LoopPlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is fixed when a run starts: where it keeps things, and how it is kept apart from others.
-
-    Attributes:
-        project: The loop's folder, *preset* the name its overrides go by.
-        work_dir: Where the run was started.
-        state_dir: Where everything lies that runs write; relative paths begin in *work_dir*.
-        worktree: Whether the run gets a git work tree of its own; None: when another run is live in the same tree.
-        cleanup: When the work tree is removed: `on_success`, `always` or `never`.
-    """
-
-    project: str = ""
-    preset: str = ""
-    work_dir: str = ""
-    state_dir: str = ".autoloop"
-    journal_file: str = ".autoloop/journal.jsonl"
-    memory_file: str = ".autoloop/memory.jsonl"
-    tasks_file: str = ".autoloop/tasks.jsonl"
-    log_level: str = "info"
-    run_id_format: str = "human"
-    worktree: bool | None = None
-    branch_prefix: str = "autoloop"
-    merge_strategy: str = "squash"
-    cleanup: str = "on_success"
-
-
 class LoopGiven(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the command line says of a run beside its folder. It holds for the whole run: a reload applies it again.
 
@@ -103,7 +82,7 @@ class LoopGiven(Struct, frozen=True, kw_only=True, omit_defaults=True):
     grammars: dict[str, str] = {}
 
 
-class LoopPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="loop", tag_field="engine"):
+class LoopPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, tag="loop"):
     """A loop, ready to run.
 
     Attributes:
@@ -142,5 +121,13 @@ class LoopPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="loop"
     branch: str = ""
     notify: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    place: LoopPlace = LoopPlace()
+    place: RunPlace = RunPlace()
     given: LoopGiven = LoopGiven()
+
+    def without_folders(self) -> Self:
+        """The same without the folders of the project and of the start, and without the grammars that were used."""
+        return msgspec.structs.replace(
+            self,
+            place=msgspec.structs.replace(self.place, project="", work_dir=""),
+            given=msgspec.structs.replace(self.given, grammars={}),
+        )

@@ -4,6 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from coterie.planning.coordination import Coordination
+
 
 class SlotPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One slot; who fills it is the agent of that name in the plan.
@@ -20,7 +22,7 @@ class SlotPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: float | None = None
 
 
-class PatternPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="pattern", tag_field="engine"):
+class PatternPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, tag="pattern"):
     """The pattern to play.
 
     Attributes:

@@ -11,9 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coterie.planning.loop import LoopPlan
-from coterie.planning.pattern import PatternPlan
-from coterie.planning.program import ProgramPlan
+from coterie.planning.coordination import Coordination, read_coordination
 from coterie.topology.conditions import Scalar
 from coterie.topology.graph import FlowGraph
 from coterie.topology.model import ArrowGroup
@@ -92,7 +90,7 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     child: "Plan | None" = None
 
 
-class FlowPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True, tag="flow", tag_field="engine"):
+class FlowPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, dict=True, tag="flow"):
     """The flow to run, gates inserted as nodes on their arrows.
 
     Attributes:
@@ -135,7 +133,7 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         agents: By node name, in declaration order; also those only a fallback names.
-        coordination: What decides who is asked next.
+        coordination: What decides which agent runs next, a `Coordination`; None: nothing does.
         folder: The folder of the topology's file, for `{here}`; not part of the content hash.
         notes: What the file says and coterie does not execute, one sentence each.
     """
@@ -143,9 +141,14 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     version: int = 1
     agents: dict[str, AgentPlan] = {}
-    coordination: FlowPlan | LoopPlan | PatternPlan | ProgramPlan | None = None
+    coordination: Any = None
     folder: str = ""
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Turn a coordination that was just decoded, still plain data, into the class of its kind."""
+        if isinstance(self.coordination, dict):
+            msgspec.structs.force_setattr(self, "coordination", read_coordination(self.coordination))
 
     @property
     def flow(self) -> FlowPlan | None:
@@ -190,13 +193,9 @@ def _without_folders(plan: Plan) -> Plan:
         name: msgspec.structs.replace(agent, child=_without_folders(agent.child)) if agent.child else agent
         for name, agent in plan.agents.items()
     }
-    coordination = plan.coordination
-    if isinstance(coordination, LoopPlan):
-        coordination = msgspec.structs.replace(
-            coordination,
-            place=msgspec.structs.replace(coordination.place, project="", work_dir=""),
-            given=msgspec.structs.replace(coordination.given, grammars={}),
-        )
+    coordination: Coordination | None = plan.coordination
+    if coordination is not None:
+        coordination = coordination.without_folders()
     return msgspec.structs.replace(plan, folder="", agents=agents, coordination=coordination)
 
 

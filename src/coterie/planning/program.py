@@ -4,6 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from coterie.planning.coordination import Coordination
+
 
 class AgentDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who fills a slot, as its user defines it.
@@ -19,7 +21,7 @@ class AgentDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     config: dict[str, Any] = {}
 
 
-class ProgramPlan(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="program", tag_field="engine"):
+class ProgramPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, tag="program"):
     """A program that decides who is asked next: not an engine of ours, but code that runs beside the run.
 
     Attributes:

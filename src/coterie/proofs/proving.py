@@ -1,8 +1,7 @@
-"""Prove a plan: whatever coordinates it chooses who proves it."""
+"""Prove a flow, by all its states or by counting. Which prover a plan gets, its kind says: `coterie.runs.kinds`."""
 
 from collections.abc import Iterable, Iterator
 from math import inf, isinf
-from typing import Protocol
 
 from coterie.diagnostics import Severity
 from coterie.planning.loop import LoopPlan
@@ -12,44 +11,19 @@ from coterie.proofs import bounds
 from coterie.proofs.exploring import OverBudget
 from coterie.proofs.findings import Facts, endless, findings, joins
 from coterie.proofs.flow import Budget, FlowProof
-from coterie.proofs.loop import prove_loop
-from coterie.proofs.measures import Measures, Prices
-from coterie.proofs.question import STATES, Question
+from coterie.proofs.measures import Measures
+from coterie.proofs.question import Question
 from coterie.proofs.report import BOUND, EXACT, Case, Cost, Finding, Report
 from coterie.proofs.spans import Places
 from coterie.proofs.ways import NEVER, Amounts
-from coterie.topology.model import Topology
 from coterie.topology.patterns.kinds import KINDS
-
-
-class Prover(Protocol):
-    """Proves plans of one kind of coordination."""
-
-    def __call__(self, plan: Plan, question: Question) -> Report:
-        """What can be proved of *plan*: pure, deterministic, and never more than what was computed."""
-
-
-def check(
-    plan: Plan, prices: Prices | None = None, *, states: int = STATES, topology: Topology | None = None
-) -> Report:
-    """Prove what can be proved of *plan*. Nothing is run, read or written.
-
-    Args:
-        prices: What a turn costs; without it nothing is said of cost.
-        states: How many states may be looked at. Beyond that, numbers are bounds, and no run is shown.
-        topology: What the plan was made of, for the places of findings.
-    """
-    prove = PROVERS.get(type(plan.coordination))
-    if prove is None:
-        return _unproved(plan, plan.name)
-    return prove(plan, Question(prices=prices, states=states, topology=topology))
 
 
 def prove_flow(plan: Plan, question: Question) -> Report:
     """The proof of a flow: by all its states, or by counting when there are too many."""
     assert isinstance(plan.coordination, FlowPlan)
     for path in _unknown(plan):
-        return _unproved(plan, path)
+        return unproved(plan, path)
     for path, what in _counted_teams(plan):
         return _counted(plan, question, Measures(plan, question.prices), "counted", f"{path!r} is a {what}")
     measures, places = Measures(plan, question.prices), Places(plan.coordination, question.topology)
@@ -130,7 +104,8 @@ def _counted_as(plan: Plan) -> str:
             return ""
 
 
-def _unproved(plan: Plan, what: str) -> Report:
+def unproved(plan: Plan, what: str) -> Report:
+    """The report of a plan of which nothing can be proved, because *what* it does shows only in a run."""
     message = f"nothing can be proved: what {what!r} does is known only when it runs"
     found = Finding(code="not-proved", severity=Severity.NOTE, message=message)
     return Report(plan=plan.name, method=BOUND, states=0, ends=False, worst=None, best=None, findings=(found,))
@@ -147,7 +122,3 @@ def _cost(question: Question, most: Amounts) -> Cost | None:
 def _by_severity(found: Iterable[Finding]) -> list[Finding]:
     order = list(Severity)
     return sorted(found, key=lambda finding: order.index(finding.severity))
-
-
-PROVERS: dict[type, Prover] = {FlowPlan: prove_flow, LoopPlan: prove_loop, PatternPlan: prove_pattern}
-"""Who proves what coordinates a plan, by its type."""

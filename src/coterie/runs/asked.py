@@ -12,11 +12,11 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import ConfigChanged, PlanReloaded, TurnStarted
 from coterie.planning.plan import Plan, from_json
 from coterie.runs.commands import Again, Turn
-from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
+from coterie.runs.kinds import kind_of
 from coterie.runs.launch import first_record, recorded_plan
 from coterie.runs.live import Place
-from coterie.runs.prompts import render
+from coterie.runs.prompts import Sources, render
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -51,8 +51,8 @@ def asked(store: JsonlStore, run: str, turn: str, place: Place | None = None) ->
         return Asked(turn=turn, attempt=start.attempt, prompt=kept, same=True)
     fold = _fold(run, plan_of(store, run, start.seq))
     fold.fold(record for record in records if record.seq < start.seq)
-    how_far, notes = partial(place.how_far, run), partial(place.notes, run)
-    prompt = render(fold, _turn(fold, start), place.read_file, how_far, notes)
+    sources = Sources(read=place.read_file, how_far=partial(place.how_far, run), notes=partial(place.notes, run))
+    prompt = render(fold, _turn(fold, start), sources)
     return Asked(turn=turn, attempt=start.attempt, prompt=prompt, same=_digest(prompt) == start.prompt)
 
 
@@ -84,8 +84,7 @@ def _digest(prompt: str) -> str:
 
 
 def _fold(run: str, plan: Plan) -> Fold:
-    engine, agents = make_engine(plan)
-    return Fold(run, engine, agents)
+    return Fold(run, kind_of(plan))
 
 
 def _turn(fold: Fold, start: TurnStarted) -> Turn:

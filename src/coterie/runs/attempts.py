@@ -8,10 +8,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from coterie.agentside.speaking import NOTES_FOLDER
 from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result, Session
 from coterie.engines.commands import Emit, Reply
-from coterie.engines.loop import Loop
 from coterie.errors import shortage
 from coterie.journal.records import (
     AttemptFailed,
@@ -25,8 +23,6 @@ from coterie.planning.plan import AgentPlan
 from coterie.runs.commands import Said, Start
 from coterie.runs.line import Line
 from coterie.runs.live import Live, Place
-from coterie.runs.looping import surroundings as looping
-from coterie.runs.prompts import context
 from coterie.runs.turns import Turns, ask
 
 
@@ -151,7 +147,7 @@ class Attempts:
             prompt=start.prompt,
             key=f"{live.run}/{name}",
             nodes=live.nodes,
-            context=partial(context, core, turn),
+            context=partial(core.coordination.context, core, turn),
             interrupted=turn.tally.interrupted,
             folder=self._place.attempt_folder(live.run, name, attempt),
             cwd=self._place.cwd(live.run) or self._cwd,
@@ -159,18 +155,10 @@ class Attempts:
             epoch=core.epoch,
             root=self._place.folder(live.root),
             token=self._place.token(live.run, name, attempt, core.epoch),
-            env=self._told(live, name) if live.in_loop else {},
+            env=live.kind.environment(live.run, name, self._place.files(live.run, live.kind.notes, "task")),
             history=asked.history,
             wanted=asked.wanted,
         )
-
-    def _told(self, live: Live, turn: str) -> dict[str, str]:
-        """What the process of a turn of a loop is told of it."""
-        if not isinstance(live.core.engine, Loop):
-            return {}
-        files = self._place.files(live.run, live.core.engine.plan, "task")
-        where = {NOTES_FOLDER: str(files.run.parent.absolute())} if files is not None and files.run is not None else {}
-        return looping.environment(live.core.engine, live.run, turn) | where
 
     def _answered(self, live: Live, start: Start, result: Result, saved: TreeSaved | None) -> None:
         turn, attempt = start.ask.turn, start.attempt

@@ -5,7 +5,6 @@ from typing import Any
 
 from coterie.clock import Clock
 from coterie.engines.commands import Emit, Reply
-from coterie.engines.loop import Loop
 from coterie.errors import NoSuchRun
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
@@ -130,8 +129,7 @@ class Children:
 
 def _emitted(parent: Live, start: Start, reply: Reply, run: str) -> Emit | None:
     """What the child run *run*, which gave *reply*, emits in a loop: it names the message, so that it does once."""
-    engine = parent.core.engine
-    event = engine.chosen(start.ask.agent, reply.outputs or {}) if isinstance(engine, Loop) else ""
+    event = parent.kind.emitted(start.ask.agent, reply.outputs or {})
     if not event:
         return None
     return Emit(turn=reply.turn, attempt=reply.attempt, event=event, payload=reply.text, message=run)

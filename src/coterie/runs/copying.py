@@ -32,7 +32,7 @@ from coterie.journal.writer import JsonlWriter
 from coterie.planning.plan import Plan, to_json
 from coterie.runs.commands import Turn
 from coterie.runs.core import Core
-from coterie.runs.engines import make_engine
+from coterie.runs.kinds import kind_of
 
 
 class Copy:
@@ -114,11 +114,9 @@ class Copy:
 
     def _write(self, journal: "_Journal", records: Sequence[Record], began: int) -> Core:
         """Write *records* and fold them, which shows whether the fork's plan agrees with them."""
-        engine, agents = make_engine(journal.plan)
         core = Core(
             journal.fork,
-            engine,
-            agents,
+            kind_of(journal.plan),
             lambda record: journal.writer.append((record,)),
             lambda fold, turn: "",
             lambda prompt: "",

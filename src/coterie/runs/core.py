@@ -5,16 +5,20 @@
 3. What `pump` returns may leave the process only when all that was written before is durable: `coterie.runs.shell`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.engines.commands import Ask, Cancel, Command, Engine, Finish, Note, Reload, Reply
+from coterie.engines.commands import Ask, Cancel, Command, Finish, Note, Reload, Reply
 from coterie.journal import records
 from coterie.journal.records import NO_USAGE, AttemptInterrupted, Cause, Record, Usage
-from coterie.planning.plan import AgentPlan, Limits
+from coterie.planning.plan import Limits
 from coterie.runs.commands import Again, Close, Effect, Halt, ReadPlan, Said, Start, Turn, Wait
 from coterie.runs.fold import Fold
+
+if TYPE_CHECKING:
+    from coterie.runs.kinds.base import Kind
 
 Room = Callable[[str, bool], bool]
 """`room(agent, again)`: whether a turn of *agent* may start now, for the first time or again."""
@@ -39,15 +43,14 @@ class Core(Fold):
     def __init__(
         self,
         run: str,
-        engine: Engine,
-        agents: Mapping[str, AgentPlan],
+        coordination: "Kind",
         append: Callable[[Record], object],
         render: Callable[[Fold, Turn], str],
         digest: Callable[[str], str],
         call_off: Callable[[Turn], Usage] = lambda turn: NO_USAGE,
         is_ending: Callable[[], bool] = lambda: False,
     ) -> None:
-        super().__init__(run, engine, agents)
+        super().__init__(run, coordination)
         self.render, self._append, self._digest = render, append, digest
         self._call_off, self._is_ending = call_off, is_ending
         self.called_off = False

@@ -18,8 +18,9 @@ from coterie import files
 from coterie.backends.secrets import Secrets
 from coterie.ids import folder_name
 from coterie.journal.records import Record, RunNotified, TreeCleared, TreeMerged
-from coterie.planning.loop import LoopPlan
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
+from coterie.runs.kinds import kind_of
 from coterie.runs.live import Ended
 from coterie.runs.trees import settling, worktree
 from coterie.runs.trees.worktree import Tree
@@ -56,22 +57,17 @@ class Ending:
                 tree = settling.close(self._state_dir, tree, ended.status)
             if TreeCleared not in kinds and tree.by_itself and (tree.removed or settling.is_due(tree)):
                 return partial(settling.clear, self._state_dir, tree)
-        if notify_command(plan) and RunNotified not in kinds:
+        if kind_of(plan).notify and RunNotified not in kinds:
             return partial(self._notify, plan, ended)
         return None
 
     def _notify(self, plan: Plan, ended: Ended) -> RunNotified:
-        loop = plan.coordination
-        assert isinstance(loop, LoopPlan)
-        document = message(plan, loop, ended, self._state_dir, worktree.read(self._state_dir, self._run))
+        kind = kind_of(plan)
+        place = kind.place or RunPlace()
+        document = message(plan, place, ended, self._state_dir, worktree.read(self._state_dir, self._run))
         folder = self._state_dir / "runs" / folder_name(self._run)
-        started_in = Path(loop.place.work_dir) if loop.place.work_dir else self._cwd
-        return RunNotified(status=ended.status, problem=notify(loop.notify, document, started_in, folder))
-
-
-def notify_command(plan: Plan) -> tuple[str, ...]:
-    """The command to call when a run of *plan* ends or stops; empty: none."""
-    return plan.coordination.notify if isinstance(plan.coordination, LoopPlan) else ()
+        started_in = Path(place.work_dir) if place.work_dir else self._cwd
+        return RunNotified(status=ended.status, problem=notify(kind.notify, document, started_in, folder))
 
 
 def notices(state_dir: Path, run: str, steps: Sequence[Record]) -> Iterator[str]:
@@ -95,13 +91,13 @@ def exit_of(ended: Ended) -> int:
     return EXIT_COMPLETED if ended.status == "completed" else EXIT_FAILED
 
 
-def message(plan: Plan, loop: LoopPlan, outcome: Ended, state_dir: Path, tree: Tree | None) -> dict[str, Any]:
+def message(plan: Plan, place: RunPlace, outcome: Ended, state_dir: Path, tree: Tree | None) -> dict[str, Any]:
     """What is said of the end of a run, as JSON."""
     result = outcome.result if isinstance(outcome.result, dict) else {}
     return {
         "run": outcome.run,
         "topology": plan.name,
-        "preset": loop.place.preset,
+        "preset": place.preset,
         "status": outcome.status,
         "reason": str(result.get("reason", "")) or outcome.reason,
         "exit": exit_of(outcome),
@@ -111,8 +107,8 @@ def message(plan: Plan, loop: LoopPlan, outcome: Ended, state_dir: Path, tree: T
         "turns": outcome.usage.turns,
         "seconds": outcome.usage.seconds,
         "folder": str((state_dir / "runs" / folder_name(outcome.run)).resolve()),
-        "project": loop.place.project,
-        "work_dir": loop.place.work_dir,
+        "project": place.project,
+        "work_dir": place.work_dir,
         "worktree": None
         if tree is None
         else {"status": tree.status, "path": tree.path, "branch": tree.branch, "files": list(tree.files)},

@@ -15,19 +15,18 @@ import msgspec
 
 from coterie.backends.secrets import Secrets
 from coterie.clock import Clock
-from coterie.engines.commands import Ask, Emit, Engine, Reply
-from coterie.engines.loop import Loop
+from coterie.engines.commands import Ask, Emit, Reply
 from coterie.errors import NoSuchRun, RunIsFinished
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
 from coterie.journal.records import NO_USAGE, OperatorSaid, PlanReloaded, Record, RunFinished, RunStarted, Usage
-from coterie.planning.plan import Limits, Plan, environments, from_json, to_json
+from coterie.planning.plan import Limits, Plan, environments, to_json
 from coterie.runs.commands import Said, Start, Turn
 from coterie.runs.core import Core
 from coterie.runs.fold import Fold
 from coterie.runs.ledger import Ledger
-from coterie.runs.live import Cut, Live, MakeEngine, Observe, Place, Steer
-from coterie.runs.prompts import how_to_decide, render
+from coterie.runs.live import Cut, Live, MakeKind, Observe, Place, Steer
+from coterie.runs.prompts import Sources, how_to_decide, render
 
 
 class Family:
@@ -51,14 +50,14 @@ class Family:
     def __init__(
         self,
         store: Store,
-        make_engine: MakeEngine,
+        make_kind: MakeKind,
         clock: Clock,
         limits: Limits,
         place: Place,
         cwd: Path | None,
         observe: Observe | None,
     ) -> None:
-        self._store, self._make_engine, self._clock = store, make_engine, clock
+        self._store, self._make_kind, self._clock = store, make_kind, clock
         self._limits, self._cwd, self._observe = limits, cwd, observe
         self.place = place
         self.runs: dict[str, Live] = {}
@@ -90,7 +89,8 @@ class Family:
         """
         if parent is None:
             self.learn_secrets(run, plan)
-        engine, agents = self._make_engine(plan)
+        kind = self._make_kind(plan)
+        kind.engine  # noqa: B018 - a plan without one is refused before the run is claimed
         writer = self._store.claim(run)
 
         def append(record: Record) -> None:
@@ -102,8 +102,7 @@ class Family:
 
         core = Core(
             run,
-            engine,
-            agents,
+            kind,
             append,
             self._renderer(run),
             _digest,
@@ -120,7 +119,7 @@ class Family:
             self._take_over(live, plan)
         else:
             limits = self._limits if parent is None else msgspec.structs.replace(self._limits, add_iterations=0)
-            core.begin(self._clock.now(), self._first_record(live, engine, given or {}), limits)
+            core.begin(self._clock.now(), self._first_record(live, given or {}), limits)
         self.pump(live)
         return live
 
@@ -133,8 +132,8 @@ class Family:
     def _take_over(self, live: Live, plan: Plan) -> None:
         core, now, is_root = live.core, self._clock.now(), live.parent is None
         core.fold(self._store.read(live.run))
-        if core.plan and isinstance(core.engine, Loop):
-            live.plan = from_json(core.plan)
+        if core.plan:
+            live.plan = live.kind.adopt(core.plan)
         if core.finished is not None:
             if is_root:
                 raise RunIsFinished(live.run, core.finished.outcome)
@@ -151,16 +150,16 @@ class Family:
             live.outbox += effects
         self.taken_over(live)
 
-    def _first_record(self, live: Live, engine: Engine, given: dict[str, Any]) -> RunStarted:
-        child = live.parent is not None
-        of_a_loop = live.parent is not None and isinstance(live.parent[0].core.engine, Loop)  # its plan may change
+    def _first_record(self, live: Live, given: dict[str, Any]) -> RunStarted:
+        child, engine = live.parent is not None, live.core.engine
+        own_plan = live.parent is None or live.parent[0].kind.keeps_child_plans
         return RunStarted(
             run=live.run,
             engine=engine.name,
             engine_version=engine.version,
             topology=live.plan.name,
-            plan_hash="" if child and not of_a_loop else live.plan.content_hash(),
-            plan="" if child and not of_a_loop else to_json(live.plan).decode(),
+            plan_hash=live.plan.content_hash() if own_plan else "",
+            plan=to_json(live.plan).decode() if own_plan else "",
             input=self.secrets.hide_in(given),
             parent=live.parent[0].run if live.parent else "",
             cwd="" if child or self._cwd is None else str(self._cwd),
@@ -188,11 +187,8 @@ class Family:
         said = self.secrets.hide_fields(
             said, "text", "outputs", "given", "event", "payload", "reason", "log", "incomplete"
         )
-        engine = live.core.engine
-        if not isinstance(engine, Loop):
-            return said
-        if isinstance(said, Reply) or (isinstance(said, Emit) and said.event == engine.view(said.turn).completion):
-            return msgspec.structs.replace(said, open_tasks=self.place.open_tasks(live.run, engine.plan))
+        if isinstance(said, Reply | Emit) and live.kind.needs_open_tasks(said):
+            return msgspec.structs.replace(said, open_tasks=self.place.open_tasks(live.run, live.kind.notes))
         return said
 
     def cut(self, live: Live, said: OperatorSaid) -> bool:
@@ -307,17 +303,17 @@ class Family:
                 self._observe(live.run, live.unseen.popleft())
 
     def _renderer(self, run: str) -> Callable[[Fold, Turn], str]:
-        """Gives the whole question of a turn's current attempt in *run*; a loop's is kept."""
+        """Gives the whole question of a turn's current attempt in *run*; some kinds keep it."""
         place = self.place
-        how_far, notes = partial(place.how_far, run), partial(place.notes, run)
+        sources = Sources(read=place.read_file, how_far=partial(place.how_far, run), notes=partial(place.notes, run))
 
         def whole(core: Fold, turn: Turn) -> str:
-            is_loop, known = isinstance(core.engine, Loop), core.turns.get(turn.ask.turn)
-            was_asked = is_loop and known is not None and known.attempt == turn.attempt
+            keeps, known = core.coordination.keeps_prompts, core.turns.get(turn.ask.turn)
+            was_asked = keeps and known is not None and known.attempt == turn.attempt
             if was_asked and (kept := place.question(run, turn.ask.turn, turn.attempt)):
                 return kept  # what is remembered may have changed since
-            prompt = self.secrets.hide(render(core, turn, place.read_file, how_far, notes))
-            if is_loop:
+            prompt = self.secrets.hide(render(core, turn, sources))
+            if keeps:
                 place.keep_question(run, turn.ask.turn, turn.attempt, prompt)
             return prompt
 

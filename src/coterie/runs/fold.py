@@ -5,13 +5,12 @@ Every command has the identity (seq of the record that caused it, index). The re
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Engine, Finish, Note, Reload, Stop
-from coterie.engines.loop import Loop
+from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Finish, Note, Reload, Stop
 from coterie.errors import ReplayMismatch
 from coterie.journal.owned import OwnedTime
 from coterie.journal.records import (
@@ -48,6 +47,9 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan, Limits, from_record
 from coterie.runs.commands import Again, Turn, carries_out, describe
 
+if TYPE_CHECKING:
+    from coterie.runs.kinds.base import Kind
+
 _DECIDED = frozenset({TurnStarted, TurnFailed, ConfigChanged, ConfigRejected, ConfigKept})
 """What is never written unless a command wants it."""
 
@@ -56,7 +58,7 @@ class Fold:
     """The state of one run, after the records that were applied.
 
     Args:
-        agents: The plan's agents by name; one the plan does not know is asked under default rules.
+        coordination: The kind of the run; an agent that it does not know is asked under default rules.
 
     Attributes:
         turns: By id, in the order they were started.
@@ -74,8 +76,9 @@ class Fold:
         plan: The plan it goes on under, as JSON, when it was read again; empty: the one it began with.
     """
 
-    def __init__(self, run: str, engine: Engine, agents: Mapping[str, AgentPlan]) -> None:
-        self.run, self.engine, self.agents = run, engine, agents
+    def __init__(self, run: str, coordination: "Kind") -> None:
+        self.run, self.coordination = run, coordination
+        self.engine, self.agents = coordination.engine, coordination.agents
         self.seq, self.at, self.epoch = 0, 0.0, 0
         self.time = OwnedTime()
         self.plan = ""
@@ -321,9 +324,8 @@ class Fold:
         if not isinstance(record, TurnFailed):
             self._use(record.usage)
         if isinstance(record, TurnFinished):
-            turn.result = self.latest[turn.ask.instead_of or turn.ask.agent] = record
-            if isinstance(self.engine, Loop):  # it keeps what its prompts show, and may run for weeks
-                turn.result = msgspec.structs.replace(record, text="", outputs={})
+            self.latest[turn.ask.instead_of or turn.ask.agent] = record
+            turn.result = self.coordination.retained(record)
 
     def _use(self, usage: Usage) -> None:
         if usage is not NO_USAGE:

@@ -24,14 +24,12 @@ from coterie.ids import attempt_id, folder_name
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import Record, TreeMade, TreeSaved, TreesJoined
 from coterie.journal.rules import root_of
-from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
 from coterie.runs import held
-from coterie.runs.ending import Ending, notify_command
+from coterie.runs.ending import Ending
+from coterie.runs.kinds import kind_of
 from coterie.runs.live import Ended, Place
-from coterie.runs.looping.notes import Files, Memory, Tasks
-from coterie.runs.looping.prompt import Notes
-from coterie.runs.looping.surroundings import located
+from coterie.runs.looping.notes import Files, Memory, Notes, NoteSettings, Tasks
 from coterie.runs.tokens import Tokens
 from coterie.runs.trees.keeping import Trees
 
@@ -140,30 +138,33 @@ class DiskPlace(Place):
                 said += event.get("text", "")
         return said[-HOW_FAR_MOST:].strip()
 
-    def files(self, run: str, plan: LoopPlan | None, kind: str) -> Files:
+    def files(self, run: str, settings: NoteSettings | None, kind: str) -> Files:
         """Where the `memory`, or the `task`s, of *run* lie: the project's, and its own.
 
         The branch of a wave has those of the loop that opened it: what it learns is not lost with it.
         """
         name = {"memory": "memory.jsonl", "task": "tasks.jsonl"}[kind]
         project = self._store.root / name
-        if plan is not None:
-            project = located(plan.place, plan.place.memory_file if kind == "memory" else plan.place.tasks_file)
-            if plan.branch:
+        if settings is not None:
+            project = settings.memory if kind == "memory" else settings.tasks
+            if settings.of_parent:
                 run = run.rpartition("/")[0]
         return Files(project=project, run=self._store.folder(run) / name)
 
-    def notes(self, run: str, plan: LoopPlan, turn: str, attempt: int) -> Notes:
-        """What the prompt of an attempt in the loop *run* shows of its memory and tasks, and its wrapper."""
+    def notes(self, run: str, settings: NoteSettings | None, turn: str, attempt: int) -> Notes:
+        """What the prompt of an attempt in *run* shows of its memory and tasks, and its wrapper."""
+        memory, tasks = (settings.memory_chars, settings.tasks_chars) if settings is not None else (0, 0)
         return Notes(
-            memory=Memory.of(self.files(run, plan, "memory")).render(plan.memory_chars),
-            tasks=Tasks.of(self.files(run, plan, "task")).render(plan.tasks_chars),
+            memory=Memory.of(self.files(run, settings, "memory")).render(memory),
+            tasks=Tasks.of(self.files(run, settings, "task")).render(tasks),
             tool=str(self.attempt_folder(run, turn, attempt).absolute() / wrapper.NAME),
         )
 
-    def open_tasks(self, run: str, plan: LoopPlan) -> tuple[str, ...]:
-        """The open tasks of the loop *run*, and of the project, that are not soft; those of a branch hold nobody up."""
-        return () if plan.branch else Tasks.of(self.files(run, plan, "task")).blocking()
+    def open_tasks(self, run: str, settings: NoteSettings | None) -> tuple[str, ...]:
+        """The open tasks of *run*, and of the project, that are not soft; none for a run that uses its parent's."""
+        if settings is not None and settings.of_parent:
+            return ()
+        return Tasks.of(self.files(run, settings, "task")).blocking()
 
     @property
     def saves(self) -> bool:
@@ -201,7 +202,7 @@ class DiskPlace(Place):
     def closes(self, plan: Plan) -> bool:
         """Whether a root run of *plan* has steps to do before it ends."""
         has_tree = self._trees is not None and self._trees.has_own
-        return self._ending is not None and (has_tree or notify_command(plan) != ())
+        return self._ending is not None and (has_tree or kind_of(plan).notify != ())
 
     def closing_step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Callable[[], Record] | None:
         """The next step before the root run ends or stops; None: all are *done*."""

@@ -27,7 +27,6 @@ from coterie import files
 from coterie.agentside import posting
 from coterie.backends.processes import attempt_of
 from coterie.bounds import decode_json
-from coterie.engines.loop import Loop
 from coterie.errors import JournalFailed, shortage, suppress_os_errors
 from coterie.ids import child_run_id
 from coterie.runs.live import Live
@@ -228,7 +227,7 @@ def _belongs_to_the_dead(live: Live, message: Message) -> bool:
 
 def _guides(live: Live, message: Message) -> bool:
     """Whether *message* is guidance for *live*, which can still use it."""
-    goes_on = live.parent is None and live.core.finished is None and isinstance(live.core.engine, Loop)
+    goes_on = live.parent is None and live.core.finished is None and not live.kind.refuse_guidance()
     return message.kind == "guide" and goes_on
 
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,27 +10,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coterie.clock import Clock, SystemClock
-from coterie.diagnostics import Diagnostic
 from coterie.errors import Fenced, JournalFailed, JournalUnreadable, RunDeleted, RunIsFinished, UsageError
 from coterie.ids import child_run_id
 from coterie.journal.jsonl import JOURNAL, JsonlStore
-from coterie.journal.records import NO_USAGE, PlanReloaded, RunStarted, Usage
-from coterie.planning.loop import LoopPlan
+from coterie.journal.records import NO_USAGE, PlanReloaded, Record, RunStarted, Usage
 from coterie.planning.plan import Limits, Plan, from_record
-from coterie.planning.program import ProgramPlan
 from coterie.runs import index, naming
 from coterie.runs.commands import phrase
 from coterie.runs.ending import EXIT_COMPLETED, Ending, exit_of, notices
-from coterie.runs.engines import make_engine, refuse_lacking
 from coterie.runs.fold import Fold
 from coterie.runs.folder import DiskPlace
 from coterie.runs.held import hold, refuse_lost
 from coterie.runs.inbox import Inbox
+from coterie.runs.kinds import Kind, check_start, kind_of
 from coterie.runs.listing import ENDS, first_line, standing
 from coterie.runs.live import Ended, Observe, Place, Waiting
-from coterie.runs.looping.projecting import projected
-from coterie.runs.looping.reload import reader
-from coterie.runs.looping.waves import with_wave_files
 from coterie.runs.shell import Shell
 from coterie.runs.thinkers import AskHuman, ready_turns
 from coterie.runs.trees import worktree
@@ -127,7 +120,8 @@ async def start(
 
     Cancelling the task interrupts the run: attempts are ended, the outcome is `stopped`, `interrupted`.
     """
-    refuse_lacking(plan, given)
+    check_start(plan, given)
+    kind = kind_of(plan)
     if turns is None:
         turns = ready_turns(plan, human, cassette)
     _check_name(plan.folder)
@@ -135,20 +129,18 @@ async def start(
     cwd = (cwd or Path.cwd()).resolve()
     store = JsonlStore(state_dir)
     plan = _held(run, plan, store)
-    loop = plan.coordination
-    said: list[str] = []
-    tree = (
-        await in_thread(isolate, run, cwd, state_dir, loop.place, said.append) if isinstance(loop, LoopPlan) else None
-    )
+    tree, said = None, list[str]()
+    if kind.place is not None:
+        tree = await in_thread(isolate, run, cwd, state_dir, kind.place, said.append)
     for line in said:
         tell(line)
     cwd = Path(tree.cwd) if tree is not None else cwd
     with suppress(OSError):  # where nothing can be written, the journal says so
-        hide_state(state_dir, plan, cwd)
+        hide_state(state_dir, kind.place, cwd)
     index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
     if tree is not None:
         worktree.write(state_dir, tree)  # before its files: a kill from here on leaves a tree that is known
-    observe = projected(plan, store, run, DiskPlace(store, cwd), with_wave_files(plan, store, run, observe))
+    observe = _observers(kind, store, run, cwd, observe)
     place = _place(store, run, cwd, tree, snapshots)
     shell = _shell(run, store, turns, clock, limits, park, observe, cwd, place)
     if attach is not None:
@@ -193,15 +185,15 @@ async def resume(
     plan = _held(run, reload, store) if reload is not None else recorded_plan(store, run)
     refuse_lost(plan, store.folder(run))
     if turns is None:
-        _refuse_program(run, plan)
+        kind_of(plan).check_resume(run)
         turns = ready_turns(plan, human, cassette)
     cwd, tree = Path(first.cwd) if first.cwd else Path.cwd(), worktree.read(state_dir, run)
     if not cwd.is_dir() and (tree is None or tree.status == "running"):
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
+    kind = kind_of(recorded_plan(store, run))
     with suppress(OSError):
-        hide_state(state_dir, plan, cwd)
-    began = recorded_plan(store, run)
-    observe = projected(began, store, run, DiskPlace(store, cwd), with_wave_files(began, store, run, observe))
+        hide_state(state_dir, kind.place, cwd)
+    observe = _observers(kind, store, run, cwd, observe)
     place = _place(store, run, cwd, tree, first.snapshots)
     shell = _shell(run, store, turns, clock, limits, park, observe, cwd, place)
     if attach is not None:
@@ -256,13 +248,17 @@ def recorded_plan(store: JsonlStore, run: str, upto: int | None = None) -> Plan:
         raise JournalUnreadable(str(path), line, reason) from error
 
 
-def _refuse_program(run: str, plan: Plan) -> None:
-    if isinstance(plan.coordination, ProgramPlan):
-        program, name = plan.coordination.program, plan.coordination.name
-        raise UsageError(
-            f"run {run!r} is an execution of the topology {name!r} by {program}, whose code decides who is asked: "
-            f"build that object in a program again, then `await topology.resume({run!r})`"
-        )
+def _observers(kind: Kind, store: JsonlStore, run: str, cwd: Path, observe: Observe | None) -> Observe | None:
+    """What hears of durable records: the writers of files that *kind* has, then *observe*."""
+    hearing = kind.observers(store, run, DiskPlace(store, cwd)) + ([observe] if observe is not None else [])
+    if len(hearing) < 2:
+        return hearing[0] if hearing else None
+
+    def each(which: str, record: Record) -> None:
+        for hear in hearing:
+            hear(which, record)
+
+    return each
 
 
 def _check_name(folder: str) -> None:
@@ -293,13 +289,12 @@ def _shell(
     return Shell(
         store=store,
         turns=turns,
-        make_engine=make_engine,
         clock=clock,
         limits=limits,
         park=park,
         observe=observe,
         place=place,
-        reload=reader(partial(_reread, store.folder(run))),
+        reload=lambda child, plan: kind_of(plan).reread(child, plan, lambda found: hold(found, store.folder(run))),
         cwd=cwd,
     )
 
@@ -309,13 +304,6 @@ def _held(run: str, plan: Plan, store: JsonlStore) -> Plan:
         return hold(plan, store.folder(run))
     except OSError as error:
         raise JournalFailed(run, f"{store.folder(run)}: {error.strerror or error}", began=False) from error
-
-
-def _reread(folder: Path, plan: Plan) -> tuple[Plan | None, list[Diagnostic]]:
-    from coterie.planning.loops.resolve import reread
-
-    found, said = reread(plan)
-    return hold(found, folder) if found is not None else None, said
 
 
 async def _drive(shell: Shell, store: JsonlStore, run: str, main: Any, limits: Limits | None, clock: Clock) -> Outcome:
@@ -376,8 +364,7 @@ def _overshoot(ended: Ended, limits: Limits) -> str:
 
 
 def _replay(store: JsonlStore, run: str, plan: Plan) -> ReplayReport:
-    engine, agents = make_engine(plan)
-    fold = Fold(run, engine, agents)
+    fold = Fold(run, kind_of(plan))
     left: list[str] = []
     for record in store.read(run):
         fold.apply(record)

@@ -2,14 +2,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from coterie.backends.base import Event, Session
-from coterie.engines.commands import Engine
 from coterie.journal.base import Writer
 from coterie.journal.records import (
     NO_USAGE,
@@ -23,16 +22,15 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.journal.rules import root_of
-from coterie.planning.loop import LoopPlan
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.planning.plan import Plan
 from coterie.runs.commands import Effect, Start, Turn
 from coterie.runs.core import Core
-from coterie.runs.looping.notes import Files
-from coterie.runs.looping.prompt import Notes
+from coterie.runs.kinds import Kind
+from coterie.runs.looping.notes import Files, Notes, NoteSettings
 
 Observe = Callable[[str, Record], None]
-MakeEngine = Callable[[Plan], tuple[Engine, Mapping[str, AgentPlan]]]
-"""Gives the engine of a plan, and the agents it may ask."""
+MakeKind = Callable[[Plan], Kind]
+"""Gives a fresh kind for one run of a plan."""
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -102,8 +100,8 @@ class Place:
         """What an attempt had said before it was cut off."""
         return ""
 
-    def files(self, run: str, plan: LoopPlan | None, kind: str) -> Files | None:
-        """Where the `memory`, or the `task`s, of *run* lie; *plan* is that of the loop it is. None: nowhere."""
+    def files(self, run: str, settings: NoteSettings | None, kind: str) -> Files | None:
+        """Where the `memory`, or the `task`s, of *run* lie, as its kind's *settings* say; None: nowhere."""
         return None
 
     def keep_question(self, run: str, turn: str, attempt: int, prompt: str) -> None:
@@ -113,12 +111,12 @@ class Place:
         """What an attempt was asked, if that was kept; else empty."""
         return ""
 
-    def notes(self, run: str, plan: LoopPlan, turn: str, attempt: int) -> Notes:
-        """What the prompt of an attempt in the loop *run* shows beside what the journal knows."""
+    def notes(self, run: str, settings: NoteSettings | None, turn: str, attempt: int) -> Notes:
+        """What the prompt of an attempt in *run* shows beside what the journal knows."""
         return Notes()
 
-    def open_tasks(self, run: str, plan: LoopPlan) -> tuple[str, ...]:
-        """The tasks that keep the loop *run* from completing."""
+    def open_tasks(self, run: str, settings: NoteSettings | None) -> tuple[str, ...]:
+        """The tasks that keep *run* from completing."""
         return ()
 
     @property
@@ -175,8 +173,6 @@ class Live:
 
     def __init__(self, run: str, plan: Plan, core: Core, writer: Writer, parent: "tuple[Live, Start] | None") -> None:
         self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
-        self.in_loop: bool = isinstance(plan.coordination, LoopPlan) or (parent is not None and parent[0].in_loop)
-        """Whether it is a loop, or a part of one."""
         self.nodes: tuple[str, ...] = (*parent[0].nodes, _node(*parent)) if parent is not None else ()
         """Where it answers: the nodes from the root down."""
         self.outbox: list[Effect | Cut | Steer] = []
@@ -195,8 +191,12 @@ class Live:
         """The child runs that its turns are, by id, until it has heard how they ended."""
         self.held: dict[str, Cause] = {}
         """Retries that a human must allow first, by turn."""
-        self._asks_humans = self.in_loop or any(agent.kind == "human" for agent in core.agents.values())
-        """Whether it may ask one; a loop may be given one while it runs."""
+        self._asks_humans = self.kind.may_gain_humans or any(a.kind == "human" for a in core.agents.values())
+
+    @property
+    def kind(self) -> Kind:
+        """What coordinates it."""
+        return self.core.coordination
 
     @property
     def is_durable(self) -> bool:
@@ -231,5 +231,5 @@ class Live:
 
 
 def _node(above: Live, start: Start) -> str:
-    """The node of *above* at which a child run answers; in a loop the role, for turns are named after iterations."""
-    return start.ask.agent if isinstance(above.plan.coordination, LoopPlan) else start.ask.turn.rpartition("#")[0]
+    """The node of *above* at which a child run answers."""
+    return above.kind.node(start.ask.turn, start.ask.agent)

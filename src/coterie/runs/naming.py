@@ -9,9 +9,9 @@ from pathlib import Path
 
 from coterie import files
 from coterie.ids import new_run_id
-from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
 from coterie.runs import index
+from coterie.runs.kinds import kind_of
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _COUNTED = re.compile(r"run-(\d+)")
@@ -37,14 +37,14 @@ _WHAT = (
 
 def fresh(plan: Plan, state_dir: Path) -> str:
     """An id for a new run of *plan* under *state_dir*, which nobody else gets: its folder is made."""
-    loop = plan.coordination
-    if not isinstance(loop, LoopPlan) or not loop.place.project:
+    place = kind_of(plan).place
+    if place is None or not place.project:
         return new_run_id()
     runs = state_dir / "runs"
     files.make_folder(runs)
     here = {path.name for path in runs.iterdir()}
     known = here | {entry.run for entry in index.entries()}
-    for name in candidates(loop.place.run_id_format, here, known):
+    for name in candidates(place.run_id_format, here, known):
         try:
             (runs / name).mkdir(files.PRIVATE_FOLDER)
         except FileExistsError:

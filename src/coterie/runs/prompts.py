@@ -8,35 +8,38 @@ text of theirs can pass for a part of the prompt.
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from coterie.backends.base import told
 from coterie.engines.fences import fenced, inline
-from coterie.engines.loop import Loop
 from coterie.engines.printed import printed
 from coterie.journal.records import TurnFinished
-from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs.commands import Turn
 from coterie.runs.fold import Fold
-from coterie.runs.looping import prompt as looping
-from coterie.runs.looping.prompt import Notes
-
-ReadFile = Callable[[str], str | None]
-"""Gives the text of a file that an agent `reads`, or None when there is none."""
-ReadNotes = Callable[[LoopPlan, str, int], Notes]
-"""Gives what the prompt of an attempt in a loop shows beside what the journal knows."""
-HowFar = Callable[[str, int], str]
-"""Gives what an earlier attempt of a turn had said when it was cut off: `how_far(turn, attempt)`."""
+from coterie.runs.looping.notes import Notes, NoteSettings
 
 
-def render(
-    fold: Fold,
-    turn: Turn,
-    read: ReadFile = lambda name: None,
-    how_far: HowFar = lambda turn, k: "",
-    notes: ReadNotes = lambda plan, turn, k: Notes(),
-) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where a prompt finds what the journal does not hold.
+
+    Attributes:
+        read: The text of a file that an agent `reads`, or None when there is none.
+        how_far: What an earlier attempt of a turn had said when it was cut off: `how_far(turn, attempt)`.
+        notes: Memory, tasks and the wrapper's path for an attempt: `notes(settings, turn, attempt)`.
+    """
+
+    read: Callable[[str], str | None] = lambda name: None
+    how_far: Callable[[str, int], str] = lambda turn, attempt: ""
+    notes: Callable[[NoteSettings | None, str, int], Notes] = lambda settings, turn, attempt: Notes()
+
+
+NO_SOURCES = Sources()
+
+
+def render(fold: Fold, turn: Turn, sources: Sources = NO_SOURCES) -> str:
     """The whole question of *turn*'s current attempt.
 
     A question that the engine wrote itself stands as it is; only the notes on earlier attempts join it, and in a
@@ -44,47 +47,37 @@ def render(
     declares. What it sees of other agents is for the pattern to say.
     """
     ask = turn.ask
-    parts: list[str] = []
     if ask.prompt is not None:
-        parts += filter(None, (told(ask.history), ask.prompt))
-        asked = fold.agents.get(ask.agent)
-        if fold.engine.name == "pattern" and asked is not None:
-            parts += [f"# {name}\n\n{fenced(text)}" for name in asked.reads if (text := read(name)) is not None]
-            if asked.outputs:
-                parts.append(how_to_answer(asked.outputs, human=fold.kind(ask.agent) == "human"))
-    elif isinstance(fold.engine, Loop):
-        loop = fold.engine
-        parts.append(looping.render(loop.plan, loop.brief(ask.turn), notes(loop.plan, ask.turn, turn.attempt)))
+        parts = [*filter(None, (told(ask.history), ask.prompt)), *fold.coordination.additions(fold, turn, sources)]
     else:
-        agent = fold.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
-        if agent.prompt:
-            parts.append(agent.prompt)
-        if agent.role:
-            parts.append(agent.role)
-        parts += _task(fold.started.input if fold.started else {})
-        shown = inputs(fold, turn)
-        parts += [_result(fold, result) for result in shown]
-        for name in agent.reads:
-            if fold.latest.get(name) not in shown and (part := _read(fold, name, read)):
-                parts.append(part)
-        if agent.outputs:
-            parts.append(how_to_answer(agent.outputs, human=fold.kind(ask.agent) == "human"))
+        parts = fold.coordination.prompt(fold, turn, sources)
     if turn.tally.interrupted:
-        parts.append(_cut_off(turn, how_far))
+        parts.append(_cut_off(turn, sources.how_far))
     elif turn.failure is not None:
         why = f"# Your last attempt did not count\n\n{inline(turn.failure.reason).lstrip()}"
         parts.append("\n\n".join(filter(None, (why, printed(turn.failure)))))
     return "\n\n".join(parts)
 
 
-def context(fold: Fold, turn: Turn) -> dict[str, Any]:
-    """The same question as data, for programs: `task`, `input`, `inputs`, `reads` (results only) and `wanted`.
+def question(fold: Fold, turn: Turn, sources: Sources) -> list[str]:
+    """The parts of a prompt rendered from the plan and the results so far."""
+    ask, parts = turn.ask, list[str]()
+    agent = fold.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
+    parts += filter(None, (agent.prompt, agent.role))
+    parts += _task(fold.started.input if fold.started else {})
+    shown = inputs(fold, turn)
+    parts += [_result(fold, result) for result in shown]
+    for name in agent.reads:
+        if fold.latest.get(name) not in shown and (part := _read(fold, name, sources.read)):
+            parts.append(part)
+    if agent.outputs:
+        parts.append(how_to_answer(agent.outputs, human=fold.kind(ask.agent) == "human"))
+    return parts
 
-    In a loop there is a `loop` as well: where it stands, and what may be emitted.
-    """
+
+def as_data(fold: Fold, turn: Turn) -> dict[str, Any]:
+    """The prompt as data, for programs: `task`, `input`, `inputs`, `reads` (results only) and `wanted`."""
     given = fold.started.input if fold.started else {}
-    if isinstance(fold.engine, Loop) and turn.ask.prompt is None:
-        return looping.context(fold.engine.plan, fold.engine.brief(turn.ask.turn), given)
     agent = fold.agents.get(turn.ask.instead_of or turn.ask.agent)
     return {
         "task": given.get("prompt", "") if turn.ask.prompt is None else turn.ask.prompt,
@@ -185,7 +178,7 @@ def _author(fold: Fold, result: TurnFinished) -> str:
     return ask.instead_of or ask.agent
 
 
-def _read(fold: Fold, name: str, read: ReadFile) -> str:
+def _read(fold: Fold, name: str, read: Callable[[str], str | None]) -> str:
     result = fold.latest.get(name)
     if result is not None:
         return _result(fold, result)
@@ -193,7 +186,7 @@ def _read(fold: Fold, name: str, read: ReadFile) -> str:
     return f"# {name}\n\n{fenced(text)}" if text is not None else ""
 
 
-def _cut_off(turn: Turn, how_far: HowFar) -> str:
+def _cut_off(turn: Turn, how_far: Callable[[str, int], str]) -> str:
     said = how_far(turn.ask.turn, turn.attempt - 1)
     note = (
         "# An earlier attempt was cut off\n\n"

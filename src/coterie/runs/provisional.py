@@ -9,12 +9,11 @@ from typing import Any
 import msgspec
 
 from coterie.engines.commands import Emit, Reply
-from coterie.engines.loop import Loop
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import AttemptFailed
-from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold, refusal
 from coterie.runs.folder import DiskPlace
+from coterie.runs.kinds import kind_of
 from coterie.runs.launch import first_record, recorded_plan
 from coterie.runs.listing import standing
 from coterie.runs.messages import WAITS, Message, Verdict
@@ -84,8 +83,8 @@ def _refused(fold: Fold, store: JsonlStore, turn: str, said: Message) -> str:
     if not said.event and said.outputs:
         return ""
     emit = Emit(turn=turn, attempt=said.attempt, event=said.event, payload=said.payload)
-    if isinstance(fold.engine, Loop):
-        tasks = DiskPlace(store, Path()).open_tasks(fold.run, fold.engine.plan)
+    if fold.coordination.needs_open_tasks(emit):
+        tasks = DiskPlace(store, Path()).open_tasks(fold.run, fold.coordination.notes)
         emit = msgspec.structs.replace(emit, open_tasks=tasks)
     return refusal(fold.engine.judge(emit))
 
@@ -94,8 +93,7 @@ def _fold(store: JsonlStore, root: str, attempts: list[str]) -> Fold | None:
     """The fold of the run below *root* that *attempts*, each `<turn>.<attempt>`, lead to; None if there is none."""
     run, plan = root, recorded_plan(store, root)
     while True:
-        engine, agents = make_engine(plan)
-        fold = Fold(run, engine, agents)
+        fold = Fold(run, kind_of(plan))
         fold.fold(store.read(run))
         if not attempts:
             return fold

@@ -10,10 +10,6 @@ from typing import Any
 from coterie.backends.base import OnEvent, Request, Session
 from coterie.backends.scripted import ScriptedBackend
 from coterie.clock import VirtualClock
-from coterie.engines.commands import Engine
-from coterie.engines.flow import Decision, Flow
-from coterie.engines.generator import Conversation, GeneratorEngine, Question
-from coterie.engines.loop import Loop
 from coterie.errors import NoSuchRun
 from coterie.ids import child_run_id
 from coterie.journal.memory import MemoryStore
@@ -27,14 +23,12 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
-from coterie.planning.loop import LoopPlan
-from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import AgentPlan, Limits, Plan
+from coterie.planning.plan import Limits, Plan
 from coterie.runs.ending import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT
-from coterie.runs.engines import make_engine, own_pattern
 from coterie.runs.fold import Fold
+from coterie.runs.kinds import kind_of, kind_without_imports
 from coterie.runs.launch import outcome
-from coterie.runs.live import MakeEngine
+from coterie.runs.live import MakeKind
 from coterie.runs.shell import Shell
 
 RUN = "rehearsal"
@@ -85,44 +79,23 @@ def rehearse(
     clock = VirtualClock()
     store = MemoryStore()
     limits = limits or Limits(max_parallel=None)
-    make = make_engine if imports else _without_imports
-    shell = Shell(store=store, turns=_Stage(script), make_engine=make, clock=clock, limits=limits)
+    make = kind_of if imports else kind_without_imports
+    shell = Shell(store=store, turns=_Stage(script), make_kind=make, clock=clock, limits=limits)
     ended = outcome(clock.run(shell.start(RUN, plan, given)), limits)
     ending = {"run": RUN, "outcome": ended.status, "exit": ended.exit}
-    if isinstance(plan.coordination, LoopPlan):
-        ending["reason"] = ended.reason
-    return {**ending, **_document(store, RUN, plan, make)}
+    return {**ending, **make(plan).run_facts(ended.reason), **_document(store, RUN, plan, make)}
 
 
-def _without_imports(plan: Plan) -> tuple[Engine, Mapping[str, AgentPlan]]:
-    """As `make_engine`; a pattern of a user's own asks its slots once each, in order."""
-    if not own_pattern(plan):
-        return make_engine(plan)
-    assert isinstance(plan.coordination, PatternPlan)
-    slots = plan.coordination.slots
-
-    def each_once(given: dict[str, Any]) -> Conversation:
-        texts = []
-        for slot in slots:
-            texts.append((yield Question(slot.name, str(given.get("prompt", "")))).text)
-        return {"text": "\n\n".join(texts)}
-
-    return GeneratorEngine(each_once, plan.agents), plan.agents
-
-
-def _document(store: MemoryStore, run: str, plan: Plan, make: MakeEngine) -> dict[str, Any]:
+def _document(store: MemoryStore, run: str, plan: Plan, make: MakeKind) -> dict[str, Any]:
     """What happened in *run*, its child runs included: the journal, read through the engine that decided it."""
-    engine, agents = make(plan)
-    loop = plan.coordination if isinstance(plan.coordination, LoopPlan) else None
-    fold = Fold(run, engine, agents)
+    kind = make(plan)
+    fold = Fold(run, kind)
     turns: dict[str, dict[str, Any]] = {}
     for record in store.read(run):
         fold.apply(record)
         match record:
             case TurnStarted(turn=name, attempt=1):
-                turns[name] = _started(fold, record)
-                if isinstance(engine, Loop):
-                    turns[name] |= {"event": engine.view(name).recent, "emitted": [], "rejected": []}
+                turns[name] = _started(fold, record) | kind.start_facts(name)
             case EventEmitted(turn=name, event=event) if name in turns:
                 turns[name]["emitted"].append(event)
             case EventInvalid(turn=name, event=event) if name in turns:
@@ -131,22 +104,15 @@ def _document(store: MemoryStore, run: str, plan: Plan, make: MakeEngine) -> dic
                 turns[name] |= {"finished": record.at, "outputs": getattr(record, "outputs", {})}
                 if isinstance(record, TurnFailed):
                     turns[name]["failure"] = {"kind": record.kind, "reason": record.reason}
-                if isinstance(engine, Flow) and engine.decision is not None and engine.decision.turn == name:
-                    turns[name] |= _fired(engine.decision)
+                turns[name] |= kind.end_facts(name)
     for name, turn in turns.items():
-        agent = agents.get(fold.turns[name].ask.agent)
+        agent = kind.agents.get(fold.turns[name].ask.agent)
         if agent is not None and agent.child is not None:
             below = child_run_id(run, name, fold.turns[name].attempt)
             with suppress(NoSuchRun):  # it was called off before it began
                 turn["child"] = {**_ending(store, below), **_document(store, below, agent.child, make)}
     ran = {_author(fold, name) for name in turns} | {turn["agent"] for turn in turns.values()}
-    if loop is not None:
-        mentions = [role.id for role in loop.roles] if not loop.branch else []
-    elif isinstance(plan.coordination, PatternPlan):
-        mentions = [slot.name for slot in plan.coordination.slots]
-    else:
-        mentions = list(plan.flow.mentions) if plan.flow is not None else []
-    return {"turns": list(turns.values()), "never_ran": [name for name in mentions if name not in ran]}
+    return {"turns": list(turns.values()), "never_ran": [name for name in kind.mentions() if name not in ran]}
 
 
 def _started(fold: Fold, record: TurnStarted) -> dict[str, Any]:
@@ -160,14 +126,6 @@ def _started(fold: Fold, record: TurnStarted) -> dict[str, Any]:
         "fired": [],
         "exhausted": [],
         "forced": None,
-    }
-
-
-def _fired(decision: Decision) -> dict[str, Any]:
-    return {
-        "fired": [[source, list(targets)] for source, targets in decision.fired],
-        "exhausted": [[source, list(targets)] for source, targets in decision.exhausted],
-        "forced": [decision.forced[0], list(decision.forced[1])] if decision.forced else None,
     }
 
 

@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from coterie.clock import Clock
-from coterie.engines.loop import Loop
 from coterie.errors import CoterieError, JournalFailed, Shortage, shortage
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
@@ -35,15 +34,15 @@ from coterie.journal.records import (
     RunFinished,
     TreesJoined,
 )
-from coterie.planning.branches import BRANCH
-from coterie.planning.plan import AgentPlan, Limits, Plan, from_json
+from coterie.planning.plan import AgentPlan, Limits, Plan
 from coterie.runs.attempts import Attempts
 from coterie.runs.children import Children
 from coterie.runs.commands import Close, Effect, Halt, ReadPlan, Start, Turn, Wait
 from coterie.runs.family import Family
 from coterie.runs.held import filled
+from coterie.runs.kinds import kind_of
 from coterie.runs.line import Event, Line
-from coterie.runs.live import Cut, Ended, Live, MakeEngine, Observe, Place, Steer, Waiting
+from coterie.runs.live import Cut, Ended, Live, MakeKind, Observe, Place, Steer, Waiting
 from coterie.runs.prompts import how_to_decide
 from coterie.runs.timers import Timers
 from coterie.runs.trees.git import GRACE, in_thread
@@ -58,7 +57,7 @@ class Shell:
     Args:
         store: Where the journals lie.
         turns: Who starts attempts.
-        make_engine: The engine of a plan, and the agents it may ask.
+        make_kind: What plays a plan.
         clock: The source of time.
         limits: What this owner allows the whole tree.
         park: Let go of the run when nothing runs but humans and timers.
@@ -79,8 +78,8 @@ class Shell:
         *,
         store: Store,
         turns: Turns,
-        make_engine: MakeEngine,
         clock: Clock,
+        make_kind: MakeKind = kind_of,
         limits: Limits | None = None,
         park: bool = False,
         observe: Observe | None = None,
@@ -92,7 +91,7 @@ class Shell:
         self._place = place or Place()
         self._line = Line()
         self._timers = Timers(clock, self._line)
-        self.family = Family(store, make_engine, clock, limits or Limits(), self._place, cwd, observe)
+        self.family = Family(store, make_kind, clock, limits or Limits(), self._place, cwd, observe)
         self._attempts = Attempts(turns, self._place, cwd, self._line, self.family.hear, self.lack)
         self._children = Children(self.family, self._line, self._timers, self._attempts, store, clock)
         self.family.taken_over = self._children.take_over
@@ -161,8 +160,7 @@ class Shell:
         return self._ended(root, root.core.finished, root.core.stopped)
 
     def _ended(self, root: Live, finished: RunFinished | None, stopped: str = "") -> Ended:
-        spent, engine = self.family.ledger.spent(), root.core.engine
-        iterations = engine.state.iteration if isinstance(engine, Loop) else None
+        spent, iterations = self.family.ledger.spent(), root.kind.iterations
         waiting = tuple(
             Waiting(run=live.run, turn=turn.ask.turn, agent=turn.ask.agent, prompt=self._question(live, turn))
             for live in self.runs.values()
@@ -373,7 +371,7 @@ class Shell:
 
     async def _perform(self, live: Live, effect: Effect | Cut | Steer) -> None:
         match effect:
-            case Start() if effect.ask.agent != BRANCH:
+            case Start() if not live.kind.wants_tree(effect.ask.agent):
                 self._start(live, effect)
             case Start():
                 await self._start_branch(live, effect)
@@ -433,7 +431,7 @@ class Shell:
         child = agent.child if agent is not None else None
         made = None
         try:
-            if child is not None and isinstance(live.core.engine, Loop):
+            if child is not None:
                 made = await self._place.begin_branch(child_run_id(live.run, start.ask.turn, start.attempt), child)
         except CoterieError as error:
             if shortage(error):
@@ -471,8 +469,7 @@ class Shell:
 
     async def _joined(self, live: Live) -> TreesJoined | None:
         """What became of the files of the branches, if a wave was just joined."""
-        engine = live.core.engine
-        wave = engine.apart if isinstance(engine, Loop) else 0
+        wave = live.kind.unjoined
         return await self._place.join_branches(live.run, wave) if wave else None
 
     def _read_plan(self, live: Live, cause: Cause, joined: TreesJoined | None = None) -> None:
@@ -485,8 +482,8 @@ class Shell:
             if shortage(error):
                 raise
             answer = ConfigRejected(reason=str(error))
-        if isinstance(answer, ConfigChanged) and isinstance(live.core.engine, Loop):
-            live.plan = from_json(answer.plan)
+        if isinstance(answer, ConfigChanged):
+            live.plan = live.kind.adopt(answer.plan)
             self.family.learn_secrets(live.run, live.plan)
         live.core.reloaded(self._clock.now(), cause, answer)
         self.family.pump(live)

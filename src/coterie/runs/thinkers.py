@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from coterie.backends.base import Backend, Request
 from coterie.diagnostics import error
 from coterie.errors import TopologyError
-from coterie.planning.loop import LoopPlan
-from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs.kinds import kind_of
 from coterie.runs.turns import LocalTurns
 
 if TYPE_CHECKING:
@@ -82,12 +81,8 @@ def _refuse_absent(thinkers: list[tuple[str, str]]) -> None:
 
 
 def _asked(plan: Plan, path: str) -> Iterator[tuple[str, AgentPlan]]:
-    """The agents that a run may ask: those of the flow, and their fallbacks; in a child topology as `node/agent`.
-
-    A loop and a pattern may ask all they have.
-    """
-    asks_all = isinstance(plan.coordination, LoopPlan | PatternPlan)
-    names = dict.fromkeys(plan.agents if asks_all else plan.flow.mentions if plan.flow else ())
+    """The agents that a run may ask, and their fallbacks; those of a child topology as `node/agent`."""
+    names = dict.fromkeys(kind_of(plan).asked())
     for name in list(names):
         while (agent := plan.agents.get(name)) is not None and agent.fallback and agent.fallback not in names:
             names[name := agent.fallback] = None

@@ -3,7 +3,6 @@
 from functools import partial
 
 from coterie.clock import Clock
-from coterie.engines.loop import Loop
 from coterie.runs.line import Event, Line
 from coterie.runs.live import Live
 
@@ -36,13 +35,10 @@ class Timers:
 
     def seconds_left(self, live: Live) -> float | None:
         """How long a turn of *live* may take that starts now, as far as the loops say that it is part of."""
-        if not live.in_loop:
-            return None
         now, found = self._clock.now(), list[float]()
         above: Live | None = live
         while above is not None:
-            engine = above.core.engine
-            if isinstance(engine, Loop) and (left := engine.seconds_left(now)) is not None:
+            if (left := above.kind.seconds_left(now)) is not None:
                 found.append(left)
             above = above.parent[0] if above.parent is not None else None
         return min(found, default=None)

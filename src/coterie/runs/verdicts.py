@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from coterie.engines.commands import Emit, Reply
-from coterie.engines.loop import Loop
 from coterie.ids import child_run_id
 from coterie.journal.records import (
     AttemptFailed,
@@ -15,7 +14,6 @@ from coterie.journal.records import (
     OutputsGiven,
     TaskChanged,
 )
-from coterie.planning.loop import LoopPlan
 from coterie.runs.commands import Turn
 from coterie.runs.fold import refusal
 from coterie.runs.live import Live
@@ -154,8 +152,8 @@ def not_asking(turn: str, asking: Iterable[str]) -> str:
 
 def _guide(shell: Shell, live: Live, message: Message, now: float) -> str:
     """Record an operator's guidance for the next iteration; return why no prompt would show it, if so."""
-    if not isinstance(live.core.engine, Loop):
-        return "only a loop takes guidance: in any other run no turn follows by itself that could show it"
+    if refused := live.kind.refuse_guidance():
+        return refused
     if not message.text.strip():
         return "the guidance is empty"
     shell.family.guide(live, OperatorSaid(message=message.id, what="guide", text=message.text.strip()), now)
@@ -200,7 +198,7 @@ def _note(shell: Shell, live: Live, turn: str, message: Message, now: float, sou
     """Record a change of memory or tasks; return why it cannot be made, if so, and what is said of it."""
     if stale := _stale(live, turn, message):
         return stale, ""
-    files = shell.family.place.files(live.run, loop_of(live), message.kind)
+    files = shell.family.place.files(live.run, live.kind.notes, message.kind)
     if files is None:
         return "this run keeps nothing on disk", ""
     try:
@@ -219,7 +217,7 @@ def keep(shell: Shell, live: Live, message: Message) -> None:
     A message whose owner died in between comes again, and what stands there is not written twice.
     """
     record = live.core.notes.get(message.id)
-    if record is not None and (files := shell.family.place.files(live.run, loop_of(live), message.kind)) is not None:
+    if record is not None and (files := shell.family.place.files(live.run, live.kind.notes, message.kind)) is not None:
         files.add(notes.Change(said="", run=record.entries, project=record.project))
 
 
@@ -227,10 +225,5 @@ def restore_notes(shell: Shell, live: Live) -> None:
     """Have all that *live* remembers, and has to do, stand in its own files."""
     for kind, record in (("memory", MemoryChanged), ("task", TaskChanged)):
         known = tuple(entry for one in live.core.notes.values() if isinstance(one, record) for entry in one.entries)
-        if known and (files := shell.family.place.files(live.run, loop_of(live), kind)) is not None:
+        if known and (files := shell.family.place.files(live.run, live.kind.notes, kind)) is not None:
             files.add(notes.Change(said="", run=known))
-
-
-def loop_of(live: Live) -> LoopPlan | None:
-    """The plan of the loop that *live* is, if it is one."""
-    return live.core.engine.plan if isinstance(live.core.engine, Loop) else None

@@ -27,24 +27,23 @@ from coterie.journal.records import (
 from coterie.planning.plan import Limits, Plan
 from coterie.runs.commands import ReadPlan, Turn, Wait
 from coterie.runs.core import Core
-from coterie.runs.live import MakeEngine
+from coterie.runs.live import MakeKind
 from coterie.runs.retries import MAX_CRASHES
 
 
-def _core(run: str, plan: Plan, engines: MakeEngine, append: Callable[[Record], None], log: Sequence[Record]) -> Core:
-    engine, agents = engines(plan)
+def _core(run: str, plan: Plan, kinds: MakeKind, append: Callable[[Record], None], log: Sequence[Record]) -> Core:
     used = {record.turn: record.usage for record in log if isinstance(record, TurnCancelled)}
 
     def call_off(turn: Turn) -> Usage:
         return used.get(turn.ask.turn, NO_USAGE)
 
-    return Core(run, engine, agents, append, lambda core, turn: "", lambda prompt: "", call_off)
+    return Core(run, kinds(plan), append, lambda core, turn: "", lambda prompt: "", call_off)
 
 
-def uncrashed(run: str, plan: Plan, engines: MakeEngine, log: Sequence[Record]) -> list[Record]:
+def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> list[Record]:
     """The journal of a run that nobody crashed, given the replies of *log* in the order of *log*."""
     oracle: list[Record] = []
-    core = _core(run, plan, engines, oracle.append, log)
+    core = _core(run, plan, kinds, oracle.append, log)
     first = log[0]
     assert isinstance(first, RunStarted)
     core.begin(0.0, msgspec.structs.replace(first, seq=0), Limits(max_parallel=None))

@@ -46,9 +46,9 @@ from coterie.planning.agents import asked_of
 from coterie.planning.branches import BRANCH
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Limits, Plan, from_json
-from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
-from coterie.runs.live import Ended, MakeEngine
+from coterie.runs.kinds import kind_of
+from coterie.runs.live import Ended, MakeKind
 from coterie.runs.shell import Shell
 from coterie.testing.oracle import asked, uncrashed
 from coterie.testing.simulated import Compared, Crash, SimulatedStore, SimulatedTurns, random_events
@@ -132,7 +132,7 @@ def simulate(
     topology: Topology | Plan,
     seed: int,
     *,
-    engines: MakeEngine = make_engine,
+    kinds: MakeKind = kind_of,
     reload: Reload | None = None,
     emits: Emits | None = None,
     chaos: float = 1.0,
@@ -142,7 +142,7 @@ def simulate(
     Args:
         topology: The team; who thinks in it does not matter, every agent is made up.
         seed: Chooses delays, replies, failures and crashes; equal seeds give equal schedules.
-        engines: The engine of a plan, for engines that no file describes.
+        kinds: What plays a plan, for engines that no file describes.
         reload: What a run reads when its engine asks for the plan again.
         emits: Which events an attempt emits; by default a turn of a loop emits at random what it may, and some more.
         chaos: How often agents fail and crashes come, 1 is as usual and 0 is never.
@@ -152,7 +152,7 @@ def simulate(
         TopologyError: If the topology cannot be planned.
     """
     plan = topology if isinstance(topology, Plan) else _planned(topology)
-    return _World(plan, seed, engines, reload, emits, chaos).run()
+    return _World(plan, seed, kinds, reload, emits, chaos).run()
 
 
 def _planned(topology: Topology) -> Plan:
@@ -165,12 +165,12 @@ class _World:
     """One schedule: journals that survive crashes, and owners that do not."""
 
     def __init__(
-        self, plan: Plan, seed: int, engines: MakeEngine, reload: Reload | None, emits: Emits | None, chaos: float
+        self, plan: Plan, seed: int, kinds: MakeKind, reload: Reload | None, emits: Emits | None, chaos: float
     ) -> None:
-        self.plan, self.seed, self.engines, self.reload, self.emits, self.chaos = (
+        self.plan, self.seed, self.kinds, self.reload, self.emits, self.chaos = (
             plan,
             seed,
-            engines,
+            kinds,
             reload,
             emits,
             chaos,
@@ -261,7 +261,7 @@ class _World:
         shell = Shell(
             store=store,
             turns=SimulatedTurns(self),
-            make_engine=self.engines,
+            make_kind=self.kinds,
             clock=self.clock,
             limits=limits,
             reload=self.reload,
@@ -319,7 +319,7 @@ class _World:
 
     def _is_single(self, run: str, agent: str) -> bool:
         """Whether *agent* of *run* is no team, whose own turns count instead."""
-        known = self.engines(self._plan_of(run))[1].get(agent)
+        known = self.kinds(self._plan_of(run)).agents.get(agent)
         return agent != BRANCH and (known is None or known.child is None)
 
     def _more_iterations(self) -> int:
@@ -500,12 +500,12 @@ class _World:
         if not isinstance(last, RunFinished):
             if isinstance(last, RunStopped) and _is_limit(self.journals["R"][-1]):
                 plan = self._plan_of(run)
-                self._compare_standing(run, log, uncrashed(run, plan, self.engines, log))
+                self._compare_standing(run, log, uncrashed(run, plan, self.kinds, log))
                 return
             raise self._failed(f"{run} does not end: its last record is {type(last).__name__}")
         self._check_agrees(run, last)
         plan = self._plan_of(run)
-        again = Fold(run, *self.engines(plan))
+        again = Fold(run, self.kinds(plan))
         try:
             again.fold(log[:-1])
             left = [command for command in again.todo.values() if not isinstance(command, Finish)]
@@ -515,7 +515,7 @@ class _World:
         if left and last.outcome != "cancelled":
             raise self._failed(f"{run}: a replay leaves {left} to do beside the end")
         if last.outcome != "cancelled":
-            self._compare(run, log, uncrashed(run, plan, self.engines, log))
+            self._compare(run, log, uncrashed(run, plan, self.kinds, log))
 
     def _check_agrees(self, run: str, end: RunFinished) -> None:
         """The parent of *run* says of it what its own journal says."""
@@ -555,7 +555,7 @@ class _World:
 
     def _stands(self, run: str, log: Sequence[Record]) -> object:
         """Where a loop stands at the end of *log*: position, what was accepted, counters; None if it is no loop."""
-        fold = Fold(run, *self.engines(self._plan_of(run)))
+        fold = Fold(run, self.kinds(self._plan_of(run)))
         if not isinstance(fold.engine, Loop):
             return None
         fold.fold(log)
@@ -570,7 +570,7 @@ class _World:
         first = next(iter(self.journals.get(run, ())), None)
         if isinstance(first, RunStarted) and first.plan:  # a child of a loop, whose own plan may have changed
             return from_json(first.plan)
-        child = self.engines(self._plan_of(parent))[1][attempt.rpartition("#")[0]].child
+        child = self.kinds(self._plan_of(parent)).agents[attempt.rpartition("#")[0]].child
         assert child is not None
         return child
 

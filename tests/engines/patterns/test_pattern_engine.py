@@ -12,9 +12,9 @@ from coterie.engines.patterns.engine import input_faults
 from coterie.journal.records import TurnFinished, Usage
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Wanted
-from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
-from coterie.runs.prompts import render
+from coterie.runs.kinds import kind_of
+from coterie.runs.prompts import Sources, render
 
 DOC = {"doc": "RAW"}
 
@@ -58,11 +58,11 @@ def test_a_file_that_an_agent_reads_joins_its_question() -> None:
     """Of other agents it sees what the pattern shows it."""
     slots = {"a": AgentPlan(name="a"), "b": AgentPlan(name="b", reads=("style.md", "a", "gone.md"))}
     plan = pattern("pipeline", slots)
-    fold = Fold("r", *make_engine(plan))
+    fold = Fold("r", kind_of(plan))
     records = perform(plan, DOC, {"a": ["RESULT OF A"]}).records()
     fold.fold(takewhile(lambda record: not (isinstance(record, TurnFinished) and record.turn == "b#1"), records))
 
-    asked = render(fold, fold.turns["b#1"], {"style.md": "Be short."}.get)
+    asked = render(fold, fold.turns["b#1"], Sources(read={"style.md": "Be short."}.get))
     assert asked.endswith("# style.md\n\n~~~text\nBe short.\n~~~")
     assert asked.count("RESULT OF A") == 1
 

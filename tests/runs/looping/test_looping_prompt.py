@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loop_play import Play, loop_plan, review, waves
 
-from coterie.planning.loop import LoopPlace, LoopPlan
-from coterie.runs.looping.prompt import Notes, context, render
+from coterie.planning.loop import LoopPlan
+from coterie.planning.place import RunPlace
+from coterie.runs.looping.notes import Notes
+from coterie.runs.looping.prompt import context, render
 
 GOLDEN = Path(__file__).parent / "golden"
 NOTES = Notes(memory="- always run the tests", tasks="- [ ] task-1: the parser", tool="/run/turns/autoloops")
@@ -41,7 +43,7 @@ def first() -> Play:
 
 
 def a_review() -> Play:
-    play = Play(loop_plan(review=review(), place=LoopPlace(project="/loops/autocode")))
+    play = Play(loop_plan(review=review(), place=RunPlace(project="/loops/autocode")))
     play.does("tasks.ready")
     return play
 

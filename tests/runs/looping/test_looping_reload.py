@@ -11,13 +11,14 @@ from loop_play import loop_plan, plan_of
 from coterie.diagnostics import error
 from coterie.errors import UsageError
 from coterie.journal.records import ConfigChanged, ConfigKept, ConfigRejected
-from coterie.planning.loop import LoopPlace, LoopPlan
+from coterie.planning.loop import LoopPlan
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan, from_json
 from coterie.runs.looping.reload import changed, compared, difference, reader
 
 
 def placed(**fields: object) -> Plan:
-    return plan_of(loop_plan(place=LoopPlace(project="/p"), **fields))
+    return plan_of(loop_plan(place=RunPlace(project="/p"), **fields))
 
 
 def test_the_same_plan_is_kept() -> None:
@@ -32,7 +33,7 @@ def test_what_differs_is_named_as_the_settings_name_it() -> None:
 
 
 def test_what_is_fixed_at_the_start_stays() -> None:
-    moved = plan_of(loop_plan(max_cost=1.0, place=LoopPlace(project="/p", state_dir="elsewhere")))
+    moved = plan_of(loop_plan(max_cost=1.0, place=RunPlace(project="/p", state_dir="elsewhere")))
     answer = compared(placed(), moved)
 
     assert isinstance(answer, ConfigChanged)

@@ -27,10 +27,10 @@ from coterie.journal.records import (
 )
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.engines import make_engine
 from coterie.runs.fold import Fold
+from coterie.runs.kinds import kind_of
 from coterie.runs.live import Ended, Place
-from coterie.runs.looping.prompt import Notes
+from coterie.runs.looping.notes import Notes, NoteSettings
 from coterie.runs.rehearsal import rehearse
 from coterie.runs.shell import Shell
 
@@ -294,10 +294,10 @@ def test_resumed_behind_any_record_it_comes_to_the_same_end() -> None:
         assert (again.status, again.result) == (ended.status, ended.result), f"behind record {n}"
         ours = [record for record in one.records(EventEmitted) if record.turn not in ("iteration#1", "iteration#3")]
         assert [record.event for record in ours] == ["draft.rejected", "draft.passed", "task.complete"], f"record {n}"
-        engine, agents = make_engine(one.plan)
-        fold = Fold("r", engine, agents)
+        fold = Fold("r", kind_of(one.plan))
         fold.fold(one.records())
         assert not fold.todo
+        engine = fold.engine
         assert isinstance(engine, Loop)
 
 
@@ -314,7 +314,7 @@ class _Forgetful(Place):
     def question(self, run: str, turn: str, attempt: int) -> str:
         return self.kept.get((run, turn, attempt), "")
 
-    def notes(self, run: str, plan: LoopPlan, turn: str, attempt: int) -> Notes:
+    def notes(self, run: str, settings: NoteSettings | None, turn: str, attempt: int) -> Notes:
         self.told += 1
         return Notes(memory=f"memory {self.told}")
 
@@ -350,7 +350,6 @@ class _Placed(Stage):
         return Shell(
             store=self.store,
             turns=self.cast,
-            make_engine=make_engine,
             clock=self.clock,
             limits=limits,
             place=self.place,

@@ -13,7 +13,6 @@ from coterie.errors import UsageError
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, TurnFinished
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.runs.engines import make_engine
 from coterie.runs.shell import Shell
 from coterie.testing.lab import play
 from coterie.testing.lab.playing import given_to
@@ -215,9 +214,7 @@ def test_the_laboratory_plays_what_a_run_would_be(name: str) -> None:
 
 def _run(plan: Plan, assumed: Assumptions, question: str) -> tuple[str, dict[str, Any], str, int]:
     clock, stage = VirtualClock(), _Stage(SimulatedAgents(plan, assumed))
-    shell = Shell(
-        store=MemoryStore(), turns=stage, make_engine=make_engine, clock=clock, limits=Limits(max_parallel=None)
-    )
+    shell = Shell(store=MemoryStore(), turns=stage, clock=clock, limits=Limits(max_parallel=None))
     ended = clock.run(shell.start(question, plan, given_to(plan)))
     if ended.status != "completed":
         return "", {}, ended.reason, stage.calls

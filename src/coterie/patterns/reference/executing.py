@@ -27,7 +27,6 @@ from coterie.patterns.rows import Execution, ExecutionStatus
 from coterie.planning.plan import Limits
 from coterie.planning.program import ProgramPlan
 from coterie.runs import launch
-from coterie.runs.engines import make_engine
 from coterie.runs.live import Ended
 from coterie.runs.shell import Shell
 
@@ -84,9 +83,7 @@ async def execute(
         store = MemoryStore()
 
         def begin(host: Host, observe: Callable[[str, Record], None], clock: Clock) -> Awaitable[Any]:
-            shell = Shell(
-                store=store, turns=host, make_engine=make_engine, clock=clock, limits=options.limits, observe=observe
-            )
+            shell = Shell(store=store, turns=host, clock=clock, limits=options.limits, observe=observe)
             host.attach(shell)
             return shell.start(run, plan, given)
 

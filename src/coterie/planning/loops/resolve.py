@@ -9,11 +9,12 @@ import msgspec
 
 from coterie.diagnostics import Diagnostic, error, warning
 from coterie.formats.folders import AGENTS, TOPOLOGY, is_folder
-from coterie.planning.loop import LoopGiven, LoopPlace, LoopPlan, ParallelPlan, ReviewPlan, RolePlan
+from coterie.planning.loop import LoopGiven, LoopPlan, ParallelPlan, ReviewPlan, RolePlan
 from coterie.planning.loops import checks
 from coterie.planning.loops.agents import Sources, loop_agents
 from coterie.planning.loops.profiles import fragments
 from coterie.planning.loops.texts import Place, Report, fill, joined, place_of, read
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
 from coterie.planning.resolve import Team, teams_of
 from coterie.settings import Settings
@@ -151,10 +152,10 @@ def reread(plan: Plan, *, env: Mapping[str, str] | None = None) -> tuple[Plan | 
     return made, [*source.diagnostics, *found]
 
 
-def _place(settings: Settings, folder: Path, preset: str, work_dir: Path) -> LoopPlace:
+def _place(settings: Settings, folder: Path, preset: str, work_dir: Path) -> RunPlace:
     core, tree = settings.core, settings.worktree
     switches = (tree.enabled, settings.isolation.enabled)
-    return LoopPlace(
+    return RunPlace(
         project=str(folder),
         preset=preset,
         work_dir=str(work_dir),
@@ -179,10 +180,10 @@ _SETTING_OF = {
 }
 
 
-def _fixed(now: LoopPlace, then: LoopPlace, settings: Settings) -> Found:
+def _fixed(now: RunPlace, then: RunPlace, settings: Settings) -> Found:
     """A warning for each setting that is fixed when a run begins, and was changed since."""
     found = []
-    for name in LoopPlace.__struct_fields__:
+    for name in RunPlace.__struct_fields__:
         if name in ("project", "preset", "work_dir") or getattr(now, name) == getattr(then, name):
             continue
         setting = _SETTING_OF.get(name, f"core.{name}")

@@ -11,12 +11,44 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from coterie.runs.looping import entries
 from coterie.runs.looping.entries import Entry
 from coterie.settings.durations import seconds
 
 PRIORITIES = {"high": 0, "normal": 1, "low": 2}
 _SECTIONS = {"preference": "Preferences", "learning": "Learnings", "meta": "Meta"}
+
+
+class NoteSettings(Struct, frozen=True, kw_only=True):
+    """Where the memory and the tasks of a run lie beside its own, and how much of them a prompt shows.
+
+    Attributes:
+        memory: The project's file of memory, and *tasks* that of tasks.
+        memory_chars: Characters of memory in a prompt, and *tasks_chars* of tasks; 0 is all.
+        of_parent: Whether the run uses those of its parent run in place of its own.
+    """
+
+    memory: Path
+    tasks: Path
+    memory_chars: int = 0
+    tasks_chars: int = 0
+    of_parent: bool = False
+
+
+class Notes(Struct, frozen=True, kw_only=True):
+    """What a prompt shows beside what the journal knows.
+
+    Attributes:
+        memory: What is remembered, within its budget; empty: nothing.
+        tasks: The tasks, likewise.
+        tool: The command through which the attempt emits.
+    """
+
+    memory: str = ""
+    tasks: str = ""
+    tool: str = "autoloops"
 
 
 class NotPossible(ValueError):

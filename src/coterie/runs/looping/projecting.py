@@ -8,7 +8,7 @@ import fcntl
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from coterie import files
 from coterie.errors import CoterieError
@@ -16,8 +16,10 @@ from coterie.journal.base import Store
 from coterie.journal.records import Record, RunStarted
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, from_json
-from coterie.runs.live import Observe, Place
 from coterie.views.projection import Projection, as_line, beginning, fold
+
+if TYPE_CHECKING:
+    from coterie.runs.live import Place
 
 Read = Callable[[str], Iterable[Record]]
 
@@ -32,7 +34,7 @@ class Projector:
         place: Knows what the run's attempts were asked.
     """
 
-    def __init__(self, store: Store, run: str, path: Path, place: Place) -> None:
+    def __init__(self, store: Store, run: str, path: Path, place: "Place") -> None:
         self._store, self._run, self._path = store, run, path
         self._view = Projection(lambda turn, attempt: place.question(run, turn, attempt))
         self._seen = 0
@@ -61,21 +63,6 @@ class Projector:
             file.write(b"".join(lines[there:]))
 
 
-def projected(plan: Plan, store: Store, run: str, place: Place, observe: Observe | None) -> Observe | None:
-    """*observe*, and before it the projection of the run, when *plan* is that of a loop with a folder."""
-    path = journal_file(plan)
-    if path is None:
-        return observe
-    projector = Projector(store, run, path, place)
-
-    def both(which: str, record: Record) -> None:
-        projector.observe(which, record)
-        if observe is not None:
-            observe(which, record)
-
-    return both
-
-
 def journal_file(plan: Plan) -> Path | None:
     """Where the projection of a run of *plan* lies; None for a team that is no loop, or a loop that has no folder."""
     loop = plan.coordination
@@ -84,7 +71,7 @@ def journal_file(plan: Plan) -> Path | None:
     return Path(loop.place.work_dir) / loop.place.journal_file
 
 
-def rebuild(store: Store, runs: Iterable[str], place: Place) -> dict[Path, int]:
+def rebuild(store: Store, runs: Iterable[str], place: "Place") -> dict[Path, int]:
     """Write the projections of *runs* anew, from their journals; gives the files, and how many runs each holds.
 
     Lines of other runs in these files are kept. A run whose journal cannot be read is left out.

@@ -8,13 +8,12 @@ the loop has run.
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import Struct
-
 from coterie.engines.fences import fenced, inline
 from coterie.engines.loop import Brief
 from coterie.engines.loop.brief import Output
 from coterie.engines.loop.nearest import nearest
 from coterie.planning.loop import TOOL_PATH, LoopPlan, RolePlan
+from coterie.runs.looping.notes import Notes
 
 OUTPUTS_MOST = 8_000
 """Characters of recent outputs together; what is said last is kept."""
@@ -25,20 +24,6 @@ REASON_MOST = 2_000
 PAYLOAD_MOST = 2_000
 """Characters of what came with the event that led here."""
 NO_OBJECTIVE = "Do the task and emit the completion event when it is done."
-
-
-class Notes(Struct, frozen=True, kw_only=True):
-    """What a prompt shows beside what the journal knows.
-
-    Attributes:
-        memory: What is remembered, within its budget; empty: nothing.
-        tasks: The tasks, likewise.
-        tool: The command through which the attempt emits.
-    """
-
-    memory: str = ""
-    tasks: str = ""
-    tool: str = "autoloops"
 
 
 def render(plan: LoopPlan, brief: Brief, notes: Notes) -> str:

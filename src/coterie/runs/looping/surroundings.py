@@ -5,8 +5,10 @@ They inform. What an event is worth is decided by the run, never by what stands 
 
 from pathlib import Path
 
+from coterie.agentside.speaking import NOTES_FOLDER
 from coterie.engines.loop import Loop
-from coterie.planning.loop import LoopPlace
+from coterie.planning.place import RunPlace
+from coterie.runs.looping.notes import Files
 
 
 def environment(loop: Loop, run: str, turn: str) -> dict[str, str]:
@@ -32,6 +34,11 @@ def environment(loop: Loop, run: str, turn: str) -> dict[str, str]:
     }
 
 
-def located(place: LoopPlace, name: str) -> Path:
+def notes_folder(files: Files | None) -> dict[str, str]:
+    """The variable that names the folder of a run's own notes; none where it keeps nothing."""
+    return {} if files is None or files.run is None else {NOTES_FOLDER: str(files.run.parent.absolute())}
+
+
+def located(place: RunPlace, name: str) -> Path:
     """The path that *place* calls *name*: a relative one begins where the run was started."""
     return Path(place.work_dir or ".").absolute() / name

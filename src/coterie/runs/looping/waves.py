@@ -28,9 +28,6 @@ from coterie.journal.records import (
     WaveJoined,
     WaveStarted,
 )
-from coterie.planning.loop import LoopPlan
-from coterie.planning.plan import Plan
-from coterie.runs.live import Observe
 from coterie.views.projection import as_line, fold
 from coterie.views.timeline import sentence
 from coterie.views.words import duration
@@ -147,21 +144,6 @@ class OpenWave:
 
     def _seconds(self, turn: str) -> float:
         return self._ends[turn].at - self._began[turn] if turn in self._began and turn in self._ends else 0.0
-
-
-def with_wave_files(plan: Plan, store: Store, run: str, observe: Observe | None) -> Observe | None:
-    """*observe*, and before it the files of the run's waves, when *plan* is that of a loop with a folder."""
-    loop = plan.coordination
-    if not isinstance(loop, LoopPlan) or not loop.place.project:
-        return observe
-    files = WaveFiles(store, run, Path(loop.place.work_dir) / loop.place.state_dir / "waves")
-
-    def both(which: str, record: Record) -> None:
-        files.observe(which, record)
-        if observe is not None:
-            observe(which, record)
-
-    return both
 
 
 def as_text(joined: Joined, wave: int) -> str:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from coterie import files
 from coterie.journal.lines import make_folder
-from coterie.planning.loop import LoopPlan
-from coterie.planning.plan import Plan
+from coterie.planning.place import RunPlace
 
 IGNORE = ".gitignore"
 _ALL = "*\n"
@@ -14,14 +13,13 @@ _PARTS = ("runs", "waves", "worktrees")
 """What runs write in a state directory in which agents work."""
 
 
-def hide_state(state_dir: Path, plan: Plan, cwd: Path) -> None:
-    """Have git ignore all of *state_dir*, and of the state directory that the settings of a loop name.
+def hide_state(state_dir: Path, place: RunPlace | None, cwd: Path) -> None:
+    """Have git ignore all of *state_dir*, and of the state directory that the settings of *place* name.
 
     In one that holds the project itself only the parts that runs write are ignored.
     """
     folders = [state_dir.absolute()]
-    if isinstance(plan.coordination, LoopPlan) and plan.coordination.place.project:
-        place = plan.coordination.place
+    if place is not None and place.project:
         cwd = Path(place.work_dir or cwd)
         folders.append(cwd.absolute() / place.state_dir)
     for folder in dict.fromkeys(map(Path.resolve, folders)):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coterie.errors import UsageError
 from coterie.journal.jsonl import JOURNAL
 from coterie.journal.lock import is_held
-from coterie.planning.loop import LoopPlace
+from coterie.planning.place import RunPlace
 from coterie.runs import index
 from coterie.runs.listing import first_line
 from coterie.runs.trees.git import Repository, find, need
@@ -26,7 +26,7 @@ def decide(wanted: bool | None, others: Callable[[], bool]) -> str:
     return "auto" if others() else ""
 
 
-def isolate(run: str, cwd: Path, state_dir: Path, place: LoopPlace, tell: Callable[[str], object]) -> Tree | None:
+def isolate(run: str, cwd: Path, state_dir: Path, place: RunPlace, tell: Callable[[str], object]) -> Tree | None:
     """The work tree that *run*, started in *cwd*, is to have; None: it works in *cwd*. Nothing is made yet.
 
     Args:

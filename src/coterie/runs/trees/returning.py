@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from coterie.errors import GitFailed, UsageError
 from coterie.journal.records import Record, RunStarted, TreeSaved
-from coterie.planning.loop import LoopPlace, LoopPlan
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
+from coterie.runs.kinds import kind_of
 from coterie.runs.trees import worktree
 from coterie.runs.trees.git import Repository, find
 from coterie.runs.trees.worktree import Tree
@@ -42,7 +43,7 @@ def reopen(state_dir: Path, first: RunStarted, fork: str, commit: str, plan: Pla
         )
     if known is not None:
         origin = replace(origin, prefix=os.path.relpath(known.cwd, known.path).removeprefix("."))
-    place = plan.coordination.place if isinstance(plan.coordination, LoopPlan) else LoopPlace(branch_prefix="coterie")
+    place = kind_of(plan).place or RunPlace(branch_prefix="coterie")
     base = origin.commit_of(f"{commit}^") or commit
     tree = worktree.described(origin, state_dir, fork, prefix=place.branch_prefix, base=base)
     tree = replace(tree, strategy=place.merge_strategy, cleanup=place.cleanup, by_itself=False)

@@ -19,7 +19,7 @@ from coterie.journal.records import AttemptFailed, Record, RunStarted, TurnFaile
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.children import reply_of
-from coterie.runs.engines import make_engine
+from coterie.runs.kinds import kind_of
 from coterie.testing.simulated_agents import Asked, SimulatedAgents, turn_number
 
 
@@ -79,7 +79,7 @@ class _Run:
     def team(self, plan: Plan, given: dict[str, Any] | None, path: str) -> Finish | str:
         """How the team of *plan* ends; a text says why it failed. Without *given* it is asked the question itself."""
         pattern_of(plan)
-        engine, _ = make_engine(plan)
+        engine = kind_of(plan).engine
         assert isinstance(engine, Pattern)
         said = given_to(plan) if given is None else given
         commands = deque(engine.step(RunStarted(run=self._question, engine=engine.name, input=said)))

@@ -1,0 +1,29 @@
+"""The base of what a plan says about coordination: a flow, a loop, a pattern, or a kind that another package adds."""
+
+from typing import Any, Self
+
+import msgspec
+from msgspec import Struct
+
+
+class Coordination(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="engine"):
+    """What decides which agent runs next. Each kind is a subclass with a tag of its own, stored as `engine`."""
+
+    def without_folders(self) -> Self:
+        """The same without the names of folders, which are no part of what the plan says."""
+        return self
+
+
+def read_coordination(data: dict[str, Any]) -> Coordination:
+    """The coordination that was encoded as *data*.
+
+    Raises:
+        ValueError: If no kind has that tag, or the data does not fit the kind.
+    """
+    from coterie.planning import loop, pattern, plan, program  # noqa: F401 - defines our own kinds
+
+    tag = data.get("engine")
+    known = {kind.__struct_config__.tag: kind for kind in Coordination.__subclasses__()}
+    if tag not in known:
+        raise ValueError(f"unknown coordination {tag!r}; known: {', '.join(sorted(map(str, known)))}")
+    return msgspec.convert(data, type=known[tag])

@@ -1,0 +1,42 @@
+"""The kinds of coordination, found by a plan's: the one place of `runs` that names engines.
+
+A further kind is a subclass of `Kind` and of `Coordination`, added to `KINDS`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from coterie.planning.coordination import Coordination
+from coterie.planning.plan import Plan
+from coterie.runs.kinds.base import Kind
+from coterie.runs.kinds.flow import FlowKind
+from coterie.runs.kinds.loop import LoopKind
+from coterie.runs.kinds.pattern import PatternKind, StandInKind, check_own_patterns, own_pattern, own_patterns
+from coterie.runs.kinds.program import ProgramKind
+
+__all__ = ["KINDS", "Kind", "check_start", "kind_of", "kind_without_imports", "own_pattern", "own_patterns"]
+
+KINDS: dict[type[Coordination] | None, type[Kind]] = {
+    kind.coordination: kind for kind in (Kind, FlowKind, LoopKind, PatternKind, ProgramKind)
+}
+"""The kind that plays plans with a coordination of that class; None: with none."""
+
+
+def kind_of(plan: Plan) -> Kind:
+    """A fresh kind for one run of *plan*."""
+    return KINDS[type(plan.coordination) if plan.coordination is not None else None](plan)
+
+
+def kind_without_imports(plan: Plan) -> Kind:
+    """As `kind_of`; a pattern of a user's own is not imported, something simple plays it."""
+    return StandInKind(plan) if own_pattern(plan) else kind_of(plan)
+
+
+def check_start(plan: Plan, given: Mapping[str, Any]) -> None:
+    """Check what a run of *plan* needs before it begins: its input, and the user's own patterns.
+
+    Raises:
+        UsageError: If something is missing or does not fit.
+    """
+    check_own_patterns(plan)
+    kind_of(plan).check_input(given)

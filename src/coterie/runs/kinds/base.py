@@ -1,0 +1,203 @@
+"""What differs between kinds of coordination in a run: one object per kind, which the rest of `runs` calls.
+
+Core, shell, fold, inbox and prompts hold a `Kind` and do not know which one. The defaults are those of a run whose
+engine needs nothing but its agents; a kind overrides what differs.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from coterie.diagnostics import error
+from coterie.engines.commands import Emit, Engine, Reply
+from coterie.errors import TopologyError
+from coterie.journal.base import Store
+from coterie.journal.records import ConfigAnswer, ConfigKept, TurnFinished
+from coterie.planning.coordination import Coordination
+from coterie.planning.place import RunPlace
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs import prompts
+from coterie.runs.commands import Turn
+from coterie.runs.looping.notes import Files, NoteSettings
+
+if TYPE_CHECKING:
+    from coterie.proofs import Report
+    from coterie.proofs.question import Question
+    from coterie.runs.fold import Fold
+    from coterie.runs.live import Observe, Place
+
+
+class Kind:
+    """The part of one run's behaviour that depends on what coordinates it; made for one run.
+
+    This class itself is the kind of a team without coordination: nothing decides which agent runs, so it has no engine.
+
+    Args:
+        plan: The plan that the run begins with.
+
+    Attributes:
+        coordination: The class of the plans that it plays; None: plans without coordination.
+        keeps_prompts: Whether each prompt is kept in a file, because what it was made of may change.
+        keeps_child_plans: Whether the journal of a child run holds its plan, because this run's plan may change.
+        may_gain_humans: Whether a plan that is read again may add humans.
+    """
+
+    coordination: ClassVar[type[Coordination] | None] = None
+    keeps_prompts: ClassVar[bool] = False
+    keeps_child_plans: ClassVar[bool] = False
+    may_gain_humans: ClassVar[bool] = False
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    # -- before a run -------------------------------------------------------------------------------------------------
+
+    def make_engine(self) -> tuple[Engine, Mapping[str, AgentPlan]]:
+        """A fresh engine, and the agents that it may ask, by name.
+
+        Raises:
+            TopologyError: If nothing in the plan decides which agent runs.
+        """
+        message = f"topology {self.plan.name!r} has no flow: nothing says who is asked"
+        raise TopologyError([error("no-flow", message)])
+
+    @cached_property
+    def _made(self) -> tuple[Engine, Mapping[str, AgentPlan]]:
+        return self.make_engine()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of this run."""
+        return self._made[0]
+
+    @property
+    def agents(self) -> Mapping[str, AgentPlan]:
+        """The agents that the engine may ask, by name."""
+        return self._made[1]
+
+    def asked(self) -> Iterable[str]:
+        """Names of the plan's agents that need a backend before the run begins."""
+        return ()
+
+    def check_input(self, given: Mapping[str, Any]) -> None:
+        """Check the input of a new run.
+
+        Raises:
+            UsageError: If something is missing.
+        """
+
+    def check_resume(self, run: str) -> None:
+        """Check that *run* can be carried on by a command, with the backends of this process.
+
+        Raises:
+            UsageError: If only the program that started it can.
+        """
+
+    def prove(self, question: "Question") -> "Report":
+        """What can be proved of the plan without running it."""
+        from coterie.proofs.proving import unproved
+
+        return unproved(self.plan, self.plan.name)
+
+    @property
+    def place(self) -> RunPlace | None:
+        """Where the run keeps things and works, if its settings say; None: where it was started."""
+        return None
+
+    @property
+    def notify(self) -> tuple[str, ...]:
+        """The command to start when the run ends, as an argv list; empty: none."""
+        return ()
+
+    def observers(self, store: Store, run: str, place: "Place") -> "list[Observe]":
+        """What writes files for people as the run's records become durable."""
+        return []
+
+    # -- a turn -------------------------------------------------------------------------------------------------------
+
+    def prompt(self, fold: "Fold", turn: Turn, sources: prompts.Sources) -> list[str]:
+        """The parts of a prompt that the engine has not written."""
+        return prompts.question(fold, turn, sources)
+
+    def additions(self, fold: "Fold", turn: Turn, sources: prompts.Sources) -> list[str]:
+        """The parts that join a prompt which the engine has written."""
+        return []
+
+    def context(self, fold: "Fold", turn: Turn) -> dict[str, Any]:
+        """The prompt as data, for programs."""
+        return prompts.as_data(fold, turn)
+
+    def environment(self, run: str, turn: str, files: Files | None) -> dict[str, str]:
+        """Variables for the process of a turn; *files* are those of the run's tasks."""
+        return {}
+
+    def node(self, turn: str, agent: str) -> str:
+        """The name of the place at which a child run answers for *turn*, which asks *agent*."""
+        return turn.rpartition("#")[0]
+
+    def seconds_left(self, now: float) -> float | None:
+        """How long a turn that starts *now* may take, in seconds; None: without limit."""
+        return None
+
+    def needs_open_tasks(self, said: Reply | Emit) -> bool:
+        """Whether the verdict on *said* depends on the tasks that are open."""
+        return False
+
+    def retained(self, result: TurnFinished) -> TurnFinished:
+        """The part of *result* that stays in memory once its turn has ended."""
+        return result
+
+    def emitted(self, agent: str, outputs: Mapping[str, Any]) -> str:
+        """The event that a child run which answered for *agent* with *outputs* emits; empty: none."""
+        return ""
+
+    # -- the run ------------------------------------------------------------------------------------------------------
+
+    @property
+    def notes(self) -> NoteSettings | None:
+        """Where memory and tasks lie and how much of them a prompt shows; None: the defaults of the state directory."""
+        return None
+
+    def refuse_guidance(self) -> str:
+        """Why the run takes no guidance; empty: it takes it."""
+        return "only a loop takes guidance: in any other run no turn follows by itself that could show it"
+
+    def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan]) -> ConfigAnswer:
+        """Read *plan*, under which *run* goes on, from its files again; *hold* takes secrets out of what is read."""
+        return ConfigKept()
+
+    def adopt(self, text: str) -> Plan:
+        """The plan under which the run goes on after it was read again as *text*."""
+        return self.plan
+
+    def wants_tree(self, agent: str) -> bool:
+        """Whether a child run that answers for *agent* works in a git work tree of its own."""
+        return False
+
+    @property
+    def unjoined(self) -> int:
+        """The wave whose branches have ended and whose files are not yet brought back; 0: none."""
+        return 0
+
+    @property
+    def iterations(self) -> int | None:
+        """How many iterations have begun; None: the run has none."""
+        return None
+
+    # -- a rehearsal --------------------------------------------------------------------------------------------------
+
+    def mentions(self) -> Iterable[str]:
+        """The agents of which a rehearsal says whether they ever ran."""
+        return ()
+
+    def start_facts(self, turn: str) -> dict[str, Any]:
+        """What a rehearsal says of *turn* when it starts, beside what it says of every turn."""
+        return {}
+
+    def end_facts(self, turn: str) -> dict[str, Any]:
+        """What a rehearsal says of *turn* when it has ended, beside what it says of every turn."""
+        return {}
+
+    def run_facts(self, reason: str) -> dict[str, Any]:
+        """What a rehearsal says of the whole run, which ended for *reason*."""
+        return {}

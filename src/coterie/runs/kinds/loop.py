@@ -1,0 +1,182 @@
+"""Runs that a loop coordinates."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec.structs import replace
+
+from coterie.diagnostics import Diagnostic
+from coterie.engines.commands import Emit, Engine, Reply
+from coterie.engines.loop import Loop
+from coterie.journal.base import Store
+from coterie.journal.records import ConfigAnswer, TurnFinished
+from coterie.planning.branches import BRANCH, asked_by_loop
+from coterie.planning.coordination import Coordination
+from coterie.planning.loop import LoopPlan
+from coterie.planning.place import RunPlace
+from coterie.planning.plan import AgentPlan, Plan, from_json
+from coterie.runs.commands import Turn
+from coterie.runs.kinds.base import Kind
+from coterie.runs.looping import prompt, reload, surroundings
+from coterie.runs.looping.notes import Files, NoteSettings
+from coterie.runs.looping.projecting import Projector, journal_file
+from coterie.runs.looping.waves import WaveFiles
+from coterie.runs.prompts import Sources
+
+if TYPE_CHECKING:
+    from coterie.proofs import Report
+    from coterie.proofs.question import Question
+    from coterie.runs.fold import Fold
+    from coterie.runs.live import Observe, Place
+
+
+class LoopKind(Kind):
+    """A loop: events route to roles until one completes it."""
+
+    coordination: ClassVar[type[Coordination] | None] = LoopPlan
+    keeps_prompts = True
+    keeps_child_plans = True
+    may_gain_humans = True
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._began: LoopPlan = plan.coordination
+
+    def make_engine(self) -> tuple[Engine, Mapping[str, AgentPlan]]:
+        """The loop, and its agents with the one that answers for branches of waves."""
+        agents = asked_by_loop(self.plan)
+        return Loop(self._began, agents), agents
+
+    @property
+    def _loop(self) -> Loop:
+        assert isinstance(self.engine, Loop)
+        return self.engine
+
+    # -- before a run -------------------------------------------------------------------------------------------------
+
+    def asked(self) -> Iterable[str]:
+        """All agents of the plan."""
+        return self.plan.agents
+
+    def prove(self, question: "Question") -> "Report":
+        """By the ways of its events through its roles."""
+        from coterie.proofs.loop import prove_loop
+
+        return prove_loop(self.plan, question)
+
+    @property
+    def place(self) -> RunPlace | None:
+        """As the settings of its folder say."""
+        return self._began.place
+
+    @property
+    def notify(self) -> tuple[str, ...]:
+        """`notify.command`."""
+        return self._began.notify
+
+    def observers(self, store: Store, run: str, place: "Place") -> "list[Observe]":
+        """The projection of the journal and the files of waves, for a loop that has a folder."""
+        path, here = journal_file(self.plan), self._began.place
+        if path is None:
+            return []
+        waves = WaveFiles(store, run, Path(here.work_dir) / here.state_dir / "waves")
+        return [Projector(store, run, path, place).observe, waves.observe]
+
+    # -- a turn -------------------------------------------------------------------------------------------------------
+
+    def prompt(self, fold: "Fold", turn: Turn, sources: Sources) -> list[str]:
+        """What an iteration or a review is asked, with what the loop remembers."""
+        name, plan = turn.ask.turn, self._loop.plan
+        return [prompt.render(plan, self._loop.brief(name), sources.notes(self.notes, name, turn.attempt))]
+
+    def context(self, fold: "Fold", turn: Turn) -> dict[str, Any]:
+        """The same as data, and where the loop stands."""
+        if turn.ask.prompt is not None:
+            return super().context(fold, turn)
+        given = fold.started.input if fold.started else {}
+        return prompt.context(self._loop.plan, self._loop.brief(turn.ask.turn), given)
+
+    def environment(self, run: str, turn: str, files: Files | None) -> dict[str, str]:
+        """The `AUTOLOOP_*` variables, and where the run's own notes lie."""
+        return surroundings.environment(self._loop, run, turn) | surroundings.notes_folder(files)
+
+    def node(self, turn: str, agent: str) -> str:
+        """The role: turns are named after iterations."""
+        return agent
+
+    def seconds_left(self, now: float) -> float | None:
+        """What is left of `max_runtime`."""
+        return self._loop.seconds_left(now)
+
+    def needs_open_tasks(self, said: Reply | Emit) -> bool:
+        """An open task keeps the loop from completing."""
+        return isinstance(said, Reply) or said.event == self._loop.view(said.turn).completion
+
+    def retained(self, result: TurnFinished) -> TurnFinished:
+        """Nothing that was said: the engine keeps what prompts show, and a loop may run for weeks."""
+        return replace(result, text="", outputs={})
+
+    def emitted(self, agent: str, outputs: Mapping[str, Any]) -> str:
+        """A sub-topology cannot call `emit`; its outputs select the event."""
+        return self._loop.chosen(agent, outputs)
+
+    # -- the run ------------------------------------------------------------------------------------------------------
+
+    @property
+    def notes(self) -> NoteSettings:
+        """As the settings say; a branch of a wave shares those of the loop that opened it."""
+        plan = self._loop.plan
+        return NoteSettings(
+            memory=surroundings.located(plan.place, plan.place.memory_file),
+            tasks=surroundings.located(plan.place, plan.place.tasks_file),
+            memory_chars=plan.memory_chars,
+            tasks_chars=plan.tasks_chars,
+            of_parent=plan.branch != "",
+        )
+
+    def refuse_guidance(self) -> str:
+        """Its next iteration gets the guidance."""
+        return ""
+
+    def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan]) -> ConfigAnswer:
+        """Read the loop's folder again; a child run keeps its plan."""
+        from coterie.planning.loops.resolve import reread
+
+        def held(plan: Plan) -> tuple[Plan | None, list[Diagnostic]]:
+            found, said = reread(plan)
+            return hold(found) if found is not None else None, said
+
+        return reload.reader(held)(run, plan)
+
+    def adopt(self, text: str) -> Plan:
+        """The plan that was read."""
+        return from_json(text)
+
+    def wants_tree(self, agent: str) -> bool:
+        """Branches of a wave do."""
+        return agent == BRANCH
+
+    @property
+    def unjoined(self) -> int:
+        """As the engine says."""
+        return self._loop.apart
+
+    @property
+    def iterations(self) -> int | None:
+        """As the engine counts."""
+        return self._loop.state.iteration
+
+    # -- a rehearsal --------------------------------------------------------------------------------------------------
+
+    def mentions(self) -> Iterable[str]:
+        """The roles; a branch of a wave plays only one."""
+        return [] if self._began.branch else [role.id for role in self._began.roles]
+
+    def start_facts(self, turn: str) -> dict[str, Any]:
+        """The event that led to it; what it emits joins later."""
+        return {"event": self._loop.view(turn).recent, "emitted": [], "rejected": []}
+
+    def run_facts(self, reason: str) -> dict[str, Any]:
+        """Why it ended."""
+        return {"reason": reason}

@@ -1,0 +1,131 @@
+"""Runs that a pattern coordinates."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from coterie.engines import generator
+from coterie.engines.commands import Engine
+from coterie.engines.fences import fenced
+from coterie.errors import UsageError
+from coterie.planning.coordination import Coordination
+from coterie.planning.pattern import PatternPlan
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs.commands import Turn
+from coterie.runs.kinds.base import Kind
+from coterie.runs.prompts import Sources, how_to_answer
+
+if TYPE_CHECKING:
+    from coterie.proofs import Report
+    from coterie.proofs.question import Question
+    from coterie.runs.fold import Fold
+    from coterie.topology.patterns.faults import Fault
+
+
+class PatternKind(Kind):
+    """A pattern: a named collaboration, ours or a user's own."""
+
+    coordination: ClassVar[type[Coordination] | None] = PatternPlan
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._pattern: PatternPlan = plan.coordination
+
+    def make_engine(self) -> tuple[Engine, Mapping[str, AgentPlan]]:
+        """The pattern, and the agents of its slots."""
+        from coterie.engines.patterns.engine import Pattern  # few runs have one
+
+        add_folders(self.plan)
+        return Pattern(self._pattern, self.plan.agents), self.plan.agents
+
+    def asked(self) -> Iterable[str]:
+        """All agents of the plan."""
+        return self.plan.agents
+
+    def check_input(self, given: Mapping[str, Any]) -> None:
+        """See that the input holds what the pattern works on."""
+        from coterie.engines.patterns.engine import input_faults
+
+        for fault in input_faults(self.plan, given):
+            raise UsageError(f"{self.plan.name}: {_sentence(fault)}")
+
+    def prove(self, question: "Question") -> "Report":
+        """By what its type says of its number of calls."""
+        from coterie.proofs.proving import prove_pattern
+
+        return prove_pattern(self.plan, question)
+
+    def additions(self, fold: "Fold", turn: Turn, sources: Sources) -> list[str]:
+        """The files that an agent `reads`, and how to give the outputs that it declares: the pattern knows neither."""
+        agent = fold.agents.get(turn.ask.agent)
+        if agent is None:
+            return []
+        parts = [f"# {name}\n\n{fenced(text)}" for name in agent.reads if (text := sources.read(name)) is not None]
+        if agent.outputs:
+            parts.append(how_to_answer(agent.outputs, human=agent.kind == "human"))
+        return parts
+
+    def mentions(self) -> Iterable[str]:
+        """The slots."""
+        return [slot.name for slot in self._pattern.slots]
+
+
+class StandInKind(PatternKind):
+    """A pattern of a user's own that is not imported: its slots are asked once each, in order."""
+
+    def make_engine(self) -> tuple[Engine, Mapping[str, AgentPlan]]:
+        """What asks the slots."""
+
+        def each_once(given: dict[str, Any]) -> generator.Conversation:
+            texts = []
+            for slot in self._pattern.slots:
+                texts.append((yield generator.Question(slot.name, str(given.get("prompt", "")))).text)
+            return {"text": "\n\n".join(texts)}
+
+        return generator.GeneratorEngine(each_once, self.plan.agents), self.plan.agents
+
+
+def check_own_patterns(plan: Plan) -> None:
+    """See that each pattern of a user's own in the tree of *plan* can be loaded, and knows the settings it is given.
+
+    Raises:
+        UsageError: If not.
+    """
+    own = list(own_patterns(plan))
+    if not own:
+        return
+    from coterie.engines.patterns.registry import definition
+    from coterie.topology.patterns.kinds import read_config
+
+    add_folders(plan)
+    for one in own:
+        pattern: PatternPlan = one.coordination
+        _, wrong = read_config(definition(pattern.type).kind.config, pattern.config)
+        for fault in wrong:
+            raise UsageError(f"{one.name}: {_sentence(fault)}")
+
+
+def add_folders(plan: Plan) -> None:
+    """Let Python import a user's own patterns from beside the files that name them, after all else."""
+    for own in own_patterns(plan):
+        if own.folder and own.folder not in sys.path:
+            sys.path.append(own.folder)  # at the end: a file beside a topology hides no other module
+
+
+def own_patterns(plan: Plan) -> Iterator[Plan]:
+    """The plans in the tree of *plan* that are patterns of a user's own."""
+    if own_pattern(plan):
+        yield plan
+    for agent in plan.agents.values():
+        if agent.child is not None:
+            yield from own_patterns(agent.child)
+
+
+def own_pattern(plan: Plan) -> str:
+    """The code that coordinates *plan*, `module:function`, if it is a pattern of a user's own; else empty."""
+    pattern = plan.coordination
+    return pattern.type if isinstance(pattern, PatternPlan) and ":" in pattern.type else ""
+
+
+def _sentence(fault: "Fault") -> str:
+    return f"{fault.message}; {fault.hint}" if fault.hint else fault.message
