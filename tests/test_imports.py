@@ -179,3 +179,40 @@ def test_importing_coterie_imports_none_of_it() -> None:
 
     assert heavy(loaded) == set()
     assert {name for name in loaded if name.startswith("coterie.")} == set()
+
+
+OF_KINDS = ("coterie.runs.kinds", "coterie.runs.looping")
+OF_A_KIND = (
+    "coterie.engines.flow",
+    "coterie.engines.loop",
+    "coterie.engines.patterns",
+    "coterie.engines.program",
+    "coterie.engines.generator",
+    "coterie.planning.loop",
+    "coterie.planning.pattern",
+    "coterie.planning.program",
+    "coterie.planning.branches",
+    "coterie.planning.plan.FlowPlan",
+)
+"""What only a kind of coordination may name: its engine and its plan."""
+
+
+@pytest.mark.parametrize(
+    "module", [one for one in MODULES if one.startswith("coterie.runs") and not one.startswith(OF_KINDS)]
+)
+def test_only_kinds_name_an_engine(module: str) -> None:
+    """What drives runs does not know what coordinates them."""
+    named = [one for one in modules_imported(module) if any(under(one.target, name) for name in OF_A_KIND)]
+
+    assert named == []
+
+
+def under(target: str, name: str) -> bool:
+    """Whether *target* is *name* or lies in it."""
+    return target == name or target.startswith(f"{name}.")
+
+
+def modules_imported(module: str) -> list[Import]:
+    """What *module* imports from coterie."""
+    file = path(module)
+    return list(imports(file.read_text(encoding="utf-8"), module, is_package=file.name == "__init__.py"))
