@@ -11,6 +11,7 @@ from coterie.cli.reading import plan_for_a_run
 from coterie.planning.loop import LoopGiven
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.runs import launch
+from coterie.runs.kinds import kind_of
 from coterie.runs.trees.hiding import hide, hide_state
 
 COMMITS = """
@@ -68,7 +69,7 @@ def test_a_state_directory_that_holds_the_project_hides_what_runs_write(folder: 
     """The project itself stays visible."""
     put(folder, ".gitignore", "build\n")
     plan = Plan(name="p", agents={"a": AgentPlan(name="a")}, coordination=FlowPlan(mentions=("a",), groups=()))
-    hide_state(folder, plan, folder)
+    hide_state(folder, kind_of(plan).place, folder)
     put(folder, "runs/x/journal.jsonl", "{}")
 
     assert (folder / ".gitignore").read_text() == "build\n"
