@@ -6,7 +6,8 @@ from loop_play import ROUND, Play, loop_plan, review, waves
 from coterie.engines.commands import Reload
 from coterie.engines.loop import Loop
 from coterie.journal import records as r
-from coterie.planning.loop import LoopPlace, RolePlan
+from coterie.planning.loop import RolePlan
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import Limits
 
 USED = r.Usage(cost=0.5)
@@ -72,12 +73,12 @@ def test_a_plan_read_again_holds_from_the_next_iteration_on_and_over_a_crash() -
 
 def test_a_plan_read_again_leaves_the_loop_where_it_is() -> None:
     """The folders that a run uses are those of its start."""
-    play = Play(loop_plan(place=LoopPlace(project="/old", state_dir="a")))
-    play.read_again(loop_plan(harness="Hurry.", place=LoopPlace(project="/new", state_dir="b")))
+    play = Play(loop_plan(place=RunPlace(project="/old", state_dir="a")))
+    play.read_again(loop_plan(harness="Hurry.", place=RunPlace(project="/new", state_dir="b")))
     play.does("tasks.ready")
 
     assert play.engine.plan.harness == "Hurry."
-    assert play.engine.plan.place == LoopPlace(project="/old", state_dir="a")
+    assert play.engine.plan.place == RunPlace(project="/old", state_dir="a")
 
 
 @pytest.mark.parametrize(("texts", "stops"), [("aa", True), ("aba", False), ("a ", False), ("  ", False)])

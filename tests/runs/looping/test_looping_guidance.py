@@ -11,7 +11,7 @@ from coterie.backends.base import OnEvent, Request
 from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import GuidanceDelivered, OperatorSaid
-from coterie.planning.loop import LoopPlace
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import Limits
 from coterie.runs import launch
 from coterie.runs.messages import Message, Verdict, guide
@@ -104,8 +104,8 @@ def test_an_iteration_that_did_not_finish_has_not_heeded_it() -> None:
 # -- without an owner -------------------------------------------------------------------------------------------------
 
 
-def place(folder: Path) -> LoopPlace:
-    return LoopPlace(
+def place(folder: Path) -> RunPlace:
+    return RunPlace(
         work_dir=str(folder), memory_file=str(folder / "memory.jsonl"), tasks_file=str(folder / "tasks.jsonl")
     )
 
