@@ -27,8 +27,8 @@ from coterie.engines.fences import fenced
 from coterie.errors import GitFailed
 from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
+from coterie.runs import entries
 from coterie.runs.listing import history
-from coterie.runs.looping import entries
 from coterie.runs.messages import respond
 from coterie.runs.tokens import Tokens
 from coterie.runs.trees import git as calls

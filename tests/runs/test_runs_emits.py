@@ -18,9 +18,8 @@ from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, Wanted
-from coterie.runs import launch, provisional
+from coterie.runs import entries, launch, provisional
 from coterie.runs.folder import control
-from coterie.runs.looping import entries
 from coterie.runs.messages import Message, send
 from coterie.runs.tokens import Tokens
 

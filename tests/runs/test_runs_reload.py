@@ -5,7 +5,7 @@ from loop_play import ROLES, loop_plan, plan_of
 from coterie.journal.records import ConfigChanged, ConfigKept
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import from_json, to_json
-from coterie.runs.looping.reload import compared
+from coterie.runs.kinds.loop.reload import compared
 
 
 def test_a_plan_that_came_from_a_journal_is_what_its_files_say() -> None:

@@ -26,7 +26,7 @@ from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
 from coterie.runs.folder import DiskPlace
 from coterie.runs.line import Line
-from coterie.runs.looping.notes import Files
+from coterie.runs.notes import Files
 
 LACKING = [
     *(

@@ -40,7 +40,7 @@ def add(
 
 def list_(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
     """Show what is remembered."""
-    from coterie.runs.looping.notes import Memory
+    from coterie.runs.notes import Memory
 
     say(Memory.of(files_of("memory", run, state_dir)).listing() or "Nothing is remembered.")
     return 0
@@ -48,7 +48,7 @@ def list_(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
 
 def find(text: Words, run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
     """Show what is remembered and holds a text; the status is 1 when nothing does."""
-    from coterie.runs.looping.notes import Memory
+    from coterie.runs.notes import Memory
 
     found = Memory.of(files_of("memory", run, state_dir)).listing(" ".join(text))
     if found:

@@ -15,7 +15,7 @@ def rebuild(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     from coterie.journal.jsonl import JsonlStore
     from coterie.runs import index
     from coterie.runs.folder import DiskPlace
-    from coterie.runs.looping.projecting import rebuild
+    from coterie.runs.kinds.loop.projecting import rebuild
 
     made: dict[Path, int] = {}
     for home in index.homes(state_dir):

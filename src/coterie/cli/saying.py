@@ -17,7 +17,7 @@ from coterie.cli.options import STATE_DIR, StateDir
 from coterie.cli.output import complain, say
 
 if TYPE_CHECKING:
-    from coterie.runs.looping.notes import Files
+    from coterie.runs.notes import Files
 
 OfRun = Annotated[
     str | None,
@@ -127,7 +127,7 @@ def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) ->
     folder, sender = _folder(run, state_dir)
     if folder is not None:
         return _send(folder, name, {"kind": kind, "note": note, **sender})
-    from coterie.runs.looping.notes import KINDS, NotPossible
+    from coterie.runs.notes import KINDS, NotPossible
 
     files = files_of(kind, None, state_dir)
     try:
@@ -146,7 +146,7 @@ def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
     from coterie.runs.folder import DiskPlace
     from coterie.runs.kinds import kind_of
     from coterie.runs.launch import recorded_plan
-    from coterie.runs.looping.notes import Files
+    from coterie.runs.notes import Files
 
     file, variable = {
         "memory": ("memory.jsonl", "AUTOLOOP_MEMORY_FILE"),

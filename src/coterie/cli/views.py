@@ -17,7 +17,7 @@ from coterie.runs.asked import asked, plan_now
 from coterie.runs.folder import DiskPlace
 from coterie.runs.kinds import kind_of
 from coterie.runs.launch import first_record
-from coterie.runs.looping.notes import Memory, Tasks
+from coterie.runs.notes import Memory, Tasks
 from coterie.views import run as run_view
 from coterie.views import timeline as timeline_view
 from coterie.views import usage as usage_view

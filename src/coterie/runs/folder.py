@@ -29,7 +29,7 @@ from coterie.runs import held
 from coterie.runs.ending import Ending
 from coterie.runs.kinds import kind_of
 from coterie.runs.live import Ended, Place
-from coterie.runs.looping.notes import Files, Memory, Notes, NoteSettings, Tasks
+from coterie.runs.notes import Files, Memory, Notes, NoteSettings, Tasks
 from coterie.runs.tokens import Tokens
 from coterie.runs.trees.keeping import Trees
 

@@ -26,7 +26,7 @@ from coterie.planning.plan import Plan
 from coterie.runs.commands import Effect, Start, Turn
 from coterie.runs.core import Core
 from coterie.runs.kinds import Kind
-from coterie.runs.looping.notes import Files, Notes, NoteSettings
+from coterie.runs.notes import Files, Notes, NoteSettings
 
 Observe = Callable[[str, Record], None]
 MakeKind = Callable[[Plan], Kind]

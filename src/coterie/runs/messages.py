@@ -38,7 +38,7 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
         turn: Which turn it is for; in a child run `<turn>.<attempt>/<turn>`; empty where one can be guessed.
         attempt: With *epoch*, the attempt that sends it; 0: an operator sends it.
         token: The attempt's token, or the operator's signature of all the rest.
-        note: What is to change in memory or tasks; `coterie.runs.looping.notes` knows what it may hold.
+        note: What is to change in memory or tasks; `coterie.runs.notes` knows what it may hold.
     """
 
     id: str

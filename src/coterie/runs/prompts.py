@@ -18,7 +18,7 @@ from coterie.journal.records import TurnFinished
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs.commands import Turn
 from coterie.runs.fold import Fold
-from coterie.runs.looping.notes import Notes, NoteSettings
+from coterie.runs.notes import Notes, NoteSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

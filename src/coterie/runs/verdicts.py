@@ -14,10 +14,10 @@ from coterie.journal.records import (
     OutputsGiven,
     TaskChanged,
 )
+from coterie.runs import notes
 from coterie.runs.commands import Turn
 from coterie.runs.fold import refusal
 from coterie.runs.live import Live
-from coterie.runs.looping import notes
 from coterie.runs.messages import UNREADABLE, WAITS, Message, Verdict, verdict
 from coterie.runs.shell import Shell
 from coterie.runs.tokens import Tokens

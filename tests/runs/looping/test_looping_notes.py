@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.runs.looping import entries
-from coterie.runs.looping.notes import Change, Files, Memory, NotPossible, Tasks, stamp
+from coterie.runs import entries
+from coterie.runs.notes import Change, Files, Memory, NotPossible, Tasks, stamp
 
 NOW = 1_800_000_000.0
 

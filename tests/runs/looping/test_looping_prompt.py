@@ -9,8 +9,8 @@ from loop_play import Play, loop_plan, review, waves
 
 from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
-from coterie.runs.looping.notes import Notes
-from coterie.runs.looping.prompt import context, render
+from coterie.runs.kinds.loop.prompt import context, render
+from coterie.runs.notes import Notes
 
 GOLDEN = Path(__file__).parent / "golden"
 NOTES = Notes(memory="- always run the tests", tasks="- [ ] task-1: the parser", tool="/run/turns/autoloops")

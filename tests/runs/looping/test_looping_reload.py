@@ -14,7 +14,7 @@ from coterie.journal.records import ConfigChanged, ConfigKept, ConfigRejected
 from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan, from_json
-from coterie.runs.looping.reload import changed, compared, difference, reader
+from coterie.runs.kinds.loop.reload import changed, compared, difference, reader
 
 
 def placed(**fields: object) -> Plan:

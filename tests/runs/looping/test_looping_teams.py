@@ -30,7 +30,7 @@ from coterie.planning.plan import Limits, Plan
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of
 from coterie.runs.live import Ended, Place
-from coterie.runs.looping.notes import Notes, NoteSettings
+from coterie.runs.notes import Notes, NoteSettings
 from coterie.runs.rehearsal import rehearse
 from coterie.runs.shell import Shell
 

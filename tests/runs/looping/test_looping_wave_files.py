@@ -15,7 +15,7 @@ from coterie.journal.records import (
     WaveJoined,
     WaveStarted,
 )
-from coterie.runs.looping.waves import WaveFiles
+from coterie.runs.kinds.loop.waves import WaveFiles
 
 
 class Counting(MemoryStore):

@@ -18,7 +18,7 @@ from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs import prompts
 from coterie.runs.commands import Turn
-from coterie.runs.looping.notes import Files, NoteSettings
+from coterie.runs.notes import Files, NoteSettings
 
 if TYPE_CHECKING:
     from coterie.proofs import Report

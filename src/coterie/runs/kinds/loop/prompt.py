@@ -13,7 +13,7 @@ from coterie.engines.loop import Brief
 from coterie.engines.loop.brief import Output
 from coterie.engines.loop.nearest import nearest
 from coterie.planning.loop import TOOL_PATH, LoopPlan, RolePlan
-from coterie.runs.looping.notes import Notes
+from coterie.runs.notes import Notes
 
 OUTPUTS_MOST = 8_000
 """Characters of recent outputs together; what is said last is kept."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from coterie.agentside.speaking import NOTES_FOLDER
 from coterie.engines.loop import Loop
 from coterie.planning.place import RunPlace
-from coterie.runs.looping.notes import Files
+from coterie.runs.notes import Files
 
 
 def environment(loop: Loop, run: str, turn: str) -> dict[str, str]:

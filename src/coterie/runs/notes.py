@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from coterie.runs.looping import entries
-from coterie.runs.looping.entries import Entry
+from coterie.runs import entries
+from coterie.runs.entries import Entry
 from coterie.settings.durations import seconds
 
 PRIORITIES = {"high": 0, "normal": 1, "low": 2}

@@ -18,10 +18,10 @@ from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, from_json
 from coterie.runs.commands import Turn
 from coterie.runs.kinds.base import Kind
-from coterie.runs.looping import prompt, reload, surroundings
-from coterie.runs.looping.notes import Files, NoteSettings
-from coterie.runs.looping.projecting import Projector, journal_file
-from coterie.runs.looping.waves import WaveFiles
+from coterie.runs.kinds.loop import environment, prompt, reload
+from coterie.runs.kinds.loop.projecting import Projector, journal_file
+from coterie.runs.kinds.loop.waves import WaveFiles
+from coterie.runs.notes import Files, NoteSettings
 from coterie.runs.prompts import Sources
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class LoopKind(Kind):
 
     def environment(self, run: str, turn: str, files: Files | None) -> dict[str, str]:
         """The `AUTOLOOP_*` variables, and where the run's own notes lie."""
-        return surroundings.environment(self._loop, run, turn) | surroundings.notes_folder(files)
+        return environment.environment(self._loop, run, turn) | environment.notes_folder(files)
 
     def node(self, turn: str, agent: str) -> str:
         """The role: turns are named after iterations."""
@@ -128,8 +128,8 @@ class LoopKind(Kind):
         """As the settings say; a branch of a wave shares those of the loop that opened it."""
         plan = self._loop.plan
         return NoteSettings(
-            memory=surroundings.located(plan.place, plan.place.memory_file),
-            tasks=surroundings.located(plan.place, plan.place.tasks_file),
+            memory=environment.located(plan.place, plan.place.memory_file),
+            tasks=environment.located(plan.place, plan.place.tasks_file),
             memory_chars=plan.memory_chars,
             tasks_chars=plan.tasks_chars,
             of_parent=plan.branch != "",
