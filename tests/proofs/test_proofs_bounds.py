@@ -5,10 +5,9 @@ from math import inf
 from proof_flows import nested_plan, proof_plan
 
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
-from coterie.proofs import Prices
+from coterie.proofs import Prices, check
 from coterie.proofs.bounds import at_most
 from coterie.proofs.measures import Measures
-from coterie.runs.checking import check
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import ArrowGroup
 

@@ -11,8 +11,7 @@ from coterie import formats
 from coterie.diagnostics import Severity
 from coterie.planning import plan_or_raise
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
-from coterie.proofs import Finding, Prices, Report
-from coterie.runs.checking import check
+from coterie.proofs import Finding, Prices, Report, check
 from coterie.runs.rehearsal import rehearse
 from coterie.topology.model import Topology
 

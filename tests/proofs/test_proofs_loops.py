@@ -9,8 +9,7 @@ from random_loops import random_loop_plan
 
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import Plan
-from coterie.proofs import Prices, Report
-from coterie.runs.checking import check
+from coterie.proofs import Prices, Report, check
 from coterie.runs.rehearsal import rehearse
 
 

@@ -59,7 +59,7 @@ def test_an_order_too_few_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_branches_that_only_meet_are_played_in_one_order() -> None:
     """40 branches side by side are 42 states, not a million million."""
-    from coterie.runs.checking import check
+    from coterie.proofs import check
     from coterie.topology.model import ArrowGroup
 
     branches = tuple(f"b{i}" for i in range(40))

@@ -10,9 +10,8 @@ from msgspec import structs
 from coterie.formats import read_text
 from coterie.planning import plan_or_raise
 from coterie.planning.plan import Plan, Wanted
-from coterie.proofs import Prices, Report
+from coterie.proofs import Prices, Report, check
 from coterie.proofs.measures import attempts
-from coterie.runs.checking import check
 from coterie.runs.rehearsal import rehearse
 from coterie.topology.model import Topology
 

@@ -8,9 +8,8 @@ from role_teams import JURY, events, jury_plan, pattern
 from coterie.planning.loop import RolePlan
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.proofs import Prices
+from coterie.proofs import Prices, check
 from coterie.proofs.measures import asked_paths
-from coterie.runs.checking import check
 from coterie.runs.rehearsal import rehearse
 
 REJECTS = {f"jury/{name}": [{"text": '{"approved": false}'}] for name in ("checker_0", "checker_1")}

@@ -8,9 +8,8 @@ from proof_flows import nested_plan, proof_plan
 from replayed import replay
 
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
-from coterie.proofs import Case, Finding
+from coterie.proofs import Case, Finding, check
 from coterie.proofs.measures import asked_paths
-from coterie.runs.checking import check
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import ArrowGroup
 

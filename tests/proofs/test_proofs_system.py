@@ -102,7 +102,7 @@ def test_every_step_is_the_engines(chunk: int) -> None:
 
 def test_a_state_does_not_depend_on_how_it_was_reached() -> None:
     """What nothing to come looks at is forgotten: two loops in a row add their states, they do not multiply them."""
-    from coterie.runs.checking import check
+    from coterie.proofs import check
     from coterie.topology.conditions import Condition, Operator
 
     def loop(start: str, end: str, onward: str) -> list[ArrowGroup]:

@@ -45,7 +45,7 @@ def check(
     from coterie.cli.reading import examine
     from coterie.planning.loop import LoopGiven
     from coterie.proofs import STATES
-    from coterie.runs.checking import check as prove
+    from coterie.proofs import check as prove
 
     words = params or ()
     found = examine(file, params=dict(map(pair, words)), given=LoopGiven(overrides=tuple(words))).for_a_run()

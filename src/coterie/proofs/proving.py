@@ -1,7 +1,8 @@
-"""Prove a flow, by all its states or by counting. Which prover a plan gets, its kind says: `coterie.runs.kinds`."""
+"""Prove a plan, by the prover of its kind of coordination."""
 
 from collections.abc import Iterable, Iterator
 from math import inf, isinf
+from typing import Protocol
 
 from coterie.diagnostics import Severity
 from coterie.planning.loop import LoopPlan
@@ -11,19 +12,44 @@ from coterie.proofs import bounds
 from coterie.proofs.exploring import OverBudget
 from coterie.proofs.findings import Facts, endless, findings, joins
 from coterie.proofs.flow import Budget, FlowProof
-from coterie.proofs.measures import Measures
-from coterie.proofs.question import Question
+from coterie.proofs.loop import prove_loop
+from coterie.proofs.measures import Measures, Prices
+from coterie.proofs.question import STATES, Question
 from coterie.proofs.report import BOUND, EXACT, Case, Cost, Finding, Report
 from coterie.proofs.spans import Places
 from coterie.proofs.ways import NEVER, Amounts
+from coterie.topology.model import Topology
 from coterie.topology.patterns.kinds import KINDS
+
+
+class Prover(Protocol):
+    """Proves plans of one kind of coordination."""
+
+    def __call__(self, plan: Plan, question: Question) -> Report:
+        """What can be proved of *plan*: pure, deterministic, and never more than what was computed."""
+
+
+def check(
+    plan: Plan, prices: Prices | None = None, *, states: int = STATES, topology: Topology | None = None
+) -> Report:
+    """Prove what can be proved of *plan*. Nothing is run, read or written.
+
+    Args:
+        prices: What a turn costs; without it nothing is said of cost.
+        states: How many states may be looked at. Beyond that, numbers are bounds, and no run is shown.
+        topology: What the plan was made of, for the places of findings.
+    """
+    prove = PROVERS.get(type(plan.coordination))
+    if prove is None:
+        return _unproved(plan, plan.name)
+    return prove(plan, Question(prices=prices, states=states, topology=topology))
 
 
 def prove_flow(plan: Plan, question: Question) -> Report:
     """The proof of a flow: by all its states, or by counting when there are too many."""
     assert isinstance(plan.coordination, FlowPlan)
     for path in _unknown(plan):
-        return unproved(plan, path)
+        return _unproved(plan, path)
     for path, what in _counted_teams(plan):
         return _counted(plan, question, Measures(plan, question.prices), "counted", f"{path!r} is a {what}")
     measures, places = Measures(plan, question.prices), Places(plan.coordination, question.topology)
@@ -104,8 +130,7 @@ def _counted_as(plan: Plan) -> str:
             return ""
 
 
-def unproved(plan: Plan, what: str) -> Report:
-    """The report of a plan of which nothing can be proved, because *what* it does shows only in a run."""
+def _unproved(plan: Plan, what: str) -> Report:
     message = f"nothing can be proved: what {what!r} does is known only when it runs"
     found = Finding(code="not-proved", severity=Severity.NOTE, message=message)
     return Report(plan=plan.name, method=BOUND, states=0, ends=False, worst=None, best=None, findings=(found,))
@@ -122,3 +147,7 @@ def _cost(question: Question, most: Amounts) -> Cost | None:
 def _by_severity(found: Iterable[Finding]) -> list[Finding]:
     order = list(Severity)
     return sorted(found, key=lambda finding: order.index(finding.severity))
+
+
+PROVERS: dict[type, Prover] = {FlowPlan: prove_flow, LoopPlan: prove_loop, PatternPlan: prove_pattern}
+"""The prover of plans with a coordination of that class."""

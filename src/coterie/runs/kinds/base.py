@@ -21,8 +21,6 @@ from coterie.runs.commands import Turn
 from coterie.runs.notes import Files, NoteSettings
 
 if TYPE_CHECKING:
-    from coterie.proofs import Report
-    from coterie.proofs.question import Question
     from coterie.runs.fold import Fold
     from coterie.runs.live import Observe, Place
 
@@ -92,12 +90,6 @@ class Kind:
         Raises:
             UsageError: If only the program that started it can.
         """
-
-    def prove(self, question: "Question") -> "Report":
-        """What can be proved of the plan without running it."""
-        from coterie.proofs.proving import unproved
-
-        return unproved(self.plan, self.plan.name)
 
     @property
     def place(self) -> RunPlace | None:

@@ -1,7 +1,7 @@
 """Runs that a flow coordinates."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from coterie.engines.commands import Engine
 from coterie.engines.flow import Flow
@@ -9,10 +9,6 @@ from coterie.planning.coordination import Coordination
 from coterie.planning.on_max import human_agent
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.runs.kinds.base import Kind
-
-if TYPE_CHECKING:
-    from coterie.proofs import Report
-    from coterie.proofs.question import Question
 
 
 class FlowKind(Kind):
@@ -36,12 +32,6 @@ class FlowKind(Kind):
     def asked(self) -> Iterable[str]:
         """The nodes of the flow."""
         return self._flow.mentions
-
-    def prove(self, question: "Question") -> "Report":
-        """By all states of the flow, or by counting when there are too many."""
-        from coterie.proofs.proving import prove_flow
-
-        return prove_flow(self.plan, question)
 
     def mentions(self) -> Iterable[str]:
         """The nodes of the flow."""

@@ -16,8 +16,6 @@ from coterie.runs.kinds.base import Kind
 from coterie.runs.prompts import Sources, how_to_answer
 
 if TYPE_CHECKING:
-    from coterie.proofs import Report
-    from coterie.proofs.question import Question
     from coterie.runs.fold import Fold
     from coterie.topology.patterns.faults import Fault
 
@@ -48,12 +46,6 @@ class PatternKind(Kind):
 
         for fault in input_faults(self.plan, given):
             raise UsageError(f"{self.plan.name}: {_sentence(fault)}")
-
-    def prove(self, question: "Question") -> "Report":
-        """By what its type says of its number of calls."""
-        from coterie.proofs.proving import prove_pattern
-
-        return prove_pattern(self.plan, question)
 
     def additions(self, fold: "Fold", turn: Turn, sources: Sources) -> list[str]:
         """The files that an agent `reads`, and how to give the outputs that it declares: the pattern knows neither."""

@@ -25,8 +25,6 @@ from coterie.runs.notes import Files, NoteSettings
 from coterie.runs.prompts import Sources
 
 if TYPE_CHECKING:
-    from coterie.proofs import Report
-    from coterie.proofs.question import Question
     from coterie.runs.fold import Fold
     from coterie.runs.live import Observe, Place
 
@@ -58,12 +56,6 @@ class LoopKind(Kind):
     def asked(self) -> Iterable[str]:
         """All agents of the plan."""
         return self.plan.agents
-
-    def prove(self, question: "Question") -> "Report":
-        """By the ways of its events through its roles."""
-        from coterie.proofs.loop import prove_loop
-
-        return prove_loop(self.plan, question)
 
     @property
     def place(self) -> RunPlace | None:
