@@ -1,7 +1,7 @@
 """Real processes, really killed: a loop in its own work tree with a wave, SIGKILL at calls of git and at appends.
 
-Every place is `COTERIE_EVERY_KILL=1 pytest tests/runs/trees/test_trees_real_kills.py`; else some are. All 200 random
-kills are `pytest -m long` on the same file.
+`pytest -m long` on this file adds every append, every fifth call of git and 200 random kills; with
+`COTERIE_EVERY_KILL=1` it is every call.
 """
 
 import json
@@ -22,6 +22,13 @@ APPENDS = 50
 CALLS = 134
 """Calls of git by the uncrashed run."""
 EVERY = bool(os.environ.get("COTERIE_EVERY_KILL"))
+
+
+def sampled(n: int, always: bool) -> object:
+    """The kill at place *n*, which is marked `long` unless it is *always* played."""
+    return pytest.param(n, marks=() if always else pytest.mark.long)
+
+
 TOPOLOGY = """
 name = "killed"
 completion = "task.complete"
@@ -190,7 +197,7 @@ def test_the_loop_as_it_is_meant_to_be(tmp_path: Path) -> None:
     assert len((tmp_path / "calls").read_text().splitlines()) == CALLS
 
 
-@pytest.mark.parametrize("n", range(1, APPENDS, 1 if EVERY else 18))
+@pytest.mark.parametrize("n", [sampled(n, n % 18 == 1) for n in range(1, APPENDS)])
 def test_killed_after_an_append(tmp_path: Path, n: int) -> None:
     """Resumed, the run ends as if nothing had been."""
     kill(Stage(tmp_path), f"append:{n}")
@@ -203,7 +210,7 @@ def test_killed_between_its_completion_and_its_end(tmp_path: Path, n: int) -> No
 
 
 @pytest.mark.parametrize("how", ["before", "after"])
-@pytest.mark.parametrize("n", range(1, CALLS + 1, 1 if EVERY else CALLS))
+@pytest.mark.parametrize("n", [sampled(n, n == 1) for n in range(1, CALLS + 1, 1 if EVERY else 5)])
 def test_killed_at_every_call_of_git(tmp_path: Path, how: str, n: int) -> None:
     """Whether git did its work before, or does it while its caller is dead."""
     kill(Stage(tmp_path), f"{how}:{n}:")
@@ -229,11 +236,12 @@ def test_killed_at_random(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.long
-def test_killed_at_random_two_hundred_times(tmp_path: Path) -> None:
-    """Nothing is lost, and no work tree, branch or lock is left over."""
+@pytest.mark.parametrize("part", range(8))
+def test_killed_at_random_two_hundred_times(tmp_path: Path, part: int) -> None:
+    """25 times in each part: nothing is lost, and no work tree, branch or lock is left over."""
     kills = 0
-    for seed in count(6):
+    for seed in count(1000 * (part + 1)):
         (folder := tmp_path / str(seed)).mkdir()
         kills += kill_at_random(Stage(folder), seed)
-        if kills >= 200:
+        if kills >= 25:
             break
