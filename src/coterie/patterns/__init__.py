@@ -10,251 +10,142 @@ Everything loads when it is first used; what holds rows needs the extra `sql`.
 
 TYPE_CHECKING = False  # as in `typing`, whose import would cost more than this module
 if TYPE_CHECKING:
-    from coterie.engines.generator import AgentFailed, PatternFailed, Question, Tell, Together
-    from coterie.engines.patterns.registry import Calls, Team, pattern
-    from coterie.errors import CallFailed, CollaborationFailed, PatternRefused
-    from coterie.formats.yaml.writing import to_yaml
-    from coterie.patterns.constructors import (
-        agent,
-        chain_of_command,
-        collaboration,
-        compound,
-        cross_check,
-        debate,
-        delegation,
-        ensemble,
-        pipeline,
-    )
-    from coterie.patterns.reference.base import BaseTopology
-    from coterie.patterns.reference.calling import current_call
-    from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext
-    from coterie.patterns.reference.mixins.approval import HumanInLoopMixin
-    from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry, ReplyRefused, Vetoed, mixin
-    from coterie.patterns.reference.mixins.memory import MemoryMixin
-    from coterie.patterns.reference.mixins.reasoning import ReasoningMixin
-    from coterie.patterns.reference.mixins.structured import StructuredOutputMixin
-    from coterie.patterns.reference.mixins.tools import ToolUseMixin
-    from coterie.patterns.reference.registry import TopologyRegistry, topology
-    from coterie.patterns.reference.topologies import (
-        ChainOfCommandTopology,
-        CompoundTopology,
-        CrossCheckTopology,
-        DebateTopology,
-        DelegationTopology,
-        EnsembleTopology,
-        PipelineTopology,
-    )
-    from coterie.patterns.rows import (
-        AgentCapability,
-        AgentConfig,
-        AgentInstance,
-        AgentRole,
-        AgentType,
-        AgentTypeCreate,
-        AgentTypeRead,
-        AgentTypeUpdate,
-        AggregationMethod,
-        ChainOfCommandConfig,
-        CompoundConfig,
-        ConsensusMethod,
-        CrossCheckConfig,
-        DebateConfig,
-        DelegationConfig,
-        EnsembleConfig,
-        Execution,
-        ExecutionCreate,
-        ExecutionRead,
-        ExecutionStatus,
-        Message,
-        MessageCreate,
-        MessageRead,
-        MessageType,
-        PipelineConfig,
-        Result,
-        Topology,
-        TopologyCreate,
-        TopologyMembership,
-        TopologyRead,
-        TopologyType,
-        TopologyUpdate,
-    )
-    from coterie.patterns.rows.migrations import upgrade
-    from coterie.patterns.rows.projection import Projection, project
+    from coterie.engines.generator import AgentFailed as AgentFailed
+    from coterie.engines.generator import PatternFailed as PatternFailed
+    from coterie.engines.generator import Question as Question
+    from coterie.engines.generator import Tell as Tell
+    from coterie.engines.generator import Together as Together
+    from coterie.engines.patterns.registry import Calls as Calls
+    from coterie.engines.patterns.registry import Team as Team
+    from coterie.engines.patterns.registry import pattern as pattern
+    from coterie.errors import CallFailed as CallFailed
+    from coterie.errors import CollaborationFailed as CollaborationFailed
+    from coterie.errors import PatternRefused as PatternRefused
+    from coterie.formats.yaml.writing import to_yaml as to_yaml
+    from coterie.patterns.constructors import agent as agent
+    from coterie.patterns.constructors import chain_of_command as chain_of_command
+    from coterie.patterns.constructors import collaboration as collaboration
+    from coterie.patterns.constructors import compound as compound
+    from coterie.patterns.constructors import cross_check as cross_check
+    from coterie.patterns.constructors import debate as debate
+    from coterie.patterns.constructors import delegation as delegation
+    from coterie.patterns.constructors import ensemble as ensemble
+    from coterie.patterns.constructors import pipeline as pipeline
+    from coterie.patterns.reference.base import BaseTopology as BaseTopology
+    from coterie.patterns.reference.calling import current_call as current_call
+    from coterie.patterns.reference.invocation import AgentInvocationResult as AgentInvocationResult
+    from coterie.patterns.reference.invocation import ExecutionContext as ExecutionContext
+    from coterie.patterns.reference.mixins.approval import HumanInLoopMixin as HumanInLoopMixin
+    from coterie.patterns.reference.mixins.base import BaseMixin as BaseMixin
+    from coterie.patterns.reference.mixins.base import MixinRegistry as MixinRegistry
+    from coterie.patterns.reference.mixins.base import ReplyRefused as ReplyRefused
+    from coterie.patterns.reference.mixins.base import Vetoed as Vetoed
+    from coterie.patterns.reference.mixins.base import mixin as mixin
+    from coterie.patterns.reference.mixins.memory import MemoryMixin as MemoryMixin
+    from coterie.patterns.reference.mixins.reasoning import ReasoningMixin as ReasoningMixin
+    from coterie.patterns.reference.mixins.structured import StructuredOutputMixin as StructuredOutputMixin
+    from coterie.patterns.reference.mixins.tools import ToolUseMixin as ToolUseMixin
+    from coterie.patterns.reference.registry import TopologyRegistry as TopologyRegistry
+    from coterie.patterns.reference.registry import topology as topology
+    from coterie.patterns.reference.topologies import ChainOfCommandTopology as ChainOfCommandTopology
+    from coterie.patterns.reference.topologies import CompoundTopology as CompoundTopology
+    from coterie.patterns.reference.topologies import CrossCheckTopology as CrossCheckTopology
+    from coterie.patterns.reference.topologies import DebateTopology as DebateTopology
+    from coterie.patterns.reference.topologies import DelegationTopology as DelegationTopology
+    from coterie.patterns.reference.topologies import EnsembleTopology as EnsembleTopology
+    from coterie.patterns.reference.topologies import PipelineTopology as PipelineTopology
+    from coterie.patterns.rows.configs import AgentCapability as AgentCapability
+    from coterie.patterns.rows.configs import AgentConfig as AgentConfig
+    from coterie.patterns.rows.configs import ChainOfCommandConfig as ChainOfCommandConfig
+    from coterie.patterns.rows.configs import CompoundConfig as CompoundConfig
+    from coterie.patterns.rows.configs import CrossCheckConfig as CrossCheckConfig
+    from coterie.patterns.rows.configs import DebateConfig as DebateConfig
+    from coterie.patterns.rows.configs import DelegationConfig as DelegationConfig
+    from coterie.patterns.rows.configs import EnsembleConfig as EnsembleConfig
+    from coterie.patterns.rows.configs import PipelineConfig as PipelineConfig
+    from coterie.patterns.rows.enums import AgentRole as AgentRole
+    from coterie.patterns.rows.enums import AggregationMethod as AggregationMethod
+    from coterie.patterns.rows.enums import ConsensusMethod as ConsensusMethod
+    from coterie.patterns.rows.enums import ExecutionStatus as ExecutionStatus
+    from coterie.patterns.rows.enums import MessageType as MessageType
+    from coterie.patterns.rows.enums import TopologyType as TopologyType
+    from coterie.patterns.rows.migrations import upgrade as upgrade
+    from coterie.patterns.rows.models import AgentInstance as AgentInstance
+    from coterie.patterns.rows.models import AgentType as AgentType
+    from coterie.patterns.rows.models import Execution as Execution
+    from coterie.patterns.rows.models import Message as Message
+    from coterie.patterns.rows.models import Result as Result
+    from coterie.patterns.rows.models import Topology as Topology
+    from coterie.patterns.rows.models import TopologyMembership as TopologyMembership
+    from coterie.patterns.rows.projection import Projection as Projection
+    from coterie.patterns.rows.projection import project as project
+    from coterie.patterns.rows.schemas import AgentTypeCreate as AgentTypeCreate
+    from coterie.patterns.rows.schemas import AgentTypeRead as AgentTypeRead
+    from coterie.patterns.rows.schemas import AgentTypeUpdate as AgentTypeUpdate
+    from coterie.patterns.rows.schemas import ExecutionCreate as ExecutionCreate
+    from coterie.patterns.rows.schemas import ExecutionRead as ExecutionRead
+    from coterie.patterns.rows.schemas import MessageCreate as MessageCreate
+    from coterie.patterns.rows.schemas import MessageRead as MessageRead
+    from coterie.patterns.rows.schemas import TopologyCreate as TopologyCreate
+    from coterie.patterns.rows.schemas import TopologyRead as TopologyRead
+    from coterie.patterns.rows.schemas import TopologyUpdate as TopologyUpdate
 
-_PLACES = {
-    "AgentCapability": "coterie.patterns.rows",
-    "AgentConfig": "coterie.patterns.rows",
-    "AgentFailed": "coterie.engines.generator",
-    "AgentInstance": "coterie.patterns.rows",
-    "AgentInvocationResult": "coterie.patterns.reference.invocation",
-    "AgentRole": "coterie.patterns.rows",
-    "AgentType": "coterie.patterns.rows",
-    "AgentTypeCreate": "coterie.patterns.rows",
-    "AgentTypeRead": "coterie.patterns.rows",
-    "AgentTypeUpdate": "coterie.patterns.rows",
-    "AggregationMethod": "coterie.patterns.rows",
-    "BaseMixin": "coterie.patterns.reference.mixins.base",
-    "BaseTopology": "coterie.patterns.reference.base",
-    "CallFailed": "coterie.errors",
-    "Calls": "coterie.engines.patterns.registry",
-    "ChainOfCommandConfig": "coterie.patterns.rows",
-    "ChainOfCommandTopology": "coterie.patterns.reference.topologies",
-    "CollaborationFailed": "coterie.errors",
-    "CompoundConfig": "coterie.patterns.rows",
-    "CompoundTopology": "coterie.patterns.reference.topologies",
-    "ConsensusMethod": "coterie.patterns.rows",
-    "CrossCheckConfig": "coterie.patterns.rows",
-    "CrossCheckTopology": "coterie.patterns.reference.topologies",
-    "DebateConfig": "coterie.patterns.rows",
-    "DebateTopology": "coterie.patterns.reference.topologies",
-    "DelegationConfig": "coterie.patterns.rows",
-    "DelegationTopology": "coterie.patterns.reference.topologies",
-    "EnsembleConfig": "coterie.patterns.rows",
-    "EnsembleTopology": "coterie.patterns.reference.topologies",
-    "Execution": "coterie.patterns.rows",
-    "ExecutionContext": "coterie.patterns.reference.invocation",
-    "ExecutionCreate": "coterie.patterns.rows",
-    "ExecutionRead": "coterie.patterns.rows",
-    "ExecutionStatus": "coterie.patterns.rows",
-    "HumanInLoopMixin": "coterie.patterns.reference.mixins.approval",
-    "MemoryMixin": "coterie.patterns.reference.mixins.memory",
-    "Message": "coterie.patterns.rows",
-    "MessageCreate": "coterie.patterns.rows",
-    "MessageRead": "coterie.patterns.rows",
-    "MessageType": "coterie.patterns.rows",
-    "MixinRegistry": "coterie.patterns.reference.mixins.base",
-    "PatternFailed": "coterie.engines.generator",
-    "PatternRefused": "coterie.errors",
-    "PipelineConfig": "coterie.patterns.rows",
-    "PipelineTopology": "coterie.patterns.reference.topologies",
-    "Projection": "coterie.patterns.rows.projection",
-    "Question": "coterie.engines.generator",
-    "ReasoningMixin": "coterie.patterns.reference.mixins.reasoning",
-    "ReplyRefused": "coterie.patterns.reference.mixins.base",
-    "Result": "coterie.patterns.rows",
-    "StructuredOutputMixin": "coterie.patterns.reference.mixins.structured",
-    "Team": "coterie.engines.patterns.registry",
-    "Tell": "coterie.engines.generator",
-    "Together": "coterie.engines.generator",
-    "ToolUseMixin": "coterie.patterns.reference.mixins.tools",
-    "Topology": "coterie.patterns.rows",
-    "TopologyCreate": "coterie.patterns.rows",
-    "TopologyMembership": "coterie.patterns.rows",
-    "TopologyRead": "coterie.patterns.rows",
-    "TopologyRegistry": "coterie.patterns.reference.registry",
-    "TopologyType": "coterie.patterns.rows",
-    "TopologyUpdate": "coterie.patterns.rows",
-    "Vetoed": "coterie.patterns.reference.mixins.base",
-    "agent": "coterie.patterns.constructors",
-    "chain_of_command": "coterie.patterns.constructors",
-    "collaboration": "coterie.patterns.constructors",
-    "compound": "coterie.patterns.constructors",
-    "cross_check": "coterie.patterns.constructors",
-    "current_call": "coterie.patterns.reference.calling",
-    "debate": "coterie.patterns.constructors",
-    "delegation": "coterie.patterns.constructors",
-    "ensemble": "coterie.patterns.constructors",
-    "mixin": "coterie.patterns.reference.mixins.base",
-    "pattern": "coterie.engines.patterns.registry",
-    "pipeline": "coterie.patterns.constructors",
-    "project": "coterie.patterns.rows.projection",
-    "to_yaml": "coterie.formats.yaml.writing",
-    "topology": "coterie.patterns.reference.registry",
-    "upgrade": "coterie.patterns.rows.migrations",
+_EXPORTS = {
+    "coterie.engines.generator": "AgentFailed PatternFailed Question Tell Together",
+    "coterie.engines.patterns.registry": "Calls Team pattern",
+    "coterie.errors": "CallFailed CollaborationFailed PatternRefused",
+    "coterie.formats.yaml.writing": "to_yaml",
+    "coterie.patterns.constructors": (
+        "agent chain_of_command collaboration compound cross_check debate delegation ensemble pipeline"
+    ),
+    "coterie.patterns.reference.base": "BaseTopology",
+    "coterie.patterns.reference.calling": "current_call",
+    "coterie.patterns.reference.invocation": "AgentInvocationResult ExecutionContext",
+    "coterie.patterns.reference.mixins.approval": "HumanInLoopMixin",
+    "coterie.patterns.reference.mixins.base": "BaseMixin MixinRegistry ReplyRefused Vetoed mixin",
+    "coterie.patterns.reference.mixins.memory": "MemoryMixin",
+    "coterie.patterns.reference.mixins.reasoning": "ReasoningMixin",
+    "coterie.patterns.reference.mixins.structured": "StructuredOutputMixin",
+    "coterie.patterns.reference.mixins.tools": "ToolUseMixin",
+    "coterie.patterns.reference.registry": "TopologyRegistry topology",
+    "coterie.patterns.reference.topologies": (
+        "ChainOfCommandTopology CompoundTopology CrossCheckTopology DebateTopology DelegationTopology "
+        "EnsembleTopology PipelineTopology"
+    ),
+    "coterie.patterns.rows.configs": (
+        "AgentCapability AgentConfig ChainOfCommandConfig CompoundConfig CrossCheckConfig DebateConfig "
+        "DelegationConfig EnsembleConfig PipelineConfig"
+    ),
+    "coterie.patterns.rows.enums": (
+        "AgentRole AggregationMethod ConsensusMethod ExecutionStatus MessageType TopologyType"
+    ),
+    "coterie.patterns.rows.migrations": "upgrade",
+    "coterie.patterns.rows.models": "AgentInstance AgentType Execution Message Result Topology TopologyMembership",
+    "coterie.patterns.rows.projection": "Projection project",
+    "coterie.patterns.rows.schemas": (
+        "AgentTypeCreate AgentTypeRead AgentTypeUpdate ExecutionCreate ExecutionRead MessageCreate MessageRead "
+        "TopologyCreate TopologyRead TopologyUpdate"
+    ),
 }
+_MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
+_SQL = ("aiosqlite", "alembic", "asyncpg", "greenlet", "pydantic", "sqlalchemy", "sqlmodel")
 
-__all__ = [
-    "AgentCapability",
-    "AgentConfig",
-    "AgentFailed",
-    "AgentInstance",
-    "AgentInvocationResult",
-    "AgentRole",
-    "AgentType",
-    "AgentTypeCreate",
-    "AgentTypeRead",
-    "AgentTypeUpdate",
-    "AggregationMethod",
-    "BaseMixin",
-    "BaseTopology",
-    "CallFailed",
-    "Calls",
-    "ChainOfCommandConfig",
-    "ChainOfCommandTopology",
-    "CollaborationFailed",
-    "CompoundConfig",
-    "CompoundTopology",
-    "ConsensusMethod",
-    "CrossCheckConfig",
-    "CrossCheckTopology",
-    "DebateConfig",
-    "DebateTopology",
-    "DelegationConfig",
-    "DelegationTopology",
-    "EnsembleConfig",
-    "EnsembleTopology",
-    "Execution",
-    "ExecutionContext",
-    "ExecutionCreate",
-    "ExecutionRead",
-    "ExecutionStatus",
-    "HumanInLoopMixin",
-    "MemoryMixin",
-    "Message",
-    "MessageCreate",
-    "MessageRead",
-    "MessageType",
-    "MixinRegistry",
-    "PatternFailed",
-    "PatternRefused",
-    "PipelineConfig",
-    "PipelineTopology",
-    "Projection",
-    "Question",
-    "ReasoningMixin",
-    "ReplyRefused",
-    "Result",
-    "StructuredOutputMixin",
-    "Team",
-    "Tell",
-    "Together",
-    "ToolUseMixin",
-    "Topology",
-    "TopologyCreate",
-    "TopologyMembership",
-    "TopologyRead",
-    "TopologyRegistry",
-    "TopologyType",
-    "TopologyUpdate",
-    "Vetoed",
-    "agent",
-    "chain_of_command",
-    "collaboration",
-    "compound",
-    "cross_check",
-    "current_call",
-    "debate",
-    "delegation",
-    "ensemble",
-    "mixin",
-    "pattern",
-    "pipeline",
-    "project",
-    "to_yaml",
-    "topology",
-    "upgrade",
-]
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'coterie.patterns' has no attribute {name!r}")
     from importlib import import_module
 
-    from coterie.patterns.extra import needing_sql
+    try:
+        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] not in _SQL:
+            raise
+        from coterie.errors import ExtraMissing
 
-    with needing_sql(f"coterie.patterns.{name}"):
-        value = globals()[name] = getattr(import_module(_PLACES[name]), name)
+        raise ExtraMissing("sql", missing.name, f"coterie.patterns.{name}") from None
     return value
 
 

@@ -10,8 +10,7 @@ from sqlalchemy import text
 from sqlmodel import Session, SQLModel, create_engine, select
 
 from coterie.errors import ExtraMissing, PatternRefused
-from coterie.patterns import TopologyRegistry, rows
-from coterie.patterns.rows import (
+from coterie.patterns import (
     AgentCapability,
     AgentInstance,
     AgentRole,
@@ -33,8 +32,10 @@ from coterie.patterns.rows import (
     TopologyCreate,
     TopologyMembership,
     TopologyRead,
+    TopologyRegistry,
     TopologyType,
     TopologyUpdate,
+    rows,
 )
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -21,19 +21,10 @@ from coterie.patterns.reference.invocation import AgentInvocationResult, Executi
 from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.models import ask_model
 from coterie.patterns.reference.performance import Performance, load_mixins, playing
-from coterie.patterns.rows import (
-    AgentConfig,
-    AgentInstance,
-    AgentType,
-    Execution,
-    Message,
-    MessageType,
-    Result,
-    Topology,
-    TopologyType,
-)
-from coterie.patterns.rows.configs import accept
+from coterie.patterns.rows.configs import AgentConfig, accept
+from coterie.patterns.rows.enums import MessageType, TopologyType
 from coterie.patterns.rows.kinds import refused
+from coterie.patterns.rows.models import AgentInstance, AgentType, Execution, Message, Result, Topology
 from coterie.planning.plan import Limits
 
 if TYPE_CHECKING:

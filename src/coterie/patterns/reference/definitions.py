@@ -18,8 +18,8 @@ from sqlmodel import col, select
 from coterie.errors import PatternRefused
 from coterie.patterns.reference.registry import TopologyRegistry
 from coterie.patterns.reference.topologies import CompoundTopology
-from coterie.patterns.rows import AgentType, Topology, TopologyMembership
 from coterie.patterns.rows.engine import failed, probe
+from coterie.patterns.rows.models import AgentType, Topology, TopologyMembership
 
 if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology

@@ -14,7 +14,7 @@ from coterie.engines.patterns.registry import Team
 from coterie.errors import CollaborationFailed
 from coterie.journal.records import TurnCancelled, TurnFailed, TurnFinished, Usage
 from coterie.patterns.reference.invocation import ExecutionContext, split
-from coterie.patterns.rows import MessageType
+from coterie.patterns.rows.enums import MessageType
 
 if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology

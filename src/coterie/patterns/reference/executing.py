@@ -23,7 +23,8 @@ from coterie.patterns.reference.definitions import engine_of, prepare
 from coterie.patterns.reference.host import Host
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.plans import plan_of
-from coterie.patterns.rows import Execution, ExecutionStatus
+from coterie.patterns.rows.enums import ExecutionStatus
+from coterie.patterns.rows.models import Execution
 from coterie.planning.plan import Limits
 from coterie.planning.program import ProgramPlan
 from coterie.runs import launch

@@ -32,8 +32,9 @@ from coterie.patterns.reference.plain import digest, image, plain_object
 from coterie.patterns.reference.replies import Replies
 from coterie.patterns.reference.traces import Traces
 from coterie.patterns.reference.unchecked import row
-from coterie.patterns.rows import AgentConfig, AgentInstance, AgentType
+from coterie.patterns.rows.configs import AgentConfig
 from coterie.patterns.rows.kinds import utc_now
+from coterie.patterns.rows.models import AgentInstance, AgentType
 
 if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology

@@ -3,7 +3,8 @@
 from coterie.errors import PatternRefused
 from coterie.patterns.reference.base import BaseTopology
 from coterie.patterns.reference.performance import HUMAN
-from coterie.patterns.rows import AgentConfig, TopologyType
+from coterie.patterns.rows.configs import AgentConfig
+from coterie.patterns.rows.enums import TopologyType
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.program import AgentDefinition, ProgramPlan
 from coterie.topology.composition import MAX_DEPTH

@@ -5,7 +5,8 @@ from typing import Any, ClassVar, TypeVar
 
 from coterie.errors import PatternRefused
 from coterie.patterns.reference.base import BaseTopology, check_class
-from coterie.patterns.rows import AgentType, Topology, TopologyType
+from coterie.patterns.rows.enums import TopologyType
+from coterie.patterns.rows.models import AgentType, Topology
 
 T = TypeVar("T", bound=type[BaseTopology])
 

@@ -16,10 +16,8 @@ from coterie.patterns.reference.driving import Driver
 from coterie.patterns.reference.invocation import ExecutionContext
 from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry
 from coterie.patterns.reference.performance import load_mixins
-from coterie.patterns.rows import (
+from coterie.patterns.rows.configs import (
     AgentConfig,
-    AgentInstance,
-    AgentType,
     ChainOfCommandConfig,
     CompoundConfig,
     CrossCheckConfig,
@@ -27,9 +25,9 @@ from coterie.patterns.rows import (
     DelegationConfig,
     EnsembleConfig,
     PipelineConfig,
-    Topology,
-    TopologyType,
 )
+from coterie.patterns.rows.enums import TopologyType
+from coterie.patterns.rows.models import AgentInstance, AgentType, Topology
 from coterie.topology.patterns.inputs import faults_of_input
 from coterie.topology.patterns.kinds import KINDS, Kind, faults, read_config
 

@@ -9,7 +9,8 @@ from coterie.patterns.identity import message_id, result_id
 from coterie.patterns.reference.invocation import AgentInvocationResult, is_as_told
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.unchecked import row
-from coterie.patterns.rows import Message, MessageType, Result
+from coterie.patterns.rows.enums import MessageType
+from coterie.patterns.rows.models import Message, Result
 
 if TYPE_CHECKING:
     from coterie.patterns.reference.performance import Performance

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from coterie.diagnostics import did_you_mean
 from coterie.errors import CoterieError, PatternRefused
-from coterie.patterns.rows import AgentInstance, Message
+from coterie.patterns.rows.models import AgentInstance, Message
 
 
 class NoSettings(BaseModel):
