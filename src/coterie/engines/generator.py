@@ -14,6 +14,7 @@ Replies count in the order asked, not in the order in which they come: who was f
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
@@ -213,8 +214,6 @@ class GeneratorEngine:
         """The places whose turns run, by turn."""
         self._settled = 0
         """How many places have got something, without a gap from the first."""
-        self._came: list[Got] = []
-        """What these have got, and None for the rest; kept where somebody looks at it."""
         self._next = 0
         """The first place of several that nobody was asked for yet."""
         self._spent: dict[str, Usage] = {}
@@ -310,15 +309,13 @@ class GeneratorEngine:
             except Exception as error:  # a user's own pattern may do what it likes: it fails its run, not the owner
                 commands.append(_failed(error))
                 return
-            self._asked, self._came = asked, [None] * len(self._places)
+            self._asked = asked
             step = self._advance(commands)
 
     def _advance(self, commands: list[Command]) -> _Step | None:
-        """Start what may start; once all that the generator waits for is there, give its next step."""
+        """Start what may start; once every reply is there, return the generator's next step."""
         asked, places = self._asked, self._places
-        if not isinstance(asked, Together):
-            return self._ask_one(places[0], commands)
-        until, most = asked.until, asked.most
+        until, most = (asked.until, asked.most) if isinstance(asked, Together) else (None, None)
         while True:
             while self._settled < len(places) and places[self._settled].got is not None:
                 self._settled += 1
@@ -326,7 +323,9 @@ class GeneratorEngine:
                     commands += [Cancel(turn=turn, reason="enough replies") for turn in self._at]
                     return step
             if self._settled == len(places):
-                return partial(_send, value=[place.got for place in places])
+                if isinstance(asked, Together):
+                    return partial(_send, value=[place.got for place in places])
+                return partial(_give, got=places[0].got)
             if self._next == len(places) or (most is not None and len(self._at) >= most):
                 return None
             place = places[self._next]
@@ -335,21 +334,13 @@ class GeneratorEngine:
             if place.got is None:
                 commands.append(self._ask(place, place.slot))
 
-    def _ask_one(self, place: Place, commands: list[Command]) -> _Step | None:
-        """Start the one question that the generator waits for; once it has something, give its next step."""
-        if place.got is None and not place.asked:
-            place.got = self._overspent(place.slot, place.n)
-            if place.got is None:
-                commands.append(self._ask(place, place.slot))
-        return partial(_give, got=place.got) if place.got is not None else None
-
     def _until(self, until: Callable[[Sequence[Got]], bool]) -> _Step | None:
-        """The next step if what has come is enough."""
-        self._came[self._settled - 1] = self._places[self._settled - 1].got
-        came = self._came.copy()  # it is a user's own that looks at it
+        """The next step if *until* accepts the replies so far."""
+        came: list[Got] = [None] * len(self._places)
+        came[: self._settled] = map(attrgetter("got"), self._places[: self._settled])
         try:
             return partial(_send, value=came) if until(came) else None
-        except Exception as error:  # the generator hears of it
+        except Exception as error:  # raised at the generator's `yield`
             return partial(_give, got=error)
 
     def _end(self, value: Any) -> Finish:

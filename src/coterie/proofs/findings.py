@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
-from coterie.diagnostics import Severity
+from msgspec.structs import replace
+
+from coterie.diagnostics import Severity, Span
 from coterie.proofs.flow import FlowProof, answered
 from coterie.proofs.report import Finding, Join
 from coterie.proofs.spans import Places
@@ -124,19 +126,14 @@ def _more_rounds(facts: Facts) -> Iterator[Finding]:
         message = (
             f"a human may grant {name!r} further rounds without end; the numbers hold as long as nobody grants any"
         )
-        yield Finding(
-            code="rounds-without-end",
-            severity=Severity.WARNING,
-            message=message,
-            span=facts.places.node(name.partition("/")[0]),
-        )
+        yield _warning("rounds-without-end", message, facts.places.node(name.partition("/")[0]))
 
 
 def _never_runs(facts: Facts) -> Iterator[Finding]:
     for node, name in enumerate(facts.shape.names):
         if node not in facts.ran:
             message = f"{name!r} can never run: no arrow into it ever fires"
-            yield Finding(code="never-runs", severity=Severity.WARNING, message=message, span=facts.places.node(name))
+            yield _warning("never-runs", message, facts.places.node(name))
 
 
 def _never_fires(facts: Facts) -> Iterator[Finding]:
@@ -147,9 +144,9 @@ def _never_fires(facts: Facts) -> Iterator[Finding]:
         if place >= 0 and not facts.held[source] >> place & 1:
             but = "; it fires only when nothing but a spent loop is left" if i in facts.fired else ""
             message = f"the condition of {facts.group(i)} can never hold: {_why(facts, source, place)}{but}"
-            yield _warning("never-holds", message, facts, i, "when")
+            yield _warning("never-holds", message, facts.places.group(i, "when"))
         elif i not in facts.fired:
-            yield _warning("never-fires", f"{facts.group(i)} can never fire", facts, i)
+            yield _warning("never-fires", f"{facts.group(i)} can never fire", facts.places.group(i))
 
 
 def _why(facts: Facts, source: int, place: int) -> str:
@@ -180,7 +177,7 @@ def _unset(facts: Facts) -> Iterator[Finding]:
                 message = (
                     f"{facts.group(i)} can be judged before {condition.agent!r} has answered: then it does not fire"
                 )
-                yield _warning("read-too-early", message, facts, i, "when", play)
+                yield _warning("read-too-early", message, facts.places.group(i, "when"), play)
 
 
 def _ends_without(facts: Facts) -> Iterator[Finding]:
@@ -195,13 +192,7 @@ def _ends_without(facts: Facts) -> Iterator[Finding]:
     if turns < float("inf"):
         names = " or ".join(repr(facts.name(node)) for node in sorted(lasts))
         message = f"the run can complete without {names} having run"
-        yield Finding(
-            code="ends-early",
-            severity=Severity.WARNING,
-            message=message,
-            span=facts.places.node(facts.name(min(lasts))),
-            script=play().script(),
-        )
+        yield _warning("ends-early", message, facts.places.node(facts.name(min(lasts))), play)
 
 
 def _path_ends(facts: Facts) -> Iterator[Finding]:
@@ -247,18 +238,13 @@ def _unread(facts: Facts) -> Iterator[Finding]:
             yield _note("unread-output", message, facts.places.output(name, unread[0]))
 
 
-def _warning(
-    code: str, message: str, facts: Facts, i: int, part: str = "", play: Callable[[], Play] | None = None
-) -> Finding:
+def _warning(code: str, message: str, span: Span | None, play: Callable[[], Play] | None = None) -> Finding:
     script = play().script() if play is not None else None
-    return Finding(
-        code=code, severity=Severity.WARNING, message=message, span=facts.places.group(i, part), script=script
-    )
+    return Finding(code=code, severity=Severity.WARNING, message=message, span=span, script=script)
 
 
-def _note(code: str, message: str, span: Any, play: Callable[[], Play] | None = None) -> Finding:
-    script = play().script() if play is not None else None
-    return Finding(code=code, severity=Severity.NOTE, message=message, span=span, script=script)
+def _note(code: str, message: str, span: Span | None, play: Callable[[], Play] | None = None) -> Finding:
+    return replace(_warning(code, message, span, play), severity=Severity.NOTE)
 
 
 _KINDS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (

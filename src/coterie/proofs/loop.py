@@ -13,7 +13,7 @@ from coterie.proofs.bounds import at_most, of_loop, reviews_before
 from coterie.proofs.measures import Measures
 from coterie.proofs.paths import Paths, State, script_of
 from coterie.proofs.question import Question
-from coterie.proofs.report import BOUND, EXACT, Case, Cost, Finding, Report
+from coterie.proofs.report import BOUND, EXACT, Case, Finding, Report
 from coterie.proofs.ways import Amounts
 from coterie.proofs.witness import Script
 from coterie.topology.loop import Handoff, Role
@@ -37,7 +37,7 @@ def prove_loop(plan: Plan, question: Question) -> Report:
         ends=True,
         worst=_worst(measures, most, _script_of_most(loop, paths) if is_exact else None) if is_bounded else None,
         best=_best(loop, paths) if is_exact else None,
-        cost=Cost(turns=round(most[-2], 6), attempts=round(most[-1], 6)) if question.prices and is_bounded else None,
+        cost=question.cost(most),
         findings=tuple(findings),
     )
 

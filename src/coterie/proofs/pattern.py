@@ -15,7 +15,7 @@ from coterie.planning.plan import Plan
 from coterie.proofs.bounds import at_most, calls_of_ours, usually
 from coterie.proofs.measures import Measures
 from coterie.proofs.question import Question
-from coterie.proofs.report import BOUND, Case, Cost, Finding, Report
+from coterie.proofs.report import BOUND, Case, Finding, Report
 from coterie.proofs.ways import Amounts
 from coterie.topology.checks.patterns import span_of
 from coterie.topology.patterns.configs import CrossCheckConfig, DebateConfig, EnsembleConfig
@@ -39,7 +39,7 @@ def prove_pattern(plan: Plan, question: Question) -> Report:
         worst=_case(measures, most) if is_bounded else None,
         best=None,
         usual=_case(measures, usual) if usual[0] < inf else None,
-        cost=Cost(turns=round(most[-2], 6), attempts=round(most[-1], 6)) if question.prices and is_bounded else None,
+        cost=question.cost(most),
         findings=tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity))),
     )
 

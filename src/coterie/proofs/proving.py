@@ -15,7 +15,7 @@ from coterie.proofs.flow import Budget, FlowProof
 from coterie.proofs.loop import prove_loop
 from coterie.proofs.measures import Measures, Prices
 from coterie.proofs.question import STATES, Question
-from coterie.proofs.report import BOUND, EXACT, Case, Cost, Finding, Report
+from coterie.proofs.report import BOUND, EXACT, Case, Finding, Report
 from coterie.proofs.spans import Places
 from coterie.proofs.ways import NEVER, Amounts
 from coterie.topology.model import Topology
@@ -71,7 +71,7 @@ def prove_flow(plan: Plan, question: Question) -> Report:
         ends=not any(each.space.again for each in proof.all()),
         worst=Case(turns=int(most[0]), agents=_agents(measures, most), script=longest().script()),
         best=None if isinf(fewest) else Case(turns=int(fewest), script=shortest().script()),
-        cost=_cost(question, most),
+        cost=question.cost(most),
         joins=tuple(joins(facts)),
         findings=tuple(_by_severity(findings(facts))),
     )
@@ -96,7 +96,7 @@ def _counted(plan: Plan, question: Question, measures: Measures, code: str, why:
         ends=is_bounded,
         worst=Case(turns=int(most[0]), agents=_agents(measures, most)) if is_bounded else None,
         best=None,
-        cost=_cost(question, most) if is_bounded else None,
+        cost=question.cost(most) if is_bounded else None,
         findings=(note,),
     )
 
@@ -138,10 +138,6 @@ def _unproved(plan: Plan, what: str) -> Report:
 
 def _agents(measures: Measures, most: Amounts) -> dict[str, int]:
     return {path: int(most[n]) for n, path in enumerate(measures.paths, 1) if most[n] < inf}
-
-
-def _cost(question: Question, most: Amounts) -> Cost | None:
-    return None if question.prices is None else Cost(turns=round(most[-2], 6), attempts=round(most[-1], 6))
 
 
 def _by_severity(found: Iterable[Finding]) -> list[Finding]:

@@ -1,8 +1,12 @@
 """What a proof is asked besides its plan."""
 
+from math import isfinite
+
 from msgspec import Struct
 
 from coterie.proofs.measures import Prices
+from coterie.proofs.report import Cost
+from coterie.proofs.ways import Amounts
 from coterie.topology.model import Topology
 
 STATES = 100_000
@@ -21,3 +25,9 @@ class Question(Struct, frozen=True, kw_only=True):
     prices: Prices | None = None
     states: int = STATES
     topology: Topology | None = None
+
+    def cost(self, most: Amounts) -> Cost | None:
+        """The worst cost that *most* holds; None without prices, or where nothing bounds the run."""
+        if self.prices is None or not isfinite(most[0]):
+            return None
+        return Cost(turns=round(most[-2], 6), attempts=round(most[-1], 6))

@@ -15,24 +15,10 @@ from multiprocessing import get_context
 from msgspec import Struct
 
 from coterie.planning.plan import Plan, from_json, to_json
-from coterie.testing.simulation import SimulationFailed, Survived, simulate
+from coterie.testing.simulation import Load, SimulationFailed, Survived, simulate
 
 CHUNK = 25
 """Schedules that a process is given at once."""
-
-
-class Worst(Struct, kw_only=True):
-    """What one agent had to do at worst, each number in the schedule in which it was largest.
-
-    Attributes:
-        turns: Its turns in one run.
-        attempts: Attempts of one turn.
-        cut: How often one turn was cut off by a crash or an interruption, and asked again.
-    """
-
-    turns: int = 0
-    attempts: int = 0
-    cut: int = 0
 
 
 class Broken(Struct, frozen=True, kw_only=True):
@@ -79,7 +65,7 @@ class Series(Struct, kw_only=True):
     turns_seed: int | None = None
     seconds: float = 0.0
     seconds_seed: int | None = None
-    agents: dict[str, Worst] = {}
+    agents: dict[str, Load] = {}
     broken: Broken | None = None
 
     def take(self, seed: int, survived: Survived) -> None:
@@ -98,10 +84,7 @@ class Series(Struct, kw_only=True):
                 turns_seed=seed,
                 seconds=survived.seconds,
                 seconds_seed=seed,
-                agents={
-                    name: Worst(turns=load.turns, attempts=load.attempts, cut=load.cut)
-                    for name, load in survived.agents.items()
-                },
+                agents=dict(survived.agents),
             )
         )
 
@@ -116,9 +99,7 @@ class Series(Struct, kw_only=True):
         if self.seconds_seed is None or later.seconds > self.seconds:
             self.seconds, self.seconds_seed = later.seconds, later.seconds_seed
         for agent, load in later.agents.items():
-            worst = self.agents.setdefault(agent, Worst())
-            for name in Worst.__struct_fields__:
-                setattr(worst, name, max(getattr(worst, name), getattr(load, name)))
+            self.agents[agent] = self.agents.get(agent, Load()).larger(load)
         self.broken = self.broken or later.broken
 
 
@@ -139,7 +120,7 @@ def simulate_many(
         chaos: How often agents fail and crashes come, 1 is as usual and 0 is never.
         told: Called now and then with what is known so far, which goes on changing. What it raises ends the series.
     """
-    so_far = Series(agents={agent: Worst() for agent in _asked(plan, "")})
+    so_far = Series(agents={agent: Load() for agent in _asked(plan, "")})
     for part in _parts(plan, first, schedules, jobs or processors(), chaos):
         so_far._add(part)
         told(so_far)

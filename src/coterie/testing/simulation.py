@@ -84,7 +84,7 @@ class SimulationFailed(CoterieError):
         super().__init__(f"seed {seed}: {what}\n" + "\n".join(self.lines))
 
 
-class Load(Struct, frozen=True, kw_only=True):
+class Load(Struct, frozen=True):
     """What one agent had to do in a schedule.
 
     Attributes:
@@ -96,6 +96,10 @@ class Load(Struct, frozen=True, kw_only=True):
     turns: int = 0
     attempts: int = 0
     cut: int = 0
+
+    def larger(self, other: "Load") -> "Load":
+        """The larger of both, number by number."""
+        return Load(*map(max, msgspec.structs.astuple(self), msgspec.structs.astuple(other)))
 
 
 class Survived(Struct, frozen=True, kw_only=True):
@@ -167,14 +171,8 @@ class _World:
     def __init__(
         self, plan: Plan, seed: int, kinds: MakeKind, reload: Reload | None, emits: Emits | None, chaos: float
     ) -> None:
-        self.plan, self.seed, self.kinds, self.reload, self.emits, self.chaos = (
-            plan,
-            seed,
-            kinds,
-            reload,
-            emits,
-            chaos,
-        )
+        self.plan, self.seed, self.chaos = plan, seed, chaos
+        self.kinds, self.reload, self.emits = kinds, reload, emits
         self.dice = random.Random(seed)
         self.clock = VirtualClock()
         self.journals: dict[str, list[Record]] = {}

@@ -1,6 +1,7 @@
 """Rows are checked when they are made, and come back from a database as they were."""
 
 import asyncio
+import importlib
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID, uuid4
@@ -9,6 +10,7 @@ import pytest
 from sqlalchemy import text
 from sqlmodel import Session, SQLModel, create_engine, select
 
+from coterie import patterns
 from coterie.errors import ExtraMissing, PatternRefused
 from coterie.patterns import (
     AgentCapability,
@@ -35,7 +37,6 @@ from coterie.patterns import (
     TopologyRegistry,
     TopologyType,
     TopologyUpdate,
-    rows,
 )
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -274,10 +275,10 @@ def test_what_changes_is_checked_as_far_as_it_is_said() -> None:
 
 def test_every_friendly_name_is_there() -> None:
     """And no other."""
-    assert sorted(rows.__all__) == list(rows.__all__)
-    assert all(getattr(rows, name).__name__ == name for name in rows.__all__)
+    assert sorted(patterns.__all__) == list(patterns.__all__)
+    assert all(getattr(patterns, name).__name__ == name for name in patterns.__all__)
     with pytest.raises(AttributeError, match="AgentTypes"):
-        rows.AgentTypes  # noqa: B018
+        patterns.AgentTypes  # noqa: B018
 
 
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,8 +287,8 @@ def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.Monkey
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named 'sqlmodel' ({name})", name="sqlmodel")
 
-    monkeypatch.setattr(rows, "import_module", missing)
-    monkeypatch.delitem(vars(rows), "AgentType", raising=False)
+    monkeypatch.setattr(importlib, "import_module", missing)
+    monkeypatch.delitem(vars(patterns), "AgentType", raising=False)
     with pytest.raises(ExtraMissing, match=r"AgentType needs 'sqlmodel'.*pip install 'coterie\[sql\]'") as said:
-        rows.AgentType  # noqa: B018
+        patterns.AgentType  # noqa: B018
     assert isinstance(said.value, ImportError)

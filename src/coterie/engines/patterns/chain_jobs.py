@@ -117,16 +117,6 @@ def tree(jobs: Sequence[Job]) -> dict[str, Any]:
 def parts(jobs: Sequence[Job]) -> Iterator[Part]:
     """*jobs* as a list, each before its parts."""
     for job in jobs:
-        yield Part(
-            id=job.id,
-            parent=job.parent,
-            level=job.level,
-            slot=job.done_by or job.slot,
-            task=job.task,
-            result=job.result,
-            confidence=job.confidence,
-            answered_by=job.answered_by,
-            escalated=job.escalated,
-            failed=job.failed,
-        )
+        fields = {name: getattr(job, name) for name in Part.__struct_fields__}
+        yield Part(**{**fields, "slot": job.done_by or job.slot})
         yield from parts(job.jobs)

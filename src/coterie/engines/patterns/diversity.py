@@ -1,13 +1,11 @@
-"""In which order to show answers: the surest first, and what was not said yet before what was.
+"""The order in which to show answers: the most confident first, and new content before repetitions.
 
-That is maximal marginal relevance over the words that answers have in common. Whoever reads many answers remembers the
-first ones best; in the order declared these are often the same answer thrice.
+This is maximal marginal relevance over the words that answers have in common. Readers of many answers remember the
+first ones best; in the declared order these are often three copies of the same answer.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 
 from coterie.engines.patterns.aggregation import EVEN, Candidate
 
@@ -18,10 +16,10 @@ def spread(candidates: Sequence[Candidate], weight: float) -> list[Candidate]:
     """*candidates* in the order to show them in; of equals the one declared first.
 
     Args:
-        weight: From 0, where only confidence counts (whoever does not say is in the middle), to 1, where only that an
-            answer is unlike those before it does.
+        weight: From 0, where only confidence counts (an unstated one is 0.5), to 1, where only the difference to the
+            answers before it counts.
     """
-    words, sizes = _words(candidates)
+    words = [set(_WORD.findall(one.text.casefold())) for one in candidates]
     sure = [EVEN if one.confidence is None else one.confidence for one in candidates]
     alike = [0.0] * len(candidates)
     left, order = list(range(len(candidates))), list[Candidate]()
@@ -30,31 +28,12 @@ def spread(candidates: Sequence[Candidate], weight: float) -> list[Candidate]:
         left.remove(best)
         order.append(candidates[best])
         for at in left:
-            both = (words[at] & words[best]).bit_count()
-            alike[at] = max(alike[at], _likeness(both, sizes[at] + sizes[best] - both))
+            alike[at] = max(alike[at], likeness(words[at], words[best]))
     return order
 
 
-def _words(candidates: Sequence[Candidate]) -> tuple[list[int], list[int]]:
-    """Of each answer the words that another has too, as a set of bits, and how many words it has in all.
-
-    Comparing two is one operation then, however long they are; a word that nobody else has needs no bit for that.
-    """
-    said = [set(_WORD.findall(one.text.casefold())) for one in candidates]
-    shared = (word for word, count in Counter(chain.from_iterable(said)).items() if count > 1)
-    places = {word: place for place, word in enumerate(shared)}
-    return [_bits(places[word] for word in words if word in places) for words in said], list(map(len, said))
-
-
-def _bits(places: Iterable[int]) -> int:
-    """The number whose bits at *places* are set."""
-    found = list(places)
-    made = bytearray(max(found, default=0) // 8 + 1)
-    for place in found:
-        made[place // 8] |= 1 << place % 8
-    return int.from_bytes(made, "little")
-
-
-def _likeness(both: int, either: int) -> float:
-    """The share of the words of two answers that *both* have among those that *either* has; no words are alike."""
+def likeness(one: set[str], other: set[str]) -> float:
+    """The share of the words of two answers that both have; two answers without words are alike."""
+    both = len(one & other)
+    either = len(one) + len(other) - both
     return both / either if either else 1.0

@@ -20,17 +20,6 @@ from coterie.topology.patterns.configs import Config
 from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.kinds import KINDS, Kind
 
-_OURS = {
-    "debate": "debate",
-    "chain": "chain",
-    "delegation": "delegation",
-    "ensemble": "ensemble",
-    "pipeline": "pipeline",
-    "crosscheck": "crosscheck",
-    "compound": "compound",
-}
-"""The module of each of ours, which is loaded when it is first asked for."""
-
 
 class Team:
     """The slots of a pattern, as its generator sees them.
@@ -163,8 +152,8 @@ def definition(type: str) -> Definition:
     Raises:
         UsageError: If there is none.
     """
-    if type in _OURS and type not in _REGISTERED:
-        import_module(f"coterie.engines.patterns.{_OURS[type]}")
+    if type in KINDS and type not in _REGISTERED:
+        import_module(f"coterie.engines.patterns.{type}")
     if type in _REGISTERED:
         return _REGISTERED[type]
     if ":" in type:

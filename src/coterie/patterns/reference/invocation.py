@@ -10,6 +10,7 @@ from coterie.engines.program import Outcome
 from coterie.journal.records import TurnFinished
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.unchecked import model
+from coterie.patterns.rows.fold import reasoning_text
 
 
 class ExecutionContext(BaseModel):
@@ -77,7 +78,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
     return {
         "output": response,
         "confidence": _confidence(response.get("_confidence")),
-        "reasoning": _reasoning(response.get("_reasoning")),
+        "reasoning": reasoning_text(response.get("_reasoning")),
         "token_usage": _tokens(response.get("usage")),
         "error": None,
     }
@@ -100,13 +101,6 @@ def response_of(finished: TurnFinished) -> dict[str, Any]:
 def _confidence(said: Any) -> float | None:
     is_number = isinstance(said, int | float) and not isinstance(said, bool)
     return float(said) if is_number and 0 <= said <= 1 else None
-
-
-def _reasoning(said: Any) -> str | None:
-    steps = said.get("steps") if isinstance(said, dict) else said
-    if isinstance(steps, list):
-        return "\n".join(str(step) for step in steps) or None
-    return str(steps) if steps else None
 
 
 def _tokens(usage: Any) -> dict[str, int] | None:

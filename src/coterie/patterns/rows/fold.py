@@ -213,6 +213,7 @@ class Fold:
     def _answered(self, told: _Told, run: str, record: r.TurnFinished) -> Iterator[Row]:
         usage, output = record.usage, {"content": record.text, **record.outputs}
         tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        reasoning = reasoning_text(record.outputs.get("_reasoning"))
         if usage.cached_tokens:
             tokens["cached_tokens"] = usage.cached_tokens
         yield from self._result(
@@ -223,7 +224,7 @@ class Fold:
             record.at,
             output,
             confidence=confidence(record),
-            reasoning=_reasoning(record.outputs.get("_reasoning")),
+            reasoning=reasoning and as_text(reasoning),
             token_usage=tokens if any(tokens.values()) else None,
         )
 
@@ -309,12 +310,11 @@ def _output(result: Any, type: str) -> Values:
     return dict(as_json(given if isinstance(given, dict) else result))
 
 
-def _reasoning(said: Any) -> str | None:
-    """What an agent told of how it came to its answer, as one text."""
+def reasoning_text(said: Any) -> str | None:
+    """An agent's `_reasoning` as one text: its steps, one per line."""
     steps = said.get("steps") if isinstance(said, dict) else said
-    if isinstance(steps, list | tuple):
-        return as_text("\n".join(str(step) for step in steps)) or None
-    return as_text(str(steps)) if steps else None
+    text = "\n".join(map(str, steps)) if isinstance(steps, list | tuple) else str(steps or "")
+    return text or None
 
 
 def _time(at: float) -> datetime:

@@ -1,6 +1,6 @@
 """Rows into a database: short transactions, each of which begins with a write and holds nothing else."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -141,12 +141,13 @@ def _table(model: type[SQLModel]) -> Table:
 
 
 def _bound(values: Values, topologies: Mapping[str, int], agent_types: Mapping[str, int]) -> Values:
-    """*values* with the ids of what they name."""
-    if "topology" in values:
-        return {**_without(values, ("topology",)), "topology_id": topologies[values["topology"]]}
-    if "agent_type" in values:
-        return {**_without(values, ("agent_type",)), "agent_type_id": agent_types[values["agent_type"]]}
-    return values
+    """*values* with the ids of the topology or agent type that they name."""
+    bound = dict(values)
+    if "topology" in bound:
+        bound["topology_id"] = topologies[bound.pop("topology")]
+    if "agent_type" in bound:
+        bound["agent_type_id"] = agent_types[bound.pop("agent_type")]
+    return bound
 
 
 def _agent_names(definition: Definition) -> set[str]:
@@ -158,7 +159,3 @@ def _refused(engine: AsyncEngine, row: Row, error: Exception) -> RowsFailed:
     of = f" of execution {row.values['execution_id']}" if "execution_id" in row.values else ""
     why = f"the database refuses row {row.id}{of} in {row.table}: {reason(error)}"
     return RowsFailed(place, why, "all rows that do not refer to it are written")
-
-
-def _without(values: Values, names: Iterable[str]) -> Values:
-    return {name: value for name, value in values.items() if name not in names}

@@ -186,9 +186,14 @@ class MixinRegistry:
     @classmethod
     def _load(cls) -> None:
         if not cls._mixins:
-            from coterie.patterns.reference.mixins import builtin
+            from coterie.patterns.reference.mixins.approval import HumanInLoopMixin
+            from coterie.patterns.reference.mixins.memory import MemoryMixin
+            from coterie.patterns.reference.mixins.reasoning import ReasoningMixin
+            from coterie.patterns.reference.mixins.structured import StructuredOutputMixin
+            from coterie.patterns.reference.mixins.tools import ToolUseMixin
 
-            cls._mixins.update({one.name: one for one in builtin.MIXINS})
+            built_in = (ToolUseMixin, MemoryMixin, ReasoningMixin, HumanInLoopMixin, StructuredOutputMixin)
+            cls._mixins.update({one.name: one for one in built_in})
 
 
 def mixin(mixin_class: M) -> M:
