@@ -21,7 +21,7 @@ from turns import Stub, in_memory, rounds, timed, us
 from coterie.clock import SystemClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record
-from coterie.patterns.rows.fold import Fold, family
+from coterie.patterns.rows.fold import RowFold, family
 from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import Projection
 from coterie.planning.plan import Limits, Plan
@@ -70,7 +70,7 @@ def told(news: list[tuple[str, Record]], n: int) -> float:
     """Seconds a call to turn records into rows."""
 
     def tell() -> None:
-        fold = Fold()
+        fold = RowFold()
         for run, record in news:
             for _ in fold.apply(run, record):
                 pass

@@ -7,7 +7,7 @@ from exhaustive import Endless, Everything, TooMany, everything
 from proof_flows import proof_plan
 
 from coterie.planning.plan import FlowPlan, Plan
-from coterie.proofs.findings import Facts
+from coterie.proofs.findings import FlowFacts
 from coterie.proofs.flow import Budget, FlowProof
 from coterie.proofs.measures import Measures
 from coterie.proofs.spans import Places
@@ -38,7 +38,7 @@ def proved(plan: Plan) -> object:
     measures = Measures(plan)
     proof = FlowProof(plan, measures, Budget(10**6))
     assert proof.space.endless is None
-    facts = Facts(proof, Places(plan.coordination, None))
+    facts = FlowFacts(proof, Places(plan.coordination, None))
     most, _ = proof.longest()
     best, _ = proof.shortest(lambda step: step.over == "completed")
     exhausted = {i for step in facts.steps for i in step.exhausted}

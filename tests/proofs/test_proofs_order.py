@@ -6,7 +6,7 @@ import pytest
 from proof_flows import proof_plan
 
 from coterie.planning.plan import FlowPlan, Plan
-from coterie.proofs.findings import Facts
+from coterie.proofs.findings import FlowFacts
 from coterie.proofs.flow import Budget, FlowProof, answered
 from coterie.proofs.measures import Measures
 from coterie.proofs.order import Order
@@ -19,7 +19,7 @@ def known(plan: Plan, *, every_order: bool) -> Any:
     proof = FlowProof(plan, Measures(plan), Budget(10**5), may_fail=every_order)
     if proof.space.endless is not None:
         return "endless"
-    facts = Facts(proof, Places(plan.coordination, None))
+    facts = FlowFacts(proof, Places(plan.coordination, None))
     lasts = set(facts.lasts())
 
     def completes(step: Any) -> bool:

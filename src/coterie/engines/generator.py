@@ -168,7 +168,7 @@ Conversation = Generator[Question | Together | Tell, Any, Any]
 _Step = Callable[[Conversation], Question | Together | Tell]
 
 
-class Place:
+class PendingQuestion:
     """One of the questions that are asked now, and what came of it.
 
     Attributes:
@@ -209,8 +209,8 @@ class GeneratorEngine:
         self._starts: dict[str, int] = {}
         self._wanted: dict[str, tuple[Wanted, ...]] = {}
         self._asked: Question | Together | None = None
-        self._places: list[Place] = []
-        self._at: dict[str, Place] = {}
+        self._places: list[PendingQuestion] = []
+        self._at: dict[str, PendingQuestion] = {}
         """The places whose turns run, by turn."""
         self._settled = 0
         """How many places have got something, without a gap from the first."""
@@ -349,13 +349,13 @@ class GeneratorEngine:
         except Exception as error:  # whatever a user's own pattern gives back
             return _failed(error)
 
-    def _place(self, question: Question) -> Place:
+    def _place(self, question: Question) -> PendingQuestion:
         """Where the reply to *question* goes; its turn has its number whoever of several is asked first."""
         slot = question.agent
         if self._agents and slot not in self._agents:
             raise PatternFailed(f"it asks {slot!r}, and there is no such slot; there are {', '.join(self._agents)}")
         self._starts[slot] = self._starts.get(slot, 0) + 1
-        return Place(question, self._starts[slot])
+        return PendingQuestion(question, self._starts[slot])
 
     def _overspent(self, slot: str, n: int = 0) -> AgentFailed | None:
         """Why *slot* is not asked its *n*-th question, or nobody else in its stead, if its budget is spent."""
@@ -369,7 +369,7 @@ class GeneratorEngine:
             return AgentFailed("", "budget", f"{slot} may cost ${budget.cost:g}, and has cost ${spent:.4f}")
         return None
 
-    def _ask(self, place: Place, agent: str) -> Ask:
+    def _ask(self, place: PendingQuestion, agent: str) -> Ask:
         """Put the question of *place* to *agent*, or to *agent* in its stead."""
         question, plan = place.question, self._agents.get(agent)
         turn = turn_id(place.slot if agent == place.slot else f"{place.slot}.{agent}", place.n)

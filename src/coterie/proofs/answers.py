@@ -10,7 +10,7 @@ from coterie.planning.plan import Wanted
 from coterie.proofs.domains import MISSING, representatives, some_value
 from coterie.proofs.exploring import OverBudget
 from coterie.proofs.shape import FlowShape
-from coterie.proofs.state import Answer, Gave
+from coterie.proofs.state import Gave, TurnAnswer
 from coterie.topology.conditions import Condition, Scalar
 
 MOST = 10_000
@@ -19,7 +19,7 @@ INVALID = "invalid"
 """What an output means that does not fit what the node declares."""
 
 
-class Field(NamedTuple):
+class WatchedOutput(NamedTuple):
     """How a parent looks at one output of its child run.
 
     Attributes:
@@ -31,20 +31,20 @@ class Field(NamedTuple):
     meaning: Callable[[Any], Hashable]
 
 
-Watch = Mapping[str, Field]
+Watch = Mapping[str, WatchedOutput]
 """What a parent looks at, by the output's name."""
 
 
-def answers(shape: FlowShape, node: int, place: int, watch: Watch | None) -> list[Answer]:
+def answers(shape: FlowShape, node: int, place: int, watch: Watch | None) -> list[TurnAnswer]:
     """What the agent at *place* can answer at *node*: one answer for each way in which conditions and *watch* see it.
 
     Where nobody looks there is one answer, without outputs: a rehearsal fills in what the agent declares. (A fallback
     must give what the node declares for which it stands in.)
     """
     if watch is None and place == 0 and not _reading(shape, node):
-        return [Answer(holds=0, outputs={})]
+        return [TurnAnswer(holds=0, outputs={})]
     return [
-        Answer(holds=holds, outputs=outputs, gave=gave_of(outputs, watch) if watch is not None else None)
+        TurnAnswer(holds=holds, outputs=outputs, gave=gave_of(outputs, watch) if watch is not None else None)
         for holds, outputs in _combinations(shape, node, watch or {})
     ]
 
@@ -56,7 +56,7 @@ def gave_of(outputs: Mapping[str, Any], watch: Watch) -> Gave:
     return tuple(f.meaning(outputs[name]) if name in outputs else MISSING for name, f in watch.items())
 
 
-def child_watch(shape: FlowShape, node: int, above: Watch | None) -> dict[str, Field]:
+def child_watch(shape: FlowShape, node: int, above: Watch | None) -> dict[str, WatchedOutput]:
     """What *node* looks at in the outputs of the child run that answers there; *above* is what its parent looks at."""
     fields = dict.fromkeys([*(wanted.name for wanted in fields_of(shape, node) if _is_read(shape, node, wanted))])
     return {name: _child_field(shape, node, name, (above or {}).get(name)) for name in [*fields, *(above or {})]}
@@ -130,7 +130,7 @@ def _values(shape: FlowShape, node: int, wanted: Wanted, watch: Watch) -> Iterab
     return found.values()
 
 
-def _child_field(shape: FlowShape, node: int, name: str, above: Field | None) -> Field:
+def _child_field(shape: FlowShape, node: int, name: str, above: WatchedOutput | None) -> WatchedOutput:
     wanted = next((each for each in fields_of(shape, node) if each.name == name), None)
     reading = [condition for condition in _reading(shape, node) if condition.field == name]
     constants = [condition.value for condition in reading] + list(above.constants if above else ())
@@ -147,4 +147,4 @@ def _child_field(shape: FlowShape, node: int, name: str, above: Field | None) ->
         truths = tuple(condition.holds(value) for condition in reading)
         return truths, above.meaning(value) if above is not None else None
 
-    return Field(tuple(constants), meaning)
+    return WatchedOutput(tuple(constants), meaning)

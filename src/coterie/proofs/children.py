@@ -34,14 +34,14 @@ class Ending(Struct, frozen=True):
     shortest: Callable[[], Play]
 
 
-class Said(Struct, frozen=True):
+class ChildReply(Struct, frozen=True):
     """The child run behind an answer: how it ended, and what its last words give when its outputs give nothing."""
 
     ending: Ending
     text: dict[str, Any] | None = None
 
 
-class Attempts(Struct, frozen=True):
+class ChildAttempts(Struct, frozen=True):
     """What a topology's turn may take before its last child run: runs that fail, and runs whose outputs do not fit."""
 
     failing: Ending | None
@@ -76,7 +76,7 @@ class Attempts(Struct, frozen=True):
         return larger(*(plus(*(ending.most for ending in way)) for way in self.fatal()))
 
     @classmethod
-    def of(cls, failing: Ending | None, unfit: list[Ending], retry: int) -> "Attempts":
+    def of(cls, failing: Ending | None, unfit: list[Ending], retry: int) -> "ChildAttempts":
         """What may go before, when child runs end so that fail, or whose outputs do not fit: the longest of each."""
         worst = max(unfit, key=lambda ending: ending.most[0], default=None)
         if worst is not None:

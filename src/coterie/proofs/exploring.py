@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from coterie.errors import CoterieError
 from coterie.proofs.order import Order
-from coterie.proofs.state import State, Step
+from coterie.proofs.state import FlowState, Step
 from coterie.proofs.system import FlowSystem
 
 END = -1
@@ -46,24 +46,24 @@ class Space:
             raise OverBudget("there are too many steps to look at")
         self._order = Order(system) if reduced else None
         self._steps: dict[Step, Step] = {}
-        self.states: list[State] = []
+        self.states: list[FlowState] = []
         self.edges: list[list[Edge]] = []
-        self.again: list[tuple[Step, State]] = []
+        self.again: list[tuple[Step, FlowState]] = []
         self.endless: list[Step] | None = None
         self.begins, start = system.start()
-        self._number: dict[State, int] = {}  # of states that are done; END while they are open
+        self._number: dict[FlowState, int] = {}  # of states that are done; END while they are open
         if start.running:
             self._walk(start)
             for _, granted in self.again:  # grows while it is walked
                 self._walk(granted)
         self.first = self._number.get(start, END)
 
-    def _walk(self, start: State) -> None:
+    def _walk(self, start: FlowState) -> None:
         number = self._number
         if start in number:
             return
         number[start] = END
-        path: list[tuple[State, Iterator[tuple[Step, State]], list[tuple[Step, State]]]] = []
+        path: list[tuple[FlowState, Iterator[tuple[Step, FlowState]], list[tuple[Step, FlowState]]]] = []
         path.append((start, self._steps_from(start), []))
         while path:
             state, rest, taken = path[-1]
@@ -95,7 +95,7 @@ class Space:
                 self.states.append(state)
                 self.edges.append([Edge(step, END if step.over else number[to]) for step, to in taken])
 
-    def _steps_from(self, state: State) -> Iterator[tuple[Step, State]]:
+    def _steps_from(self, state: FlowState) -> Iterator[tuple[Step, FlowState]]:
         return self._system.steps(state, self._order.first(state) if self._order is not None else None)
 
     def all_steps(self) -> Iterator[Step]:

@@ -21,7 +21,7 @@ from coterie.topology.model import ArrowGroup
 _THEN = {"end": "the path ends", "fail": "the run fails", "human": "a human is asked"}
 
 
-class Facts:
+class FlowFacts:
     """What the steps of a flow show, gathered once for all findings.
 
     Attributes:
@@ -86,13 +86,13 @@ class Facts:
         return f"{group} [when {group.when}]" if group.when else str(group)
 
 
-def findings(facts: Facts) -> Iterator[Finding]:
+def findings(facts: FlowFacts) -> Iterator[Finding]:
     """All that was found."""
     for find in _KINDS:
         yield from find(facts)
 
 
-def joins(facts: Facts) -> Iterator[Join]:
+def joins(facts: FlowFacts) -> Iterator[Join]:
     """Every join, and whether it always waits for all its branches."""
     partial = {turn.node for turn in facts.starts if facts.partial(turn) is not None}
     for node in range(len(facts.shape.names)):
@@ -120,7 +120,7 @@ def endless(proof: FlowProof, places: Places) -> Iterator[Finding]:
         )
 
 
-def _more_rounds(facts: Facts) -> Iterator[Finding]:
+def _more_rounds(facts: FlowFacts) -> Iterator[Finding]:
     asked = [each.path + each.shape.names[step.node] for each in facts.proof.all() for step, _ in each.space.again]
     for name in dict.fromkeys(asked):
         message = (
@@ -129,14 +129,14 @@ def _more_rounds(facts: Facts) -> Iterator[Finding]:
         yield _warning("rounds-without-end", message, facts.places.node(name.partition("/")[0]))
 
 
-def _never_runs(facts: Facts) -> Iterator[Finding]:
+def _never_runs(facts: FlowFacts) -> Iterator[Finding]:
     for node, name in enumerate(facts.shape.names):
         if node not in facts.ran:
             message = f"{name!r} can never run: no arrow into it ever fires"
             yield _warning("never-runs", message, facts.places.node(name))
 
 
-def _never_fires(facts: Facts) -> Iterator[Finding]:
+def _never_fires(facts: FlowFacts) -> Iterator[Finding]:
     for i, group in enumerate(facts.shape.groups):
         source, place = facts.shape.rank[group.source], facts.shape.condition_of[i]
         if source not in facts.ran:
@@ -149,7 +149,7 @@ def _never_fires(facts: Facts) -> Iterator[Finding]:
             yield _warning("never-fires", f"{facts.group(i)} can never fire", facts.places.group(i))
 
 
-def _why(facts: Facts, source: int, place: int) -> str:
+def _why(facts: FlowFacts, source: int, place: int) -> str:
     condition = facts.shape.conditions[place]
     agent = facts.shape.rank.get(condition.agent)
     if agent is None:
@@ -163,11 +163,11 @@ def _why(facts: Facts, source: int, place: int) -> str:
     return f"{condition.agent!r} never answers so before {facts.name(source)!r} ends"
 
 
-def _answers_of(facts: Facts, node: int) -> Iterator[Any]:
+def _answers_of(facts: FlowFacts, node: int) -> Iterator[Any]:
     return (ways for (other, _), ways in facts.proof.answers.items() if other == node)
 
 
-def _unset(facts: Facts) -> Iterator[Finding]:
+def _unset(facts: FlowFacts) -> Iterator[Finding]:
     for what, play in facts.shown.items():
         if what[0] == "unknown":
             _, node, place = what
@@ -180,7 +180,7 @@ def _unset(facts: Facts) -> Iterator[Finding]:
                 yield _warning("read-too-early", message, facts.places.group(i, "when"), play)
 
 
-def _ends_without(facts: Facts) -> Iterator[Finding]:
+def _ends_without(facts: FlowFacts) -> Iterator[Finding]:
     lasts = set(facts.lasts())
     if not lasts or any(turn.node in lasts for turn in facts.proof.space.begins):
         return
@@ -195,7 +195,7 @@ def _ends_without(facts: Facts) -> Iterator[Finding]:
         yield _warning("ends-early", message, facts.places.node(facts.name(min(lasts))), play)
 
 
-def _path_ends(facts: Facts) -> Iterator[Finding]:
+def _path_ends(facts: FlowFacts) -> Iterator[Finding]:
     lasts = set(facts.lasts())
     for what, play in facts.shown.items():
         if what[0] == "ended" and what[1] not in lasts:
@@ -204,7 +204,7 @@ def _path_ends(facts: Facts) -> Iterator[Finding]:
             yield _note("path-ends", message, facts.places.node(name), play)
 
 
-def _exhausted(facts: Facts) -> Iterator[Finding]:
+def _exhausted(facts: FlowFacts) -> Iterator[Finding]:
     for what, play in facts.shown.items():
         if what[0] == "exhausted":
             _, _, spent, fired = what
@@ -217,7 +217,7 @@ def _exhausted(facts: Facts) -> Iterator[Finding]:
             yield _note("spent", message, facts.places.group(spent[0]), play)
 
 
-def _partial(facts: Facts) -> Iterator[Finding]:
+def _partial(facts: FlowFacts) -> Iterator[Finding]:
     told = set[int]()
     for what, play in sorted(facts.shown.items(), key=lambda item: len(item[0])):
         if what[0] == "partial" and what[1] not in told:
@@ -229,7 +229,7 @@ def _partial(facts: Facts) -> Iterator[Finding]:
             yield _note("join-in-part", message, facts.places.node(facts.name(node)), play)
 
 
-def _unread(facts: Facts) -> Iterator[Finding]:
+def _unread(facts: FlowFacts) -> Iterator[Finding]:
     for node, name in enumerate(facts.shape.names):
         read = {facts.shape.conditions[n].field for n in bits(facts.shape.own[node])}
         unread = [w.name for w in facts.shape.agent(name).outputs if w.declared and w.name not in read]
@@ -247,7 +247,7 @@ def _note(code: str, message: str, span: Span | None, play: Callable[[], Play] |
     return replace(_warning(code, message, span, play), severity=Severity.NOTE)
 
 
-_KINDS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+_KINDS: tuple[Callable[[FlowFacts], Iterator[Finding]], ...] = (
     _more_rounds,
     _never_runs,
     _never_fires,

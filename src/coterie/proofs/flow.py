@@ -5,11 +5,11 @@ from typing import Any
 
 from coterie.planning.plan import FlowPlan, Plan
 from coterie.proofs.answers import Watch, answers, child_watch
-from coterie.proofs.children import Attempts, Ending, Result, Said, meanings
+from coterie.proofs.children import ChildAttempts, ChildReply, Ending, Result, meanings
 from coterie.proofs.exploring import END, Edge, Space
 from coterie.proofs.measures import Measures, larger, plus
 from coterie.proofs.shape import FlowShape
-from coterie.proofs.state import Answer, Started, State, Step
+from coterie.proofs.state import FlowState, Started, Step, TurnAnswer
 from coterie.proofs.system import FlowSystem
 from coterie.proofs.tempo import unforced
 from coterie.proofs.ways import NEVER, Admit, Amounts, Back, descend, fewest, most, so_far
@@ -54,9 +54,9 @@ class FlowProof:
         self.plan, self.path, self.measures = plan, path, measures
         self.shape = FlowShape(plan.coordination, plan.agents)
         self.children: list[FlowProof] = []
-        self._attempts: dict[tuple[int, int], Attempts] = {}
+        self._attempts: dict[tuple[int, int], ChildAttempts] = {}
         self._weights: dict[int, tuple[Amounts, float]] = {}  # by the identity of a step, which the space keeps
-        ways: dict[tuple[int, int], list[Answer]] = {}
+        ways: dict[tuple[int, int], list[TurnAnswer]] = {}
         fails: dict[tuple[int, int], bool] = {}
         for node, chain in enumerate(self.shape.chains):
             for place in range(len(chain)):
@@ -77,7 +77,7 @@ class FlowProof:
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
-    def _answers(self, node: int, place: int, watch: Watch | None, budget: Budget) -> list[Answer]:
+    def _answers(self, node: int, place: int, watch: Watch | None, budget: Budget) -> list[TurnAnswer]:
         agent = self.shape.agent(self.shape.chains[node][place])
         if agent.child is None:
             return answers(self.shape, node, place, watch)
@@ -87,7 +87,7 @@ class FlowProof:
         self.children.append(child)
         if any(proof.space.endless for proof in child.all()):
             return []  # nothing can be said of what it answers
-        fitting: list[Answer] = []
+        fitting: list[TurnAnswer] = []
         unfit: list[Ending] = []
         for result, ending in child.endings():
             for meaning in meanings(self.shape, node, result, fields, watch or {}):
@@ -95,9 +95,9 @@ class FlowProof:
                     unfit.append(ending)
                     continue
                 gave = meaning.gave if watch is not None else None
-                said = Said(ending, meaning.text)
-                fitting.append(Answer(holds=meaning.holds, outputs={}, gave=gave, child=said))
-        self._attempts[node, place] = Attempts.of(child.failing(), unfit, agent.retry)
+                said = ChildReply(ending, meaning.text)
+                fitting.append(TurnAnswer(holds=meaning.holds, outputs={}, gave=gave, child=said))
+        self._attempts[node, place] = ChildAttempts.of(child.failing(), unfit, agent.retry)
         return fitting
 
     def _outlasts(self, node: int, place: int) -> bool:
@@ -143,7 +143,7 @@ class FlowProof:
         name = self.shape.asked(turn.node, turn.place)
         return self.measures.turn(self.path + name, self.shape.agent(name))
 
-    def halting(self, state: State) -> Amounts:
+    def halting(self, state: FlowState) -> Amounts:
         """What the failure counts that can end the run in *state*; `NEVER` if none can."""
         found: list[Amounts] = []
         for node, place in self.system.halting(state):
@@ -251,7 +251,7 @@ class FlowProof:
 
     # -- playing -------------------------------------------------------------------------------------------------------
 
-    def _perform(self, way: list[Step], *, longest: bool = False, halting: State | None = None) -> Play:
+    def _perform(self, way: list[Step], *, longest: bool = False, halting: FlowState | None = None) -> Play:
         stage = Stage(self.path, self.shape, self.space.begins)
         if halting is None and not self._attempts:
             way = unforced(self.system, way) or way
@@ -279,7 +279,7 @@ class FlowProof:
             ways = at.fatal()
             way = max(ways, key=lambda w: sum(e.most[0] for e in w)) if longest else ways[0]
             return [ending.longest() for ending in way]
-        said: Said = self.answers[step.node, step.place][step.answer].child
+        said: ChildReply = self.answers[step.node, step.place][step.answer].child
         last = said.ending.longest() if longest else said.ending.shortest()
         if said.text is not None:
             last = last.saying(said.text)
@@ -291,7 +291,7 @@ def answered(step: Step) -> bool:
     return step.how != "failure"
 
 
-def _never(state: State) -> Amounts:
+def _never(state: FlowState) -> Amounts:
     return NEVER
 
 

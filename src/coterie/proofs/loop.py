@@ -11,8 +11,8 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
 from coterie.proofs.bounds import at_most, of_loop, reviews_before
 from coterie.proofs.measures import Measures
+from coterie.proofs.options import ProofOptions
 from coterie.proofs.paths import Paths, State, script_of
-from coterie.proofs.question import Question
 from coterie.proofs.report import BOUND, EXACT, Case, Finding, Report
 from coterie.proofs.ways import Amounts
 from coterie.proofs.witness import Script
@@ -20,16 +20,16 @@ from coterie.topology.loop import Handoff, Role
 from coterie.topology.routing import EXPLORE, PARALLEL, START, is_pattern, matches
 
 
-def prove_loop(plan: Plan, question: Question) -> Report:
+def prove_loop(plan: Plan, options: ProofOptions) -> Report:
     """The proof of a loop."""
     loop = plan.coordination
     assert isinstance(loop, LoopPlan)
-    paths = Paths(loop, question.states)
-    measures = Measures(plan, question.prices)
+    paths = Paths(loop, options.states)
+    measures = Measures(plan, options.prices)
     most = of_loop(plan, loop, paths, measures)
     is_bounded = most[0] < inf
     is_exact = paths.whole and all(agent.child is None for agent in plan.agents.values())
-    findings = [*_uncounted(plan, paths, measures), *(_findings(loop, paths, question) if paths.whole else [_TOO_MANY])]
+    findings = [*_uncounted(plan, paths, measures), *(_findings(loop, paths, options) if paths.whole else [_TOO_MANY])]
     return Report(
         plan=plan.name,
         method=EXACT if is_exact else BOUND,
@@ -37,7 +37,7 @@ def prove_loop(plan: Plan, question: Question) -> Report:
         ends=True,
         worst=_worst(measures, most, _script_of_most(loop, paths) if is_exact else None) if is_bounded else None,
         best=_best(loop, paths) if is_exact else None,
-        cost=question.cost(most),
+        cost=options.cost(most),
         findings=tuple(findings),
     )
 
@@ -101,8 +101,8 @@ def _best(loop: LoopPlan, paths: Paths) -> Case | None:
 # -- what is found ----------------------------------------------------------------------------------------------------
 
 
-def _findings(loop: LoopPlan, paths: Paths, question: Question) -> Iterator[Finding]:
-    written = question.topology.loop if question.topology is not None else None
+def _findings(loop: LoopPlan, paths: Paths, options: ProofOptions) -> Iterator[Finding]:
+    written = options.topology.loop if options.topology is not None else None
     roles = {role.id: role for role in (written.roles if written is not None else ())}
     keys = {one.event: one for one in (written.handoff if written is not None else ())}
     yield from _completion(loop, paths, written.spans.get("completion") if written is not None else None)

@@ -7,7 +7,7 @@ the same turns, the same arrows, the same end. (A persistent set of one, in the 
 """
 
 from coterie.proofs.shape import FlowShape
-from coterie.proofs.state import State, bits
+from coterie.proofs.state import FlowState, bits
 from coterie.proofs.system import FlowSystem
 
 
@@ -32,7 +32,7 @@ class Order:
         """The nodes to which it can matter what others do; two that are not among them never do to each other."""
         self._is_off = any(group.on_max == "human" for group in shape.groups)  # rounds without end: no order is first
 
-    def first(self, state: State) -> list[int] | None:
+    def first(self, state: FlowState) -> list[int] | None:
         """The node whose turn may be taken to end first in *state*, or None: any order may matter."""
         if self._is_off:
             return None
@@ -45,7 +45,7 @@ class Order:
         node = self._chosen[key]
         return None if node is None else [node]
 
-    def _is_free(self, node: int, state: State) -> bool:
+    def _is_free(self, node: int, state: FlowState) -> bool:
         """Whether nothing that may happen while *node* runs touches what the end of its turn touches."""
         mine, my_reach, my_starts = self._facts[node], self._reach[node], self._starts[node]
         if mine.fails:
@@ -65,7 +65,7 @@ class Order:
                 return False
         return True
 
-    def _meanwhile(self, node: int, state: State) -> int:
+    def _meanwhile(self, node: int, state: FlowState) -> int:
         """The nodes whose turn may end before that of *node*: those that run, and all that may start without it."""
         free = ~self._blocks[node]
         found = state.running & ~(1 << node) | state.marked & free

@@ -14,7 +14,7 @@ from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import Plan
 from coterie.proofs.bounds import at_most, calls_of_ours, usually
 from coterie.proofs.measures import Measures
-from coterie.proofs.question import Question
+from coterie.proofs.options import ProofOptions
 from coterie.proofs.report import BOUND, Case, Finding, Report
 from coterie.proofs.ways import Amounts
 from coterie.topology.checks.patterns import span_of
@@ -23,14 +23,14 @@ from coterie.topology.patterns.kinds import KINDS, read_config
 from coterie.topology.patterns.slots import checkers, members
 
 
-def prove_pattern(plan: Plan, question: Question) -> Report:
+def prove_pattern(plan: Plan, options: ProofOptions) -> Report:
     """What can be counted of a pattern; every run of it ends, as long as its teams do."""
     pattern = plan.coordination
     assert isinstance(pattern, PatternPlan)
-    measures = Measures(plan, question.prices)
+    measures = Measures(plan, options.prices)
     most, usual = at_most(plan, measures), usually(plan, measures)
     is_bounded = most[0] < inf
-    findings = [*_notes(plan), *_findings(pattern, calls_of_ours(pattern, plan), question)]
+    findings = [*_notes(plan), *_findings(pattern, calls_of_ours(pattern, plan), options)]
     return Report(
         plan=plan.name,
         method=BOUND,
@@ -39,7 +39,7 @@ def prove_pattern(plan: Plan, question: Question) -> Report:
         worst=_case(measures, most) if is_bounded else None,
         best=None,
         usual=_case(measures, usual) if usual[0] < inf else None,
-        cost=question.cost(most),
+        cost=options.cost(most),
         findings=tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity))),
     )
 
@@ -67,24 +67,24 @@ def _notes(plan: Plan, above: str = "") -> Iterator[Finding]:
             yield from _notes(agent.child, f"{above}{name}/")
 
 
-def _findings(pattern: PatternPlan, calls: Calls | None, question: Question) -> Iterator[Finding]:
+def _findings(pattern: PatternPlan, calls: Calls | None, options: ProofOptions) -> Iterator[Finding]:
     if calls is None:
         return
     for slot in pattern.slots:
         usual = calls.usual.get(slot.name, 0)
         if calls.most.get(slot.name, 0) == 0:
             message = f"slot {slot.name!r} is never asked"
-            yield _found("never-asked", Severity.WARNING, message, f"slots.{slot.name}", question)
+            yield _found("never-asked", Severity.WARNING, message, f"slots.{slot.name}", options)
         elif slot.calls is not None and slot.calls < usual:
             message = f"slot {slot.name!r} may have {slot.calls} turns, and is usually asked {usual} times"
             hint = "the questions beyond that fail; allow more, or ask less"
-            yield _found("short-budget", Severity.WARNING, message, f"slots.{slot.name}", question, hint)
+            yield _found("short-budget", Severity.WARNING, message, f"slots.{slot.name}", options, hint)
     name = "allow_early_termination" if pattern.type == "debate" else "stop_when_decided"
-    if name in _written(question) and (reason := _idle_stop(pattern)):
-        yield _found("idle-stop", Severity.NOTE, f"{name} can save no turn: {reason}", f"config.{name}", question)
+    if name in _written(options) and (reason := _idle_stop(pattern)):
+        yield _found("idle-stop", Severity.NOTE, f"{name} can save no turn: {reason}", f"config.{name}", options)
     if pattern.type == "delegation":
         message = "the turns are counted for one task: several take as many times as much"
-        yield _found("per-task", Severity.NOTE, message, "type", question)
+        yield _found("per-task", Severity.NOTE, message, "type", options)
 
 
 def _idle_stop(pattern: PatternPlan) -> str:
@@ -104,14 +104,14 @@ def _idle_stop(pattern: PatternPlan) -> str:
             return ""
 
 
-def _written(question: Question) -> Mapping[str, Any]:
+def _written(options: ProofOptions) -> Mapping[str, Any]:
     """The settings that the file gives."""
-    pattern = question.topology.pattern if question.topology is not None else None
+    pattern = options.topology.pattern if options.topology is not None else None
     return pattern.config if pattern is not None else {}
 
 
-def _found(code: str, severity: Severity, message: str, where: str, question: Question, hint: str = "") -> Finding:
+def _found(code: str, severity: Severity, message: str, where: str, options: ProofOptions, hint: str = "") -> Finding:
     place: Span | None = None
-    if question.topology is not None and question.topology.pattern is not None:
-        place = span_of(question.topology.pattern, where)
+    if options.topology is not None and options.topology.pattern is not None:
+        place = span_of(options.topology.pattern, where)
     return Finding(code=code, severity=severity, message=message, span=place, hint=hint)

@@ -10,11 +10,11 @@ from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import FlowPlan, Plan
 from coterie.proofs import bounds
 from coterie.proofs.exploring import OverBudget
-from coterie.proofs.findings import Facts, endless, findings, joins
+from coterie.proofs.findings import FlowFacts, endless, findings, joins
 from coterie.proofs.flow import Budget, FlowProof
 from coterie.proofs.loop import prove_loop
 from coterie.proofs.measures import Measures, Prices
-from coterie.proofs.question import STATES, Question
+from coterie.proofs.options import STATES, ProofOptions
 from coterie.proofs.report import BOUND, EXACT, Case, Finding, Report
 from coterie.proofs.spans import Places
 from coterie.proofs.ways import NEVER, Amounts
@@ -25,7 +25,7 @@ from coterie.topology.patterns.kinds import KINDS
 class Prover(Protocol):
     """Proves plans of one kind of coordination."""
 
-    def __call__(self, plan: Plan, question: Question) -> Report:
+    def __call__(self, plan: Plan, options: ProofOptions) -> Report:
         """What can be proved of *plan*: pure, deterministic, and never more than what was computed."""
 
 
@@ -42,26 +42,26 @@ def check(
     prove = PROVERS.get(type(plan.coordination))
     if prove is None:
         return _unproved(plan, plan.name)
-    return prove(plan, Question(prices=prices, states=states, topology=topology))
+    return prove(plan, ProofOptions(prices=prices, states=states, topology=topology))
 
 
-def prove_flow(plan: Plan, question: Question) -> Report:
+def prove_flow(plan: Plan, options: ProofOptions) -> Report:
     """The proof of a flow: by all its states, or by counting when there are too many."""
     assert isinstance(plan.coordination, FlowPlan)
     for path in _unknown(plan):
         return _unproved(plan, path)
     for path, what in _counted_teams(plan):
-        return _counted(plan, question, Measures(plan, question.prices), "counted", f"{path!r} is a {what}")
-    measures, places = Measures(plan, question.prices), Places(plan.coordination, question.topology)
-    budget = Budget(question.states)
+        return _counted(plan, options, Measures(plan, options.prices), "counted", f"{path!r} is a {what}")
+    measures, places = Measures(plan, options.prices), Places(plan.coordination, options.topology)
+    budget = Budget(options.states)
     try:
         proof = FlowProof(plan, measures, budget)
     except OverBudget as why:
-        return _counted(plan, question, measures, "too-many-states", str(why))
-    states = question.states - budget.left
+        return _counted(plan, options, measures, "too-many-states", str(why))
+    states = options.states - budget.left
     if found := tuple(endless(proof, places)):
         return Report(plan=plan.name, method=EXACT, states=states, ends=False, worst=None, best=None, findings=found)
-    facts = Facts(proof, places)
+    facts = FlowFacts(proof, places)
     most, longest = proof.longest(halts=proof.halts)
     fewest, shortest = proof.shortest(lambda step: step.over == "completed")
     return Report(
@@ -71,20 +71,20 @@ def prove_flow(plan: Plan, question: Question) -> Report:
         ends=not any(each.space.again for each in proof.all()),
         worst=Case(turns=int(most[0]), agents=_agents(measures, most), script=longest().script()),
         best=None if isinf(fewest) else Case(turns=int(fewest), script=shortest().script()),
-        cost=question.cost(most),
+        cost=options.cost(most),
         joins=tuple(joins(facts)),
         findings=tuple(_by_severity(findings(facts))),
     )
 
 
-def prove_pattern(plan: Plan, question: Question) -> Report:
+def prove_pattern(plan: Plan, options: ProofOptions) -> Report:
     """The proof of a pattern, by what its kind says of itself."""
     from coterie.proofs.pattern import prove_pattern  # few plans are one
 
-    return prove_pattern(plan, question)
+    return prove_pattern(plan, options)
 
 
-def _counted(plan: Plan, question: Question, measures: Measures, code: str, why: str) -> Report:
+def _counted(plan: Plan, options: ProofOptions, measures: Measures, code: str, why: str) -> Report:
     most = bounds.at_most(plan, measures)
     is_bounded = most is not NEVER and most[0] < inf
     message = f"{why}: the numbers are counted from the arrows, and nothing is said of what can or cannot happen"
@@ -92,11 +92,11 @@ def _counted(plan: Plan, question: Question, measures: Measures, code: str, why:
     return Report(
         plan=plan.name,
         method=BOUND,
-        states=question.states if code == "too-many-states" else 0,
+        states=options.states if code == "too-many-states" else 0,
         ends=is_bounded,
         worst=Case(turns=int(most[0]), agents=_agents(measures, most)) if is_bounded else None,
         best=None,
-        cost=question.cost(most) if is_bounded else None,
+        cost=options.cost(most) if is_bounded else None,
         findings=(note,),
     )
 

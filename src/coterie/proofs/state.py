@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 
-class State(NamedTuple):
+class FlowState(NamedTuple):
     """What the future of a run depends on. Nodes are ranks, sets of them bit masks.
 
     Attributes:
@@ -83,7 +83,7 @@ class Step(NamedTuple):
     result: Gave | None = None
 
 
-class Answer(Struct, frozen=True, gc=False):
+class TurnAnswer(Struct, frozen=True, gc=False):
     """One way a turn can be answered.
 
     Attributes:

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from coterie.proofs.domains import MISSING
 from coterie.proofs.shape import FlowShape
-from coterie.proofs.state import HUMAN, Answer, Gave, Started, State, Step, bits
+from coterie.proofs.state import HUMAN, FlowState, Gave, Started, Step, TurnAnswer, bits
 
 
 class FlowSystem:
@@ -31,7 +31,7 @@ class FlowSystem:
     def __init__(
         self,
         shape: FlowShape,
-        answers: Mapping[tuple[int, int], Sequence[Answer]],
+        answers: Mapping[tuple[int, int], Sequence[TurnAnswer]],
         fails: Mapping[tuple[int, int], bool],
         *,
         observed: bool = False,
@@ -56,16 +56,16 @@ class FlowSystem:
         self.effort = [1 + (len(shape.names) + len(bounded) + len(out)) // 32 for out in shape.out]
         self._alive: dict[int, tuple[int, int, tuple[int, ...], int]] = {}
 
-    def start(self) -> tuple[tuple[Started, ...], State]:
+    def start(self) -> tuple[tuple[Started, ...], FlowState]:
         """The turns that a run begins with, and its first state."""
         shape = self.shape
-        draft = _Draft(State(fired=(0,) * len(self._max), gave=(None,) * (len(shape.names) * self.observed)))
+        draft = _Draft(FlowState(fired=(0,) * len(self._max), gave=(None,) * (len(shape.names) * self.observed)))
         for name in shape.entries:
             draft.marked |= 1 << self._nodes[name]
         started = self._go_on(draft)
         return started, self._frozen(draft)
 
-    def steps(self, state: State, of: Iterable[int] | None = None) -> Iterator[tuple[Step, State]]:
+    def steps(self, state: FlowState, of: Iterable[int] | None = None) -> Iterator[tuple[Step, FlowState]]:
         """Every step from *state*; with *of* only those of these running nodes."""
         turns = {node: (place, spent) for node, place, spent in state.turns}
         waiting = {node for node, _ in state.postponed}
@@ -82,7 +82,7 @@ class FlowSystem:
             if self.fails[node, place] and (policy := self.shape.policy(node, place)) != "halt":
                 yield self._failed(state, node, place, policy)
 
-    def halting(self, state: State) -> Iterator[tuple[int, int]]:
+    def halting(self, state: FlowState) -> Iterator[tuple[int, int]]:
         """The running turns whose failure would end the run, each by its node and its place in the chain."""
         turns = {node: place for node, place, _ in state.turns}
         waiting = {node for node, _ in state.postponed}
@@ -95,7 +95,7 @@ class FlowSystem:
 
     # -- the end of a turn -------------------------------------------------------------------------------------------
 
-    def _answered(self, state: State, node: int, place: int, n: int, answer: Answer) -> tuple[Step, State]:
+    def _answered(self, state: FlowState, node: int, place: int, n: int, answer: TurnAnswer) -> tuple[Step, FlowState]:
         draft = self._ended(state, node)
         draft.truth = draft.truth & ~self.shape.own[node] | answer.holds
         draft.known |= 1 << node
@@ -104,7 +104,7 @@ class FlowSystem:
             draft.ends |= 1 << len(self.shape.names)
         return self._judge(draft, Step(node, place, "answer", n))
 
-    def _failed(self, state: State, node: int, place: int, policy: str) -> tuple[Step, State]:
+    def _failed(self, state: FlowState, node: int, place: int, policy: str) -> tuple[Step, FlowState]:
         draft, step = self._ended(state, node), Step(node, place, "failure")
         if policy == "skip":
             return self._settle(draft, step, (), "failed")
@@ -113,19 +113,19 @@ class FlowSystem:
         draft.postponed.append((node, place + 1))
         return self._close(draft, step)
 
-    def _decided(self, state: State, node: int, spent: tuple[int, ...], way: str) -> tuple[Step, State]:
+    def _decided(self, state: FlowState, node: int, spent: tuple[int, ...], way: str) -> tuple[Step, FlowState]:
         draft, step = self._ended(state, node), Step(node, HUMAN, way)
         if way == "again":
             return self._settle(draft, step, spent)
         return self._at_max(draft, step._replace(exhausted=spent), way)
 
-    def _ended(self, state: State, node: int) -> "_Draft":
+    def _ended(self, state: FlowState, node: int) -> "_Draft":
         draft = _Draft(state)
         if state.turns:
             draft.turns = [turn for turn in state.turns if turn[0] != node]
         return draft
 
-    def _judge(self, draft: "_Draft", step: Step) -> tuple[Step, State]:
+    def _judge(self, draft: "_Draft", step: Step) -> tuple[Step, FlowState]:
         held: list[int] = []
         holding = unknown = 0
         for i in self.shape.out[step.node]:
@@ -143,7 +143,7 @@ class FlowSystem:
             return self._settle(draft, step, fire)
         return self._at_max(draft, step._replace(exhausted=tuple(held)), self.shape.groups[held[0]].on_max)
 
-    def _at_max(self, draft: "_Draft", step: Step, way: str) -> tuple[Step, State]:
+    def _at_max(self, draft: "_Draft", step: Step, way: str) -> tuple[Step, FlowState]:
         node = step.node
         if way == "human":
             draft.turns.append((node, HUMAN, step.exhausted))
@@ -153,11 +153,13 @@ class FlowSystem:
         if way == "end":
             return self._settle(draft, step, (), "end")
         if way == "fail":
-            return step._replace(over="failed"), State()
+            return step._replace(over="failed"), FlowState()
         forward = [i for i in self.shape.out[node] if i not in self._loop_groups and not self._is_spent(draft, i)]
         return self._settle(draft, step._replace(forced=bool(forward)), forward[:1], "exhausted")
 
-    def _settle(self, draft: "_Draft", step: Step, fire: Sequence[int], reason: str = "no_match") -> tuple[Step, State]:
+    def _settle(
+        self, draft: "_Draft", step: Step, fire: Sequence[int], reason: str = "no_match"
+    ) -> tuple[Step, FlowState]:
         node = step.node
         for i in fire:
             if (slot := self._slot.get(i)) is not None:
@@ -171,11 +173,11 @@ class FlowSystem:
         ended = "" if fire or not self.shape.out[node] else reason
         return self._close(draft, step._replace(fired=tuple(fire), ended=ended))
 
-    def _close(self, draft: "_Draft", step: Step, started: tuple[Started, ...] = ()) -> tuple[Step, State]:
+    def _close(self, draft: "_Draft", step: Step, started: tuple[Started, ...] = ()) -> tuple[Step, FlowState]:
         started += self._go_on(draft)
         if draft.running:
             return step._replace(started=started), self._frozen(draft)
-        return step._replace(over="completed", result=self._result(draft) if self.observed else None), State()
+        return step._replace(over="completed", result=self._result(draft) if self.observed else None), FlowState()
 
     def _result(self, draft: "_Draft") -> Gave | None:
         """What the outputs of the last nodes together mean to the parent; None: nobody said a word.
@@ -253,7 +255,7 @@ class FlowSystem:
 
     # -- what of it matters --------------------------------------------------------------------------------------------
 
-    def _frozen(self, draft: "_Draft") -> State:
+    def _frozen(self, draft: "_Draft") -> FlowState:
         """The state that *draft* is, without what nothing to come looks at."""
         in_flight = draft.running | draft.marked
         kept = self._alive.get(in_flight)
@@ -266,7 +268,7 @@ class FlowSystem:
         if self.observed:
             wanted = alive | draft.ends
             gave = tuple([each if wanted >> node & 1 else None for node, each in enumerate(draft.gave)])
-        return State(
+        return FlowState(
             draft.running,
             draft.marked,
             draft.arrows,
@@ -303,7 +305,7 @@ class _Draft:
 
     __slots__ = ("arrows", "ends", "fired", "gave", "known", "marked", "postponed", "running", "truth", "turns")
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: FlowState) -> None:
         self.running, self.marked, self.arrows = state.running, state.marked, state.arrows
         self.fired, self.truth, self.known = list(state.fired), state.truth, state.known
         self.turns, self.postponed = list(state.turns), list(state.postponed)

@@ -6,7 +6,7 @@ There is no cycle of states, so each is found in one pass, from the ends to the 
 from collections.abc import Callable
 
 from coterie.proofs.exploring import END, Edge, Space
-from coterie.proofs.state import State, Step
+from coterie.proofs.state import FlowState, Step
 
 Amounts = tuple[float, ...]
 """One amount for each measure: turns in total, turns of one agent, dollars."""
@@ -16,7 +16,7 @@ NEVER: Amounts = ()
 """No way leads to an end."""
 
 
-def most(space: Space, weigh: Weigh, size: int, ends: Admit, halting: Callable[[State], Amounts]) -> list[Amounts]:
+def most(space: Space, weigh: Weigh, size: int, ends: Admit, halting: Callable[[FlowState], Amounts]) -> list[Amounts]:
     """For each state the most of each of *size* measures that can still come, each by itself; `NEVER` without an end.
 
     Args:

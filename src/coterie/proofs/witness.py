@@ -21,7 +21,7 @@ Script = dict[str, list[dict[str, Any]]]
 FAILS = {"fail": "it fails"}
 
 
-class Part(Struct, frozen=True):
+class PlayedTurn(Struct, frozen=True):
     """One turn of an agent in a play.
 
     Attributes:
@@ -48,7 +48,7 @@ class Play(Struct, frozen=True):
         length: How long it takes in all.
     """
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PlayedTurn, ...] = ()
     length: float = 0.0
 
     def script(self) -> Script:
@@ -107,7 +107,7 @@ class Stage:
 
     def __init__(self, path: str, shape: FlowShape, begins: Sequence[Started]) -> None:
         self._path, self._shape = path, shape
-        self._parts: list[Part] = []
+        self._parts: list[PlayedTurn] = []
         self._now = 0.0
         self._last = -1  # the place of the last turn that ended, in start order
         self._count = 0
@@ -148,7 +148,7 @@ class Stage:
         entries: tuple[dict[str, Any], ...] = ({"outputs": outputs} if outputs or step.place > 0 else {},)
         if step.how == "failure":
             entries = (FAILS,) * (agent.retry + 1)
-        self._parts.append(Part(self._path + agent.name, entries, begin, length, agent.timeout))
+        self._parts.append(PlayedTurn(self._path + agent.name, entries, begin, length, agent.timeout))
 
     def _add_runs(self, plays: Sequence[Play], begin: float, end: float) -> None:
         *before, last = plays
@@ -161,7 +161,7 @@ class Stage:
         """Have *turn*, begun at *begin*, go on beyond now."""
         agent = self._shape.agent(self._shape.asked(turn.node, turn.place))
         for path, limit in _first_asked(agent, self._path):
-            self._parts.append(Part(path, ({},), begin, self._now - begin + 2.0, limit, ends=False))
+            self._parts.append(PlayedTurn(path, ({},), begin, self._now - begin + 2.0, limit, ends=False))
 
 
 def _first_asked(agent: AgentPlan, path: str) -> Iterator[tuple[str, float | None]]:

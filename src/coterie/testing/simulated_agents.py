@@ -94,7 +94,7 @@ def names_of(path: str) -> tuple[str, ...]:
     return path, slot, _COUNTED.sub("", slot)
 
 
-class Asked(Struct, frozen=True, gc=False):
+class SimulatedTurn(Struct, frozen=True, gc=False):
     """What is asked of a simulated agent.
 
     Attributes:
@@ -131,7 +131,7 @@ class SimulatedAgents:
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Answer one attempt at once."""
         path = path_of(request)
-        asked = Asked(
+        asked = SimulatedTurn(
             question=request.run.partition("/")[0],
             path=path,
             pattern=_pattern_at(self._plan, path.split("/")),
@@ -147,7 +147,7 @@ class SimulatedAgents:
     async def close(self) -> None:
         """Nothing is held."""
 
-    def says(self, asked: Asked) -> Result:
+    def says(self, asked: SimulatedTurn) -> Result:
         """What the agent says, or how its attempt fails."""
         draw = _Draws(f"{self._seed}/{asked.question}/{asked.path}#{asked.turn}.{asked.attempt}")
         if draw.failure < self._assumptions.failures:
@@ -164,7 +164,7 @@ class SimulatedAgents:
             self._last = question, _Draws(f"{self._seed}/{question}")
         return self._last[1]
 
-    def _reply(self, asked: Asked, draw: "_Draws", proponent_is_right: bool) -> str:
+    def _reply(self, asked: SimulatedTurn, draw: "_Draws", proponent_is_right: bool) -> str:
         """What is said, by the part that the agent plays in its pattern."""
         slot, skill = asked.path.rpartition("/")[2], self._assumptions.of(asked.path)
         names = {want.name for want in asked.wanted}

@@ -13,7 +13,7 @@ from pattern_play import Performance, Refused, cost, failed, pattern, perform, s
 from steps import lines_run
 
 from coterie.backends.base import Request, Result
-from coterie.engines.patterns.chain_jobs import Job, tree
+from coterie.engines.patterns.chain_jobs import Subtask, tree
 from coterie.journal.records import MessageSent
 from coterie.planning.plan import Plan
 
@@ -170,7 +170,7 @@ def test_thousands_of_subtasks_of_one_name_are_told_apart_at_once() -> None:
     """The work grows with their number, not with its square."""
 
     def work(n: int) -> int:
-        jobs = [Job(id=str(k), task="the same", superior="commander", slot="worker") for k in range(n)]
+        jobs = [Subtask(id=str(k), task="the same", superior="commander", slot="worker") for k in range(n)]
         return lines_run(lambda: tree(jobs))
 
     assert work(800) < 2.2 * work(400)

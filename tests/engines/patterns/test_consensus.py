@@ -6,16 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from steps import Compared, comparisons
 
-from coterie.engines.patterns.consensus import Verdict, decide, needed
+from coterie.engines.patterns.consensus import CheckVerdict, decide, needed
 from coterie.topology.patterns.configs import Consensus, Weights
 
 METHODS: tuple[Consensus, ...] = get_args(Consensus)
 SURE = st.one_of(st.none(), st.floats(0, 1))
 
 
-def verdicts(said: str) -> list[Verdict]:
+def verdicts(said: str) -> list[CheckVerdict]:
     """`+` approves, `-` rejects, `0` abstains."""
-    return [Verdict(f"checker_{at}", {"+": True, "-": False, "0": None}[one]) for at, one in enumerate(said)]
+    return [CheckVerdict(f"checker_{at}", {"+": True, "-": False, "0": None}[one]) for at, one in enumerate(said)]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_without_a_quorum_nothing_is_approved(method: Consensus) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_rejection_rejects_where_all_must_approve(method: Consensus) -> None:
     """Whatever the method says."""
-    yes = Verdict("mediator", approved=True)
+    yes = CheckVerdict("mediator", approved=True)
 
     assert decide(verdicts("++++-"), method, mediator=yes).approved is (method != "unanimous")
     assert not decide(verdicts("++++-"), method, unanimous=True, mediator=yes).approved
@@ -87,12 +87,12 @@ def test_a_rejection_rejects_where_all_must_approve(method: Consensus) -> None:
 
 def test_the_mediator_decides_when_it_has_a_verdict() -> None:
     """Its issues join those of the checkers; when it abstains the majority decides, and the reason says so."""
-    rejects = Verdict("mediator", approved=False, issues=("late",))
+    rejects = CheckVerdict("mediator", approved=False, issues=("late",))
     outcome = decide(verdicts("++"), "mediator", mediator=rejects)
 
     assert (outcome.approved, outcome.issues) == (False, ("late",))
-    assert decide(verdicts("--"), "mediator", mediator=Verdict("mediator", approved=True)).approved
-    silent = decide(verdicts("++"), "mediator", mediator=Verdict("mediator", approved=None))
+    assert decide(verdicts("--"), "mediator", mediator=CheckVerdict("mediator", approved=True)).approved
+    silent = decide(verdicts("++"), "mediator", mediator=CheckVerdict("mediator", approved=None))
     assert silent.approved
     assert "none by the mediator" in silent.reason
 
@@ -100,7 +100,7 @@ def test_the_mediator_decides_when_it_has_a_verdict() -> None:
 @pytest.mark.parametrize(("how", "approved"), [("log_odds", True), ("linear", False), ("uniform", False)])
 def test_one_who_is_sure_against_two_who_are_not(how: Weights, approved: bool) -> None:
     """.95 for, .55 twice against: 2.94 to 0.40 in log-odds, 0.95 to 1.10 as they stand."""
-    said = [Verdict("a", True, 0.95), Verdict("b", False, 0.55), Verdict("c", False, 0.55)]
+    said = [CheckVerdict("a", True, 0.95), CheckVerdict("b", False, 0.55), CheckVerdict("c", False, 0.55)]
 
     outcome = decide(said, "weighted", weights=how)
 
@@ -110,19 +110,21 @@ def test_one_who_is_sure_against_two_who_are_not(how: Weights, approved: bool) -
 
 def test_measured_accuracy_counts_before_what_is_said() -> None:
     """A checker that is wrong more often than right speaks for the contrary."""
-    said = [Verdict("a", True, 0.99), Verdict("b", False, 0.6)]
+    said = [CheckVerdict("a", True, 0.99), CheckVerdict("b", False, 0.6)]
 
     assert decide(said, "weighted").approved
     assert not decide(said, "weighted", accuracy={"a": 0.55}).approved
-    assert decide([Verdict("liar", False), Verdict("b", False)], "weighted", accuracy={"liar": 0.1, "b": 0.6}).approved
+    assert decide(
+        [CheckVerdict("liar", False), CheckVerdict("b", False)], "weighted", accuracy={"liar": 0.1, "b": 0.6}
+    ).approved
 
 
 def test_issues_are_told_once_with_all_who_raise_them() -> None:
     """In the order of the verdicts; of those who approve none is taken."""
     said = [
-        Verdict("a", False, issues=("No tests.", "Too long")),
-        Verdict("b", True, issues=("a matter of taste",)),
-        Verdict("c", False, issues=("no  tests", "no tests", "Typo")),
+        CheckVerdict("a", False, issues=("No tests.", "Too long")),
+        CheckVerdict("b", True, issues=("a matter of taste",)),
+        CheckVerdict("c", False, issues=("no  tests", "no tests", "Typo")),
     ]
 
     outcome = decide(said)
@@ -132,14 +134,16 @@ def test_issues_are_told_once_with_all_who_raise_them() -> None:
 
 
 drawn_verdicts = st.lists(st.tuples(st.sampled_from([True, False, None]), SURE), max_size=6).map(
-    lambda drawn: [Verdict(f"c{at}", approved, sure) for at, (approved, sure) in enumerate(drawn)]
+    lambda drawn: [CheckVerdict(f"c{at}", approved, sure) for at, (approved, sure) in enumerate(drawn)]
 )
 
 
 @given(drawn_verdicts, st.sampled_from(get_args(Weights)))
-def test_approving_and_rejecting_weigh_alike(said: list[Verdict], how: Weights) -> None:
+def test_approving_and_rejecting_weigh_alike(said: list[CheckVerdict], how: Weights) -> None:
     """Swap them, and the lead is the same on the other side; only a tie rejects both ways."""
-    swapped = [Verdict(one.slot, None if one.approved is None else not one.approved, one.confidence) for one in said]
+    swapped = [
+        CheckVerdict(one.slot, None if one.approved is None else not one.approved, one.confidence) for one in said
+    ]
     one, other = (decide(given, "weighted", weights=how, quorum=0) for given in (said, swapped))
 
     assert one.margin == -other.margin
@@ -147,10 +151,10 @@ def test_approving_and_rejecting_weigh_alike(said: list[Verdict], how: Weights) 
 
 
 @given(drawn_verdicts)
-def test_to_approve_with_little_confidence_is_to_reject_with_much(said: list[Verdict]) -> None:
+def test_to_approve_with_little_confidence_is_to_reject_with_much(said: list[CheckVerdict]) -> None:
     """With log-odds, confidence 0.3 for is 0.7 against."""
     mirrored = [
-        Verdict(one.slot, not one.approved, 1 - one.confidence)
+        CheckVerdict(one.slot, not one.approved, 1 - one.confidence)
         if one.approved is not None and one.confidence is not None
         else one
         for one in said
@@ -161,7 +165,7 @@ def test_to_approve_with_little_confidence_is_to_reject_with_much(said: list[Ver
 
 
 @given(drawn_verdicts, st.sampled_from([m for m in METHODS if m != "first_agree"]), st.randoms())
-def test_the_order_does_not_matter(said: list[Verdict], method: Consensus, dice: Any) -> None:
+def test_the_order_does_not_matter(said: list[CheckVerdict], method: Consensus, dice: Any) -> None:
     """But for `first_agree`, whose matter it is."""
     shuffled = said.copy()
     dice.shuffle(shuffled)
@@ -188,7 +192,7 @@ def test_asking_as_many_as_needed_costs_what_asking_one_by_one_costs(
 ) -> None:
     """The same turns, and the decision of all verdicts."""
     rules: dict[str, Any] = {"quorum": quorum, "unanimous": unanimous, "weights": weights, "accuracy": accuracy}
-    said = [Verdict(f"c{at}", approved, sure) for at, (approved, sure) in enumerate(drawn)]
+    said = [CheckVerdict(f"c{at}", approved, sure) for at, (approved, sure) in enumerate(drawn)]
     slots = [one.slot for one in said]
 
     def asked(batch: bool) -> int:
@@ -235,7 +239,7 @@ def test_where_a_verdict_counts_for_the_contrary_and_a_rejection_rejects_they_ar
     rules: dict[str, Any] = {"unanimous": True, "quorum": 1, "accuracy": {"liar": 0.2}}
 
     assert needed([], ["liar", "b", "c"], "weighted", **rules) == 1
-    assert needed([Verdict("liar", False)], ["b", "c"], "weighted", **rules) == 0
+    assert needed([CheckVerdict("liar", False)], ["b", "c"], "weighted", **rules) == 0
 
 
 def test_two_of_three_who_agree_decide() -> None:
@@ -251,7 +255,7 @@ def test_what_all_find_wrong_is_counted_once_each() -> None:
 
     def work(n: int) -> int:
         issues = tuple(f"issue {k}" for k in range(20))
-        verdicts = [Verdict(Compared(f"c{k}"), approved=False, issues=issues) for k in range(n)]
+        verdicts = [CheckVerdict(Compared(f"c{k}"), approved=False, issues=issues) for k in range(n)]
         assert [len(slots) for slots in decide(verdicts).raised] == [n] * 20
         return comparisons(lambda: decide(verdicts))
 

@@ -8,7 +8,7 @@ import pytest
 from coterie.backends.base import Answer, Failure, Request
 from coterie.clock import VirtualClock
 from coterie.patterns.reference.answering import Answering
-from coterie.patterns.reference.performance import Performance
+from coterie.patterns.reference.program_run import ProgramRun
 from coterie.planning.plan import AgentPlan
 
 REQUEST = Request(run="r", turn="a#1", attempt=1, agent=AgentPlan(name="a"), prompt="?", key="r/a#1")
@@ -32,7 +32,7 @@ class Thinking:
 async def begun() -> tuple[Thinking, Answering, "asyncio.Task[Any]"]:
     """An attempt that thinks."""
     model = Thinking()
-    attempt = Answering(cast(Performance, model), REQUEST)
+    attempt = Answering(cast(ProgramRun, model), REQUEST)
     task = asyncio.create_task(attempt.result())
     await model.begun.wait()
     return model, attempt, task

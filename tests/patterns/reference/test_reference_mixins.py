@@ -23,7 +23,7 @@ from coterie.patterns import (
     current_call,
 )
 from coterie.patterns.reference.mixins.structured import faults
-from coterie.patterns.reference.performance import HUMAN
+from coterie.patterns.reference.program_run import HUMAN
 
 
 class Asks(BaseTopology):

@@ -12,10 +12,10 @@ from coterie.patterns.rows.configs import (
     CONFIGS,
     AgentCapability,
     AgentConfig,
-    Config,
     CrossCheckConfig,
     DebateConfig,
     EnsembleConfig,
+    StrictConfig,
     accept,
     typed_config,
 )
@@ -36,7 +36,7 @@ VALUES = st.one_of(
 )
 
 
-def refuses(config_class: type[Config], config: dict[str, Any]) -> bool:
+def refuses(config_class: type[StrictConfig], config: dict[str, Any]) -> bool:
     """Whether *config_class* does not take *config*."""
     try:
         config_class(**config)
@@ -96,7 +96,7 @@ def test_what_is_wrong_with_a_configuration_is_said_all_at_once() -> None:
 def test_a_class_of_a_users_own_is_taken_once_it_is_accepted() -> None:
     """Beside the usual one, which stays the first choice."""
 
-    class Rounds(Config):
+    class Rounds(StrictConfig):
         laps: int = 3
 
     with pytest.raises(ValueError, match="laps"):

@@ -17,14 +17,14 @@ from coterie.journal.memory import MemoryStore
 from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
 from coterie.patterns.rows.definitions import definition, row_name
 from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, TopologyType
-from coterie.patterns.rows.fold import LEFT, LET_GO, Fold, Row, family
+from coterie.patterns.rows.fold import LEFT, LET_GO, RowFold, RowUpdate, family
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, to_json
 from coterie.planning.program import AgentDefinition, ProgramPlan
 
 Tables = dict[str, dict[UUID, dict[str, Any]]]
 
 
-def tables(rows: Iterable[Row]) -> Tables:
+def tables(rows: Iterable[RowUpdate]) -> Tables:
     """The last of each row, by table and id."""
     found: Tables = {}
     for row in rows:
@@ -39,8 +39,8 @@ def played(plan: Plan, given: dict[str, Any], says: stage.Says = stage.as_rehear
     return list(family(store.read, "r"))
 
 
-def told(news: Iterable[tuple[str, r.Record]], fold: Fold | None = None) -> Tables:
-    fold = fold or Fold()
+def told(news: Iterable[tuple[str, r.Record]], fold: RowFold | None = None) -> Tables:
+    fold = fold or RowFold()
     return tables(row for run, record in news for row in fold.apply(run, record))
 
 
@@ -155,7 +155,7 @@ def test_an_execution_is_what_its_run_is(end: r.Record, status: str, error: str 
 def test_a_run_that_is_resumed_runs_again() -> None:
     """Until it ends, and what stopped it is no error any more."""
     news = by_hand(r.RunStopped(reason="interrupted"), r.RunOwned(epoch=2))
-    fold = Fold()
+    fold = RowFold()
     running = the(told(news, fold)["executions"])
     done = the(told([("r", r.RunFinished(outcome="completed"))], fold)["executions"])
 
@@ -165,7 +165,7 @@ def test_a_run_that_is_resumed_runs_again() -> None:
 
 def test_a_run_that_nobody_drives_is_paused() -> None:
     """Whatever its process did last."""
-    fold = Fold()
+    fold = RowFold()
     told(by_hand(), fold)
 
     assert [row.values["error"] for row in fold.let_go()] == [LET_GO]
@@ -232,7 +232,7 @@ def test_a_child_run_whose_parent_is_over_does_not_go_on() -> None:
 
 def test_what_is_forgotten_is_told_from_its_beginning_again() -> None:
     """Its child runs are, too."""
-    fold = Fold()
+    fold = RowFold()
     told(played(nested(), {"question": "Is it so?"}), fold)
 
     assert list(fold.forget("r")) == ["r", "r/first#1.1", "r/second#1.1"]

@@ -8,7 +8,7 @@ import pytest
 from pattern_play import pattern
 
 from coterie.engines.patterns.aggregation import Candidate, weighted
-from coterie.engines.patterns.consensus import Verdict, decide
+from coterie.engines.patterns.consensus import CheckVerdict, decide
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.testing.lab import measure, play
@@ -189,7 +189,7 @@ def test_a_weighted_consensus_errs_to_neither_side() -> None:
         for right in itertools.product((True, False), repeat=len(EXPERT)):
             chance = math.prod(p if one else 1 - p for p, one in zip(EXPERT, right, strict=True))
             said = [
-                Verdict(f"c{n}", truth if one else not truth, p)
+                CheckVerdict(f"c{n}", truth if one else not truth, p)
                 for n, (p, one) in enumerate(zip(EXPERT, right, strict=True))
             ]
             wrong[truth] += chance * (decide(said, "weighted").approved is not truth)

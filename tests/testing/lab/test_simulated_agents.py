@@ -16,7 +16,7 @@ from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.runs.shell import Shell
 from coterie.testing.lab import play
 from coterie.testing.lab.playing import given_to
-from coterie.testing.simulated_agents import RIGHT, Asked, Assumptions, SimulatedAgents, Skill, is_right
+from coterie.testing.simulated_agents import RIGHT, Assumptions, SimulatedAgents, SimulatedTurn, Skill, is_right
 
 PANEL = pattern("ensemble", ["a", "b", "c"], aggregation_method="vote")
 VERDICT = (Wanted(name="approved", type="boolean"), Wanted(name="confidence", type="number", declared=False))
@@ -28,9 +28,9 @@ def agents(**assumed: Any) -> SimulatedAgents:
     return SimulatedAgents(PANEL, Assumptions(**{"skill": Skill(0.7), **assumed}))
 
 
-def asked(n: int, **of: Any) -> Asked:
+def asked(n: int, **of: Any) -> SimulatedTurn:
     usual: dict[str, Any] = {"path": "a", "pattern": "ensemble", "turn": 1, "attempt": 1, "prompt": "?"}
-    return Asked(question=str(n), **{**usual, **of})
+    return SimulatedTurn(question=str(n), **{**usual, **of})
 
 
 def said(result: Result) -> str:

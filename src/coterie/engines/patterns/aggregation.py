@@ -24,7 +24,7 @@ __all__ = [
     "Average",
     "Candidate",
     "Cluster",
-    "Tally",
+    "VoteCount",
     "average",
     "best_of",
     "cluster",
@@ -74,7 +74,7 @@ class Cluster(Struct, frozen=True):
     members: tuple[int, ...]
 
 
-class Tally(Struct, frozen=True):
+class VoteCount(Struct, frozen=True):
     """What a vote came to.
 
     Attributes:
@@ -109,7 +109,7 @@ class Aggregate(Struct, frozen=True):
 
     text: str
     slot: str = ""
-    tally: Tally | None = None
+    tally: VoteCount | None = None
     spread: float | None = None
     tie: bool = False
     left_out: tuple[str, ...] = ()
@@ -152,7 +152,7 @@ def weighted(
     shares = _shares(votes)
     others = [share for at, share in enumerate(shares) if at != won]
     tie = votes.count(top) > 1
-    tally = Tally(
+    tally = VoteCount(
         answer=clusters[won].key,
         clusters=tuple(clusters),
         votes=tuple(count / ONE for count in votes),

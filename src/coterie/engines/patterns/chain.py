@@ -11,9 +11,9 @@ from typing import Any
 
 from coterie.engines.generator import AgentFailed, Conversation, Question, Tell, Together
 from coterie.engines.patterns import chain_prompts, structured
-from coterie.engines.patterns.chain_jobs import CUT, Job, Part, Strategy, failures, leaves, parts, tree
+from coterie.engines.patterns.chain_jobs import CUT, Strategy, Subtask, SubtaskResult, failures, leaves, parts, tree
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, one_kind, said
+from coterie.engines.patterns.result import PatternFailed, PatternResult, SlotFailure, one_kind, said
 from coterie.engines.patterns.structured import Answered
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
@@ -38,7 +38,7 @@ _SAYS_BLOCKED = re.compile(r"[\s*_#`]*blocked\b[*_`]*\s*(?:[:.,;–—-]|$)", re
 _Work = Generator[Question | Together | Tell, Any, None]
 
 
-class ChainResult(Result, frozen=True, kw_only=True):
+class ChainResult(PatternResult, frozen=True, kw_only=True):
     """What a chain of command came to.
 
     Attributes:
@@ -50,7 +50,7 @@ class ChainResult(Result, frozen=True, kw_only=True):
     strategy: Strategy
     level_results: dict[str, Any]
     final_result: str
-    parts: tuple[Part, ...]
+    parts: tuple[SubtaskResult, ...]
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
@@ -134,20 +134,21 @@ class _Command:
             success_criteria=tuple(value.get("success_criteria", ())),
         )
 
-    def jobs(self, subtasks: Sequence[str], superior: str, parent: str = "") -> list[Job]:
+    def jobs(self, subtasks: Sequence[str], superior: str, parent: str = "") -> list[Subtask]:
         """The jobs that *superior* hands down."""
         prefix = f"{parent}." if parent else ""
         return [
-            Job(id=f"{prefix}{n}", task=task, superior=superior, parent=parent) for n, task in enumerate(subtasks, 1)
+            Subtask(id=f"{prefix}{n}", task=task, superior=superior, parent=parent)
+            for n, task in enumerate(subtasks, 1)
         ]
 
-    def assign(self, jobs: Sequence[Job], level: str, slots: Sequence[str], depth: int) -> _Work:
+    def assign(self, jobs: Sequence[Subtask], level: str, slots: Sequence[str], depth: int) -> _Work:
         """Give each job to whoever of *slots* has the fewest."""
         for job in jobs:
             job.level = level
             yield from self._give(job, min(slots, key=self._load.__getitem__), depth)
 
-    def carry_out(self, jobs: Sequence[Job], slots: Sequence[str], depth: int, *, last: bool) -> _Work:
+    def carry_out(self, jobs: Sequence[Subtask], slots: Sequence[str], depth: int, *, last: bool) -> _Work:
         """Have the jobs of one level done at once, or divided; what goes wrong goes up once."""
         yield from self._ask(jobs, last=last)
         stuck = [job for job in jobs if job.trouble and job.superior != job.slot]
@@ -156,7 +157,7 @@ class _Command:
             yield Tell(job.slot, job.superior, "escalation", {"task": job.task, "reason": job.trouble}, depth)
         questions = [Question(job.superior, chain_prompts.escalation(job, slots)) for job in stuck]
         replies = yield Together(*questions, most=self._config.max_concurrency)
-        again: dict[str, Job] = {}
+        again: dict[str, Subtask] = {}
         for job, reply in zip(stuck, replies, strict=True):
             if isinstance(reply, AgentFailed):
                 continue
@@ -175,12 +176,12 @@ class _Command:
             return named
         return min([slot for slot in slots if slot != had] or slots, key=self._load.__getitem__)
 
-    def _give(self, job: Job, slot: str, depth: int) -> _Work:
+    def _give(self, job: Subtask, slot: str, depth: int) -> _Work:
         job.slot = slot
         self._load[slot] += 1
         yield Tell(job.superior, slot, "request", {"task": job.task, "type": "delegation"}, depth)
 
-    def _ask(self, jobs: Sequence[Job], *, last: bool) -> _Work:
+    def _ask(self, jobs: Sequence[Subtask], *, last: bool) -> _Work:
         """Ask those who have *jobs* to do them, or to divide them; what had come of one stays if nothing comes now."""
         most = self._config.max_concurrency
         if last:
@@ -198,10 +199,10 @@ class _Command:
                 subtasks, job.cut = self._counted(self._value(job.slot, answer), job.task)
                 job.jobs, job.done_by = self.jobs(subtasks, job.slot, job.id), job.slot
 
-    def _to_do(self, job: Job) -> Question:
+    def _to_do(self, job: Subtask) -> Question:
         return Question(job.slot, chain_prompts.work(job.task), given={self._team.keys(job.slot)[0]: job.task})
 
-    def _usable(self, job: Job, reply: TurnFinished | AgentFailed) -> TurnFinished | None:
+    def _usable(self, job: Subtask, reply: TurnFinished | AgentFailed) -> TurnFinished | None:
         """*reply*, if something can be done with it; *job* then knows what is wrong with it."""
         match reply:
             case AgentFailed():

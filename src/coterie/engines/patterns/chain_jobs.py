@@ -22,7 +22,7 @@ class Strategy(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True, kw_only=True)
-class Job:
+class Subtask:
     """A subtask under way: *superior* gave it to *slot*.
 
     Attributes:
@@ -46,7 +46,7 @@ class Job:
     failed: str = ""
     kind: str = ""
     cut: str = ""
-    jobs: list["Job"] = field(default_factory=list)
+    jobs: list["Subtask"] = field(default_factory=list)
 
     @property
     def has_something(self) -> bool:
@@ -59,7 +59,7 @@ class Job:
         return {"task": self.task, "result": self.result, "confidence": self.confidence, **error}
 
 
-class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SubtaskResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One subtask, and what became of it.
 
     Attributes:
@@ -84,13 +84,13 @@ class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: str = ""
 
 
-def leaves(jobs: Sequence[Job]) -> Iterator[Job]:
+def leaves(jobs: Sequence[Subtask]) -> Iterator[Subtask]:
     """The subtasks of *jobs* that were not divided, in order."""
     for job in jobs:
         yield from leaves(job.jobs) if job.jobs else (job,)
 
 
-def failures(jobs: Sequence[Job]) -> Iterator[SlotFailure]:
+def failures(jobs: Sequence[Subtask]) -> Iterator[SlotFailure]:
     """What was not done of *jobs*."""
     for job in jobs:
         if job.jobs:
@@ -101,7 +101,7 @@ def failures(jobs: Sequence[Job]) -> Iterator[SlotFailure]:
             yield SlotFailure(job.slot, job.kind, f"{job.task}: {job.failed}")
 
 
-def tree(jobs: Sequence[Job]) -> dict[str, Any]:
+def tree(jobs: Sequence[Subtask]) -> dict[str, Any]:
     """The results under the keys of the reference; one that is taken gets a number."""
     found: dict[str, Any] = {}
     taken = Counter[str]()
@@ -114,9 +114,9 @@ def tree(jobs: Sequence[Job]) -> dict[str, Any]:
     return found
 
 
-def parts(jobs: Sequence[Job]) -> Iterator[Part]:
+def parts(jobs: Sequence[Subtask]) -> Iterator[SubtaskResult]:
     """*jobs* as a list, each before its parts."""
     for job in jobs:
-        fields = {name: getattr(job, name) for name in Part.__struct_fields__}
-        yield Part(**{**fields, "slot": job.done_by or job.slot})
+        fields = {name: getattr(job, name) for name in SubtaskResult.__struct_fields__}
+        yield SubtaskResult(**{**fields, "slot": job.done_by or job.slot})
         yield from parts(job.jobs)

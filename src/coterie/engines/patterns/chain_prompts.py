@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.engines.patterns.chain_jobs import Job, Strategy
+from coterie.engines.patterns.chain_jobs import Strategy, Subtask
 from coterie.engines.patterns.result import SlotFailure
 from coterie.engines.patterns.shown import as_json
 
@@ -37,7 +37,7 @@ def work(task: str) -> str:
     )
 
 
-def escalation(job: Job, slots: Sequence[str]) -> str:
+def escalation(job: Subtask, slots: Sequence[str]) -> str:
     """The question to whoever gave a task that came back."""
     what = job.result or "\n".join(f"- {below.task}" for below in job.jobs)
     came = f"\n\nThis is what came:\n\n{what}" if what else ""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from coterie.engines.generator import AgentFailed, Conversation, Question, Together
 from coterie.engines.patterns.pipeline import PipelineResult
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, one_kind, said
+from coterie.engines.patterns.result import PatternFailed, PatternResult, SlotFailure, failure, one_kind, said
 from coterie.engines.patterns.shown import as_json
 from coterie.journal.records import TurnFinished
 from coterie.topology.patterns.configs import CompoundConfig
@@ -28,7 +28,7 @@ TEXT = "text"
 """What a mapping calls the text that the one before gave."""
 
 _KIND_OF = {kind.config: kind.name for kind in KINDS.values()}
-_OF_PIPELINE = frozenset(PipelineResult.__struct_fields__) - frozenset(Result.__struct_fields__)
+_OF_PIPELINE = frozenset(PipelineResult.__struct_fields__) - frozenset(PatternResult.__struct_fields__)
 _DEEPEST = 100
 """How deep in what a team gave a pipeline's result is looked for; teams lie less deep in each other."""
 
@@ -42,7 +42,7 @@ class SubResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""
 
 
-class SequentialResult(Result, frozen=True, kw_only=True):
+class SequentialResult(PatternResult, frozen=True, kw_only=True):
     """What teams that worked one after the other came to.
 
     Attributes:
@@ -55,14 +55,14 @@ class SequentialResult(Result, frozen=True, kw_only=True):
     final_output: dict[str, Any]
 
 
-class ParallelResult(Result, frozen=True, kw_only=True):
+class ParallelResult(PatternResult, frozen=True, kw_only=True):
     """What teams that worked side by side came to, in their order."""
 
     composition: str = "parallel"
     sub_results: tuple[SubResult, ...]
 
 
-class ConditionalResult(Result, frozen=True, kw_only=True):
+class ConditionalResult(PatternResult, frozen=True, kw_only=True):
     """What the team came to that the input chose."""
 
     composition: str = "conditional"

@@ -15,7 +15,7 @@ from coterie.engines.patterns.weights import ONE, weight
 from coterie.topology.patterns.configs import Consensus, Weights
 
 
-class Verdict(Struct, frozen=True):
+class CheckVerdict(Struct, frozen=True):
     """What one checker says.
 
     Attributes:
@@ -32,7 +32,7 @@ class Verdict(Struct, frozen=True):
     feedback: str = ""
 
 
-class Decision(Struct, frozen=True):
+class ConsensusResult(Struct, frozen=True):
     """What the verdicts come to.
 
     Attributes:
@@ -58,15 +58,15 @@ class Decision(Struct, frozen=True):
 
 
 def decide(
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[CheckVerdict],
     method: Consensus = "majority",
     *,
     quorum: int = 2,
     unanimous: bool = False,
     weights: Weights = "log_odds",
     accuracy: Mapping[str, float] | None = None,
-    mediator: Verdict | None = None,
-) -> Decision:
+    mediator: CheckVerdict | None = None,
+) -> ConsensusResult:
     """What *verdicts* come to.
 
     Args:
@@ -84,7 +84,7 @@ def decide(
     approved, reason = _judge(verdicts, rules, mediator)
     weighed = sum(abs(_weight(one, rules)) for one in (*approving, *rejecting))
     raised = _merged([*rejecting, *([mediator] if mediator is not None and mediator.approved is False else [])])
-    return Decision(
+    return ConsensusResult(
         approved=approved,
         method=method,
         approval_rate=len(approving) / max(len(approving) + len(rejecting), 1),
@@ -98,7 +98,7 @@ def decide(
 
 
 def needed(
-    came: Sequence[Verdict],
+    came: Sequence[CheckVerdict],
     left: Sequence[str],
     method: Consensus = "majority",
     *,
@@ -119,7 +119,7 @@ def needed(
         return 1  # what such a slot says counts for the contrary, and a rejection rejects: only all of it tells
     ways = [_extreme(left, rules, approved=approved) for approved in (True, False, None)]
 
-    def known(way: Sequence[Verdict], k: int) -> bool:
+    def known(way: Sequence[CheckVerdict], k: int) -> bool:
         so_far = [*came, *way[:k]]
         return len({_judge([*so_far, *other[k:]], rules, None)[0] for other in ways}) == 1
 
@@ -135,7 +135,7 @@ class _Rules(Struct, frozen=True, kw_only=True):
     accuracy: Mapping[str, float]
 
 
-def _judge(verdicts: Sequence[Verdict], rules: _Rules, mediator: Verdict | None) -> tuple[bool, str]:
+def _judge(verdicts: Sequence[CheckVerdict], rules: _Rules, mediator: CheckVerdict | None) -> tuple[bool, str]:
     """Whether it is approved, and why."""
     approvals = sum(one.approved is True for one in verdicts)
     rejections = sum(one.approved is False for one in verdicts)
@@ -174,7 +174,7 @@ def _which(lead: int) -> str:
     return "the majority approves" if lead > 0 else "the majority rejects" if lead < 0 else "a tie, which rejects"
 
 
-def _first_agreed(verdicts: Sequence[Verdict], quorum: int) -> bool | None:
+def _first_agreed(verdicts: Sequence[CheckVerdict], quorum: int) -> bool | None:
     counts = {True: 0, False: 0}
     for one in verdicts:
         if one.approved is not None:
@@ -184,30 +184,30 @@ def _first_agreed(verdicts: Sequence[Verdict], quorum: int) -> bool | None:
     return None
 
 
-def _lead(verdicts: Sequence[Verdict], rules: _Rules) -> int:
+def _lead(verdicts: Sequence[CheckVerdict], rules: _Rules) -> int:
     """By how much those who approve weigh more than those who reject."""
     signs = {True: 1, False: -1, None: 0}
     return sum(signs[one.approved] * _weight(one, rules) for one in verdicts)
 
 
-def _weight(one: Verdict, rules: _Rules) -> int:
+def _weight(one: CheckVerdict, rules: _Rules) -> int:
     if rules.method != "weighted":
         return ONE
     return weight(rules.accuracy.get(one.slot, one.confidence), rules.weights)
 
 
-def _extreme(slots: Sequence[str], rules: _Rules, *, approved: bool | None) -> list[Verdict]:
+def _extreme(slots: Sequence[str], rules: _Rules, *, approved: bool | None) -> list[CheckVerdict]:
     """The verdicts of *slots* that lead furthest to an approval, or a rejection; None: they all abstain.
 
     The verdict of one who is wrong more often than not leads away from what it says.
     """
-    said = [Verdict(slot, approved, confidence=1.0) for slot in slots]
+    said = [CheckVerdict(slot, approved, confidence=1.0) for slot in slots]
     if approved is None:
         return said
     return [one if _weight(one, rules) >= 0 else structs.replace(one, approved=not approved) for one in said]
 
 
-def _merged(verdicts: Sequence[Verdict]) -> list[tuple[str, tuple[str, ...]]]:
+def _merged(verdicts: Sequence[CheckVerdict]) -> list[tuple[str, tuple[str, ...]]]:
     """The issues of *verdicts*, each once, and who has it. Case, spaces and a full stop make no other issue."""
     found: dict[str, tuple[str, dict[str, None]]] = {}
     for one in verdicts:

@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import Struct, structs
 
 from coterie.engines.generator import AgentFailed, Conversation, Question, Tell, Together
-from coterie.engines.patterns.consensus import Decision, Verdict, decide, needed
+from coterie.engines.patterns.consensus import CheckVerdict, ConsensusResult, decide, needed
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, one_kind
+from coterie.engines.patterns.result import PatternFailed, PatternResult, SlotFailure, failure, one_kind
 from coterie.engines.patterns.structured import REPAIRS, Answered, ask, ask_all, confidence
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
@@ -52,7 +52,7 @@ class Rejection(Struct, frozen=True):
     confidence: float | None
 
 
-class CrossCheckResult(Result, frozen=True, kw_only=True):
+class CrossCheckResult(PatternResult, frozen=True, kw_only=True):
     """What a cross-check came to; verdicts are those on the latest answer.
 
     Attributes:
@@ -70,7 +70,7 @@ class CrossCheckResult(Result, frozen=True, kw_only=True):
     rejections: int
     approval_details: tuple[Approval, ...]
     rejection_details: tuple[Rejection, ...]
-    consensus: Decision
+    consensus: ConsensusResult
     final_approved: bool
     revisions: int = 0
 
@@ -93,7 +93,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 def crosscheck(team: Team, given: dict[str, Any]) -> Conversation:
     """Answer, have it checked, and revise what is rejected as often as may be."""
     config: CrossCheckConfig = team.config
-    review = Review(task_of(KINDS["crosscheck"].keys, given), config, checkers(config, team.slots))
+    review = CheckedAnswer(task_of(KINDS["crosscheck"].keys, given), config, checkers(config, team.slots))
     yield from review.check((yield Question(PRIMARY, review.task)))
     while review.rejected and review.revisions < config.max_revisions:
         try:
@@ -106,7 +106,7 @@ def crosscheck(team: Team, given: dict[str, Any]) -> Conversation:
     return review.result()
 
 
-class Review:
+class CheckedAnswer:
     """The latest answer of the primary, and what came of checking it."""
 
     def __init__(self, task: str, config: CrossCheckConfig, voices: tuple[str, ...]) -> None:
@@ -119,12 +119,12 @@ class Review:
             "accuracy": config.accuracy,
         }
         self.output, self.revisions = "", 0
-        self.verdicts: list[Verdict] = []
-        self.mediated: Verdict | None = None
+        self.verdicts: list[CheckVerdict] = []
+        self.mediated: CheckVerdict | None = None
         self.failures: list[SlotFailure] = []
 
     @property
-    def decision(self) -> Decision:
+    def decision(self) -> ConsensusResult:
         """What the verdicts come to."""
         return decide(self.verdicts, mediator=self.mediated, **self._rules)
 
@@ -180,7 +180,7 @@ class Review:
         )
 
     @property
-    def _against(self) -> list[Verdict]:
+    def _against(self) -> list[CheckVerdict]:
         """Who rejects, the mediator included."""
         mediated = [self.mediated] if self.mediated is not None else []
         return [one for one in (*self.verdicts, *mediated) if one.approved is False]
@@ -199,7 +199,7 @@ class Review:
         asked = [Question(slot, self._prompt(first + n)) for n, slot in enumerate(slots)]
         came = yield from ask_all(asked, _FIELDS, most=self.config.max_concurrency)
         for slot, got in zip(slots, came, strict=True):
-            self.verdicts.append(self._judged(slot, got) or Verdict(slot, None))
+            self.verdicts.append(self._judged(slot, got) or CheckVerdict(slot, None))
             yield from self._tell(self.verdicts[-1], PRIMARY)
 
     def _mediate(self) -> Generator[_Asking, Any, None]:
@@ -214,7 +214,7 @@ class Review:
         if self.mediated is not None:
             yield from self._tell(self.mediated, PRIMARY)
 
-    def _judged(self, slot: str, got: Answered | AgentFailed) -> Verdict | None:
+    def _judged(self, slot: str, got: Answered | AgentFailed) -> CheckVerdict | None:
         """The verdict that *slot* gives; None, and a failure, when it gives none."""
         match got:
             case AgentFailed():
@@ -223,10 +223,10 @@ class Review:
                 self.failures.append(SlotFailure(slot, "invalid_output", got.fault))
             case Answered(value=dict() as said):
                 issues, feedback = tuple(said.get("issues", ())), said.get("feedback", "")
-                return Verdict(slot, said["approved"], confidence(got.reply), issues, feedback)
+                return CheckVerdict(slot, said["approved"], confidence(got.reply), issues, feedback)
         return None
 
-    def _tell(self, verdict: Verdict, whom: str) -> Generator[_Asking, Any, None]:
+    def _tell(self, verdict: CheckVerdict, whom: str) -> Generator[_Asking, Any, None]:
         if verdict.approved is not None:
             content = structs.asdict(verdict)
             yield Tell(content.pop("slot"), whom, "response", content, self.revisions)
@@ -240,7 +240,7 @@ class Review:
         return f"This was asked:\n\n{self.task}\n\nThis was answered:\n\n{self.output}"
 
 
-def _told(verdict: Verdict) -> str:
+def _told(verdict: CheckVerdict) -> str:
     if verdict.approved is None:
         return "no verdict"
     sure = "" if verdict.confidence is None else f", with confidence {verdict.confidence:g}"

@@ -14,7 +14,7 @@ from coterie.engines.generator import AgentFailed, Conversation, Question, Toget
 from coterie.engines.patterns import structured
 from coterie.engines.patterns.aggregation import Candidate, concat, normalise, vote, weighted
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result
+from coterie.engines.patterns.result import PatternFailed, PatternResult
 from coterie.engines.patterns.sections import sections
 from coterie.engines.patterns.talk import OPPONENT, PROPONENT, Argument, Talk, said
 from coterie.journal.records import TurnFinished
@@ -32,7 +32,7 @@ _ANSWER = (Wanted(name="answer", type="text"), Wanted(name="confidence", type="n
 _Deciding = Generator[Question | Together, Any, "DebateResult"]
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class MediatorVerdict(Struct, frozen=True, kw_only=True):
     """What the mediator found when the arguments of *first* stood before those of the other side.
 
     Attributes:
@@ -51,7 +51,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return self.conclusion or self.text
 
 
-class DebateResult(Result, frozen=True, kw_only=True):
+class DebateResult(PatternResult, frozen=True, kw_only=True):
     """What a debate came to.
 
     Attributes:
@@ -73,7 +73,7 @@ class DebateResult(Result, frozen=True, kw_only=True):
     method: str
     convergence: float
     winner: str = ""
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[MediatorVerdict, ...] = ()
     consistent: bool = True
     votes: dict[str, str] = {}
     share: float | None = None
@@ -192,11 +192,11 @@ def _ballot(talk: Talk) -> str:
     )
 
 
-def _verdict(reply: TurnFinished, talk: Talk, first: str) -> Verdict:
+def _verdict(reply: TurnFinished, talk: Talk, first: str) -> MediatorVerdict:
     text = said(reply, talk.mediator)
     found = (structured.parse(reply, _CONCLUSION) or {}) | sections(text, _SECTIONS)
     winners = set(_WINNER.findall(found.get("verdict", "").lower()))
-    return Verdict(
+    return MediatorVerdict(
         first=first,
         text=text,
         conclusion=found.get("conclusion", "").strip(),
@@ -204,7 +204,7 @@ def _verdict(reply: TurnFinished, talk: Talk, first: str) -> Verdict:
     )
 
 
-def _same(one: Verdict, other: Verdict) -> bool:
+def _same(one: MediatorVerdict, other: MediatorVerdict) -> bool:
     if one.winner and other.winner:
         return one.winner == other.winner
     return normalise(one.answer) == normalise(other.answer)

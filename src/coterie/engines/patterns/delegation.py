@@ -11,7 +11,7 @@ from msgspec import Struct
 from coterie.engines.generator import AgentFailed, Conversation, Question, Tell, Together
 from coterie.engines.patterns import structured
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, one_kind, said
+from coterie.engines.patterns.result import PatternFailed, PatternResult, SlotFailure, failure, one_kind, said
 from coterie.engines.patterns.structured import Answered
 from coterie.planning.plan import Wanted
 from coterie.topology.patterns.configs import DelegationConfig
@@ -42,7 +42,7 @@ class Unrouted(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class DelegationResult(Result, frozen=True, kw_only=True):
+class DelegationResult(PatternResult, frozen=True, kw_only=True):
     """What the tasks came to: *tasks* and *unrouted* are in the order in which they were given."""
 
     tasks: tuple[Done, ...]

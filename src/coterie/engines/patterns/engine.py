@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from coterie.engines.commands import Ask, Command, Emit, Finish, Reply
-from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed, Place, as_read_back
-from coterie.engines.patterns.registry import Calls, Definition, Team, definition
-from coterie.engines.patterns.result import Result
+from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed, PendingQuestion, as_read_back
+from coterie.engines.patterns.registry import Calls, PatternDefinition, Team, definition
+from coterie.engines.patterns.result import PatternResult
 from coterie.engines.replies import judge_reply
 from coterie.journal.records import AttemptFailed, Record
 from coterie.planning.pattern import PatternPlan
@@ -21,7 +21,7 @@ from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.slots import subs
 
 
-class Pattern(GeneratorEngine):
+class PatternEngine(GeneratorEngine):
     """The engine of a pattern.
 
     Raises:
@@ -55,7 +55,7 @@ class Pattern(GeneratorEngine):
 
     def completed(self, value: Any) -> Finish:
         """The result, as whoever asked this pattern sees it: its text, and its keys as outputs."""
-        if isinstance(value, Result):
+        if isinstance(value, PatternResult):
             value = msgspec.structs.replace(value, usage=self.spent)
             text, output = value.text, value.to_dict()
         elif isinstance(value, dict):
@@ -70,7 +70,7 @@ class Pattern(GeneratorEngine):
             return Finish(outcome="failed", reason=f"{self.definition.kind.title} gave an empty answer")
         return Finish(outcome="completed", result={"text": text, "outputs": {self.definition.kind.name: output}})
 
-    def _ask(self, place: Place, agent: str) -> Ask:
+    def _ask(self, place: PendingQuestion, agent: str) -> Ask:
         """Ask, after what whoever is asked is told for a start: its own prompt and its role."""
         ask, plan = super()._ask(place, agent), self._agents.get(agent)
         standing = "\n\n".join(filter(None, (plan.prompt, plan.role))) if plan is not None else ""
@@ -149,4 +149,4 @@ def _keys(type: str) -> tuple[str, ...]:
     return (KINDS[type] if type in KINDS else definition(type).kind).keys or ("prompt",)
 
 
-__all__ = ["Definition", "Pattern", "calls_of", "input_faults", "team_of"]
+__all__ = ["PatternDefinition", "PatternEngine", "calls_of", "input_faults", "team_of"]

@@ -14,7 +14,7 @@ from coterie.engines.patterns import structured
 from coterie.engines.patterns.aggregation import Aggregate, Candidate, average, best_of, concat, needed, vote, weighted
 from coterie.engines.patterns.diversity import spread
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result, SlotFailure, failure, one_kind
+from coterie.engines.patterns.result import PatternFailed, PatternResult, SlotFailure, failure, one_kind
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
 from coterie.topology.patterns.configs import EnsembleConfig
@@ -37,7 +37,7 @@ class Individual(Struct, frozen=True, kw_only=True):
     confidence: float | None = None
 
 
-class EnsembleResult(Result, frozen=True, kw_only=True):
+class EnsembleResult(PatternResult, frozen=True, kw_only=True):
     """What an ensemble came to; all numbers are those of the last layer.
 
     Attributes:

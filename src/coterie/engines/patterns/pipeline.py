@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from coterie.engines.generator import AgentFailed, Conversation, Question, Tell
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, Result, said
+from coterie.engines.patterns.result import PatternFailed, PatternResult, said
 from coterie.engines.patterns.shown import as_json
 from coterie.journal.records import TurnFinished
 from coterie.topology.patterns.configs import CompoundConfig, PipelineConfig
@@ -27,7 +27,7 @@ class StageResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     retried: bool = False
 
 
-class PipelineResult(Result, frozen=True, kw_only=True):
+class PipelineResult(PatternResult, frozen=True, kw_only=True):
     """What a pipeline came to.
 
     Attributes:

@@ -72,14 +72,14 @@ class Calls(Struct, frozen=True):
     most: dict[str, int]
 
 
-class Play(Protocol):
+class PatternFunction(Protocol):
     """A pattern: a generator of questions, given its team and the run's input."""
 
     def __call__(self, team: Team, given: dict[str, Any], /) -> Conversation:
         """What to ask, given the run's input."""
 
 
-class Count(Protocol):
+class CallCounter(Protocol):
     """How many turns a pattern has, from its configuration and, where that does not say, the *numbers* of a run."""
 
     def __call__(self, team: Team, **numbers: Any) -> Calls:
@@ -90,7 +90,7 @@ class NoConfig(Config, frozen=True, kw_only=True):
     """Nothing to configure."""
 
 
-class Definition(Struct, frozen=True):
+class PatternDefinition(Struct, frozen=True):
     """A registered pattern.
 
     Attributes:
@@ -98,23 +98,23 @@ class Definition(Struct, frozen=True):
     """
 
     kind: Kind
-    play: Play
-    calls: Count | None = None
+    play: PatternFunction
+    calls: CallCounter | None = None
 
 
-_REGISTERED: dict[str, Definition] = {}
+_REGISTERED: dict[str, PatternDefinition] = {}
 
 P = TypeVar("P", bound=Callable[..., Conversation])
 
 
 @overload
-def pattern(kind: Kind, *, calls: Count | None = None) -> Callable[[P], P]: ...
+def pattern(kind: Kind, *, calls: CallCounter | None = None) -> Callable[[P], P]: ...
 @overload
 def pattern(
-    kind: str, *, key: str = "prompt", config: type[Config] = NoConfig, calls: Count | None = None
+    kind: str, *, key: str = "prompt", config: type[Config] = NoConfig, calls: CallCounter | None = None
 ) -> Callable[[P], P]: ...
 def pattern(
-    kind: Kind | str, *, key: str = "prompt", config: type[Config] = NoConfig, calls: Count | None = None
+    kind: Kind | str, *, key: str = "prompt", config: type[Config] = NoConfig, calls: CallCounter | None = None
 ) -> Callable[[P], P]:
     """Register a generator function as a pattern.
 
@@ -139,14 +139,14 @@ def pattern(
         known = _REGISTERED.get(made.name)
         if known is not None and _place(known.play) != _place(play):
             raise UsageError(f"two functions are pattern {made.name!r}: {_place(known.play)} and {_place(play)}")
-        _REGISTERED[made.name] = Definition(made, play, calls)
+        _REGISTERED[made.name] = PatternDefinition(made, play, calls)
         play.pattern = made.name  # type: ignore[attr-defined]
         return play
 
     return register
 
 
-def definition(type: str) -> Definition:
+def definition(type: str) -> PatternDefinition:
     """The pattern of *type*: the name of one of ours, of one registered here, or `module:function`.
 
     Raises:
@@ -175,7 +175,7 @@ def type_of(play: Callable[..., Any]) -> str:
     return name if name in KINDS else _place(play)
 
 
-def _imported(type: str) -> Definition:
+def _imported(type: str) -> PatternDefinition:
     module, _, function = type.partition(":")
     try:
         found = getattr(import_module(module), function)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from coterie.engines.generator import AgentFailed, PatternFailed
 from coterie.journal.records import NO_USAGE, TurnFinished, Usage
 
-__all__ = ["PatternFailed", "Result", "SlotFailure", "failure", "one_kind", "said"]
+__all__ = ["PatternFailed", "PatternResult", "SlotFailure", "failure", "one_kind", "said"]
 
 
 class SlotFailure(Struct, frozen=True, omit_defaults=True):
@@ -20,7 +20,7 @@ class SlotFailure(Struct, frozen=True, omit_defaults=True):
     reason: str
 
 
-class Result(Struct, frozen=True, kw_only=True):
+class PatternResult(Struct, frozen=True, kw_only=True):
     """What a pattern came to. Each pattern has its own, with fields of its own.
 
     Attributes:

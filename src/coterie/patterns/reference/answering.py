@@ -8,7 +8,7 @@ from coterie.errors import CallFailed, PatternRefused
 from coterie.journal.records import Usage
 from coterie.patterns.reference.invocation import split
 from coterie.patterns.reference.mixins.base import ReplyRefused
-from coterie.patterns.reference.performance import Performance
+from coterie.patterns.reference.program_run import ProgramRun
 
 _KINDS = FAILURES - {"interrupted"}
 """How a call may fail; that it was interrupted only we can say, for then it is made again, however often."""
@@ -17,8 +17,8 @@ _KINDS = FAILURES - {"interrupted"}
 class Answering:
     """One attempt to answer a call. It runs in the task that waits for its result: a call is one task, not two."""
 
-    def __init__(self, performance: Performance, request: Request) -> None:
-        self._performance, self._request = performance, request
+    def __init__(self, program_run: ProgramRun, request: Request) -> None:
+        self._program_run, self._request = program_run, request
         self._task: asyncio.Task[Any] | None = None
         self._interrupted: asyncio.Event | None = None
 
@@ -53,15 +53,15 @@ class Answering:
         return False
 
     async def _respond(self) -> Result:
-        asked, performance, loop = self._request, self._performance, asyncio.get_running_loop()
+        asked, program_run, loop = self._request, self._program_run, asyncio.get_running_loop()
         began = loop.time()
-        call = await performance.call(asked.turn, asked.attempt, asked.interrupted)
+        call = await program_run.call(asked.turn, asked.attempt, asked.interrupted)
 
         def failed(kind: str, reason: str, wait: float = 0.0) -> Failure:
             return Failure(kind=kind, reason=reason, wait=wait, usage=_usage(call.used, loop.time() - began))
 
         try:
-            response = await performance.respond(call)
+            response = await program_run.respond(call)
         except CallFailed as error:
             if error.kind not in _KINDS:
                 reason = f"there is no kind of failure {error.kind!r}, only {', '.join(sorted(_KINDS))}: {error.reason}"

@@ -20,7 +20,7 @@ from coterie.patterns.reference.calling import Tool
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext
 from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.models import ask_model
-from coterie.patterns.reference.performance import Performance, load_mixins, playing
+from coterie.patterns.reference.program_run import ProgramRun, load_mixins, playing
 from coterie.patterns.rows.configs import AgentConfig, accept
 from coterie.patterns.rows.enums import MessageType, TopologyType
 from coterie.patterns.rows.kinds import refused
@@ -101,7 +101,7 @@ class BaseTopology(ABC):
         self.agents = dict(agents)
         self.db_session = db_session
         self._overrides: dict[str, dict[str, Any]] = {}
-        self._last: Performance | None = None
+        self._last: ProgramRun | None = None
         self._config = self._parse_config()
 
     def _parse_config(self) -> SQLModel:
@@ -114,7 +114,7 @@ class BaseTopology(ABC):
 
     async def setup(self) -> None:
         """Make an instance for each slot, with its mixins. An override calls this one."""
-        await self._performance().begin()
+        await self._program_run().begin()
 
     async def _load_mixins(self, agent_type: AgentType, instance: AgentInstance) -> list[BaseMixin]:
         """The mixins of an agent, each behind those that it needs."""
@@ -122,7 +122,7 @@ class BaseTopology(ABC):
 
     async def teardown(self) -> None:
         """Clean up when the execution is over, however it ended. An override calls this one."""
-        await self._performance().end()
+        await self._program_run().end()
 
     async def execute(
         self,
@@ -201,7 +201,7 @@ class BaseTopology(ABC):
             PatternRefused: If there is no such slot.
             ReplayMismatch: If this call was another one before the run was resumed.
         """
-        return await self._performance().invoke(slot_name, messages)
+        return await self._program_run().invoke(slot_name, messages)
 
     async def invoke_team(self, name: str, given: dict[str, Any], context: ExecutionContext) -> Outcome:
         """Ask the team *name* of `teams`, as a run of its own below this one; what came of it, a failure too.
@@ -213,7 +213,7 @@ class BaseTopology(ABC):
         """
         if self.team(name) is None:
             raise PatternRefused(f"there is no team {name!r}; there are {', '.join(self.teams()) or 'none'}")
-        return await self._performance().ask_team(name, given)
+        return await self._program_run().ask_team(name, given)
 
     def team(self, name: str) -> "BaseTopology | None":
         """The team that answers to *name*; None when that is an agent."""
@@ -243,8 +243,8 @@ class BaseTopology(ABC):
         context: ExecutionContext,
     ) -> Message:
         """Write down that one agent told another, or everybody, something."""
-        performance = self._performance()
-        return await performance.traces.send(sender_slot, recipient_slot, message_type, content, context.round_number)
+        program_run = self._program_run()
+        return await program_run.traces.send(sender_slot, recipient_slot, message_type, content, context.round_number)
 
     async def broadcast_message(
         self,
@@ -260,7 +260,7 @@ class BaseTopology(ABC):
 
     async def record_result(self, invocation: AgentInvocationResult, context: ExecutionContext) -> Result:
         """Keep an agent's result; what `invoke_agent` gave is kept already, and only told here."""
-        return await self._performance().traces.record(invocation)
+        return await self._program_run().traces.record(invocation)
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -291,29 +291,29 @@ class BaseTopology(ABC):
     @property
     def _instances(self) -> dict[str, AgentInstance]:
         """The instances of the execution that this code runs in; elsewhere, those of the last one."""
-        performance = self._here()
-        return performance.instances if performance is not None else {}
+        program_run = self._here()
+        return program_run.instances if program_run is not None else {}
 
     @property
     def _mixins(self) -> dict[str, list[BaseMixin]]:
         """The mixins of the execution that this code runs in; elsewhere, those of the last one."""
-        performance = self._here()
-        return performance.mixins if performance is not None else {}
+        program_run = self._here()
+        return program_run.mixins if program_run is not None else {}
 
-    def _here(self) -> Performance | None:
-        performance = playing()
-        return performance if performance is not None and performance.topology is self else self._last
+    def _here(self) -> ProgramRun | None:
+        program_run = playing()
+        return program_run if program_run is not None and program_run.topology is self else self._last
 
-    def _performance(self) -> Performance:
-        performance = playing()
-        if performance is None or performance.topology is not self:
+    def _program_run(self) -> ProgramRun:
+        program_run = playing()
+        if program_run is None or program_run.topology is not self:
             raise PatternRefused(f"{type(self).__name__} does not run here: call this from `_run`, within execute()")
-        if performance.loop is not asyncio.get_running_loop():
+        if program_run.loop is not asyncio.get_running_loop():
             raise PatternRefused(
                 f"{type(self).__name__} runs in another event loop: from a thread, hand the call over with "
                 "asyncio.run_coroutine_threadsafe"
             )
-        return performance
+        return program_run
 
 
 def check_class(topology_class: type[BaseTopology]) -> None:

@@ -30,8 +30,8 @@ from coterie.journal.records import (
     TurnFinished,
 )
 from coterie.patterns.reference.answering import Answering, told
-from coterie.patterns.reference.performance import HUMAN, Performance
 from coterie.patterns.reference.plain import plain_object
+from coterie.patterns.reference.program_run import HUMAN, ProgramRun
 from coterie.runs.live import Live
 from coterie.runs.shell import Shell
 from coterie.runs.turns import Settled
@@ -68,7 +68,7 @@ class Host:
     ) -> None:
         self._topology, self._clock, self._observe = topology, clock, observe
         self._human = HumanBackend(human)
-        self._performances: dict[str, Performance] = {}
+        self._program_runs: dict[str, ProgramRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._shell: Shell | None = None
         self._closing = False
@@ -105,8 +105,8 @@ class Host:
         match record:
             case RunOwned():
                 self._begin(run, record.seq)
-            case TurnFinished() | TurnFailed() | TurnCancelled() if run in self._performances:
-                self._performances[run].durable(record)
+            case TurnFinished() | TurnFailed() | TurnCancelled() if run in self._program_runs:
+                self._program_runs[run].durable(record)
             case RunFinished() if (task := self._tasks.get(run)) is not None:
                 if record.outcome == "cancelled":
                     task.cancel()
@@ -115,9 +115,9 @@ class Host:
 
     def _appended(self, run: str, record: Record) -> None:
         """Take a record that has its place, and may yet be lost."""
-        if isinstance(record, Outcome) and (performance := self._performances.get(run)) is not None:
-            performance.appended(record)
-            if performance.is_pure:
+        if isinstance(record, Outcome) and (program_run := self._program_runs.get(run)) is not None:
+            program_run.appended(record)
+            if program_run.is_pure:
                 self._give_way()
 
     def _give_way(self) -> None:
@@ -131,10 +131,10 @@ class Host:
             return
         engine, started = live.core.engine, live.core.started
         given = plain_object(started.input if started is not None else {}, "the input")
-        made = Performance(topology, self, run, engine, given, seq)
+        made = ProgramRun(topology, self, run, engine, given, seq)
         if live.parent is not None:
-            made.context.parent_context = self._performances[live.parent[0].run].context
-        self._performances[run] = made
+            made.context.parent_context = self._program_runs[live.parent[0].run].context
+        self._program_runs[run] = made
         self._at_work(1)
         self._tasks[run] = task = asyncio.get_running_loop().create_task(self._play(run, made))
         task.add_done_callback(lambda _: self._at_work(-1))
@@ -145,14 +145,14 @@ class Host:
         if live.parent is None:
             return self._topology
         above, start = live.parent
-        parent = self._performances.get(above.run)
+        parent = self._program_runs.get(above.run)
         return parent.topology.team(start.ask.agent) if parent is not None else None
 
-    async def _play(self, run: str, performance: Performance) -> None:
-        is_root = performance.topology is self._topology and "/" not in run
+    async def _play(self, run: str, program_run: ProgramRun) -> None:
+        is_root = program_run.topology is self._topology and "/" not in run
         try:
-            output = await performance.play()
-            finished = RunFinished(outcome="completed", result=performance.topology.as_result(output))
+            output = await program_run.play()
+            finished = RunFinished(outcome="completed", result=program_run.topology.as_result(output))
         except ReplayMismatch as mismatch:
             self.mismatch = mismatch
             self._stop()
@@ -259,10 +259,10 @@ class Host:
         """Start to answer a call."""
         if request.agent.name == HUMAN and request.agent.kind == "human":
             return await self._human.start(request, on_event)
-        performance = self._performances.get(request.run)
-        if performance is None:
+        program_run = self._program_runs.get(request.run)
+        if program_run is None:
             return Settled(Failure(kind="not_found", reason=f"no program runs for {request.run}"))
-        return Answering(performance, request)
+        return Answering(program_run, request)
 
     async def find(self, run: str, turn: str, attempt: int) -> Session | None:
         """None: what ran in an earlier process died with it."""

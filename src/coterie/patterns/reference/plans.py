@@ -2,7 +2,7 @@
 
 from coterie.errors import PatternRefused
 from coterie.patterns.reference.base import BaseTopology
-from coterie.patterns.reference.performance import HUMAN
+from coterie.patterns.reference.program_run import HUMAN
 from coterie.patterns.rows.configs import AgentConfig
 from coterie.patterns.rows.enums import TopologyType
 from coterie.planning.plan import AgentPlan, Plan

@@ -9,13 +9,13 @@ from sqlmodel import SQLModel
 
 from coterie.diagnostics import Severity
 from coterie.engines.patterns.registry import Team, definition
-from coterie.engines.patterns.result import Result
+from coterie.engines.patterns.result import PatternResult
 from coterie.errors import CollaborationFailed, PatternRefused
 from coterie.patterns.reference.base import BaseTopology
 from coterie.patterns.reference.driving import Driver
 from coterie.patterns.reference.invocation import ExecutionContext
 from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry
-from coterie.patterns.reference.performance import load_mixins
+from coterie.patterns.reference.program_run import load_mixins
 from coterie.patterns.rows.configs import (
     AgentConfig,
     ChainOfCommandConfig,
@@ -43,7 +43,7 @@ class PatternTopology(BaseTopology):
         team = self.as_team()
         driver = Driver(self, context, team)
         value = await driver.play(definition(self._kind.name).play(team, dict(context.input_data)))
-        if isinstance(value, Result):
+        if isinstance(value, PatternResult):
             value = msgspec.structs.replace(value, usage=driver.usage)
             if not value.text.strip():
                 raise CollaborationFailed(f"{self._kind.title} gave an empty answer")

@@ -13,17 +13,17 @@ from coterie.patterns.rows.enums import MessageType
 from coterie.patterns.rows.models import Message, Result
 
 if TYPE_CHECKING:
-    from coterie.patterns.reference.performance import Performance
+    from coterie.patterns.reference.program_run import ProgramRun
 
 
 class Traces:
-    """The messages and results of one performance.
+    """The messages and results of one program_run.
 
     A message is known by its sender and its number there, a result of the program's own by its agent and its number:
     what an earlier owner wrote down is not written again.
     """
 
-    def __init__(self, of: "Performance") -> None:
+    def __init__(self, of: "ProgramRun") -> None:
         self._of = of
         self._told: dict[str, list[tuple[int, MessageSent]]] = {}
         """What an earlier owner wrote down, by its sender, each with its number among all."""

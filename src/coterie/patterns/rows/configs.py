@@ -23,13 +23,13 @@ Probability = Annotated[float, Strict(), Field(gt=0, lt=1)]
 Weights = Literal["log_odds", "linear", "uniform"]
 
 
-class Config(SQLModel):
+class StrictConfig(SQLModel):
     """What every configuration is: without fields that nobody knows."""
 
     model_config = {"extra": "forbid"}
 
 
-class AgentCapability(Config):
+class AgentCapability(StrictConfig):
     """Something that an agent can do besides answering, `tool_use` or `memory`, and how it is set."""
 
     name: str = Field(min_length=1)
@@ -38,7 +38,7 @@ class AgentCapability(Config):
     enabled: Flag = True
 
 
-class AgentConfig(Config):
+class AgentConfig(StrictConfig):
     """How an agent is asked: its model, its patience, its capabilities."""
 
     model: str = "claude-sonnet-4-20250514"
@@ -64,7 +64,7 @@ def agent_config(config: Mapping[str, Any], whose: str = "the configuration") ->
         raise refused(whose, error) from error
 
 
-class DebateConfig(Config):
+class DebateConfig(StrictConfig):
     """How long two sides argue, and who decides."""
 
     max_rounds: Whole = Field(default=3, ge=1, le=10)
@@ -77,7 +77,7 @@ class DebateConfig(Config):
     swap_verdict: Flag = False
 
 
-class ChainOfCommandConfig(Config):
+class ChainOfCommandConfig(StrictConfig):
     """Who commands whom, and when work comes back up."""
 
     authority_levels: list[str] = Field(
@@ -90,7 +90,7 @@ class ChainOfCommandConfig(Config):
     max_concurrency: Whole | None = Field(default=None, ge=1)
 
 
-class DelegationConfig(Config):
+class DelegationConfig(StrictConfig):
     """Who gets a task."""
 
     routing_strategy: Literal["capability_match", "coordinator", "round_robin"] = "capability_match"
@@ -100,7 +100,7 @@ class DelegationConfig(Config):
     max_concurrency: Whole | None = Field(default=None, ge=1)
 
 
-class EnsembleConfig(Config):
+class EnsembleConfig(StrictConfig):
     """How the answers of several become one."""
 
     aggregation_method: AggregationMethod = AggregationMethod.SYNTHESIS
@@ -116,7 +116,7 @@ class EnsembleConfig(Config):
     max_concurrency: Whole | None = Field(default=None, ge=1)
 
 
-class PipelineConfig(Config):
+class PipelineConfig(StrictConfig):
     """In what order stages work, and how often one is tried."""
 
     stages: list[str] = Field(default_factory=list)
@@ -125,7 +125,7 @@ class PipelineConfig(Config):
     max_stage_retries: Whole = Field(default=2, ge=0)
 
 
-class CrossCheckConfig(Config):
+class CrossCheckConfig(StrictConfig):
     """Who judges an answer, and what their verdicts come to."""
 
     num_checkers: Whole = Field(default=3, ge=2, le=10)
@@ -141,7 +141,7 @@ class CrossCheckConfig(Config):
     max_concurrency: Whole | None = Field(default=None, ge=1)
 
 
-class CompoundConfig(Config):
+class CompoundConfig(StrictConfig):
     """In what order teams work on one input."""
 
     sub_topologies: list[str] = Field(default_factory=list)
@@ -152,7 +152,7 @@ class CompoundConfig(Config):
     max_concurrency: Whole | None = Field(default=None, ge=1)
 
 
-CONFIGS: Mapping[TopologyType, type[Config]] = MappingProxyType(
+CONFIGS: Mapping[TopologyType, type[StrictConfig]] = MappingProxyType(
     {
         TopologyType.DEBATE: DebateConfig,
         TopologyType.CHAIN_OF_COMMAND: ChainOfCommandConfig,

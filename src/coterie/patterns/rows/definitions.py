@@ -36,7 +36,7 @@ _ROLES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class ExecutionDefinition:
     """The rows that an execution's rows refer to.
 
     Attributes:
@@ -57,7 +57,7 @@ class Definition:
         return str(self.topology["topology_type"])
 
 
-def definition(plan: Plan) -> Definition | None:
+def definition(plan: Plan) -> ExecutionDefinition | None:
     """What the executions of *plan* are; None where nothing does that the tables have a word for: a flow, a loop,
     a pattern of a user's own."""
     match plan.coordination:
@@ -69,10 +69,10 @@ def definition(plan: Plan) -> Definition | None:
             return None
 
 
-def _of_program(plan: ProgramPlan) -> Definition:
+def _of_program(plan: ProgramPlan) -> ExecutionDefinition:
     topology = _topology(plan.name, plan.description, plan.type, plan.config, plan.version)
     agents = {slot: _defined(agent) for slot, agent in plan.slots.items()}
-    return Definition(topology=topology, agents=agents, correlation=plan.correlation or None)
+    return ExecutionDefinition(topology=topology, agents=agents, correlation=plan.correlation or None)
 
 
 def _defined(agent: AgentDefinition) -> Values:
@@ -80,14 +80,16 @@ def _defined(agent: AgentDefinition) -> Values:
     return _agent(agent.name, agent.description or agent.name, role, agent.config, agent.version)
 
 
-def _of_pattern(plan: Plan, pattern: PatternPlan) -> Definition:
+def _of_pattern(plan: Plan, pattern: PatternPlan) -> ExecutionDefinition:
     title = f"{KINDS[pattern.type].title}: {', '.join(slot.name for slot in pattern.slots)}"
     agents = {}
     for slot in pattern.slots:
         agent = plan.agents.get(slot.name) or AgentPlan(name=slot.name)
         if agent.child is None or pattern.type != TopologyType.COMPOUND.value:
             agents[slot.name] = _filled(plan.name, slot, agent)
-    return Definition(topology=_topology(plan.name, title, pattern.type, pattern.config), agents=agents, members=True)
+    return ExecutionDefinition(
+        topology=_topology(plan.name, title, pattern.type, pattern.config), agents=agents, members=True
+    )
 
 
 def _filled(team: str, slot: SlotPlan, agent: AgentPlan) -> Values:

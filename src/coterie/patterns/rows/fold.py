@@ -15,7 +15,7 @@ from coterie.errors import NoSuchRun
 from coterie.ids import child_run_id
 from coterie.journal import records as r
 from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
-from coterie.patterns.rows.definitions import Definition, Values, definition
+from coterie.patterns.rows.definitions import ExecutionDefinition, Values, definition
 from coterie.patterns.rows.enums import ExecutionStatus, MessageType
 from coterie.patterns.rows.kinds import as_json, as_text
 from coterie.planning.plan import Plan, from_json
@@ -28,7 +28,7 @@ LEFT = "the run that it was part of is over"
 _PAUSED = {"status": ExecutionStatus.PAUSED, "error": LET_GO}
 
 
-class Row(NamedTuple):
+class RowUpdate(NamedTuple):
     """A row as it is now; a later one of the same table and id takes its place.
 
     An execution names its topology, under `topology`, and an instance its agent type, under `agent_type`: which ids
@@ -45,7 +45,7 @@ class _Told:
     """What is known of one run, and, if it has rows, what the next ones depend on."""
 
     plan: Plan | None = None
-    definition: Definition | None = None
+    definition: ExecutionDefinition | None = None
     execution: Values = field(default_factory=dict)
     instances: dict[str, Values] = field(default_factory=dict)
     began: dict[str, float] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class _Told:
     """Its child runs, in order."""
 
 
-class Fold:
+class RowFold:
     """Tells runs as rows: feed it the records of each run in order, a run before its child runs.
 
     fold = Fold()
@@ -65,11 +65,11 @@ class Fold:
     def __init__(self) -> None:
         self._runs: dict[str, _Told] = {}
 
-    def definition(self, run: str) -> Definition | None:
+    def definition(self, run: str) -> ExecutionDefinition | None:
         """What *run* is an execution of; None if it has no rows."""
         return self._runs[run].definition if run in self._runs else None
 
-    def apply(self, run: str, record: r.Record) -> Iterator[Row]:
+    def apply(self, run: str, record: r.Record) -> Iterator[RowUpdate]:
         """Take the next record of *run* in; the rows that it changes."""
         told = self._runs.setdefault(run, _Told())
         if isinstance(record, r.RunStarted):
@@ -82,7 +82,7 @@ class Fold:
         elif isinstance(record, r.RunStopped):
             yield from self._let_go(told.children, _PAUSED)
 
-    def let_go(self) -> Iterator[Row]:
+    def let_go(self) -> Iterator[RowUpdate]:
         """Nobody drives these runs any more: no execution stays `running`."""
         yield from self._let_go(self._runs, _PAUSED)
 
@@ -93,7 +93,7 @@ class Fold:
             for child in told.children:
                 yield from self.forget(child)
 
-    def _let_go(self, runs: Iterable[str], changes: Values) -> Iterator[Row]:
+    def _let_go(self, runs: Iterable[str], changes: Values) -> Iterator[RowUpdate]:
         for told in [self._runs[run] for run in runs if run in self._runs]:
             if told.execution and told.execution["status"] is ExecutionStatus.RUNNING:
                 yield self._now(told, **changes)
@@ -101,7 +101,7 @@ class Fold:
 
     # -- an execution -------------------------------------------------------------------------------------------------
 
-    def _began(self, told: _Told, record: r.RunStarted) -> Iterator[Row]:
+    def _began(self, told: _Told, record: r.RunStarted) -> Iterator[RowUpdate]:
         run, parent = record.run, self._runs.get(record.parent)
         if parent is not None:
             parent.children[run] = None
@@ -146,7 +146,7 @@ class Fold:
         agent = parent.plan.agents.get(turn.rpartition("#")[0])
         return agent.child if agent is not None else None
 
-    def _went_on(self, told: _Told, definition: Definition, run: str, record: r.Record) -> Iterator[Row]:
+    def _went_on(self, told: _Told, definition: ExecutionDefinition, run: str, record: r.Record) -> Iterator[RowUpdate]:
         match record:
             case r.RunOwned() if record.epoch > 1:
                 yield self._now(told, status=ExecutionStatus.RUNNING, completed_at=None, error=None, error_details=None)
@@ -183,12 +183,12 @@ class Fold:
             case _:
                 pass
 
-    def _stopped(self, told: _Told, record: r.RunStopped) -> Row:
+    def _stopped(self, told: _Told, record: r.RunStopped) -> RowUpdate:
         if record.reason == "interrupted":
             return self._now(told, status=ExecutionStatus.CANCELLED, completed_at=_time(record.at), error=record.reason)
         return self._now(told, status=ExecutionStatus.PAUSED, error=as_text(f"stopped: {record.reason}"))
 
-    def _finished(self, told: _Told, definition: Definition, record: r.RunFinished) -> Row:
+    def _finished(self, told: _Told, definition: ExecutionDefinition, record: r.RunFinished) -> RowUpdate:
         completed = _time(record.at)
         if record.outcome == "completed":
             output = _output(record.result, definition.type)
@@ -204,13 +204,13 @@ class Fold:
             error_details=as_json(record.result) if isinstance(record.result, dict) else None,
         )
 
-    def _now(self, told: _Told, **changes: Any) -> Row:
+    def _now(self, told: _Told, **changes: Any) -> RowUpdate:
         told.execution = {**told.execution, **changes}
-        return Row("executions", told.execution["id"], told.execution)
+        return RowUpdate("executions", told.execution["id"], told.execution)
 
     # -- what its agents do -------------------------------------------------------------------------------------------
 
-    def _answered(self, told: _Told, run: str, record: r.TurnFinished) -> Iterator[Row]:
+    def _answered(self, told: _Told, run: str, record: r.TurnFinished) -> Iterator[RowUpdate]:
         usage, output = record.usage, {"content": record.text, **record.outputs}
         tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
         reasoning = reasoning_text(record.outputs.get("_reasoning"))
@@ -230,7 +230,7 @@ class Fold:
 
     def _result(
         self, told: _Told, run: str, name: str, slot: str, at: float, output: Values, **more: Any
-    ) -> Iterator[Row]:
+    ) -> Iterator[RowUpdate]:
         if slot not in told.instances:
             return
         yield self._instance(told, slot, last_active=_time(at))
@@ -246,13 +246,13 @@ class Fold:
             "completed_at": _time(at),
             **more,
         }
-        yield Row("results", values["id"], values)
+        yield RowUpdate("results", values["id"], values)
 
-    def _remembers(self, told: _Told, slot: str, state: Values) -> Iterator[Row]:
+    def _remembers(self, told: _Told, slot: str, state: Values) -> Iterator[RowUpdate]:
         if slot in told.instances:
             yield self._instance(told, slot, state=as_json(state))
 
-    def _said(self, told: _Told, run: str, record: r.MessageSent) -> Iterator[Row]:
+    def _said(self, told: _Told, run: str, record: r.MessageSent) -> Iterator[RowUpdate]:
         told.messages += 1
         if record.sender not in told.instances:
             return
@@ -268,11 +268,11 @@ class Fold:
             "sequence_number": told.messages,
             "created_at": _time(record.at),
         }
-        yield Row("messages", values["id"], values)
+        yield RowUpdate("messages", values["id"], values)
 
-    def _instance(self, told: _Told, slot: str, **changes: Any) -> Row:
+    def _instance(self, told: _Told, slot: str, **changes: Any) -> RowUpdate:
         values = told.instances[slot] = {**told.instances[slot], **changes}
-        return Row("agent_instances", values["id"], values)
+        return RowUpdate("agent_instances", values["id"], values)
 
 
 def family(read: Read, run: str, plan: Plan | None = None) -> Iterator[tuple[str, r.Record]]:

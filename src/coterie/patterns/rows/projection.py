@@ -26,7 +26,7 @@ from coterie.journal.records import Record, RunFinished, RunStarted
 from coterie.journal.rules import root_of
 from coterie.patterns.identity import execution_id
 from coterie.patterns.rows.engine import open_engine
-from coterie.patterns.rows.fold import Fold, Read, Row, family
+from coterie.patterns.rows.fold import Read, RowFold, RowUpdate, family
 from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.writing import Writing
 from coterie.runs import index
@@ -67,12 +67,12 @@ class Projection:
         self._engine = place if isinstance(place, AsyncEngine) else open_engine(place)
         self._writing = Writing(self._engine)
         self._read, self._linger = read, linger
-        self._fold = Fold()
+        self._fold = RowFold()
         self._seen: dict[str, int] = {}
         self._missed: dict[str, RowsFailed] = {}
         self._over: deque[str] = deque()
         self._news: deque[tuple[str, Record]] = deque()
-        self._rows: dict[tuple[str, UUID], Row] = {}
+        self._rows: dict[tuple[str, UUID], RowUpdate] = {}
         self._came = asyncio.Event()
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -154,7 +154,7 @@ class Projection:
             NoSuchRun, JournalUnreadable: If it cannot be read.
             RowsFailed: If the rows cannot be written.
         """
-        fold, executions = Fold(), []
+        fold, executions = RowFold(), []
         for name, record in family(read, run):
             self._take(fold, name, record)
             if isinstance(record, RunStarted) and fold.definition(name) is not None:
@@ -205,12 +205,12 @@ class Projection:
             for name in self._fold.forget(run):
                 self._seen.pop(name, None)
 
-    def _take(self, fold: Fold, run: str, record: Record) -> None:
+    def _take(self, fold: RowFold, run: str, record: Record) -> None:
         self._keep(fold.apply(run, record))
         if isinstance(record, RunStarted) and (definition := fold.definition(run)) is not None:
             self._writing.define(definition)
 
-    def _keep(self, rows: Iterable[Row]) -> None:
+    def _keep(self, rows: Iterable[RowUpdate]) -> None:
         for row in rows:
             self._rows[row.table, row.id] = row
 

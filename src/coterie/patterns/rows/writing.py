@@ -11,9 +11,9 @@ from sqlmodel import SQLModel
 
 from coterie.errors import RowsFailed, UsageError
 from coterie.patterns.rows import models
-from coterie.patterns.rows.definitions import Definition, Values
+from coterie.patterns.rows.definitions import ExecutionDefinition, Values
 from coterie.patterns.rows.engine import alone, failed, is_refusal, reason
-from coterie.patterns.rows.fold import Row
+from coterie.patterns.rows.fold import RowUpdate
 from coterie.patterns.rows.kinds import utc_now
 
 _WRITTEN: Mapping[str, type[SQLModel]] = {
@@ -40,16 +40,16 @@ class Writing:
             raise UsageError(f"rows are kept in SQLite or PostgreSQL, not in {engine.dialect.name!r}")
         self._engine, self._insert = engine, _INSERT[engine.dialect.name]
         self._upserts = _upserts(engine.dialect.name)
-        self._defined: list[Definition] = []
+        self._defined: list[ExecutionDefinition] = []
         self._topologies: dict[str, int] = {}
         self._agent_types: dict[str, int] = {}
 
-    def define(self, definition: Definition) -> None:
+    def define(self, definition: ExecutionDefinition) -> None:
         """Rows that are to be written refer to *definition*."""
         if not self._knows(definition):
             self._defined.append(definition)
 
-    async def write(self, rows: Sequence[Row]) -> list[tuple[Row, RowsFailed]]:
+    async def write(self, rows: Sequence[RowUpdate]) -> list[tuple[RowUpdate, RowsFailed]]:
         """Write *rows*; those that the database will never take, each with why. All others are written.
 
         Raises:
@@ -66,7 +66,7 @@ class Writing:
             return [*await self.write(rows[:half]), *await self.write(rows[half:])]
         return []
 
-    async def _transact(self, rows: Sequence[Row]) -> None:
+    async def _transact(self, rows: Sequence[RowUpdate]) -> None:
         """Write *rows* and what they refer to, all or none."""
         names = {row.values.get("topology") or row.values.get("agent_type") for row in rows}
         defined = [one for one in self._defined if names & {one.topology["name"], *_agent_names(one)}]
@@ -80,11 +80,11 @@ class Writing:
         self._topologies, self._agent_types = topologies, agent_types
         self._defined = [one for one in self._defined if one not in defined]  # more may have come meanwhile
 
-    def _knows(self, definition: Definition) -> bool:
+    def _knows(self, definition: ExecutionDefinition) -> bool:
         return definition.topology["name"] in self._topologies and _agent_names(definition) <= self._agent_types.keys()
 
     async def _define(
-        self, connection: AsyncConnection, defined: Sequence[Definition]
+        self, connection: AsyncConnection, defined: Sequence[ExecutionDefinition]
     ) -> tuple[dict[str, int], dict[str, int]]:
         """Save what the database lacks of *defined*; the ids of topologies and agent types that are known now."""
         agents = {agent["name"]: agent for one in defined for agent in one.agents.values()}
@@ -150,11 +150,11 @@ def _bound(values: Values, topologies: Mapping[str, int], agent_types: Mapping[s
     return bound
 
 
-def _agent_names(definition: Definition) -> set[str]:
+def _agent_names(definition: ExecutionDefinition) -> set[str]:
     return {agent["name"] for agent in definition.agents.values()}
 
 
-def _refused(engine: AsyncEngine, row: Row, error: Exception) -> RowsFailed:
+def _refused(engine: AsyncEngine, row: RowUpdate, error: Exception) -> RowsFailed:
     place = engine.url.render_as_string(hide_password=True)
     of = f" of execution {row.values['execution_id']}" if "execution_id" in row.values else ""
     why = f"the database refuses row {row.id}{of} in {row.table}: {reason(error)}"

@@ -31,10 +31,10 @@ class PatternKind(Kind):
 
     def make_engine(self) -> tuple[Engine, Mapping[str, AgentPlan]]:
         """The pattern, and the agents of its slots."""
-        from coterie.engines.patterns.engine import Pattern  # few runs have one
+        from coterie.engines.patterns.engine import PatternEngine  # few runs have one
 
         add_folders(self.plan)
-        return Pattern(self._pattern, self.plan.agents), self.plan.agents
+        return PatternEngine(self._pattern, self.plan.agents), self.plan.agents
 
     def asked(self) -> Iterable[str]:
         """All agents of the plan."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from coterie.backends.base import Failure
 from coterie.engines.commands import Ask, Cancel, Finish, Reply
-from coterie.engines.patterns.engine import Pattern
+from coterie.engines.patterns.engine import PatternEngine
 from coterie.engines.patterns.registry import definition
 from coterie.errors import UsageError
 from coterie.journal.records import AttemptFailed, Record, RunStarted, TurnFailed
@@ -20,7 +20,7 @@ from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.children import reply_of
 from coterie.runs.kinds import kind_of
-from coterie.testing.simulated_agents import Asked, SimulatedAgents, turn_number
+from coterie.testing.simulated_agents import SimulatedAgents, SimulatedTurn, turn_number
 
 
 class Played(Struct, frozen=True):
@@ -80,7 +80,7 @@ class _Run:
         """How the team of *plan* ends; a text says why it failed. Without *given* it is asked the question itself."""
         pattern_of(plan)
         engine = kind_of(plan).engine
-        assert isinstance(engine, Pattern)
+        assert isinstance(engine, PatternEngine)
         said = given_to(plan) if given is None else given
         commands = deque(engine.step(RunStarted(run=self._question, engine=engine.name, input=said)))
         called_off: set[str] = set()
@@ -96,7 +96,7 @@ class _Run:
                     pass
         raise AssertionError(f"{plan.name} waits for nothing")
 
-    def _turn(self, engine: Pattern, plan: Plan, ask: Ask, path: str) -> Record:
+    def _turn(self, engine: PatternEngine, plan: Plan, ask: Ask, path: str) -> Record:
         """What the journal of a run would say last of the turn."""
         agent, attempt = plan.agents[ask.agent], 1
         while True:
@@ -108,7 +108,7 @@ class _Run:
                 return TurnFailed(turn=ask.turn, kind=judged.kind, reason=judged.reason)
             attempt += 1
 
-    def _attempt(self, engine: Pattern, agent: AgentPlan, ask: Ask, attempt: int, path: str) -> Record:
+    def _attempt(self, engine: PatternEngine, agent: AgentPlan, ask: Ask, attempt: int, path: str) -> Record:
         """What the journal would say of one attempt."""
         here = f"{path}{agent.name}"
         if agent.child is not None:
@@ -119,7 +119,7 @@ class _Run:
             text, outputs = reply_of(ended.result)
             return engine.judge(Reply(turn=ask.turn, attempt=attempt, text=text, outputs=outputs or None))
         self.calls += 1
-        asked = Asked(
+        asked = SimulatedTurn(
             question=self._question,
             path=here,
             pattern=engine.plan.type,

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 HUMAN = "human"
 """The agent that is asked when a human must allow something."""
 
-_PLAYING: ContextVar["Performance | None"] = ContextVar("coterie_performance", default=None)
+_PLAYING: ContextVar["ProgramRun | None"] = ContextVar("coterie_program_run", default=None)
 
 
 R = TypeVar("R", bound=Record)
 
 
-class Surroundings(Protocol):
+class ProgramHost(Protocol):
     """What a program's run is in: where what it does is written down, and who asks models."""
 
     async def write(self, run: str, make: Callable[[], R]) -> R:
@@ -64,7 +64,7 @@ class Surroundings(Protocol):
         """Who asks the providers of models."""
 
 
-class Performance:
+class ProgramRun:
     """One run of *topology*.
 
     Args:
@@ -83,7 +83,7 @@ class Performance:
     def __init__(
         self,
         topology: "BaseTopology",
-        around: Surroundings,
+        around: ProgramHost,
         run: str,
         engine: Program,
         given: dict[str, Any],
@@ -395,7 +395,7 @@ class Performance:
         return await waiting
 
 
-def playing() -> Performance | None:
+def playing() -> ProgramRun | None:
     """The run whose program runs here."""
     return _PLAYING.get()
 

@@ -13,7 +13,7 @@ STATES = 100_000
 """How many states are looked at unless told otherwise: a few seconds."""
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class ProofOptions(Struct, frozen=True, kw_only=True):
     """What a prover is asked.
 
     Attributes:
