@@ -283,19 +283,22 @@ def test_what_has_cost_too_much_is_seen_before_each_question_of_several() -> Non
     ("play", "reason"),
     [
         (lambda: _raising(PatternFailed("Too many failures: 2/3")), "Too many failures: 2/3"),
-        (lambda: _raising(KeyError("x")), "it raised KeyError: 'x'"),
-        (lambda: _raising(None), "it raised TypeError: it yields a Question, Together or Tell, not NoneType"),
-        (lambda: _yielding(lambda: "a question"), "it yields a Question, Together or Tell, not str"),
-        (lambda: _yielding(lambda: Question("a", None)), "what it asks is to be of type str, not NoneType"),  # type: ignore[arg-type]
+        (lambda: _raising(KeyError("x")), "the pattern raised KeyError: 'x'"),
+        (
+            lambda: _raising(None),
+            "the pattern raised TypeError: a pattern must yield a Question, Together or Tell, not NoneType",
+        ),
+        (lambda: _yielding(lambda: "a question"), "a pattern must yield a Question, Together or Tell, not str"),
+        (lambda: _yielding(lambda: Question("a", None)), "its prompt must be of type str, not NoneType"),  # type: ignore[arg-type]
         (lambda: _yielding(lambda: Question("a", "\ud800")), "UnicodeEncodeError"),
-        (lambda: _yielding(lambda: Question(1, "q")), "whom a question is for is to be of type str, not int"),  # type: ignore[arg-type]
+        (lambda: _yielding(lambda: Question(1, "q")), "the agent of a question must be of type str, not int"),  # type: ignore[arg-type]
         (lambda: _yielding(lambda: Question("a", "q", history=[("narrator", "once")])), "ValidationError"),
         (lambda: _yielding(lambda: Question("a", "q", history=[("user",)])), "ValidationError"),  # type: ignore[list-item]
         (lambda: _yielding(lambda: Question("a", "q", given={"x": object()})), "TypeError"),
-        (lambda: _yielding(lambda: Together("a")), "what is asked together is to be of type Question, not str"),  # type: ignore[arg-type]
-        (lambda: _yielding(lambda: Together(Question("a", "q"), most=0)), "0 at a time: nobody would ever be asked"),
-        (lambda: _yielding(lambda: Tell("a", "b", "gossip", {})), "no type of message 'gossip'"),
-        (lambda: _yielding(lambda: Tell(None, "b", "request", {})), "who tells is to be of type str"),  # type: ignore[arg-type]
+        (lambda: _yielding(lambda: Together("a")), "each argument of Together must be of type Question, not str"),  # type: ignore[arg-type]
+        (lambda: _yielding(lambda: Together(Question("a", "q"), most=0)), "most=0: at least one question must be open"),
+        (lambda: _yielding(lambda: Tell("a", "b", "gossip", {})), "unknown message type 'gossip'"),
+        (lambda: _yielding(lambda: Tell(None, "b", "request", {})), "the sender must be of type str"),  # type: ignore[arg-type]
         (lambda: _yielding(lambda: Tell("a", "b", "request", {"x": object()})), "TypeError"),
     ],
 )
@@ -309,7 +312,7 @@ def test_whoever_is_not_there_cannot_be_asked() -> None:
     """Where it is known who is."""
     finish = Driver(engine(lambda: _yielding(lambda: Question("b", "q")), agents={"a": AgentPlan(name="a")})).begin()
 
-    assert finish.finish == Finish(outcome="failed", reason="it asks 'b', and there is no such slot; there are a")
+    assert finish.finish == Finish(outcome="failed", reason="the pattern asked the unknown slot 'b'; its slots are a")
 
 
 def test_an_until_that_raises_raises_where_it_was_yielded() -> None:

@@ -1,4 +1,4 @@
-"""A plain generator as an engine: it yields what to ask, is sent the replies, and returns the result.
+"""Run a plain generator as an engine: it yields questions, receives replies, and returns the result.
 
     def review(given):
         draft = yield Question("writer", given["prompt"])
@@ -6,10 +6,10 @@
         final = yield Question("writer", "\\n".join(note.text for note in notes if not isinstance(note, AgentFailed)))
         return final.text
 
-So a collaboration reads like the collaboration. The generator must be deterministic: given the same input and replies
-it asks the same questions. It does no I/O, looks at no clock and draws no random numbers.
+So the code reads like the collaboration. The generator must be deterministic: the same input and replies lead to the
+same questions. It does no I/O, reads no clock and draws no random numbers.
 
-Replies count in the order asked, not in the order in which they come: who was faster decides nothing.
+Replies are passed on in the order of the questions, not of their arrival: speed decides nothing.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -97,7 +97,7 @@ class Question:
         history: Sequence[tuple[str, str]] = (),
         given: Mapping[str, Any] | None = None,
     ) -> None:
-        self.agent, self.prompt = _expect(agent, str, "whom a question is for"), _expect(prompt, str, "what it asks")
+        self.agent, self.prompt = _expect(agent, str, "the agent of a question"), _expect(prompt, str, "its prompt")
         if not prompt.isascii():
             prompt.encode()  # half a surrogate pair could not be written down
         self.wanted, self.fields = tuple(wanted), tuple(fields)
@@ -130,9 +130,9 @@ class Together:
         most: int | None = None,
     ) -> None:
         for question in questions:
-            _expect(question, Question, "what is asked together")
+            _expect(question, Question, "each argument of Together")
         if most is not None and most < 1:
-            raise ValueError(f"{most} at a time: nobody would ever be asked")
+            raise ValueError(f"most={most}: at least one question must be open at a time")
         self.questions, self.until, self.most = questions, until, most
 
 
@@ -154,10 +154,10 @@ class Tell:
         self, sender: str, recipient: str | None, type: str, content: Mapping[str, Any], round: int = 0
     ) -> None:
         if type not in _MESSAGES:
-            raise ValueError(f"there is no type of message {type!r}; there are {', '.join(_MESSAGES)}")
+            raise ValueError(f"unknown message type {type!r}; known are {', '.join(_MESSAGES)}")
         self.record = MessageSent(
-            sender=_expect(sender, str, "who tells"),
-            recipient=_expect(recipient or "", str, "who is told"),
+            sender=_expect(sender, str, "the sender"),
+            recipient=_expect(recipient or "", str, "the recipient"),
             type=type,
             content=as_read_back(content),
             round=_expect(round, int, "the round"),
@@ -211,26 +211,26 @@ class GeneratorEngine:
         self._asked: Question | Together | None = None
         self._places: list[PendingQuestion] = []
         self._at: dict[str, PendingQuestion] = {}
-        """The places whose turns run, by turn."""
+        """The questions whose turns run, by turn."""
         self._settled = 0
-        """How many places have got something, without a gap from the first."""
+        """How many questions, counted from the first without a gap, have an outcome."""
         self._next = 0
-        """The first place of several that nobody was asked for yet."""
+        """The index of the first question of several that was not started yet."""
         self._spent: dict[str, Usage] = {}
         self._turns = 0
-        """How many turns were started, but for those of teams, whose own count."""
+        """How many turns were started, without those of teams, which count their own."""
         self._slots: dict[str, str] = {}
-        """Whose turn each was: that of the agent somebody stood in for."""
+        """The slot of each turn, also where a fallback took the turn."""
 
     def judge(self, said: Reply | Emit) -> Record:
-        """A reply counts when it holds the outputs that its question wants; events are not allowed."""
+        """Accept a reply that holds the outputs its question wants; reject events."""
         if isinstance(said, Reply):
             return judge_reply(said, self._wanted.get(said.turn, ()))
-        reason = "a generator takes no events"
+        reason = "a pattern accepts no events"
         return EventInvalid(turn=said.turn, event=said.event, attempt=said.attempt, reason=reason, message=said.message)
 
     def step(self, record: Record) -> Sequence[Command]:
-        """Send the generator what it waits for, once it is all there."""
+        """Send the generator its outcomes once all of them are known."""
         match record:
             case TurnFinished(turn=turn):
                 self._spend(turn, record.usage)
@@ -256,14 +256,14 @@ class GeneratorEngine:
 
     @property
     def spent(self) -> Usage:
-        """What the turns that ended have used, those of teams that were asked included."""
+        """The usage of the turns that ended, teams included."""
         total = Usage(turns=self._turns)
         for usage in self._spent.values():
             total += usage
         return total
 
     def completed(self, value: Any) -> Finish:
-        """How the run ends when the generator returns *value*."""
+        """The command that ends the run when the generator returns *value*."""
         return Finish(outcome="completed", result=value)
 
     def _receive(self, turn: str, got: TurnFinished | AgentFailed) -> Sequence[Command]:
@@ -276,9 +276,9 @@ class GeneratorEngine:
         return commands
 
     def _fail(self, turn: str, failure: AgentFailed) -> Sequence[Command]:
-        """Ask whoever stands in for the agent of *turn*, if somebody does; else the question has failed.
+        """Start the fallback of the agent that failed *turn*; without one, the question has failed.
 
-        Who stands in may be stood in for, too; nobody is asked twice about one question.
+        A fallback may have a fallback. No agent is asked twice for one question.
         """
         place = self._at.get(turn)
         if place is None:
@@ -292,7 +292,7 @@ class GeneratorEngine:
         return [self._ask(place, agent.fallback)]
 
     def _move(self, step: _Step | None, commands: list[Command]) -> None:
-        """Take the generator on, as far as it goes without a reply that is still to come."""
+        """Advance the generator until it waits for a reply that has not arrived."""
         assert self._conversation is not None
         while step is not None:
             self._places, self._at, self._settled, self._next, self._asked = [], {}, 0, 0, None
@@ -306,7 +306,7 @@ class GeneratorEngine:
             except StopIteration as end:
                 commands.append(self._end(end.value))
                 return
-            except Exception as error:  # a user's own pattern may do what it likes: it fails its run, not the owner
+            except Exception as error:  # a user's pattern may raise anything: it fails its run, not the owner
                 commands.append(_failed(error))
                 return
             self._asked = asked
@@ -346,19 +346,22 @@ class GeneratorEngine:
     def _end(self, value: Any) -> Finish:
         try:
             return self.completed(value)
-        except Exception as error:  # whatever a user's own pattern gives back
+        except Exception as error:  # a user's pattern may return anything
             return _failed(error)
 
     def _place(self, question: Question) -> PendingQuestion:
-        """Where the reply to *question* goes; its turn has its number whoever of several is asked first."""
+        """Number *question* within its slot; a fallback's turn has the same number."""
         slot = question.agent
         if self._agents and slot not in self._agents:
-            raise PatternFailed(f"it asks {slot!r}, and there is no such slot; there are {', '.join(self._agents)}")
+            raise PatternFailed(f"the pattern asked the unknown slot {slot!r}; its slots are {', '.join(self._agents)}")
         self._starts[slot] = self._starts.get(slot, 0) + 1
         return PendingQuestion(question, self._starts[slot])
 
     def _overspent(self, slot: str, n: int = 0) -> AgentFailed | None:
-        """Why *slot* is not asked its *n*-th question, or nobody else in its stead, if its budget is spent."""
+        """The budget failure that replaces the *n*-th question to *slot* or its fallback; None within the budget.
+
+        Messages of patterns may quote its reason, and a replay compares them: the wording is fixed.
+        """
         budget = self._budgets.get(slot)
         if budget is None:
             return None
@@ -370,7 +373,7 @@ class GeneratorEngine:
         return None
 
     def _ask(self, place: PendingQuestion, agent: str) -> Ask:
-        """Put the question of *place* to *agent*, or to *agent* in its stead."""
+        """Ask *agent*, the slot's own or a fallback, the question of *place*."""
         question, plan = place.question, self._agents.get(agent)
         turn = turn_id(place.slot if agent == place.slot else f"{place.slot}.{agent}", place.n)
         place.asked.append(agent)
@@ -396,9 +399,9 @@ class GeneratorEngine:
 
 
 def _failed(error: Exception) -> Finish:
-    """How the run ends when the generator raises *error*; whoever asked it hears of what kind the failure was."""
+    """The command that ends the run when the generator raises *error*, with the kind of failure for the caller."""
     if not isinstance(error, AgentFailed | PatternFailed):
-        return Finish(outcome="failed", reason=f"it raised {type(error).__name__}: {error}")
+        return Finish(outcome="failed", reason=f"the pattern raised {type(error).__name__}: {error}")
     return Finish(outcome="failed", reason=str(error), result={"kind": error.kind} if error.kind else None)
 
 
@@ -406,7 +409,7 @@ def _questions(asked: object) -> tuple[Question, ...]:
     if isinstance(asked, Together):
         return asked.questions
     if not isinstance(asked, Question):
-        raise TypeError(f"it yields a Question, Together or Tell, not {type(asked).__name__}")
+        raise TypeError(f"a pattern must yield a Question, Together or Tell, not {type(asked).__name__}")
     return (asked,)
 
 
@@ -420,10 +423,10 @@ def _give(conversation: Conversation, got: TurnFinished | Exception | None) -> Q
 
 def _expect(value: Any, type: type[_T], what: str) -> _T:
     if not isinstance(value, type):
-        raise TypeError(f"{what} is to be of type {type.__name__}, not {value.__class__.__name__}")
+        raise TypeError(f"{what} must be of type {type.__name__}, not {value.__class__.__name__}")
     return value
 
 
 def as_read_back(value: Mapping[str, Any]) -> dict[str, Any]:
-    """*value* as the journal will have it."""
+    """*value* as it will be read back from the journal."""
     return msgspec.json.decode(msgspec.json.encode(dict(value)), type=dict[str, Any])

@@ -1,10 +1,9 @@
-"""A program as an engine: code that runs beside the run decides who is asked, and what it asks comes in as records.
+"""A program as an engine: code beside the run decides which agents to call, and its calls arrive as records.
 
-The engine itself decides nothing but what follows at once: a call becomes a turn. It keeps what a program that begins
-again must be told: what it asked, what came of it and in which order, and what it said. So the program goes through
-what it did before without asking anybody twice, and only then goes on.
+The engine itself only turns a call into a turn. It also keeps what a restarted program needs: its calls, their outcomes
+in order, and its messages. The restarted program repeats its steps without calling any agent twice, then goes on.
 
-Whoever drives the program (`coterie.patterns.reference`) writes the records, and the last one, `run.finished`.
+The driver of the program (`coterie.patterns.reference`) writes the records, including the last one, `run.finished`.
 """
 
 from collections.abc import Sequence
@@ -28,21 +27,21 @@ from coterie.journal.records import (
 )
 
 Outcome = TurnFinished | TurnFailed | TurnCancelled
-"""What came of a call."""
+"""The outcome of a call."""
 
 DROPPED = "the program no longer waits for it"
-"""Why a turn is called off whose caller was cancelled: when the program begins again, nobody is told of its end."""
+"""The reason of a turn that was cancelled with its caller; a restarted program does not receive its outcome."""
 
 
 class Program:
     """The engine of a program.
 
     Attributes:
-        calls: What was asked, by turn.
-        outcomes: What came of it, by turn.
+        calls: The calls, by turn.
+        outcomes: Their outcomes, by turn.
         history: The calls and their outcomes, in the order of the journal.
-        messages: What the agents told each other, in order.
-        states: What each agent remembers, as far as that was ever changed.
+        messages: The messages between agents, in order.
+        states: The state of each agent that changed its state.
         recorded: The results that the program recorded itself, by id.
     """
 
@@ -57,17 +56,17 @@ class Program:
         self.states: dict[str, dict[str, Any]] = {}
         self.recorded: dict[str, ResultRecorded] = {}
         self._changed: dict[str, StateChanged] = {}
-        """What replies changed that do not count yet: their turns have not ended."""
+        """Changed states that do not count yet, because their turns have not ended."""
 
     def judge(self, said: Reply | Emit) -> Record:
         """Any reply counts; events are not allowed."""
         if isinstance(said, Reply):
             return judge_reply(said, ())
-        reason = "a program takes no events"
+        reason = "a program accepts no events"
         return EventInvalid(turn=said.turn, event=said.event, attempt=said.attempt, reason=reason, message=said.message)
 
     def step(self, record: Record) -> Sequence[Command]:
-        """A call is asked, or called off; everything else is the program's business."""
+        """Start or cancel the turn of a call; every other decision is the program's."""
         match record:
             case CallAsked():
                 self.calls[record.turn] = record
@@ -97,7 +96,7 @@ class Program:
 
 
 def shown(call: CallAsked) -> str:
-    """What *call* asks, as people read it: the texts of its messages, each under its role."""
+    """The prompt of *call* for people: the texts of its messages, each under its role."""
     messages = call.request.get("messages")
     if not isinstance(messages, list):
         return ""

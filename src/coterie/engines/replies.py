@@ -1,4 +1,4 @@
-"""What a reply says: its outputs, found in what the backend gave or in the text, and whether they fit.
+"""Read a reply: find its outputs in what the backend returned or in the text, and check them.
 
 Structured outputs count first, then those given while the attempt ran, then the last JSON object in the text, fenced
 or bare, that holds a wanted name, then lines like `verdict: approve`. Time is linear in the text, whatever it holds: a
@@ -28,13 +28,14 @@ _OPENING = re.compile(r'\{(?=[ \t\n\r]*+")')
 
 
 def judge_reply(reply: Reply, wanted: Sequence[Wanted], bare: bool = False) -> TurnFinished | AttemptFailed:
-    """What the journal shall say of *reply*, given what its agent should give back.
+    """Judge *reply* against the outputs that its agent should return.
 
-    A declared output that is missing or does not fit makes an `invalid_output`, whose reason says what was expected
-    and what came. An undeclared one may be missing and is taken as it is. Nothing wanted: the text is not searched.
+    A declared output that is missing or does not fit makes an `invalid_output`, whose reason names the expected and the
+    actual value. An undeclared one may be missing and is not checked. If no outputs are wanted, the text is not
+    searched.
 
     Args:
-        bare: Whether a text of one line may be the one value that is wanted: a person who just says it has given it.
+        bare: Accept a text of one line as the only wanted output, for people who type just the value.
     """
     if reply.outputs is None:
         found = (find_outputs(reply.text, wanted) if wanted else {}) | reply.given
@@ -69,7 +70,7 @@ def judge_reply(reply: Reply, wanted: Sequence[Wanted], bare: bool = False) -> T
 
 
 def find_outputs(text: str, wanted: Sequence[Wanted]) -> dict[str, Any]:
-    """The outputs that *text* gives: the whole JSON object that holds them, or what the lines say of each name."""
+    """Find the outputs in *text*: the whole JSON object that holds them, or the lines that name them."""
     names = {want.name for want in wanted}
     if any(f'"{name}"' in text for name in names):
         last = None
@@ -81,10 +82,10 @@ def find_outputs(text: str, wanted: Sequence[Wanted]) -> dict[str, Any]:
 
 
 def fit(value: Any, want: Wanted) -> Any:
-    """*value* as the type that *want* declares, or None when it is missing or does not fit.
+    """Convert *value* to the type that *want* declares; None when it is missing or does not fit.
 
-    A member of an enum is compared like a condition compares and given back as declared; numbers, whole numbers and
-    booleans may also come as text. What is no text in a list of texts is one as JSON writes it.
+    Members of an enum compare as in conditions and are returned as declared; numbers, whole numbers and booleans may
+    also be text. Items in a list of texts that are not text are written as JSON.
     """
     if value is None:
         return None
@@ -108,7 +109,7 @@ def fit(value: Any, want: Wanted) -> Any:
 
 
 def expectation(want: Wanted) -> str:
-    """What a value of *want* looks like, for people and models: `one of "approve", "revise"`."""
+    """Describe a value of *want* for people and models: `one of "approve", "revise"`."""
     match want.type:
         case "enum":
             return f"one of {', '.join(map(_shown, want.values))}"
@@ -152,7 +153,7 @@ def _number(value: Any, *, whole: bool) -> int | float | None:
 
 
 def _from_lines(text: str, wanted: Sequence[Wanted]) -> dict[str, Any]:
-    """`name: value` on a line of its own, the last one counts; a bullet, bold or code marks do not matter."""
+    """Find lines `name: value`; the last line of a name counts, and bullets, bold and code marks are ignored."""
     texts = {want.name for want in wanted if want.declared and want.type == "text"}
     names = "|".join(re.escape(want.name) for want in wanted)
     line = re.compile(rf"^[ \t]*+(?:[-*+>][ \t]++)?([*`]*+)({names})[*`]*+[ \t]*+:(.*)$", re.MULTILINE)
@@ -166,7 +167,7 @@ def _from_lines(text: str, wanted: Sequence[Wanted]) -> dict[str, Any]:
 
 
 def _plain(text: str) -> Any:
-    """A number, boolean or quoted text as JSON writes it; anything else is the text itself."""
+    """Decode *text* if it is a JSON number, boolean or string; otherwise return it."""
     if not _SCALAR.fullmatch(text):
         return text
     try:
@@ -176,7 +177,7 @@ def _plain(text: str) -> Any:
 
 
 def objects_in(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects in *text* that no other holds, in order."""
+    """Yield the outermost JSON objects in *text*, in order."""
     at = 0
     while opening := _OPENING.search(text, at):
         found, at = _object_from(text, opening.start())
@@ -188,10 +189,10 @@ def objects_in(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _object_from(text: str, start: int) -> tuple[slice | None, int]:
-    """Where the object that begins at *start* lies, and where to look on.
+    """Return the slice of the object that begins at *start*, and the position to search from next.
 
-    When it breaks off, the last whole object inside is found instead, and the search goes on at the break, never
-    before it: that keeps the time linear.
+    If the object is cut off, return the last complete object inside it, and continue at the break, never before it:
+    that keeps the time linear.
     """
     opened: list[int] = []
     want, at, whole = "{", start, None

@@ -87,7 +87,9 @@ def test_a_label_that_a_side_gives_itself_is_no_part_of_its_argument() -> None:
 
 
 @pytest.mark.parametrize("slot", SLOTS)
-@pytest.mark.parametrize(("reply", "why"), [(failed("provider down"), "provider down"), (text(" "), "said nothing")])
+@pytest.mark.parametrize(
+    ("reply", "why"), [(failed("provider down"), "provider down"), (text(" "), "gave an empty answer")]
+)
 def test_a_debate_without_one_of_its_voices_fails(slot: str, reply: Result, why: str) -> None:
     """It says who it was, and why; a verdict on half a debate is none."""
     ended = debate({slot: [reply]}).ended

@@ -102,7 +102,7 @@ def test_the_fallback_gets_what_nobody_can_do() -> None:
     done = perform(able(fallback_agent_name="research"), {"task": "T", "required_capabilities": ["cobol"]}, {})
 
     [task] = done.output["tasks"]
-    assert (task["slot"], task["reason"]) == ("research", "it is the fallback: nobody has the capabilities cobol")
+    assert (task["slot"], task["reason"]) == ("research", "it is the fallback: no slot has the capabilities cobol")
 
 
 def test_nobody_is_asked_when_nobody_can() -> None:
@@ -147,8 +147,8 @@ def test_a_coordinator_is_told_what_is_required_and_what_each_can_do() -> None:
 @pytest.mark.parametrize(
     ("said", "why", "asked"),
     [
-        (to("nobody"), "the coordinator chose 'nobody', which is no slot", 1),
-        ("I would rather not say", "the coordinator did not say who: `route_to` is to be a text, but is missing", 2),
+        (to("nobody"), "the coordinator chose 'nobody', an unknown slot", 1),
+        ("I would rather not say", "the coordinator chose no slot: `route_to` is to be a text, but is missing", 2),
         (failed("down"), "the coordinator failed: down", 1),
     ],
 )

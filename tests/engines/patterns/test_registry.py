@@ -32,9 +32,9 @@ def test_a_name_is_one_functions() -> None:
     def other(team: Team, given: Mapping[str, Any]) -> Conversation:
         return (yield Question("a", "q")).text
 
-    with pytest.raises(UsageError, match="there is a pattern 'debate' already"):
+    with pytest.raises(UsageError, match="the pattern name 'debate' is reserved"):
         pattern("debate")(play)
-    with pytest.raises(UsageError, match="is no pattern"):
+    with pytest.raises(UsageError, match="is not a pattern"):
         type_of(play)
     pattern("test-one-name")(play)
     pattern("test-one-name")(play)
@@ -47,7 +47,7 @@ def test_a_name_is_one_functions() -> None:
     [
         (None, "No module named"),
         ("", "has no attribute 'play'"),
-        ("def play(team, given): yield", "is no pattern: put @pattern"),
+        ("def play(team, given): yield", "is not a pattern: decorate it with @pattern"),
         ("raise RuntimeError('boom')", "raised RuntimeError: boom"),
         ("def (", "raised SyntaxError"),
         ("import sys, surely_not_there", "surely_not_there"),

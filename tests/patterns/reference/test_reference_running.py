@@ -781,7 +781,7 @@ def _topology() -> Topology:
 @pytest.mark.parametrize(
     ("does", "told"),
     [
-        (lambda self, context: self.send_message("a", "b", "gossip", {}, context), "no type of message 'gossip'"),
+        (lambda self, context: self.send_message("a", "b", "gossip", {}, context), "unknown message type 'gossip'"),
         (lambda self, context: self.send_message("a", "b", "request", None, context), "must be a dictionary"),
         (lambda self, context: self.record_result(None, context), "an AgentInvocationResult, not NoneType"),
     ],

@@ -1,8 +1,8 @@
-"""How several answers become one: a vote, weighted or not, a mean, the surest, or all of them.
+"""Combine several answers: a vote, weighted or not, a mean, the most confident, or all of them.
 
-Answers that say the same count together (`coterie.engines.patterns.answers`). A tie goes to the first in the order
-declared, and is told. Everything but that depends on who said what, never on the order. A vote can be known before all
-have voted: `needed` says how many are to be asked next so that none is asked in vain.
+Equal answers are counted together (`coterie.engines.patterns.answers`). A tie goes to the first in declared order and
+is reported. Nothing else depends on the order. A vote can be decided before all have voted: `needed` returns how many
+to ask next so that no question is wasted.
 """
 
 import math
@@ -38,21 +38,21 @@ __all__ = [
 Average = Literal["mean", "median", "trimmed"]
 
 TOLERANCE = 1e-9
-"""By which part of themselves two numbers may differ and be the same answer; whole numbers may not."""
+"""The relative difference up to which two numbers are the same answer; whole numbers must be equal."""
 
 TRIMMED = 5
-"""A trimmed mean leaves out the outer part of this size, a fifth, at both ends."""
+"""A trimmed mean drops one in this many values, a fifth, at both ends."""
 
 EVEN = 0.5
-"""What a confidence that nobody stated counts as among those that were."""
+"""The value of an unstated confidence among stated ones."""
 
 
 class Candidate(Struct, frozen=True):
     """One answer.
 
     Attributes:
-        slot: Who gave it.
-        confidence: How sure it was, from 0 to 1; None: it did not say.
+        slot: The slot that gave it.
+        confidence: The stated confidence, from 0 to 1; None: not stated.
     """
 
     slot: str
@@ -61,12 +61,12 @@ class Candidate(Struct, frozen=True):
 
 
 class Cluster(Struct, frozen=True):
-    """Answers that say the same.
+    """Answers that are the same.
 
     Attributes:
-        key: Their one form.
-        text: The first of them, as it was said.
-        members: Their places among the candidates, in order.
+        key: Their normalised form.
+        text: The first of them, verbatim.
+        members: Their indexes among the candidates, in order.
     """
 
     key: str
@@ -75,16 +75,16 @@ class Cluster(Struct, frozen=True):
 
 
 class VoteCount(Struct, frozen=True):
-    """What a vote came to.
+    """The result of a vote.
 
     Attributes:
-        answer: The one form of the answer that won.
-        clusters: The answers that differ, in the order of their first members.
-        votes: What voted for each of them: how many, or the sum of their weights.
-        share: The winner's share of all votes, from 0 to 1; what weighs less than nothing counts as nothing.
-        margin: By how much that is more than the share of the next.
-        tie: Another answer had as much; the first of them won.
-        entropy: How scattered the votes are, in bits; 0: all say the same.
+        answer: The normalised form of the winning answer.
+        clusters: The distinct answers, in the order of their first members.
+        votes: The votes for each of them: a number, or the sum of their weights.
+        share: The winner's share of all votes, from 0 to 1; negative votes count as 0.
+        margin: The difference to the share of the second.
+        tie: Another answer had as many; the first of them won.
+        entropy: The entropy of the votes, in bits; 0: unanimous.
     """
 
     answer: str
@@ -100,11 +100,11 @@ class Aggregate(Struct, frozen=True):
     """One answer made of several.
 
     Attributes:
-        slot: Whose it is, when it is one's.
-        tally: What the vote came to, when there was one.
-        spread: The standard deviation of the numbers, when there were some.
-        tie: It could as well have been another.
-        left_out: Those whose answer could not be counted.
+        slot: The slot whose answer it is, if it is a single slot's.
+        tally: The result of the vote, if there was one.
+        spread: The standard deviation of the numbers, if there were any.
+        tie: Another answer had the same claim.
+        left_out: The slots whose answers could not be counted.
     """
 
     text: str
@@ -116,10 +116,10 @@ class Aggregate(Struct, frozen=True):
 
 
 def cluster(candidates: Sequence[Candidate], tolerance: float = TOLERANCE) -> list[Cluster]:
-    """The answers that differ, in the order of their first members.
+    """Group equal answers, in the order of their first members.
 
-    A number joins the first answer from which it differs by no more than *tolerance* of the larger one; a whole number
-    only its like.
+    A number joins the first answer from which it differs by no more than *tolerance* of the larger one; whole numbers
+    must be equal.
     """
     found: dict[str, list[int]] = {}
     numbers: list[tuple[Decimal, str]] = []
@@ -134,17 +134,17 @@ def cluster(candidates: Sequence[Candidate], tolerance: float = TOLERANCE) -> li
 
 
 def vote(candidates: Sequence[Candidate]) -> Aggregate:
-    """The answer that most give; there must be a candidate."""
+    """The most frequent answer; needs at least one candidate."""
     return weighted(candidates, "uniform")
 
 
 def weighted(
     candidates: Sequence[Candidate], weights: Weights = "log_odds", accuracy: Mapping[str, float] | None = None
 ) -> Aggregate:
-    """The answer whose givers weigh most; there must be a candidate.
+    """The answer with the largest total weight; needs at least one candidate.
 
     Args:
-        accuracy: How often each slot is right, as measured; it counts before what the slot says of itself.
+        accuracy: The measured accuracy of slots; it takes precedence over the stated confidence.
     """
     clusters, votes = _count(candidates, weights, accuracy or {})
     top = max(votes)
@@ -170,10 +170,10 @@ def needed(
     weights: Weights = "uniform",
     accuracy: Mapping[str, float] | None = None,
 ) -> int:
-    """How many of the slots *left* must vote at least before the vote can be known; 0: it is known.
+    """How many of the slots *left* must vote before the vote can be decided; 0: it is decided.
 
-    Asking so many at once costs no more turns than asking one after the other until the answer is known, and the answer
-    is that of all votes. Of slots without a measured *accuracy* any confidence is to be expected.
+    Asking that many at once takes no more turns than asking one by one until the vote is decided, and the answer is
+    that of all votes. A slot without a measured *accuracy* may state any confidence.
     """
     heavy = [heaviest((accuracy or {}).get(slot), weights) for slot in left]
     behind, rest = _behind(_count(came, weights, accuracy or {})[1]), sum(heavy)
@@ -185,7 +185,7 @@ def needed(
 
 
 def average(candidates: Sequence[Candidate], how: Average = "mean") -> Aggregate | None:
-    """The mean of the numbers that are answered, or their median; None when nobody answers one."""
+    """The mean of the numbers among the answers, or their median; None if no answer is a number."""
     said = [(candidate, number(candidate.text)) for candidate in candidates]
     values = sorted(Fraction(value) for _, value in said if value is not None)
     if not values:
@@ -205,12 +205,12 @@ def average(candidates: Sequence[Candidate], how: Average = "mean") -> Aggregate
 
 
 def best_of(candidates: Sequence[Candidate], accuracy: Mapping[str, float] | None = None) -> Aggregate:
-    """The answer of who is surest; there must be a candidate.
+    """The answer with the highest confidence; needs at least one candidate.
 
-    Whoever does not say counts as even: before one who is sure to be wrong, after one who is more right than not.
+    An unstated confidence counts as 0.5.
 
     Args:
-        accuracy: How often each slot is right, as measured; it counts before what the slot says of itself.
+        accuracy: The measured accuracy of slots; it takes precedence over the stated confidence.
     """
     sure = [_probability(candidate, accuracy or {}) for candidate in candidates]
     known = [EVEN if one is None else one for one in sure]
@@ -232,17 +232,16 @@ def _probability(candidate: Candidate, accuracy: Mapping[str, float]) -> float |
 def _count(
     candidates: Sequence[Candidate], weights: Weights, accuracy: Mapping[str, float]
 ) -> tuple[list[Cluster], list[int]]:
-    """The answers that differ, and what those who gave each weigh together."""
+    """The distinct answers, and the total weight of each."""
     heavy = [weight(_probability(one, accuracy), weights) for one in candidates]
     clusters = cluster(candidates)
     return clusters, [sum(heavy[at] for at in one.members) for one in clusters]
 
 
 def _behind(votes: Sequence[int]) -> int:
-    """What the answer that is next to victory still lacks of it, if nobody else votes; less than 0: it is ahead.
+    """The weight that the second answer lacks for victory if no other votes come; negative: it leads.
 
-    A tie goes to the earlier answer, so one that leads over an earlier one does so by at least 1. An answer that nobody
-    gave yet stands at 0.
+    A tie goes to the earlier answer, so a later one needs a lead of at least 1. An answer without votes has 0.
     """
     top = max(votes, default=0)
     if not votes or top < 0:
@@ -257,7 +256,7 @@ def _shares(votes: Sequence[int]) -> list[float]:
 
 
 def _near(value: Decimal, numbers: Sequence[tuple[Decimal, str]], tolerance: float) -> str | None:
-    """The answer that *value* counts as; *numbers* are those found so far, in ascending order."""
+    """The key of the answer that the number *value* belongs to; *numbers* are those found so far, ascending."""
     if not tolerance or value == value.to_integral_value():
         return None
     at = bisect_left(numbers, (value, ""))

@@ -1,8 +1,8 @@
-"""When two answers are the same answer, though they are said in different words.
+"""Normalise answers, so that the same answer in different words is recognised.
 
-What is taken off is what stands around an answer: lead-ins, quotation marks, a full stop, an article. What stands in
-it stays: two answers that differ are never made one, so `C++` is not `C`, `vitamin A` not `vitamin`, 5! not 5 and 41
-not 42. Time is linear in the text.
+Removed is what surrounds an answer: lead-ins, quotation marks, a full stop, an article. Its content stays, so different
+answers are never merged: `C++` is not `C`, `vitamin A` not `vitamin`, 5! not 5 and 41 not 42. Time is linear in the
+text.
 """
 
 import re
@@ -26,10 +26,11 @@ _AROUND = " \t\r\n*_`"
 
 
 def normalise(text: str) -> str:
-    """The one form of an answer: `42`, ` 42.`, `The answer is **42**` and `42.0` are all `42`.
+    """Return the normalised form of an answer: `42`, ` 42.`, `The answer is **42**` and `42.0` all become `42`.
 
-    Of a text that leads up to its answer (`… so the answer is`, `Final answer:`, `\\boxed{…}`) only that counts, the
-    last one. Case, spaces, marks around it, a full stop and a leading article do not. A number is written in one way.
+    In a text that leads up to its answer (`… so the answer is`, `Final answer:`, `\\boxed{…}`) only the last answer
+    counts. Case, spaces, marks around the answer, a full stop and a leading article are ignored. Numbers have one
+    notation.
     """
     core = _bare(_said_last(_composed(text)))
     plain = " ".join(core.split()).casefold()
@@ -45,14 +46,14 @@ def normalise(text: str) -> str:
 
 
 def decimal(text: str) -> Decimal | None:
-    """The number that *text* is, all of it; None when it is something else."""
+    """Parse *text* as one number; None if it is anything else."""
     if len(text) > _DIGITS or not _NUMBER.fullmatch(text):
         return None
     return Decimal(text.replace(",", ""))
 
 
 def number(text: str) -> Decimal | None:
-    """The number that an answer is, or the only one in it (`about 42 km`); None without one, or with several."""
+    """The number that an answer is, or the only one in it (`about 42 km`); None without a number, or with several."""
     plain = normalise(text)
     whole = decimal(plain)
     if whole is not None:
@@ -62,14 +63,14 @@ def number(text: str) -> Decimal | None:
 
 
 def _composed(text: str) -> str:
-    """*text* with one way to write each letter. Marks are put in order a few at a time: of many that takes too long."""
+    """Compose the letters of *text*. Combining marks are sorted a few at a time: sorting many takes too long."""
     if text.isascii() or not _MANY_MARKS.search(text):
         return unicodedata.normalize("NFC", text)
     return "".join(unicodedata.normalize("NFC", part) for part in _FEW_MARKS.findall(text))
 
 
 def _said_last(text: str) -> str:
-    """What *text* leads up to: what is boxed last, or what follows the last lead-in; else all of it."""
+    """The last boxed part of *text*, or the part after its last lead-in; otherwise all of it."""
     box = text.rfind(_BOXED)
     if box >= 0:
         start = at = box + len(_BOXED)
@@ -94,7 +95,7 @@ def _after_lead_in(text: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """*text* without spaces and marks around it, and without what ends a sentence."""
+    """*text* without surrounding spaces and marks, and without the end of a sentence."""
     start, end = 0, len(text)
     while start < end:
         if text[start].isspace():

@@ -1,8 +1,9 @@
-"""A chain of command: the top plans, every level below divides the work, the last does it, the top puts it together.
+"""A chain of command: the top plans, every level below divides the work, the last does it, the top combines the
+results.
 
-The subtasks of one level are worked on at once, each by whoever of the level has the fewest. One that comes back with
-too little confidence, blocked or not at all goes up to whoever gave it, once: that one answers itself or gives it to
-another. What is still not done then, the top is told when it puts the results together.
+The subtasks of one level run at once, each on the slot of that level with the fewest subtasks. A subtask that fails, is
+blocked or has too little confidence is escalated once to its superior, which answers itself or reassigns it. The top
+gets a list of what is still not done when it combines the results.
 """
 
 import re
@@ -23,7 +24,7 @@ from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.slots import by_level
 
 _NAMED = 20
-"""How many of the subtasks that do not count are told by name: somebody reads them."""
+"""How many of the subtasks beyond the limit a message names."""
 
 _SPLIT = (Wanted(name="subtasks", type="list"),)
 _PLAN = (
@@ -39,11 +40,12 @@ _Work = Generator[Question | Together | Tell, Any, None]
 
 
 class ChainResult(PatternResult, frozen=True, kw_only=True):
-    """What a chain of command came to.
+    """The result of a chain of command.
 
     Attributes:
-        level_results: The results as a tree: `slot:task` to the results below it, or to task, result and confidence.
-        parts: The same as a list, every part behind the one that it is a part of.
+        level_results: The results as a tree: `slot:task` maps to the results below it, or to task, result and
+            confidence.
+        parts: The same as a list, each part after its parent.
     """
 
     task: str
@@ -54,11 +56,12 @@ class ChainResult(PatternResult, frozen=True, kw_only=True):
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
-    """The top plans and puts together; below it every subtask has a turn, and at most four when it goes up.
+    """Count the turns: the top plans and combines; below it each subtask takes one turn, or at most four when
+    escalated.
 
     Args:
-        subtasks: How many there are at each level below the top; by default one for each slot there, and at most as
-            many as the configuration lets plans have.
+        subtasks: The number of subtasks at each level below the top; by default one for each slot there, and at most as
+            many as the configuration allows.
     """
     config: ChainConfig = team.config
     top, ranks = _ranks(config, team.slots)
@@ -81,7 +84,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 
 @pattern(KINDS["chain"], calls=calls)
 def chain(team: Team, given: dict[str, Any]) -> Conversation:
-    """Plan, hand down level by level, and put together what comes back."""
+    """Plan, delegate level by level, and combine the results."""
     config: ChainConfig = team.config
     task = task_of(KINDS["chain"].keys, given)
     top, ranks = _ranks(config, team.slots)
@@ -115,7 +118,7 @@ def chain(team: Team, given: dict[str, Any]) -> Conversation:
 
 
 class _Command:
-    """Gives out the work of one run, and knows who has how much of it."""
+    """Distributes the work of one run, and tracks the load of each slot."""
 
     def __init__(self, team: Team, config: ChainConfig) -> None:
         self._team, self._config = team, config
@@ -124,7 +127,7 @@ class _Command:
         self.warnings: list[str] = []
 
     def plan(self, top: str, task: str) -> Generator[Question | Together | Tell, Any, Strategy]:
-        """What the top makes of *task*; one that answers in prose has an approach, and leaves the task whole."""
+        """Ask the top for a strategy; an answer in prose becomes its approach, and the task stays whole."""
         answer = yield from structured.ask(Question(top, chain_prompts.plan(task)), _PLAN, prose=True)
         value = self._value(top, answer)
         subtasks, self.cut = self._counted(value, task)
@@ -135,7 +138,7 @@ class _Command:
         )
 
     def jobs(self, subtasks: Sequence[str], superior: str, parent: str = "") -> list[Subtask]:
-        """The jobs that *superior* hands down."""
+        """The subtasks that *superior* delegates."""
         prefix = f"{parent}." if parent else ""
         return [
             Subtask(id=f"{prefix}{n}", task=task, superior=superior, parent=parent)
@@ -143,13 +146,13 @@ class _Command:
         ]
 
     def assign(self, jobs: Sequence[Subtask], level: str, slots: Sequence[str], depth: int) -> _Work:
-        """Give each job to whoever of *slots* has the fewest."""
+        """Give each subtask to the slot of *slots* with the fewest."""
         for job in jobs:
             job.level = level
             yield from self._give(job, min(slots, key=self._load.__getitem__), depth)
 
     def carry_out(self, jobs: Sequence[Subtask], slots: Sequence[str], depth: int, *, last: bool) -> _Work:
-        """Have the jobs of one level done at once, or divided; what goes wrong goes up once."""
+        """Have the subtasks of one level done at once, or divided; escalate each failure once."""
         yield from self._ask(jobs, last=last)
         stuck = [job for job in jobs if job.trouble and job.superior != job.slot]
         for job in stuck:
@@ -171,7 +174,7 @@ class _Command:
         yield from self._ask(list(again.values()), last=last)
 
     def _other(self, named: str, had: str, slots: Sequence[str]) -> str:
-        """Who tries again: whoever is *named*, else another than the one that *had* it, if there is one."""
+        """The slot that tries again: the *named* one, else another than the one that *had* it, if possible."""
         if named in slots:
             return named
         return min([slot for slot in slots if slot != had] or slots, key=self._load.__getitem__)
@@ -182,7 +185,7 @@ class _Command:
         yield Tell(job.superior, slot, "request", {"task": job.task, "type": "delegation"}, depth)
 
     def _ask(self, jobs: Sequence[Subtask], *, last: bool) -> _Work:
-        """Ask those who have *jobs* to do them, or to divide them; what had come of one stays if nothing comes now."""
+        """Have the slots of *jobs* do or divide them; an earlier result stays if this attempt gives none."""
         most = self._config.max_concurrency
         if last:
             replies = yield Together(*(self._to_do(job) for job in jobs), most=most)
@@ -203,7 +206,7 @@ class _Command:
         return Question(job.slot, chain_prompts.work(job.task), given={self._team.keys(job.slot)[0]: job.task})
 
     def _usable(self, job: Subtask, reply: TurnFinished | AgentFailed) -> TurnFinished | None:
-        """*reply*, if something can be done with it; *job* then knows what is wrong with it."""
+        """Return *reply* if it is usable; otherwise record in *job* what is wrong with it."""
         match reply:
             case AgentFailed():
                 kind, job.trouble = reply.kind, reply.reason
@@ -221,13 +224,13 @@ class _Command:
         return None
 
     def _value(self, slot: str, answer: Answered) -> Mapping[str, Any]:
-        """The plan in *answer*; empty without one, which is told of unless it is prose."""
+        """The plan in *answer*; empty without one, with a warning unless the answer is prose."""
         if answer.value is None and answer.asked > 1:
             self.warnings.append(f"{slot} gave no plan that can be read, so its task stayed whole: {answer.fault}")
         return answer.value or {}
 
     def _counted(self, value: Mapping[str, Any], task: str) -> tuple[tuple[str, ...], str]:
-        """The subtasks of a plan that count, and what is said of the rest; without any, the task itself is the one."""
+        """The subtasks of a plan within the limit, and a message about the rest; without any, the task itself."""
         found = [one for one in value.get("subtasks", ()) if one.strip()] or [task]
         most = self._config.max_subtasks
         lost = ", ".join(found[most : most + _NAMED])
@@ -237,12 +240,12 @@ class _Command:
 
 
 def _share(jobs: int, n: int, hands: int) -> int:
-    """How many of *jobs*, dealt out in turn, come to the *n*-th of so many *hands*."""
+    """The number of *jobs* that the *n*-th of *hands* slots gets when they are dealt out in turn."""
     return max(0, -((n - jobs) // hands))
 
 
 def _ranks(config: ChainConfig, names: Sequence[str]) -> tuple[str, list[tuple[str, tuple[str, ...]]]]:
-    """The top, and the levels below it that have somebody, as deep as may be delegated; a lone level is its own."""
+    """The top, and the levels below it that have slots, down to the maximal depth; a single level is its own top."""
     found = by_level(config.authority_levels, names)
     (first, tops), *lower = found.items()
     if not lower:
@@ -261,6 +264,6 @@ def _warnings(config: ChainConfig, names: Sequence[str]) -> Iterator[str]:
 
 
 def _is_blocked(reply: TurnFinished) -> bool:
-    """Whether *reply* says that its agent cannot go on: `blocked` in its JSON, or as its first word."""
+    """Whether *reply* is blocked: `blocked` in its JSON, or as its first word."""
     told = (structured.parse(reply, _BLOCKED) or {}).get("blocked")
     return told if told is not None else _SAYS_BLOCKED.match(reply.text) is not None

@@ -1,4 +1,4 @@
-"""The subtasks of a chain of command: what a plan says, what becomes of each, and how that is told."""
+"""The subtasks of a chain of command: the strategy, each subtask in progress, and the results."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,11 @@ from msgspec import Struct
 from coterie.engines.patterns.result import SlotFailure
 
 CUT = "cut"
-"""The kind of failure that subtasks beyond the allowed number are."""
+"""The kind of failure of subtasks beyond the allowed number."""
 
 
 class Strategy(Struct, frozen=True, kw_only=True):
-    """What the top makes of a task."""
+    """The plan of the top for a task."""
 
     approach: str
     subtasks: tuple[str, ...]
@@ -23,12 +23,12 @@ class Strategy(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True, kw_only=True)
 class Subtask:
-    """A subtask under way: *superior* gave it to *slot*.
+    """A subtask in progress, which *superior* gave to *slot*.
 
     Attributes:
-        trouble: What is wrong with what came last, if something is.
-        failed: Why nothing has come of it so far, and *kind* which failure that is.
-        cut: Which of its parts did not count, if too many were made of it.
+        trouble: The problem with the latest reply; empty without one.
+        failed: Why there is no result so far; *kind* is the kind of that failure.
+        cut: The message about subtasks beyond the limit.
     """
 
     id: str
@@ -50,26 +50,26 @@ class Subtask:
 
     @property
     def has_something(self) -> bool:
-        """Whether something came of it, however unsure."""
+        """Whether it has a result, whatever its confidence."""
         return bool(self.result or self.jobs)
 
     def leaf(self) -> dict[str, Any]:
-        """The result of a subtask that was not divided."""
+        """The result of an undivided subtask."""
         error = {"error": self.failed} if self.failed else {}
         return {"task": self.task, "result": self.result, "confidence": self.confidence, **error}
 
 
 class SubtaskResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One subtask, and what became of it.
+    """A subtask and its outcome.
 
     Attributes:
         id: `2.1` is the first part of part `2`.
-        parent: The part that it is a part of; empty below the top.
-        slot: Who did it, or tried last.
-        result: What came of it; empty if it was divided further, or failed.
-        answered_by: Its superior, when that one answered.
-        escalated: Why it went up, if it did.
-        failed: Why it was not done, if it was not.
+        parent: The part that contains it; empty at the top level.
+        slot: The slot that did it, or tried last.
+        result: Its result; empty if it was divided or failed.
+        answered_by: Its superior, if that one answered.
+        escalated: Why it was escalated, if it was.
+        failed: Why it failed, if it did.
     """
 
     id: str
@@ -85,13 +85,13 @@ class SubtaskResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def leaves(jobs: Sequence[Subtask]) -> Iterator[Subtask]:
-    """The subtasks of *jobs* that were not divided, in order."""
+    """The undivided subtasks of *jobs*, in order."""
     for job in jobs:
         yield from leaves(job.jobs) if job.jobs else (job,)
 
 
 def failures(jobs: Sequence[Subtask]) -> Iterator[SlotFailure]:
-    """What was not done of *jobs*."""
+    """The failures among *jobs*."""
     for job in jobs:
         if job.jobs:
             if job.cut:
@@ -102,7 +102,7 @@ def failures(jobs: Sequence[Subtask]) -> Iterator[SlotFailure]:
 
 
 def tree(jobs: Sequence[Subtask]) -> dict[str, Any]:
-    """The results under the keys of the reference; one that is taken gets a number."""
+    """The results under the keys of the reference; duplicate keys get a number."""
     found: dict[str, Any] = {}
     taken = Counter[str]()
     for job in jobs:

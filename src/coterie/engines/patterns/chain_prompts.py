@@ -1,4 +1,4 @@
-"""What a chain of command asks: for a plan, for pieces of work, for their results, and for all of it together."""
+"""The prompts of a chain of command: for a plan, for subtasks, for escalations, and for the final result."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from coterie.engines.patterns.shown import as_json
 
 
 def plan(task: str) -> str:
-    """The question for a strategy."""
+    """The prompt for a strategy."""
     return (
         f"You command a team. This is its task:\n\n{task}\n\n"
         "Say how you go about it, which subtasks the team is to do, independent of each other, and how you will know "
@@ -19,7 +19,7 @@ def plan(task: str) -> str:
 
 
 def split(task: str) -> str:
-    """The question that divides a task."""
+    """The prompt that divides a task."""
     return (
         f"You were given this task to coordinate:\n\n{task}\n\n"
         "Divide it into pieces of work for your people, independent of each other. Answer with JSON:\n"
@@ -29,7 +29,7 @@ def split(task: str) -> str:
 
 
 def work(task: str) -> str:
-    """The question that has a task done."""
+    """The prompt that has a task done."""
     return (
         f"This task is yours:\n\n{task}\n\n"
         "Do it, and give the result with all that matters about it. If you can tell how sure you are, end with a line "
@@ -38,7 +38,7 @@ def work(task: str) -> str:
 
 
 def escalation(job: Subtask, slots: Sequence[str]) -> str:
-    """The question to whoever gave a task that came back."""
+    """The prompt to the superior of an escalated subtask."""
     what = job.result or "\n".join(f"- {below.task}" for below in job.jobs)
     came = f"\n\nThis is what came:\n\n{what}" if what else ""
     return (
@@ -49,7 +49,7 @@ def escalation(job: Subtask, slots: Sequence[str]) -> str:
 
 
 def synthesis(task: str, strategy: Strategy, results: Mapping[str, Any], failures: Sequence[SlotFailure]) -> str:
-    """The question that puts *results* together, saying what is missing."""
+    """The prompt that combines *results* and names what is missing."""
     parts = [f"This was the task:\n\n{task}"]
     if strategy.approach:
         parts.append(f"You went about it like this:\n\n{strategy.approach}")

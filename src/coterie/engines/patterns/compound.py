@@ -1,9 +1,9 @@
-"""Teams put together: one after the other, side by side, or the one that the input names.
+"""Combine teams: one after the other, side by side, or the one that the input names.
 
-What a team gives is a dict, its outputs; the next is given that dict, but for what the stages of pipelines in it had
-been given: else each of a row of pipelines would quote all before it once a stage, and the input would grow without
-measure. Where the next looks for its task in a key that the dict does not have, that key is the text that the one
-before gave, so nobody is asked an empty question.
+A team returns a dict, its outputs. The next team gets that dict without the inputs of pipeline stages in it: otherwise
+each of several pipelines in a row would quote all earlier ones once per stage, and the input would grow without limit.
+If the dict lacks the key in which the next team expects its task, that key is set to the text of the previous team, so
+no team gets an empty question.
 """
 
 from collections.abc import Mapping
@@ -25,16 +25,16 @@ from coterie.topology.patterns.outputs import keys_of
 from coterie.topology.patterns.slots import subs
 
 TEXT = "text"
-"""What a mapping calls the text that the one before gave."""
+"""The name of the previous team's text in a mapping."""
 
 _KIND_OF = {kind.config: kind.name for kind in KINDS.values()}
 _OF_PIPELINE = frozenset(PipelineResult.__struct_fields__) - frozenset(PatternResult.__struct_fields__)
 _DEEPEST = 100
-"""How deep in what a team gave a pipeline's result is looked for; teams lie less deep in each other."""
+"""The depth to which outputs are searched for the result of a pipeline; teams nest less deeply."""
 
 
 class SubResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one of the teams ended: *status* is `completed`, or `failed` for the reason *error*."""
+    """The outcome of one team: *status* is `completed`, or `failed` with the reason *error*."""
 
     name: str
     status: str
@@ -43,11 +43,11 @@ class SubResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SequentialResult(PatternResult, frozen=True, kw_only=True):
-    """What teams that worked one after the other came to.
+    """The result of teams that worked one after the other.
 
     Attributes:
-        final_output: The dict of the last; where that is a sequence itself, the dict of its last. So it stands once
-            beside the *sub_results*, however deep sequences lie in each other.
+        final_output: The dict of the last team; if that is a sequence itself, the dict of its last team. So nested
+            sequences do not repeat it.
     """
 
     composition: str = "sequential"
@@ -56,14 +56,14 @@ class SequentialResult(PatternResult, frozen=True, kw_only=True):
 
 
 class ParallelResult(PatternResult, frozen=True, kw_only=True):
-    """What teams that worked side by side came to, in their order."""
+    """The result of teams that worked side by side, in their order."""
 
     composition: str = "parallel"
     sub_results: tuple[SubResult, ...]
 
 
 class ConditionalResult(PatternResult, frozen=True, kw_only=True):
-    """What the team came to that the input chose."""
+    """The result of the team that the input chose."""
 
     composition: str = "conditional"
     selected_route: str
@@ -71,13 +71,13 @@ class ConditionalResult(PatternResult, frozen=True, kw_only=True):
     given_back: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain JSON values; what the team gave back is called `output`."""
+        """The result as plain JSON values; the team's own result is under `output`."""
         made = super().to_dict()
         return {("output" if name == "given_back" else name): value for name, value in made.items()}
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
-    """Every team is asked once; of a conditional only one is, the first unless *route* names another."""
+    """Count the turns: each team runs once; of a conditional only one does, the first unless *route* names another."""
     config: CompoundConfig = team.config
     most = dict.fromkeys(subs(config, team.slots), 1)
     if config.composition_type != "conditional":
@@ -87,7 +87,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 
 @pattern(KINDS["compound"], calls=calls)
 def compound(team: Team, given: dict[str, Any]) -> Conversation:
-    """Ask the teams as the composition says."""
+    """Run the teams as the composition defines."""
     config: CompoundConfig = team.config
     match config.composition_type:
         case "sequential":
@@ -118,7 +118,7 @@ def _in_sequence(team: Team, given: dict[str, Any]) -> Conversation:
 
 
 def _side_by_side(team: Team, given: dict[str, Any]) -> Conversation:
-    """Ask all at once. Nobody is called off when one fails: who was slower must not decide what is asked."""
+    """Run all at once. A failure cancels no other team, so speed does not decide what runs."""
     config: CompoundConfig = team.config
     names = subs(config, team.slots)
     replies = yield Together(*(_question(team, name, given) for name in names), most=config.max_concurrency)
@@ -150,16 +150,16 @@ def _chosen(team: Team, given: dict[str, Any]) -> Conversation:
 
 
 def _question(team: Team, name: str, shown: dict[str, Any]) -> Question:
-    """Ask the team *name* for all that is *shown*; a single agent for the task in it, or else the whole as JSON."""
+    """Give the team *name* all of *shown*; a single agent gets the task in it, or else everything as JSON."""
     task = task_of(team.keys(name), shown)
     return Question(name, task or as_json(shown), given=shown)
 
 
 def _check_mapping(team: Team) -> None:
-    """Refuse, before anybody is asked, what no run could map.
+    """Reject mappings that no run could apply, before any turn starts.
 
     Raises:
-        PatternFailed: If a mapping names a key that the team before does not give.
+        PatternFailed: If a mapping names a key that the previous team does not return.
     """
     config: CompoundConfig = team.config
     for before, name in pairwise(subs(config, team.slots)):
@@ -170,10 +170,10 @@ def _check_mapping(team: Team) -> None:
 
 
 def _mapped(team: Team, name: str, before: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """The keys that are mapped for *name* from the dict *before* it.
+    """The mapped keys for *name*, taken from the dict *before* it.
 
     Raises:
-        PatternFailed: If a mapping names a key that is not there.
+        PatternFailed: If a mapping names an unknown key.
     """
     config: CompoundConfig = team.config
     found: dict[str, Any] = {}
@@ -186,7 +186,7 @@ def _mapped(team: Team, name: str, before: Mapping[str, Any], text: str) -> dict
 
 
 def _passed_on(reply: TurnFinished) -> dict[str, Any]:
-    """What the next is given of *reply*: its outputs, without what only tells of the run or was given to it."""
+    """The outputs of *reply* for the next team, without inputs and without text, usage and empty failures."""
     outputs: dict[str, Any] = _without_inputs(reply.outputs)
     for name in ("text", "usage"):
         outputs.pop(name, None)
@@ -197,9 +197,9 @@ def _passed_on(reply: TurnFinished) -> dict[str, Any]:
 
 
 def _without_inputs(value: Any, depth: int = _DEEPEST) -> Any:
-    """*value*, as a team gave it, without what the stages of pipelines in it had been given.
+    """*value* without the inputs of pipeline stages.
 
-    Only in what has all keys of a pipeline's result: the keys that agents give are theirs, whatever they are called.
+    Only dicts with all keys of a pipeline's result are changed: an agent may use any single key for itself.
     """
     match value:
         case dict() if depth:
@@ -223,7 +223,7 @@ def _each(parts: Any) -> list[dict[str, Any]]:
 
 
 def _final(team: Team, last: SubResult) -> dict[str, Any]:
-    """What a sequence gives in the end, when *last* is what came of its last team."""
+    """The final output of a sequence whose last team returned *last*."""
     output, sub = last.output or {}, team.subs.get(last.name)
     if sub is not None and isinstance(sub.config, CompoundConfig) and sub.config.composition_type == "sequential":
         return dict(output.get("final_output", output))

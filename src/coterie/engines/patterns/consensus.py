@@ -1,7 +1,7 @@
-"""What several verdicts come to: approved or not, why, and by how much.
+"""Combine verdicts into a decision: approved or not, why, and by what margin.
 
-Whoever gives no verdict abstains: it counts neither for nor against, but a quorum of verdicts must come. Approving and
-rejecting weigh alike: with log-odds, to approve with confidence 0.3 is to reject with 0.7. A tie rejects.
+A checker without a verdict abstains: it counts neither for nor against, but a quorum of verdicts is required. Approvals
+and rejections weigh the same: with log-odds, approving with confidence 0.3 is rejecting with 0.7. A tie rejects.
 """
 
 from bisect import bisect_left
@@ -16,13 +16,13 @@ from coterie.topology.patterns.configs import Consensus, Weights
 
 
 class CheckVerdict(Struct, frozen=True):
-    """What one checker says.
+    """The verdict of one checker.
 
     Attributes:
         approved: None: it abstains.
-        confidence: How sure it is, from 0 to 1; None: it did not say.
-        issues: What is wrong.
-        feedback: What else it has to say.
+        confidence: Its confidence, from 0 to 1; None: not stated.
+        issues: The faults it found.
+        feedback: Any other comment.
     """
 
     slot: str
@@ -33,17 +33,17 @@ class CheckVerdict(Struct, frozen=True):
 
 
 class ConsensusResult(Struct, frozen=True):
-    """What the verdicts come to.
+    """The combined decision.
 
     Attributes:
         approval_rate: The share of approvals among the verdicts; 0 without any.
-        margin: By how much what approves leads, as a share of all that counts: from -1 to 1.
-        agreement: The share of pairs of checkers that say the same, from 0 to 1; None with fewer than two verdicts. Of
-            one answer that is all there is to know: kappa, which takes off what chance does, needs many.
-        issues: Those of all who reject, each once, in the order of the verdicts.
-        raised: For each issue the slots that have it.
-        abstained: Who gave no verdict.
-        reason: Why, in one sentence.
+        margin: The lead of the approvals as a share of all weight, from -1 to 1.
+        agreement: The share of pairs of checkers that agree, from 0 to 1; None with fewer than two verdicts. (Kappa,
+            which corrects for chance, needs many answers.)
+        issues: The issues of all rejections, without duplicates, in the order of the verdicts.
+        raised: For each issue, the slots that raised it.
+        abstained: The slots without a verdict.
+        reason: The reason, in one sentence.
     """
 
     approved: bool
@@ -67,16 +67,16 @@ def decide(
     accuracy: Mapping[str, float] | None = None,
     mediator: CheckVerdict | None = None,
 ) -> ConsensusResult:
-    """What *verdicts* come to.
+    """Combine *verdicts*.
 
     Args:
-        method: `majority`: more approve than reject. `unanimous`: nobody rejects. `weighted`: those who approve weigh
-            more than those who reject. `mediator`: the mediator says, and without its verdict the majority.
+        method: `majority`: more approvals than rejections. `unanimous`: no rejection. `weighted`: the approvals weigh
+            more than the rejections. `mediator`: the mediator decides, and without its verdict the majority.
             `first_agree`: the side that first has *quorum* verdicts, in the order given.
-        quorum: Verdicts that must come for an approval, besides the mediator's.
-        unanimous: A rejection rejects, whatever the method.
-        weights: What a verdict weighs, for `weighted`.
-        accuracy: How often each slot is right, as measured; it counts before the confidence that it states.
+        quorum: Verdicts required for an approval, besides the mediator's.
+        unanimous: Any rejection rejects, whatever the method.
+        weights: The weight of a verdict, for `weighted`.
+        accuracy: The measured accuracy of slots; it takes precedence over the stated confidence.
     """
     rules = _Rules(method=method, quorum=quorum, unanimous=unanimous, weights=weights, accuracy=accuracy or {})
     approving = [one for one in verdicts if one.approved is True]
@@ -107,16 +107,16 @@ def needed(
     weights: Weights = "log_odds",
     accuracy: Mapping[str, float] | None = None,
 ) -> int:
-    """How many of the slots *left* must say at least what they think before the decision is known; 0: it is known.
+    """How many of the slots *left* must answer before the decision is known; 0: it is known.
 
-    Asking so many at once costs no more turns than asking one after the other until it is known; whether it is approved
-    is then what it is with all verdicts. Of a mediator, who hears them all, nothing is known before.
+    Asking that many at once takes no more turns than asking one by one until the decision is known, and it is the
+    decision of all verdicts. With a mediator, which reads all verdicts, nothing is known earlier.
     """
     rules = _Rules(method=method, quorum=quorum, unanimous=unanimous, weights=weights, accuracy=accuracy or {})
     if method == "mediator":
         return len(left)
     if method == "weighted" and unanimous and any(rules.accuracy.get(slot, 1.0) < 0.5 for slot in left):
-        return 1  # what such a slot says counts for the contrary, and a rejection rejects: only all of it tells
+        return 1  # such a slot counts as its opposite, but its rejection still rejects: all must answer
     ways = [_extreme(left, rules, approved=approved) for approved in (True, False, None)]
 
     def known(way: Sequence[CheckVerdict], k: int) -> bool:
@@ -136,7 +136,7 @@ class _Rules(Struct, frozen=True, kw_only=True):
 
 
 def _judge(verdicts: Sequence[CheckVerdict], rules: _Rules, mediator: CheckVerdict | None) -> tuple[bool, str]:
-    """Whether it is approved, and why."""
+    """Whether the verdicts approve, and why."""
     approvals = sum(one.approved is True for one in verdicts)
     rejections = sum(one.approved is False for one in verdicts)
     told = f"{approvals} for, {rejections} against"
@@ -185,7 +185,7 @@ def _first_agreed(verdicts: Sequence[CheckVerdict], quorum: int) -> bool | None:
 
 
 def _lead(verdicts: Sequence[CheckVerdict], rules: _Rules) -> int:
-    """By how much those who approve weigh more than those who reject."""
+    """The weight of the approvals minus that of the rejections."""
     signs = {True: 1, False: -1, None: 0}
     return sum(signs[one.approved] * _weight(one, rules) for one in verdicts)
 
@@ -197,9 +197,9 @@ def _weight(one: CheckVerdict, rules: _Rules) -> int:
 
 
 def _extreme(slots: Sequence[str], rules: _Rules, *, approved: bool | None) -> list[CheckVerdict]:
-    """The verdicts of *slots* that lead furthest to an approval, or a rejection; None: they all abstain.
+    """The verdicts of *slots* that favour approval, or rejection, the most; None: all abstain.
 
-    The verdict of one who is wrong more often than not leads away from what it says.
+    The verdict of a slot that is usually wrong counts as its opposite.
     """
     said = [CheckVerdict(slot, approved, confidence=1.0) for slot in slots]
     if approved is None:
@@ -208,7 +208,9 @@ def _extreme(slots: Sequence[str], rules: _Rules, *, approved: bool | None) -> l
 
 
 def _merged(verdicts: Sequence[CheckVerdict]) -> list[tuple[str, tuple[str, ...]]]:
-    """The issues of *verdicts*, each once, and who has it. Case, spaces and a full stop make no other issue."""
+    """The issues of *verdicts* without duplicates, and the slots that raised them. Case, spaces and a full stop are
+    ignored.
+    """
     found: dict[str, tuple[str, dict[str, None]]] = {}
     for one in verdicts:
         for issue in one.issues:

@@ -1,7 +1,7 @@
-"""One answers, others check it independently, and their verdicts decide whether it stands.
+"""A primary answers, checkers judge the answer independently, and their verdicts decide whether it is approved.
 
-No checker sees what another found. One that fails, or gives no verdict even when it is asked again, abstains. A
-rejected answer may go back to the primary, with all that was found wrong, and is then checked afresh.
+No checker sees another's verdict. A checker that fails, or gives no valid verdict after a second request, abstains. A
+rejected answer may go back to the primary with all issues, and is then checked again.
 """
 
 from collections.abc import Generator, Sequence
@@ -36,7 +36,7 @@ _Asking = Question | Together | Tell
 
 
 class Approval(Struct, frozen=True):
-    """A verdict for the answer."""
+    """A verdict that approves."""
 
     checker: str
     confidence: float | None
@@ -44,7 +44,7 @@ class Approval(Struct, frozen=True):
 
 
 class Rejection(Struct, frozen=True):
-    """A verdict against it."""
+    """A verdict that rejects."""
 
     checker: str
     issues: tuple[str, ...]
@@ -53,13 +53,13 @@ class Rejection(Struct, frozen=True):
 
 
 class CrossCheckResult(PatternResult, frozen=True, kw_only=True):
-    """What a cross-check came to; verdicts are those on the latest answer.
+    """The result of a cross-check; verdicts are those on the latest answer.
 
     Attributes:
         primary_output: The latest answer of the primary, approved or not.
-        checkers: How many check; *asked*: how many were asked before it was decided.
-        approvals, rejections: How many verdicts there are of each.
-        revisions: How often the primary revised its answer.
+        checkers: The number of checkers; *asked*: how many were called before the decision was known.
+        approvals, rejections: The number of verdicts of each kind.
+        revisions: The number of revisions by the primary.
     """
 
     prompt: str
@@ -76,7 +76,9 @@ class CrossCheckResult(PatternResult, frozen=True, kw_only=True):
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
-    """Primary, checkers and mediator answer once; at most, each verdict is asked for twice, after every revision."""
+    """Count the turns: primary, checkers and mediator answer once; at most, each verdict takes two turns after each
+    revision.
+    """
     config: CrossCheckConfig = team.config
     found = checkers(config, team.slots)
     judges = {slot: found.count(slot) for slot in found}
@@ -91,7 +93,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 
 @pattern(KINDS["crosscheck"], calls=calls)
 def crosscheck(team: Team, given: dict[str, Any]) -> Conversation:
-    """Answer, have it checked, and revise what is rejected as often as may be."""
+    """Answer, check, and revise a rejected answer up to the allowed number of times."""
     config: CrossCheckConfig = team.config
     review = CheckedAnswer(task_of(KINDS["crosscheck"].keys, given), config, checkers(config, team.slots))
     yield from review.check((yield Question(PRIMARY, review.task)))
@@ -107,7 +109,7 @@ def crosscheck(team: Team, given: dict[str, Any]) -> Conversation:
 
 
 class CheckedAnswer:
-    """The latest answer of the primary, and what came of checking it."""
+    """The latest answer of the primary, and its verdicts."""
 
     def __init__(self, task: str, config: CrossCheckConfig, voices: tuple[str, ...]) -> None:
         self.task, self.config, self.voices = task, config, voices
@@ -125,16 +127,16 @@ class CheckedAnswer:
 
     @property
     def decision(self) -> ConsensusResult:
-        """What the verdicts come to."""
+        """The decision of the verdicts."""
         return decide(self.verdicts, mediator=self.mediated, **self._rules)
 
     @property
     def rejected(self) -> bool:
-        """Whether somebody found something wrong; too few verdicts alone are no rejection."""
+        """Whether there is a rejection; too few verdicts alone are none."""
         return not self.decision.approved and bool(self._against)
 
     def check(self, answer: TurnFinished) -> Generator[_Asking, Any, None]:
-        """Have *answer* checked: by all, or by as many as it takes to know."""
+        """Check *answer* with all checkers, or with as many as the decision needs."""
         self.output, self.verdicts = answer.text, []
         if not self.output.strip():
             raise PatternFailed(f"{PRIMARY} said nothing: there is nothing to check")
@@ -150,7 +152,7 @@ class CheckedAnswer:
             yield from self._mediate()
 
     def revision(self) -> Question:
-        """Asks the primary to do better, in the chat in which it gave its answer."""
+        """The request to the primary for a better answer, in the chat of its answer."""
         said = [f"- {issue}" for issue in self.decision.issues]
         said += [f"- {one.feedback}" for one in self._against if one.feedback.strip()]
         found = "\n".join(dict.fromkeys(said)) or "- nobody said what"
@@ -158,7 +160,7 @@ class CheckedAnswer:
         return Question(PRIMARY, demand, history=(("user", self.task), ("assistant", self.output)))
 
     def result(self) -> CrossCheckResult:
-        """What it all came to."""
+        """The result of the whole cross-check."""
         decision = self.decision
         approving = [one for one in self.verdicts if one.approved is True]
         rejecting = [one for one in self.verdicts if one.approved is False]
@@ -181,7 +183,7 @@ class CheckedAnswer:
 
     @property
     def _against(self) -> list[CheckVerdict]:
-        """Who rejects, the mediator included."""
+        """The rejections, the mediator's included."""
         mediated = [self.mediated] if self.mediated is not None else []
         return [one for one in (*self.verdicts, *mediated) if one.approved is False]
 
@@ -190,11 +192,11 @@ class CheckedAnswer:
         return any(verdict.approved is not None for verdict in self.verdicts)
 
     def _needed(self, left: Sequence[str]) -> int:
-        """How many more it takes to know; somebody must be heard, even if no quorum can come any more."""
+        """How many more verdicts the decision needs; at least one, even if the quorum is out of reach."""
         return max(needed(self.verdicts, left, **self._rules), int(not self._heard))
 
     def _hear(self, slots: Sequence[str]) -> Generator[_Asking, Any, None]:
-        """Ask the next checkers; whoever gives no verdict abstains."""
+        """Call the next checkers; one without a valid verdict abstains."""
         first = len(self.verdicts)
         asked = [Question(slot, self._prompt(first + n)) for n, slot in enumerate(slots)]
         came = yield from ask_all(asked, _FIELDS, most=self.config.max_concurrency)
@@ -203,7 +205,7 @@ class CheckedAnswer:
             yield from self._tell(self.verdicts[-1], PRIMARY)
 
     def _mediate(self) -> Generator[_Asking, Any, None]:
-        """Ask the mediator, who sees the answer and all verdicts; without its own, those decide."""
+        """Call the mediator with the answer and all verdicts; without its verdict, those decide."""
         said = "\n\n".join(f"[{one.slot}]: {_told(one)}" for one in self.verdicts)
         prompt = f"{self._shown()}\n\nIt was checked:\n\n{said}\n\nDecide whether it is to be approved. {_JSON}"
         try:
@@ -215,7 +217,7 @@ class CheckedAnswer:
             yield from self._tell(self.mediated, PRIMARY)
 
     def _judged(self, slot: str, got: Answered | AgentFailed) -> CheckVerdict | None:
-        """The verdict that *slot* gives; None, and a failure, when it gives none."""
+        """The verdict of *slot*; None, and a recorded failure, without a valid one."""
         match got:
             case AgentFailed():
                 self.failures.append(failure(slot, got))

@@ -1,7 +1,7 @@
-"""Two sides argue, and somebody decides.
+"""Two sides argue, then a mediator or a vote decides.
 
-The proponent opens; in each round the opponent answers it and, but for the last round, the proponent answers back. A
-side that fails ends the debate: half of one has no verdict worth having.
+The proponent opens; in each round the opponent answers and, except in the last round, the proponent replies. A side
+that fails ends the debate: half a debate has no meaningful verdict.
 """
 
 import re
@@ -33,11 +33,11 @@ _Deciding = Generator[Question | Together, Any, "DebateResult"]
 
 
 class MediatorVerdict(Struct, frozen=True, kw_only=True):
-    """What the mediator found when the arguments of *first* stood before those of the other side.
+    """The mediator's verdict on a transcript in which *first* begins each exchange.
 
     Attributes:
-        conclusion: What it says under that name; empty without.
-        winner: `proponent`, `opponent` or `tie`; empty when it does not say.
+        conclusion: Its section of that name; empty without one.
+        winner: `proponent`, `opponent` or `tie`; empty if not stated.
     """
 
     first: str
@@ -47,22 +47,22 @@ class MediatorVerdict(Struct, frozen=True, kw_only=True):
 
     @property
     def answer(self) -> str:
-        """The conclusion, or all that the mediator wrote when it calls nothing so."""
+        """The conclusion, or the mediator's whole text if there is none."""
         return self.conclusion or self.text
 
 
 class DebateResult(PatternResult, frozen=True, kw_only=True):
-    """What a debate came to.
+    """The result of a debate.
 
     Attributes:
-        rounds: Exchanges that were had.
-        synthesis: What the mediator wrote; empty when it was not asked.
-        conclusion: The answer; empty when the mediator says nothing under that name, then *text* is all it says.
-        method: How it was decided: the consensus method, or `mediator` where nobody agreed first.
-        convergence: How far the sides came together, from 0 to 1.
-        winner: `proponent`, `opponent` or `tie`; empty when nobody says.
-        verdicts: Those of the mediator, one for each order of the sides; *consistent* when they are the same.
-        votes: Who answered what, where there was a vote; *share*, *margin* and *tie* are those of the best answer.
+        rounds: The number of exchanges.
+        synthesis: The mediator's text; empty when it was not called.
+        conclusion: The answer; empty when the mediator names none, then *text* is its whole text.
+        method: How it was decided: the consensus method, or `mediator` if no side agreed first.
+        convergence: The agreement of the sides, from 0 to 1.
+        winner: `proponent`, `opponent` or `tie`; empty if not stated.
+        verdicts: The mediator's, one for each order of the sides; *consistent* if they are the same.
+        votes: The answer of each voter, if there was a vote; *share*, *margin* and *tie* are those of the best answer.
     """
 
     question: str
@@ -82,7 +82,9 @@ class DebateResult(PatternResult, frozen=True, kw_only=True):
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
-    """Each side speaks once a round; who votes speaks once more; a mediator that decides is asked once an order."""
+    """Count the turns: each side has one per round, a voter one more; a deciding mediator has one per order of the
+    sides.
+    """
     config: DebateConfig = team.config
     votes = config.consensus_method in ("majority", "weighted", "unanimous")
     turns = dict.fromkeys(SIDES, config.max_rounds + votes)
@@ -92,7 +94,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 
 @pattern(KINDS["debate"], calls=calls)
 def debate(team: Team, given: dict[str, Any]) -> Conversation:
-    """Open, answer each other until the sides agree or the rounds are over, then decide."""
+    """Argue until the sides agree or the rounds are used up, then decide."""
     config: DebateConfig = team.config
     talk = Talk(task_of(KINDS["debate"].keys, given), mediator_of(config, team.slots), config)
     yield from talk.speak(PROPONENT, 0)
@@ -119,7 +121,7 @@ def debate(team: Team, given: dict[str, Any]) -> Conversation:
 
 
 def _mediated(talk: Talk) -> _Deciding:
-    """The mediator decides; with both orders of the sides, only what it decides in both."""
+    """Let the mediator decide; with both orders of the sides, only a verdict that holds in both counts."""
     orders = SIDES if talk.config.swap_verdict else (PROPONENT,)
     replies = yield Together(*(Question(talk.mediator, _verdict_prompt(talk, first)) for first in orders))
     verdicts = tuple(_verdict(_got(reply), talk, first) for reply, first in zip(replies, orders, strict=True))
@@ -133,7 +135,7 @@ def _mediated(talk: Talk) -> _Deciding:
 
 
 def _voted(talk: Talk) -> _Deciding:
-    """Both sides and the mediator answer for themselves, and the answers are counted."""
+    """Let both sides and the mediator vote, and count the answers."""
     method, over = talk.config.consensus_method, "The debate is over, and no side is yours any more."
     asked = [talk.ask(side, f"{over} {_ballot(talk)}", _ANSWER) for side in SIDES]
     asked.append(Question(talk.mediator, f"{talk.transcript()}\n\n{_ballot(talk)}", fields=_ANSWER))
@@ -161,7 +163,7 @@ def _voted(talk: Talk) -> _Deciding:
 
 
 def _result(talk: Talk, text: str, method: str, **told: Any) -> DebateResult:
-    """What *talk* came to; its conclusion is *text* unless one is told."""
+    """The result of *talk*; its conclusion is *text* unless *told* has one."""
     return DebateResult(
         text=text,
         question=talk.question,

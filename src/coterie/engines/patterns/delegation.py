@@ -1,6 +1,6 @@
-"""Tasks, each given to one of several: whoever can do it, whom a coordinator names, or the next in turn.
+"""Give each task to one of several workers: by capability, by a coordinator's choice, or in turn.
 
-Nothing is dropped: a task that goes to nobody, or that fails, stands in the result with the reason.
+No task is dropped: one that finds no worker, or that fails, is in the result with the reason.
 """
 
 from collections.abc import Generator
@@ -21,11 +21,11 @@ from coterie.topology.patterns.slots import COORDINATOR, workers
 
 
 class Done(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A task that somebody had.
+    """A task that was assigned.
 
     Attributes:
-        reason: Why it was given to *slot*.
-        error: Why there is no output, if there is none.
+        reason: Why it was assigned to *slot*.
+        error: Why there is no output; empty if there is one.
     """
 
     task: str
@@ -36,14 +36,14 @@ class Done(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Unrouted(Struct, frozen=True, kw_only=True):
-    """A task that went to nobody."""
+    """A task without a worker."""
 
     task: str
     reason: str
 
 
 class DelegationResult(PatternResult, frozen=True, kw_only=True):
-    """What the tasks came to: *tasks* and *unrouted* are in the order in which they were given."""
+    """The results of the tasks: *tasks* and *unrouted* are in the order of the input."""
 
     tasks: tuple[Done, ...]
     unrouted: tuple[Unrouted, ...]
@@ -51,7 +51,7 @@ class DelegationResult(PatternResult, frozen=True, kw_only=True):
 
 
 class _Order(Struct, frozen=True):
-    """Who is to do a task, and why; without a *slot*, why nobody is."""
+    """The assignment of a task, and its reason; without a *slot*, why it has no worker."""
 
     task: str
     slot: str
@@ -62,7 +62,9 @@ _Routing = Generator[Question | Together | Tell, Any, list[_Order]]
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
-    """One turn for each of the *tasks*, a number, at most at one slot; a coordinator has one more for each, or two."""
+    """Count the turns: one for each of the *tasks*, a number, in all slots together; a coordinator has one or two for
+    each.
+    """
     config: DelegationConfig = team.config
     tasks, hands = numbers.get("tasks", 1), workers(team.slots)
     spread = config.routing_strategy == "round_robin" or config.load_balance
@@ -75,7 +77,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 
 @pattern(KINDS["delegation"], calls=calls)
 def delegation(team: Team, given: dict[str, Any]) -> Conversation:
-    """Find somebody for each task, then have all of them work at once."""
+    """Assign the tasks, then run them all at once."""
     config: DelegationConfig = team.config
     tasks, required = tasks_of(given), tuple(given.get("required_capabilities", ()))
     warnings: tuple[str, ...] = ()
@@ -87,7 +89,7 @@ def delegation(team: Team, given: dict[str, Any]) -> Conversation:
         case "round_robin":
             orders = _in_turn(team, tasks)
             if required:
-                warnings = ("required_capabilities say nothing about who is next in turn: nobody looked at them",)
+                warnings = ("round_robin ignores required_capabilities",)
         case _:
             assert_never(config.routing_strategy)
     routed = [order for order in orders if order.slot]
@@ -120,12 +122,12 @@ def delegation(team: Team, given: dict[str, Any]) -> Conversation:
 
 
 def _by_capability(team: Team, tasks: tuple[str, ...], required: tuple[str, ...]) -> list[_Order]:
-    """Whoever can do all that is required: of several the one with the fewest tasks, or always the first."""
+    """Assign by capability: of several able slots the one with the fewest tasks, or always the first."""
     config: DelegationConfig = team.config
     able = [slot for slot in workers(team.slots) if set(required) <= set(team.capabilities(slot))]
     wanted = ", ".join(required)
     if not able:
-        return [_stray(config, task, f"nobody has the capabilities {wanted}") for task in tasks]
+        return [_stray(config, task, f"no slot has the capabilities {wanted}") for task in tasks]
     reason = f"it has {wanted}" if required else "nothing in particular is required"
     load = dict.fromkeys(able, 0)
     orders = []
@@ -142,7 +144,7 @@ def _in_turn(team: Team, tasks: tuple[str, ...]) -> list[_Order]:
 
 
 def _by_coordinator(team: Team, tasks: tuple[str, ...], required: tuple[str, ...]) -> _Routing:
-    """Whom the coordinator names, task by task; what it cannot place goes to the fallback."""
+    """Assign by the coordinator's choice; a task that it cannot place goes to the fallback."""
     config: DelegationConfig = team.config
     hands = workers(team.slots)
     fields = (Wanted(name="route_to", type="text", values=hands),)
@@ -154,16 +156,16 @@ def _by_coordinator(team: Team, tasks: tuple[str, ...], required: tuple[str, ...
             case Answered(value={"route_to": str(slot)}) if slot.strip() in hands:
                 orders.append(_Order(task, slot.strip(), "the coordinator chose it"))
             case Answered(value={"route_to": str(slot)}):
-                orders.append(_stray(config, task, f"the coordinator chose {slot!r}, which is no slot"))
+                orders.append(_stray(config, task, f"the coordinator chose {slot!r}, an unknown slot"))
             case Answered():
-                orders.append(_stray(config, task, f"the coordinator did not say who: {answer.fault}"))
+                orders.append(_stray(config, task, f"the coordinator chose no slot: {answer.fault}"))
             case AgentFailed():
                 orders.append(_stray(config, task, f"the coordinator failed: {answer.reason}"))
     return orders
 
 
 def _stray(config: DelegationConfig, task: str, why: str) -> _Order:
-    """The order for a task that found nobody."""
+    """The order for a task without a worker."""
     fallback = config.fallback_agent_name
     return _Order(task, fallback, f"it is the fallback: {why}") if fallback else _Order(task, "", why)
 
@@ -188,10 +190,10 @@ def _routing_prompt(team: Team, task: str, required: tuple[str, ...]) -> str:
 
 
 def _final(done: list[Done], unrouted: tuple[Unrouted, ...], kind: str) -> str:
-    """What was done, and below it what was not; a single output stands by itself.
+    """The outputs, and below them what was not done; a single output is returned unchanged.
 
     Raises:
-        PatternFailed: If nothing was done; *kind* is why.
+        PatternFailed: If no task was done; *kind* is the kind of the failures.
     """
     lost = [(one.task, one.error) for one in done if one.error] + [(one.task, one.reason) for one in unrouted]
     missing = "\n".join(f"- {task}: {reason}" for task, reason in lost)

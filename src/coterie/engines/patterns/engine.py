@@ -1,4 +1,4 @@
-"""Plays the pattern of a plan: its generator as an engine, once its input is known to be enough."""
+"""Runs the pattern of a plan: its generator as an engine, once the input is valid."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ class PatternEngine(GeneratorEngine):
         self.team = team_of(plan, agents)
 
     def judge(self, said: Reply | Emit) -> Record:
-        """A reply counts when it holds what its agent declares; what other JSON it lacks is the pattern's business."""
+        """Accept a reply that holds the outputs its agent declares; other missing JSON is the pattern's decision."""
         if not isinstance(said, Reply):
             return super().judge(said)
         wanted, declared = self._wanted.get(said.turn, ()), self._declared(said.turn)
@@ -48,13 +48,13 @@ class PatternEngine(GeneratorEngine):
         return judge_reply(said, wanted or declared)
 
     def step(self, record: Record) -> Sequence[Command]:
-        """As every generator's; the pattern may know how often an attempt failed."""
+        """Step as any generator, and count the failed attempts of each slot for the pattern."""
         if isinstance(record, AttemptFailed) and (slot := self._slots.get(record.turn)) is not None:
             self.team.failed[slot] = self.team.failed.get(slot, 0) + 1
         return super().step(record)
 
     def completed(self, value: Any) -> Finish:
-        """The result, as whoever asked this pattern sees it: its text, and its keys as outputs."""
+        """The result for the caller of the pattern: its text, and its keys as outputs."""
         if isinstance(value, PatternResult):
             value = msgspec.structs.replace(value, usage=self.spent)
             text, output = value.text, value.to_dict()
@@ -65,19 +65,19 @@ class PatternEngine(GeneratorEngine):
             output = as_read_back({"text": value or ""})
             text = output["text"]
         else:
-            raise TypeError(f"it gives back a text, a dict or a Result, not {type(value).__name__}")
+            raise TypeError(f"a pattern must return a text, a dict or a PatternResult, not {type(value).__name__}")
         if not text.strip():
             return Finish(outcome="failed", reason=f"{self.definition.kind.title} gave an empty answer")
         return Finish(outcome="completed", result={"text": text, "outputs": {self.definition.kind.name: output}})
 
     def _ask(self, place: PendingQuestion, agent: str) -> Ask:
-        """Ask, after what whoever is asked is told for a start: its own prompt and its role."""
+        """Ask with the agent's own prompt and role as system message."""
         ask, plan = super()._ask(place, agent), self._agents.get(agent)
         standing = "\n\n".join(filter(None, (plan.prompt, plan.role))) if plan is not None else ""
         return msgspec.structs.replace(ask, history=(("system", standing), *ask.history)) if standing else ask
 
     def _declared(self, turn: str) -> tuple[Wanted, ...]:
-        """The outputs that whoever was asked in *turn* declares."""
+        """The outputs that the agent of *turn* declares."""
         place = self._at.get(turn)
         agent = self._agents.get(place.asked[-1]) if place is not None else None
         return agent.outputs if agent is not None else ()
@@ -91,7 +91,7 @@ class PatternEngine(GeneratorEngine):
 
 
 def team_of(plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> Team:
-    """The slots of *plan* as its generator sees them."""
+    """Build the team that the pattern's generator gets from *plan*."""
     config = msgspec.convert(plan.config, definition(plan.type).kind.config)
     keys, subs = dict[str, tuple[str, ...]](), dict[str, Team]()
     for slot in plan.slots:
@@ -110,9 +110,9 @@ def team_of(plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> Team:
 
 
 def input_faults(plan: Plan, given: Mapping[str, Any]) -> Iterator[Fault]:
-    """What *given* lacks for the pattern of *plan*, and for the teams of a compound that are given the same.
+    """Find what *given* lacks for the pattern of *plan*, and for the teams of a compound that get the same input.
 
-    Nothing when something else coordinates it.
+    Nothing is checked for plans that are not coordinated by a pattern.
     """
     if not isinstance(plan.coordination, PatternPlan):
         return
@@ -128,7 +128,7 @@ def input_faults(plan: Plan, given: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _given_the_same(team: Team, given: Mapping[str, Any]) -> Iterator[str]:
-    """The teams of a compound that are given what it is given itself, and without which it fails."""
+    """The teams of a compound that get its own input and whose failure fails it."""
     names = subs(team.config, team.slots)
     match team.config.composition_type:
         case "parallel":
@@ -140,7 +140,7 @@ def _given_the_same(team: Team, given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def calls_of(plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> Calls | None:
-    """How many turns each slot of *plan* has; None when nobody says."""
+    """The turns of each slot of *plan*; None if the pattern does not define them."""
     count = definition(plan.type).calls
     return count(team_of(plan, agents)) if count is not None else None
 

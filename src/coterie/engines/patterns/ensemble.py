@@ -1,7 +1,7 @@
-"""Several answer the same question, and their answers become one.
+"""Several members answer the same question, and their answers are combined.
 
-All members are asked at once, each as often as `samples` says. With several layers, the members see the answers of the
-layer before in each further one, and may do better. An answer that does not come is done without, up to a share.
+All members are called at once, each `samples` times. In every further layer the members see the answers of the previous
+one and may improve on them. Failed answers are tolerated up to a threshold.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -30,7 +30,7 @@ _Asking = Question | Together | Tell
 
 
 class Individual(Struct, frozen=True, kw_only=True):
-    """What a member answered."""
+    """The answer of a member."""
 
     slot: str
     output: str
@@ -38,14 +38,14 @@ class Individual(Struct, frozen=True, kw_only=True):
 
 
 class EnsembleResult(PatternResult, frozen=True, kw_only=True):
-    """What an ensemble came to; all numbers are those of the last layer.
+    """The result of an ensemble; all numbers are those of the last layer.
 
     Attributes:
-        ensemble_size: Members times samples; what is neither *successful* nor *failed* was not asked.
-        method: How the answers became one.
-        degraded: They stand one after another, because whoever should have made one of them could not.
-        votes: What voted for each answer, in the order of the first who gave it; *share*, *margin*, *tie* and
-            *entropy* are those of the vote, *spread* the standard deviation of numbers. None without.
+        ensemble_size: Members times samples; those neither *successful* nor *failed* were not called.
+        method: How the answers were combined.
+        degraded: The answers are listed one after another, because the aggregator failed.
+        votes: The votes for each answer, in the order of the first that gave it; *share*, *margin*, *tie* and *entropy*
+            are those of the vote, *spread* the standard deviation of numbers. None without.
     """
 
     input: str
@@ -65,7 +65,7 @@ class EnsembleResult(PatternResult, frozen=True, kw_only=True):
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
-    """Each member answers `samples` times in each layer, an aggregator once."""
+    """Count the turns: each member answers `samples` times in each layer, an aggregator once."""
     config: EnsembleConfig = team.config
     turns = dict.fromkeys(members(team.slots), config.samples * config.layers)
     if _aggregates(team):
@@ -75,7 +75,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 
 @pattern(KINDS["ensemble"], calls=calls)
 def ensemble(team: Team, given: dict[str, Any]) -> Conversation:
-    """Ask the members layer by layer, then make one answer of those of the last."""
+    """Call the members layer by layer, then combine the answers of the last."""
     config: EnsembleConfig = team.config
     task = task_of(KINDS["ensemble"].keys, given)
     failures, answers = list[SlotFailure](), list[Candidate]()
@@ -108,7 +108,7 @@ def ensemble(team: Team, given: dict[str, Any]) -> Conversation:
 
 
 def _layer(team: Team, prompt: str, layer: int) -> Generator[_Asking, Any, tuple[list[Candidate], list[SlotFailure]]]:
-    """The answers of one layer, in the order asked; in the last, none more than it takes to know the vote."""
+    """The answers of one layer, in the order asked; in the last layer, no more than the vote needs."""
     config: EnsembleConfig = team.config
     voices, last = _voices(team), layer == config.layers
     answers, failed = list[Candidate](), list[SlotFailure]()
@@ -139,7 +139,7 @@ def _layer(team: Team, prompt: str, layer: int) -> Generator[_Asking, Any, tuple
 def _aggregate(
     team: Team, task: str, answers: Sequence[Candidate], failures: list[SlotFailure]
 ) -> Generator[_Asking, Any, tuple[Aggregate, bool, tuple[str, ...]]]:
-    """One answer of several, whether that is less than was asked for, and what there is to say about it."""
+    """The combined answer, whether it is degraded, and warnings."""
     config: EnsembleConfig = team.config
     match config.aggregation_method:
         case "vote":
@@ -172,7 +172,7 @@ def _mean(answers: Sequence[Candidate], config: EnsembleConfig) -> Aggregate:
     made = average(answers, config.average)
     if made is None:
         shown = "; ".join(f"{one.slot}: {one.text[:60]}" for one in answers)
-        raise PatternFailed(f"no answer is a number, so there is no average of them ({shown})")
+        raise PatternFailed(f"no answer is a number to average ({shown})")
     return made
 
 
@@ -184,7 +184,7 @@ def _told(made: Aggregate) -> Iterator[str]:
 
 
 def _voices(team: Team) -> tuple[str, ...]:
-    """Who answers, in the order asked: every member once, then every member again."""
+    """The slots in calling order: every member once, then every member again."""
     config: EnsembleConfig = team.config
     return members(team.slots) * config.samples
 
@@ -201,7 +201,7 @@ def _aggregates(team: Team) -> bool:
 
 
 def _weighs(config: EnsembleConfig, slot: str) -> bool:
-    """Whether it matters how sure a member says it is."""
+    """Whether the confidence of *slot* affects the result."""
     if slot in config.accuracy:
         return False
     method = config.aggregation_method
@@ -218,7 +218,7 @@ def _answer(slot: str, got: TurnFinished | AgentFailed) -> Candidate | SlotFailu
 
 
 def _prompt(task: str, before: Sequence[Candidate]) -> str:
-    """The task, and what all answered in the layer before."""
+    """The task, and all answers of the previous layer."""
     if not before:
         return task
     told = "Others have answered this. Their answers may be wrong, or each right in part:"

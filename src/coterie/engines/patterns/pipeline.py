@@ -1,6 +1,6 @@
-"""Stages, one after the other: each works on what the one before gave.
+"""Stages, one after the other: each works on the output of the previous one.
 
-How often a stage is tried is part of its agent's plan, so this only sees what came in the end.
+Retries of a stage are part of its agent's plan; the pattern only sees the final reply.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from coterie.topology.patterns.slots import stages, subs
 
 
 class StageResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a stage was given and what it gave; *retried*: not at its first attempt."""
+    """The input and output of a stage; *retried*: its first attempt failed."""
 
     stage: str
     input: dict[str, Any]
@@ -28,11 +28,11 @@ class StageResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PipelineResult(PatternResult, frozen=True, kw_only=True):
-    """What a pipeline came to.
+    """The result of a pipeline.
 
     Attributes:
         checkpoints: Input and output of the stages that the configuration names.
-        final_output: What a further stage would be given.
+        final_output: The input that a further stage would get.
     """
 
     stages: tuple[str, ...]
@@ -42,14 +42,14 @@ class PipelineResult(PatternResult, frozen=True, kw_only=True):
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
-    """Every stage has one turn."""
+    """Count the turns: one for every stage."""
     turns = dict.fromkeys(stages(team.config, team.slots), 1)
     return Calls(turns, turns)
 
 
 @pattern(KINDS["pipeline"], calls=calls)
 def pipeline(team: Team, given: dict[str, Any]) -> Conversation:
-    """Ask each stage to work on what the one before gave; a stage that fails ends it."""
+    """Run each stage on the output of the previous one; a failed stage fails the pipeline."""
     config: PipelineConfig = team.config
     order = stages(config, team.slots)
     shown, text = given, ""
@@ -87,17 +87,17 @@ def pipeline(team: Team, given: dict[str, Any]) -> Conversation:
 
 
 def _question(team: Team, stage: str, shown: dict[str, Any]) -> Question:
-    """Ask the *stage* to work on what is *shown*.
+    """Ask the *stage* to work on *shown*.
 
-    A team that takes whatever comes is given it as it is: as JSON in a text it would be JSON in the JSON that its own
-    stages are shown, and every quotation mark twice as long with each pipeline in a pipeline.
+    A team that accepts any input gets it as it is. As JSON inside a text, it would be quoted again in the JSON that the
+    team's own stages see, and each pipeline in a pipeline would double every quotation mark.
     """
     sub = team.subs.get(stage)
     return Question(stage, _prompt(stage, shown), given=shown if sub is not None and _takes_all(sub) else None)
 
 
 def _takes_all(team: Team) -> bool:
-    """Whether *team* makes something of any input: a pipeline, or a compound whose first teams do."""
+    """Whether *team* accepts any input: a pipeline, or a compound whose first teams do."""
     match team.config:
         case PipelineConfig():
             return True
@@ -118,7 +118,7 @@ def _prompt(stage: str, shown: dict[str, Any]) -> str:
 
 
 def _output(reply: TurnFinished) -> dict[str, Any]:
-    """What the stage gave, and what that took."""
+    """The output of the stage, and its usage."""
     outputs = {"outputs": reply.outputs} if reply.outputs else {}
     usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
     return {"content": reply.text, **outputs, "usage": usage}

@@ -1,4 +1,4 @@
-"""Which patterns there are, and how one is made: a function that is a generator, registered by `@pattern`.
+"""The registry of patterns; a pattern is a generator function, registered by `@pattern`.
 
 @pattern("second-opinion", key="prompt")
 def second_opinion(team, given):
@@ -25,14 +25,14 @@ class Team:
     """The slots of a pattern, as its generator sees them.
 
     Args:
-        slots: Their names, in the order declared.
+        slots: Their names, in declared order.
         config: The configuration, typed.
-        capabilities: What each can do.
-        keys: Where the task stands in the input of the team that fills a slot; slots of agents are left out.
-        subs: The teams that answer at slots, as their own patterns see them, where they are patterns.
+        capabilities: The capabilities of each slot.
+        keys: The input keys in which the teams at slots expect their task; slots of agents are omitted.
+        subs: The teams at slots, as their own patterns see them, if they are patterns.
 
     Attributes:
-        failed: How many attempts at a slot have failed so far; the engine counts.
+        failed: The number of failed attempts of each slot so far, counted by the engine.
     """
 
     __slots__ = ("_capabilities", "_keys", "config", "failed", "slots", "subs")
@@ -51,21 +51,21 @@ class Team:
         self.failed: dict[str, int] = {}
 
     def capabilities(self, slot: str) -> tuple[str, ...]:
-        """What whoever fills *slot* can do."""
+        """The capabilities of *slot*."""
         return tuple(self._capabilities.get(slot, ()))
 
     def keys(self, slot: str) -> tuple[str, ...]:
-        """Where the task stands in the input of whoever fills *slot*, the usual place first."""
+        """The input keys in which *slot* expects its task, the usual one first."""
         return tuple(self._keys.get(slot, ("prompt",)))
 
 
 class Calls(Struct, frozen=True):
-    """How many turns each slot has, by its name.
+    """The number of turns of each slot.
 
     Attributes:
-        usual: When nothing fails and nothing ends early.
-        most: At most, whatever happens. Retries are attempts of a turn, not turns; of a slot that somebody stands in
-            for, each of these turns may fail and be followed by one of that agent, as `topology check` counts.
+        usual: Without failures and early ends.
+        most: At most. Retries are attempts of a turn, not turns. Where a slot has a fallback, each of these turns may
+            fail and be followed by one of the fallback, as `topology check` counts.
     """
 
     usual: dict[str, int]
@@ -80,21 +80,21 @@ class PatternFunction(Protocol):
 
 
 class CallCounter(Protocol):
-    """How many turns a pattern has, from its configuration and, where that does not say, the *numbers* of a run."""
+    """Counts the turns of a pattern from its configuration and, if that is not enough, from *numbers* of a run."""
 
     def __call__(self, team: Team, **numbers: Any) -> Calls:
         """The turns of each slot."""
 
 
 class NoConfig(Config, frozen=True, kw_only=True):
-    """Nothing to configure."""
+    """An empty configuration."""
 
 
 class PatternDefinition(Struct, frozen=True):
     """A registered pattern.
 
     Attributes:
-        calls: None: nobody says how many turns it has.
+        calls: Counts its turns; None: unknown.
     """
 
     kind: Kind
@@ -119,13 +119,13 @@ def pattern(
     """Register a generator function as a pattern.
 
     Args:
-        kind: Its name; one of ours only for ours.
-        key: Where its task stands in what it is given; empty: it takes whatever comes.
+        kind: Its name; the names of the built-in patterns are reserved.
+        key: The input key of its task; empty: it accepts any input.
         config: The class of its configuration, a `Config`.
-        calls: Says how many turns it has, for `topology check`.
+        calls: Counts its turns, for `topology check`.
 
     Raises:
-        UsageError: If another function has that name already.
+        UsageError: If another function has that name.
     """
     made = (
         kind
@@ -135,7 +135,7 @@ def pattern(
 
     def register(play: P) -> P:
         if isinstance(kind, str) and kind in KINDS:
-            raise UsageError(f"there is a pattern {kind!r} already: give yours another name")
+            raise UsageError(f"the pattern name {kind!r} is reserved: choose another name")
         known = _REGISTERED.get(made.name)
         if known is not None and _place(known.play) != _place(play):
             raise UsageError(f"two functions are pattern {made.name!r}: {_place(known.play)} and {_place(play)}")
@@ -147,10 +147,10 @@ def pattern(
 
 
 def definition(type: str) -> PatternDefinition:
-    """The pattern of *type*: the name of one of ours, of one registered here, or `module:function`.
+    """The pattern of *type*: a built-in name, a name registered here, or `module:function`.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: If it is unknown.
     """
     if type in KINDS and type not in _REGISTERED:
         import_module(f"coterie.engines.patterns.{type}")
@@ -160,18 +160,18 @@ def definition(type: str) -> PatternDefinition:
         return _imported(type)
     known = (*KINDS, *_REGISTERED)
     hint = did_you_mean(type, known) or f"there are {', '.join(dict.fromkeys(known))}"
-    raise UsageError(f"there is no pattern {type!r}; {hint}")
+    raise UsageError(f"unknown pattern {type!r}; {hint}")
 
 
 def type_of(play: Callable[..., Any]) -> str:
-    """What a plan calls a registered function, so that it is found again when the run is resumed.
+    """The type of a registered function in a plan, by which a resume finds it again.
 
     Raises:
         UsageError: If it is not registered.
     """
     name = getattr(play, "pattern", "")
     if name not in _REGISTERED:
-        raise UsageError(f"{_place(play)} is no pattern: put @pattern(name) in front of it")
+        raise UsageError(f"{_place(play)} is not a pattern: decorate it with @pattern(name)")
     return name if name in KINDS else _place(play)
 
 
@@ -186,7 +186,7 @@ def _imported(type: str) -> PatternDefinition:
         raise UsageError(f"the pattern {type!r} cannot be loaded: {what}") from error
     name = getattr(found, "pattern", "")
     if name not in _REGISTERED:
-        raise UsageError(f"{type!r} is no pattern: put @pattern(name) in front of it")
+        raise UsageError(f"{type!r} is not a pattern: decorate it with @pattern(name)")
     return _REGISTERED[name]
 
 

@@ -1,4 +1,4 @@
-"""What a pattern gives back: a value with a text, the keys that the reference's output has, and what went wrong."""
+"""Results of patterns: a text, the keys of the reference's output, and failures."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ __all__ = ["PatternFailed", "PatternResult", "SlotFailure", "failure", "one_kind
 
 
 class SlotFailure(Struct, frozen=True, omit_defaults=True):
-    """A slot that did not give what it was asked for, and that the pattern could do without."""
+    """The failure of a slot that the pattern tolerated."""
 
     slot: str
     kind: str
@@ -21,13 +21,13 @@ class SlotFailure(Struct, frozen=True, omit_defaults=True):
 
 
 class PatternResult(Struct, frozen=True, kw_only=True):
-    """What a pattern came to. Each pattern has its own, with fields of its own.
+    """The result of a pattern. Each pattern adds its own fields.
 
     Attributes:
         text: The answer as one text, never empty in a success.
-        failures: Whom the pattern did without.
-        warnings: What else whoever reads the result should know, one sentence each.
-        usage: What the turns used; filled in by the engine.
+        failures: Tolerated failures.
+        warnings: Other remarks for the reader of the result, one sentence each.
+        usage: The usage of all turns; filled in by the engine.
     """
 
     text: str = ""
@@ -43,23 +43,25 @@ class PatternResult(Struct, frozen=True, kw_only=True):
         return made | common
 
     def output(self) -> dict[str, Any]:
-        """What `to_dict` holds beside the fields; for keys that are computed, or not named as fields can be."""
+        """Additional keys for `to_dict`: computed ones, or names that fields cannot have."""
         return {}
 
 
 def failure(slot: str, failed: AgentFailed) -> SlotFailure:
-    """How *failed* is told of in a result."""
+    """*failed* as part of a result."""
     return SlotFailure(slot, failed.kind, failed.reason)
 
 
 def one_kind(failures: Iterable[SlotFailure]) -> str:
-    """The kind of all *failures*; empty when they differ. What nobody's key opens no further attempt opens either."""
+    """The common kind of *failures*; empty when they differ. A retry does not help if it would not help for any of
+    them.
+    """
     kinds = {one.kind for one in failures}
     return kinds.pop() if len(kinds) == 1 else ""
 
 
 def said(reply: TurnFinished) -> str:
-    """What *reply* says: its text, or where it has none its outputs as JSON; empty if it says nothing at all."""
+    """The content of *reply*: its text, otherwise its outputs as JSON; empty without either."""
     if reply.text.strip():
         return reply.text
     outputs = {name: value for name, value in reply.outputs.items() if not name.startswith("_")}

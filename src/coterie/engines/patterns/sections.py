@@ -1,13 +1,13 @@
-"""The named sections of a text: `SUMMARY: …`, `**Conclusion:** …`, or a heading on a line of its own."""
+"""Read named sections of a text: `SUMMARY: …`, `**Conclusion:** …`, or a heading on a separate line."""
 
 import re
 from collections.abc import Sequence
 
 
 def sections(text: str, names: Sequence[str]) -> dict[str, str]:
-    """What *text* says under each of *names*, by name; of two of one name the last counts, an empty one is none.
+    """The sections of *text* by name; of two with one name the last counts, empty ones are omitted.
 
-    Upper and lower case, numbers, bullets and bold marks before and around a name do not matter.
+    Case, numbers, bullets and bold marks before and around a name are ignored.
     """
     known = "|".join(re.escape(name) for name in names)
     heading = re.compile(rf"^[ \t#>*_\d.)-]*+({known})[*_]*+[ \t]*+(?::[*_]*+|$)", re.MULTILINE | re.IGNORECASE)

@@ -1,8 +1,7 @@
-"""How far a turn of a debate agrees with the other side, from 0 to 1.
+"""Measure how far a turn of a debate agrees with the other side, from 0 to 1.
 
-What the turn says of itself counts: an `agreement` from 0 to 1, or a `stance`. Without either its words are read, and
-they are read with care: `I will not concede`, `you would be right if`, a question and a quotation agree with nothing,
-and whoever says `I agree, but` agrees by half.
+A stated `agreement` from 0 to 1, or a `stance`, counts. Without either the words are analysed carefully: `I will not
+concede`, `you would be right if`, a question and a quotation express no agreement, and `I agree, but` expresses half.
 """
 
 import re
@@ -12,7 +11,7 @@ from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
 
 HALF = 0.5
-"""How far somebody agrees who grants a point."""
+"""The agreement of a side that grants a point."""
 
 _AGREEMENT = Wanted(name="agreement", type="number", declared=False)
 _STANCES = {"agree": 1.0, "partly": HALF, "disagree": 0.0}
@@ -41,7 +40,7 @@ _REACH = 4  # words before a phrase that may take it back
 
 
 def agreement(reply: TurnFinished) -> float:
-    """How far *reply* agrees with the other side: what it says of itself, else what its words say."""
+    """The agreement of *reply* with the other side: as stated, otherwise from its words."""
     wanted = (_AGREEMENT, _STANCE)
     found = find_outputs(reply.text, wanted) if any(want.name in reply.text for want in wanted) else {}
     said = found | reply.outputs
@@ -54,7 +53,7 @@ def agreement(reply: TurnFinished) -> float:
 
 
 def in_words(text: str) -> float:
-    """How far a text in English agrees: 1, `HALF` or 0. Linear in the text."""
+    """The agreement that an English text expresses: 1, `HALF` or 0. Linear in the text."""
     degree, plain = 0.0, text.replace("’", "'").lower()
     for clause in _CLAUSE.findall(_ASIDE.sub(" ", _QUOTED.sub(" ", plain))):
         if degree and _TURN.search(clause):

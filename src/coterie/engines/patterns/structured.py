@@ -1,9 +1,9 @@
-"""Ask for JSON and read what comes: found anywhere in a reply, its types checked, asked for once more when it is wrong.
+"""Ask for JSON and read it: find it in a reply, check its types, and ask once more when it is invalid.
 
-The fields of an answer are `Wanted`s. A declared one must be there and fit, or the answer is of no use. An undeclared
-one may be missing, and one that does not fit counts as missing: a verdict is not lost for the way it says its issues.
-`"true"` and `"false"` are booleans as texts, too; nothing else is one by being there. A turn never fails for its JSON:
-what that means is the pattern's business.
+The fields of an answer are `Wanted`s. A declared field must be present and fit, or the answer is unusable. An
+undeclared one may be missing, and counts as missing if it does not fit: a verdict is not lost because its issues are
+malformed. The texts `"true"` and `"false"` are booleans too; no other value is. A turn never fails because of its JSON:
+the pattern decides.
 """
 
 from collections.abc import Generator, Sequence
@@ -19,23 +19,23 @@ from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
 
 Fields = tuple[Wanted, ...]
-"""What an answer holds; at least one field is declared."""
+"""The fields of an answer; at least one is declared."""
 
 REPAIRS = 1
-"""How often somebody is asked again for an answer that is of no use."""
+"""How often an agent is asked again after an unusable answer."""
 
 _CONFIDENCE = Wanted(name="confidence", type="number", declared=False)
 _ANSWERS = ("answer", "final_answer")
 
 
 class Answered(Struct, frozen=True):
-    """What came of a question for JSON.
+    """The outcome of a question for JSON.
 
     Attributes:
-        reply: The reply that *value* was found in; the first one, where none has it.
-        value: By name every declared field, and the undeclared ones that came and fit; None: there is no such answer.
-        fault: What is wrong with the last reply, when there is no value.
-        asked: How many turns it took.
+        reply: The reply that holds *value*; the first one, if none does.
+        value: All declared fields, and the undeclared ones that fit, by name; None: no usable answer.
+        fault: What is wrong with the last reply, if there is no value.
+        asked: The number of turns it took.
     """
 
     reply: TurnFinished
@@ -45,13 +45,13 @@ class Answered(Struct, frozen=True):
 
 
 def ask(question: Question, fields: Fields, *, prose: bool = False) -> Generator[Question | Together, Any, Answered]:
-    """Ask *question* for JSON with *fields*, and once more if what comes is of no use: `yield from ask(…)`.
+    """Ask *question* for JSON with *fields*, and once more if the answer is unusable: `yield from ask(…)`.
 
     Args:
-        prose: A reply without any JSON is an answer, too: nobody is asked again for it.
+        prose: Accept a reply without any JSON instead of asking again.
 
     Raises:
-        AgentFailed: If the question itself fails. When only the second one does, the first reply stands.
+        AgentFailed: If the first turn fails. If only the second one fails, the first reply counts.
     """
     first = Answered(*_read((yield _wanting(question, fields)), fields))
     if not _useless(first, prose):
@@ -66,12 +66,12 @@ def ask(question: Question, fields: Fields, *, prose: bool = False) -> Generator
 def ask_all(
     questions: Sequence[Question], fields: Fields, *, most: int | None = None, prose: bool = False
 ) -> Generator[Question | Together, Any, list[Answered | AgentFailed]]:
-    """Ask all *questions* at once for JSON with *fields*, and those whose answer is of no use once more together.
+    """Ask all *questions* at once for JSON with *fields*, and those with unusable answers once more, together.
 
-    What came is in the order asked; failures are values there.
+    The outcomes are in the order of the questions; failures are values there.
 
     Args:
-        most: How many are asked at a time; None is without limit.
+        most: How many questions may be open at a time; None is without limit.
         prose: As in `ask`.
     """
     came: list[Answered | AgentFailed] = [
@@ -87,17 +87,17 @@ def ask_all(
 
 
 def parse(reply: TurnFinished, fields: Fields) -> dict[str, Any] | None:
-    """The answer with *fields* that *reply* holds; None when a declared one is missing or does not fit.
+    """The answer with *fields* in *reply*; None if a declared field is missing or does not fit.
 
-    It is looked for in the outputs of the reply, in the last JSON object of its text that holds a field, fenced or
-    bare, and in lines such as `approved: true`. A reply that is nothing but a value (a JSON list, a member of an enum)
-    is that of the only declared field.
+    It is taken from the outputs of the reply, the last JSON object of its text that holds a field, fenced or bare, or
+    lines such as `approved: true`. A reply that is a single value (a JSON list, a member of an enum) is that of the
+    only declared field.
     """
     return _read(reply, fields)[1]
 
 
 def confidence(reply: TurnFinished) -> float | None:
-    """How sure a reply says it is, from 0 to 1: `confidence` in its JSON, else in the outputs `_confidence`."""
+    """The stated confidence of a reply, from 0 to 1: `confidence` in its JSON, else the output `_confidence`."""
     said = _found(reply, (_CONFIDENCE,)).get("confidence")
     for value in (said, reply.outputs.get("_confidence")):
         number = fit(value, _CONFIDENCE)
@@ -107,7 +107,7 @@ def confidence(reply: TurnFinished) -> float | None:
 
 
 def answer(reply: TurnFinished) -> str:
-    """What a reply answers: the `answer` (or `final_answer`) of its JSON, and its whole text if it has none."""
+    """The answer in a reply: `answer` (or `final_answer`) in its JSON, otherwise its whole text."""
     if any(f'"{name}"' in reply.text for name in _ANSWERS) or any(name in reply.outputs for name in _ANSWERS):
         for name in _ANSWERS:
             wanted = Wanted(name=name, type="text")
@@ -130,7 +130,7 @@ def _read(reply: TurnFinished, fields: Fields) -> tuple[TurnFinished, dict[str, 
 
 
 def _found(reply: TurnFinished, fields: Fields) -> dict[str, Any]:
-    """What *reply* says of *fields*, as it says it; its outputs count first."""
+    """The raw values of *fields* in *reply*; its outputs count first."""
     given = {want.name: reply.outputs[want.name] for want in fields if want.name in reply.outputs}
     if len(given) == len(fields):
         return given
@@ -148,7 +148,7 @@ def _found(reply: TurnFinished, fields: Fields) -> dict[str, Any]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The JSON object that *text* is, all of it; most replies are nothing else, and need not be searched."""
+    """The JSON object that *text* consists of; most replies are nothing else and need no search."""
     if text[:1] != "{" or check_json(text) is not None:
         return {}
     try:
@@ -158,7 +158,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _whole(text: str, want: Wanted) -> Any:
-    """What *want* is when all of *text*, fenced or not, is its value; else None."""
+    """The value of *want* if all of *text*, fenced or not, is that value; else None."""
     text = text.strip()
     if text.startswith("```") and text.endswith("```") and "\n" in text:
         text = text[text.index("\n") : -3].strip()
@@ -172,17 +172,17 @@ def _whole(text: str, want: Wanted) -> Any:
 
 
 def _useless(came: Answered, prose: bool) -> bool:
-    """Whether to ask again; where *prose* will do, only whoever tried to give JSON is."""
+    """Whether to ask again; with *prose*, only after an attempt at JSON."""
     return came.value is None and not (prose and "{" not in came.reply.text and "[" not in came.reply.text)
 
 
 def _wanting(question: Question, fields: Fields) -> Question:
-    """*question*, telling whoever is asked what JSON is wanted; none of it is demanded of the turn."""
+    """*question* with the wanted JSON as fields; the turn does not require it."""
     return Question(question.agent, question.prompt, fields=fields, history=question.history, given=question.given)
 
 
 def _again(question: Question, first: Answered, fields: Fields) -> Question:
-    """What is asked after an answer that is of no use."""
+    """The request after an unusable answer."""
     keys = ", ".join(
         f'"{want.name}": {expectation(want)}' + ("" if want.declared else ", if you can say") for want in fields
     )
@@ -195,7 +195,7 @@ def _again(question: Question, first: Answered, fields: Fields) -> Question:
 
 
 def _second(first: Answered, again: TurnFinished | AgentFailed, fields: Fields) -> Answered:
-    """What came of a question that was asked twice."""
+    """The outcome of a question that was asked twice."""
     if isinstance(again, AgentFailed):
         return structs.replace(first, fault=f"{first.fault}; asked again, {again}", asked=2)
     reply, value, fault = _read(again, fields)

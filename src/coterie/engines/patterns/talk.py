@@ -1,7 +1,7 @@
-"""A debate as it goes: what was said, what each side sees of it, and whether anything is left to argue about.
+"""A debate in progress: what was said, each side's view of it, and whether it may end.
 
-Each side sees the talk as a chat of its own, which begins with what it was told: whoever takes part, a chat never
-opens with what the assistant said, and each question only adds to what was there before.
+Each side sees the debate as a separate chat that begins with its instructions: a chat never opens with a message of the
+assistant, and each question only adds to it.
 """
 
 from collections.abc import Generator, Sequence
@@ -24,7 +24,7 @@ _STANDS = {PROPONENT: "in favour of it", OPPONENT: "against it"}
 
 
 class Argument(Struct, frozen=True, kw_only=True):
-    """What a side said in a round, and how far it agrees with the other, from 0 to 1; None: it opened."""
+    """An argument of a side, and its agreement with the other side, from 0 to 1; None for the opening."""
 
     role: str
     argument: str
@@ -33,11 +33,11 @@ class Argument(Struct, frozen=True, kw_only=True):
 
 
 class Talk:
-    """A debate so far.
+    """A debate in progress.
 
     Attributes:
         mediator: The slot that mediates.
-        turns: What was said, in order.
+        turns: The arguments, in order.
     """
 
     def __init__(self, question: str, mediator: str, config: DebateConfig) -> None:
@@ -47,11 +47,11 @@ class Talk:
 
     @property
     def rounds(self) -> int:
-        """Whole exchanges so far."""
+        """The number of complete exchanges."""
         return len(self.turns) // 2
 
     def speak(self, side: str, round: int) -> Generator[Question | Tell, Any, None]:
-        """Ask *side* for its next argument, and tell the two others."""
+        """Ask *side* for its next argument, and record messages to the other two."""
         question = self.ask(side, self._instruction(side))
         reply = yield question
         agrees = agreement(reply) if self.turns else None
@@ -61,19 +61,19 @@ class Talk:
             yield Tell(side, other, "broadcast", {"argument": self.turns[-1].argument}, round)
 
     def ask(self, side: str, instruction: str, fields: Sequence[Wanted] = ()) -> Question:
-        """A question to *side*, behind what it has not heard yet of the other."""
+        """A question to *side*, after the arguments that it has not seen yet."""
         parts = [] if self._chats[side] else [f"A debate on: {self.question}", f"You argue {_STANDS[side]}."]
         if self.turns and self.turns[-1].role != side:
             parts.append(_labelled(self.turns[-1]))
         return Question(side, "\n\n".join([*parts, instruction]), fields=fields, history=self._chats[side])
 
     def convergence(self) -> float:
-        """How far the sides have come together: the sum of how far each, in its latest turn, agrees with the other."""
+        """The sum of how far each side, in its latest turn, agrees with the other; at most 1."""
         latest = {turn.role: turn.agreement or 0.0 for turn in self.turns}
         return min(1.0, round(sum(latest.values()), 9))
 
     def may_end(self) -> bool:
-        """Whether there is nothing left to argue about, and that ends the debate."""
+        """Whether the sides agree, and that ends the debate."""
         config = self.config
         if not config.allow_early_termination or self.rounds < config.min_rounds:
             return False
@@ -81,14 +81,14 @@ class Talk:
         return granted or self.convergence() >= config.convergence_threshold
 
     def granted(self) -> Argument | None:
-        """The argument that the other side first agreed with, as surely as the threshold says."""
+        """The first argument that the other side agreed with, at least to the threshold."""
         for before, turn in zip(self.turns, self.turns[1:], strict=False):
             if (turn.agreement or 0.0) >= self.config.convergence_threshold:
                 return before
         return None
 
     def transcript(self, first: str = PROPONENT) -> str:
-        """The question and all that was said; *first* is the side that begins each exchange."""
+        """The question and all arguments; *first* is the side that begins each exchange."""
         turns = self.turns
         if first == OPPONENT:
             turns = [turn for n in range(0, len(turns), 2) for turn in reversed(turns[n : n + 2])]
@@ -104,14 +104,14 @@ class Talk:
 
 
 def said(reply: TurnFinished, slot: str) -> str:
-    """What *slot* said, without the label that the transcript gives it.
+    """The argument of *slot* without the label of the transcript.
 
     Raises:
-        PatternFailed: If it said nothing.
+        PatternFailed: If it is empty.
     """
     text = reply.text.strip().removeprefix(_label(slot)).strip()
     if not text:
-        raise PatternFailed(f"{slot} said nothing ({reply.turn})")
+        raise PatternFailed(f"{slot} gave an empty answer ({reply.turn})")
     return text
 
 

@@ -1,7 +1,7 @@
-"""What a vote weighs: by how often a voter is right, or by how sure it says it is.
+"""Weights of votes, from measured accuracy or stated confidence.
 
-A weight is a whole number of millionths. So a sum of weights does not depend on their order, equal weights are equal,
-and a tie is a tie.
+A weight is a whole number of millionths, so sums do not depend on their order, equal weights are equal, and a tie is a
+tie.
 """
 
 import math
@@ -13,17 +13,17 @@ ONE = 1_000_000
 """The weight of one vote among equals."""
 
 CLIP = 0.01
-"""No probability counts as nearer to 0 or 1 than this: whoever says to be certain would outweigh all others."""
+"""Probabilities are clipped to this distance from 0 and 1: a voter that claims certainty would outweigh all others."""
 
 UNSAID = 0.75
-"""What a voter that says nothing of its confidence counts as. Where nobody does, all weigh the same."""
+"""The probability of a voter with unstated confidence. If no voter states one, all weigh the same."""
 
 
 def weight(probability: float | None, how: Weights) -> int:
-    """What the vote of somebody weighs who is right with *probability*; None: it is not known.
+    """The weight of a vote that is right with *probability*; None: unknown.
 
-    `log_odds`: ln(p / (1 - p)), right for independent voters; below one half it counts against what is voted for.
-    `linear`: the probability itself. `uniform`: one.
+    `log_odds`: ln(p / (1 - p)), right for independent voters; below one half it counts against its answer. `linear`:
+    the probability itself. `uniform`: one.
     """
     p = UNSAID if probability is None else probability
     match how:
@@ -39,5 +39,5 @@ def weight(probability: float | None, how: Weights) -> int:
 
 
 def heaviest(accuracy: float | None, how: Weights) -> int:
-    """By how much one who did not vote yet can change a sum, up or down; without *accuracy* it says how sure it is."""
+    """The most that an outstanding vote can change a sum; without a measured *accuracy* any confidence is possible."""
     return abs(weight(1.0 if accuracy is None else accuracy, how))
