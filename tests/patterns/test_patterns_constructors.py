@@ -133,7 +133,7 @@ def test_a_pattern_of_ones_own_is_run_by_its_function(tmp_path: Path) -> None:
 
 def test_a_function_that_is_no_pattern_is_refused() -> None:
     """It says what to put in front of it."""
-    with pytest.raises(UsageError, match="put @pattern"):
+    with pytest.raises(UsageError, match="decorate it with @pattern"):
         collaboration(lambda team, given: None, {"one": CAT})
 
 
@@ -179,14 +179,14 @@ def test_what_fills_no_slot_is_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: agent(model="m", command=["cat"]), "says 2 times who thinks: model, command"),
-        (lambda: agent(model="m", type="human"), "says 2 times who thinks: model, type='human'"),
+        (lambda: agent(model="m", command=["cat"]), "has 2 backends: model, command"),
+        (lambda: agent(model="m", type="human"), "has 2 backends: model, type='human'"),
         (lambda: agent(model="m", temprature=1), "did you mean 'temperature'?"),
         (lambda: agent(model="m", temperature="hot"), "'temperature' of an agent is a number from 0 to 2, not 'hot'"),
-        (lambda: pipeline([CAT]), "slots are named, {NAME: who fills it}"),  # type: ignore[arg-type]
-        (lambda: pipeline({7: CAT}), "slots are named, {NAME: who fills it}"),  # type: ignore[dict-item]
-        (lambda: pipeline({"a": CAT}, name=7), "the name of a team is a text, not 7"),  # type: ignore[arg-type]
-        (lambda: collaboration("x:y", {"a": CAT}), "a pattern of one's own is a function"),  # type: ignore[arg-type]
+        (lambda: pipeline([CAT]), "slots must be a dict {NAME: agent}"),  # type: ignore[arg-type]
+        (lambda: pipeline({7: CAT}), "slots must be a dict {NAME: agent}"),  # type: ignore[dict-item]
+        (lambda: pipeline({"a": CAT}, name=7), "the name of a team must be a text, not 7"),  # type: ignore[arg-type]
+        (lambda: collaboration("x:y", {"a": CAT}), "a user-defined pattern is a function"),  # type: ignore[arg-type]
     ],
 )
 def test_what_says_nothing_is_refused_in_words(make: Callable[[], object], said: str) -> None:

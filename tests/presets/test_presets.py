@@ -89,7 +89,7 @@ def test_there_are_the_presets_of_the_page() -> None:
 
 
 def test_a_name_that_is_none_is_told_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match="no preset 'autocod'; did you mean 'autocode'"):
+    with pytest.raises(UsageError, match="unknown preset 'autocod'; did you mean 'autocode'"):
         presets.find("autocod")
 
 

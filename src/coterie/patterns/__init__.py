@@ -1,11 +1,11 @@
-"""Patterns for programs: the reference's own API with its data model, and what a pattern of one's own is made of.
+"""Patterns for programs: the reference's API with its data model, and the parts of a user-defined pattern.
 
     from coterie.patterns import AgentRole, AgentType, DebateConfig, Topology, TopologyRegistry, TopologyType
 
     debate = TopologyRegistry.create(topology, {"proponent": optimist, "opponent": skeptic, "mediator": judge})
     execution = await debate.execute({"question": "Will it rain?"})
 
-Everything loads when it is first used; what holds rows needs the extra `sql`.
+Every name loads on first use; those of rows need the extra `sql`.
 """
 
 TYPE_CHECKING = False  # as in `typing`, whose import would cost more than this module

@@ -1,4 +1,4 @@
-"""Patterns made in Python: each function gives a `Topology`, which `coterie.run` runs like one that was read.
+"""Build patterns in Python: each function returns a `Topology`, which `coterie.run` runs like one read from a file.
 
     from coterie.patterns import agent, debate
 
@@ -10,9 +10,9 @@
     )
     outcome = await coterie.run(talk, {"question": "Will it rain?"})
 
-What fills a slot is an `agent(…)`; a text, the model that thinks; a path, the file of a team that answers; or a team:
-what another of these functions gave, or `coterie.load`. What does not fit is refused at once, with everything that is
-wrong: the same diagnostics that a pattern file gets.
+A slot is filled by an `agent(…)`; a text, the name of a model; a path, the file of a team; or a team: the result of
+another of these functions or of `coterie.load`. Invalid arguments are rejected at once, with all faults: the same
+diagnostics as for a pattern file.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:
-    """An agent that has no name yet, and what it brings to its slot; `agent` makes one."""
+    """An agent without a name, with the settings of its slot; `agent` makes one."""
 
     node: Agent
     capabilities: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Filling:
 
 
 Filler = Filling | Topology | Path | str
-"""What fills a slot."""
+"""What may fill a slot."""
 
 
 def agent(
@@ -79,21 +79,21 @@ def agent(
     env: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Filling:
-    """Somebody who thinks: a model, a program, or with `type="human"` a person.
+    """Define an agent: a model, a program, or with `type="human"` a person.
 
     Args:
-        tools: What it may use: names, functions, or their paths, `module:function`.
-        capabilities: What it can do, for a delegation.
+        tools: The tools it may use: names, functions, or their paths, `module:function`.
+        capabilities: Its capabilities, for a delegation.
         max_retries: Further attempts after a failure; by default 3.
-        timeout_seconds: What one attempt may take; by default 300.
-        fallback: Who is asked when it fails for good.
-        calls: How many turns it may have in a run; *cost*: US dollars that they may cost.
+        timeout_seconds: The limit of one attempt; by default 300.
+        fallback: The agent that is called after the last failed attempt.
+        calls: The most turns in a run; *cost*: the most US dollars for them.
         settings: Of a model: `temperature`, `max_tokens`, `provider`, `base_url`, `api_key`, …
 
     Raises:
-        TopologyError: If a value is of the wrong type, or out of range; it carries everything that was found.
-        UsageError: If it says twice who thinks, has a setting that there is not, or a tool is a function that another
-            process could not find.
+        TopologyError: If a value has the wrong type, or is out of range; it carries all faults.
+        UsageError: If the backend is given twice, a setting is unknown, or a tool is a function that another process
+            cannot import.
     """
     said: dict[str, Any] = {
         "model": model,
@@ -153,13 +153,13 @@ def debate(
     description: str = "",
     **config: Any,
 ) -> Topology:
-    """Two sides argue, a mediator decides; it is given a `question`.
+    """Two sides argue, a mediator decides; the input is a `question`.
 
     Args:
-        config: What `DebateConfig` has: `max_rounds`, `consensus_method`, …
+        config: Fields of `DebateConfig`: `max_rounds`, `consensus_method`, …
 
     Raises:
-        TopologyError: If something does not fit, as of all functions here; it carries everything that was found.
+        TopologyError: If an argument does not fit, as for all functions here; it carries all faults.
     """
     slots = {"proponent": proponent, "opponent": opponent, "mediator": mediator}
     return _team("debate", slots, config, name, description)
@@ -168,11 +168,11 @@ def debate(
 def chain_of_command(
     slots: Mapping[str, Filler], /, *, name: str = "chain", description: str = "", **config: Any
 ) -> Topology:
-    """Who is above plans and hands down, who is below works; it is given a `task`.
+    """Upper levels plan and delegate, lower ones work; the input is a `task`.
 
     Args:
-        slots: Each named after its level: `commander`, `lieutenant_1`, `worker_2`.
-        config: What `ChainConfig` has: `authority_levels`, `escalation_threshold`, …
+        slots: The agents, each named after its level: `commander`, `lieutenant_1`, `worker_2`.
+        config: Fields of `ChainConfig`: `authority_levels`, `escalation_threshold`, …
     """
     return _team("chain", slots, config, name, description)
 
@@ -186,11 +186,11 @@ def delegation(
     description: str = "",
     **config: Any,
 ) -> Topology:
-    """Each task goes to somebody who can do it; it is given a `task` or `tasks`.
+    """Each task goes to one worker that can do it; the input is a `task` or `tasks`.
 
     Args:
-        coordinator: Who says whom, with `routing_strategy="coordinator"`.
-        config: What `DelegationConfig` has: `routing_strategy`, `load_balance`, …
+        coordinator: Chooses the worker, with `routing_strategy="coordinator"`.
+        config: Fields of `DelegationConfig`: `routing_strategy`, `load_balance`, …
     """
     first = {"coordinator": coordinator} if coordinator is not None else {}
     return _team("delegation", {**first, **slots}, config, name, description)
@@ -199,12 +199,12 @@ def delegation(
 def ensemble(
     *members: Filler, aggregator: Filler | None = None, name: str = "ensemble", description: str = "", **config: Any
 ) -> Topology:
-    """Several answer the same `prompt`, and their answers become one.
+    """Several members answer the same `prompt`, and their answers are combined.
 
     Args:
         members: In the order in which their answers count; their slots are `ensemble_0`, `ensemble_1`, …
-        aggregator: Who makes one answer of them, where that is no vote.
-        config: What `EnsembleConfig` has: `aggregation_method`, `samples`, …
+        aggregator: Combines the answers, for methods that do not count votes.
+        config: Fields of `EnsembleConfig`: `aggregation_method`, `samples`, …
     """
     slots: dict[str, Filler] = {f"ensemble_{n}": member for n, member in enumerate(members)}
     if aggregator is not None:
@@ -215,11 +215,11 @@ def ensemble(
 def pipeline(
     slots: Mapping[str, Filler], /, *, name: str = "pipeline", description: str = "", **config: Any
 ) -> Topology:
-    """Each stage works on what the one before gave.
+    """Each stage works on the output of the previous one.
 
     Args:
         slots: The stages by name, in their order.
-        config: What `PipelineConfig` has: `max_stage_retries`, `checkpoint_after`, …
+        config: Fields of `PipelineConfig`: `max_stage_retries`, `checkpoint_after`, …
     """
     return _team("pipeline", slots, config, name, description)
 
@@ -233,12 +233,12 @@ def cross_check(
     description: str = "",
     **config: Any,
 ) -> Topology:
-    """One answers a `prompt`, others judge the answer.
+    """A primary answers a `prompt`, checkers judge the answer.
 
     Args:
-        checkers: Their slots are `checker_0`, `checker_1`, …; a single one is asked `num_checkers` times.
-        mediator: Who decides, with `consensus_method="mediator"`.
-        config: What `CrossCheckConfig` has: `consensus_method`, `max_revisions`, …
+        checkers: Their slots are `checker_0`, `checker_1`, …; a single one is called `num_checkers` times.
+        mediator: Decides, with `consensus_method="mediator"`.
+        config: Fields of `CrossCheckConfig`: `consensus_method`, `max_revisions`, …
     """
     slots: dict[str, Filler] = {"primary": primary}
     slots |= {"checker": checkers[0]} if len(checkers) == 1 else {f"checker_{n}": one for n, one in enumerate(checkers)}
@@ -254,7 +254,7 @@ def compound(
 
     Args:
         teams: By name, in their order.
-        config: What `CompoundConfig` has: `composition_type`, `mapping`, …
+        config: Fields of `CompoundConfig`: `composition_type`, `mapping`, …
     """
     return _team("compound", teams, config, name, description)
 
@@ -262,20 +262,20 @@ def compound(
 def collaboration(
     play: Callable[..., Any], slots: Mapping[str, Filler], /, *, name: str = "", description: str = "", **config: Any
 ) -> Topology:
-    """A pattern of your own: *play* is a generator with `@pattern` in front of it.
+    """Use a pattern of your own: *play* is a generator function decorated with `@pattern`.
 
     Raises:
-        UsageError: If it has not.
+        UsageError: If it is not decorated.
     """
     from coterie.engines.patterns.registry import type_of
 
     if not callable(play):
-        raise UsageError(f"a pattern of one's own is a function with @pattern(name) in front of it, not {play!r}")
+        raise UsageError(f"a user-defined pattern is a function decorated with @pattern(name), not {play!r}")
     return _team(type_of(play), slots, config, name or play.__name__, description)
 
 
 class _Said(Config, frozen=True, kw_only=True):
-    """What an agent may say, each of its type."""
+    """The arguments of an agent with their types."""
 
     model: str
     command: tuple[str | int | float, ...]
@@ -292,19 +292,19 @@ class _Said(Config, frozen=True, kw_only=True):
 
 
 def _refuse(said: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Raise what is wrong with an agent that says this."""
+    """Raise if the arguments of an agent are invalid."""
     if wrong := read_config(_Said, said)[1]:
         raise TopologyError([error(fault.code, fault.message, hint=fault.hint) for fault in wrong])
     ways = [way for way in ("model", "command") if said[way]]
     if (kind := said.get("type")) and kind not in ways:
         ways.append(f"type={kind!r}")
     if len(ways) > 1:
-        raise UsageError(f"an agent says {len(ways)} times who thinks: {', '.join(ways)}; keep one of them")
+        raise UsageError(f"an agent has {len(ways)} backends: {', '.join(ways)}; keep one of them")
     for name, value in settings.items():
         known = (*SETTINGS, *_OF_THE_EXTENSION)
         if name not in known:
             hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
-            raise UsageError(f"there is no setting {name!r} of an agent; {hint}")
+            raise UsageError(f"unknown setting {name!r} of an agent; {hint}")
         if name in SETTINGS and not SETTINGS[name].fits(value):
             raise UsageError(f"{name!r} of an agent is {SETTINGS[name].wanted}, not {value!r}")
 
@@ -314,9 +314,9 @@ _OF_THE_EXTENSION = ("prompt_via", "on_interrupt", "provider", "base_url", "api_
 
 def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], name: str, description: str) -> Topology:
     if not isinstance(slots, Mapping) or not all(isinstance(slot, str) for slot in slots):
-        raise UsageError(f"slots are named, {{NAME: who fills it}}; these are {_brief(slots)}")
+        raise UsageError(f"slots must be a dict {{NAME: agent}}, not {_brief(slots)}")
     if not isinstance(name, str):
-        raise UsageError(f"the name of a team is a text, not {name!r}")
+        raise UsageError(f"the name of a team must be a text, not {name!r}")
     nodes: list[Agent] = []
     filled: list[Slot] = []
     for slot, filler in slots.items():
@@ -342,7 +342,7 @@ def _brief(value: Any) -> str:
 
 
 def _nodes(slot: str, filling: Filling) -> Iterable[Agent]:
-    """The node of *slot*, and those of whoever stands in for it."""
+    """The node of *slot*, and those of its fallbacks."""
     name: str = slot
     current: Filling | None = filling
     while current is not None:

@@ -1,6 +1,6 @@
-"""The ids that rows have: they follow from the run, so that writing a run's rows anew writes the same rows.
+"""The ids of rows. They follow from the run, so writing a run's rows again writes the same rows.
 
-Whoever knows the run knows them: its program while it runs, and a projection long after.
+The running program and a later projection compute the same ids.
 """
 
 from functools import lru_cache
@@ -16,15 +16,17 @@ def execution_id(run: str) -> UUID:
 
 
 def instance_id(run: str, slot: str) -> UUID:
-    """The id of whoever fills *slot* in *run*."""
+    """The id of the instance at *slot* in *run*."""
     return uuid5(execution_id(run), f"instance:{slot}")
 
 
 def message_id(run: str, n: int) -> UUID:
-    """The id of the *n*-th message of *run*, from 1: its sequence number. One told to several is as many messages."""
+    """The id of the *n*-th message of *run*, from 1: its sequence number. A message to several recipients is several
+    messages.
+    """
     return uuid5(execution_id(run), f"message:{n}")
 
 
 def result_id(run: str, turn: str) -> UUID:
-    """The id of the result of *turn* in *run*; of a result that was recorded by hand, of its `result.recorded`'s id."""
+    """The id of the result of *turn* in *run*; for a manually recorded result, of its `result.recorded`'s id."""
     return uuid5(execution_id(run), f"result:{turn}")

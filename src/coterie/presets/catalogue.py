@@ -1,4 +1,4 @@
-"""What there is to say of a preset, read from its files."""
+"""Describe presets from their files."""
 
 import tomllib
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class PresetRole(Struct, frozen=True, kw_only=True):
 
     Attributes:
         about: The first line of its prompt.
-        emits: Each event it may emit, and the roles that the event leads to; none where it completes the loop.
+        emits: Each event it may emit, and the roles that follow; none where it completes the loop.
     """
 
     name: str
@@ -29,11 +29,11 @@ class Preset(Struct, frozen=True, kw_only=True):
     """A preset.
 
     Attributes:
-        about: What it does, in a line: the first of its `harness.md`.
-        roles: In the order in which its file declares them.
-        first: The roles that it begins with.
+        about: Its purpose in one line: the first of its `harness.md`.
+        roles: In declared order.
+        first: The first roles.
         completion: The event that completes it, once all *required* ones were accepted.
-        max_iterations: After how many iterations it stops at the latest.
+        max_iterations: The most iterations.
     """
 
     name: str

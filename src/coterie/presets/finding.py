@@ -1,4 +1,4 @@
-"""Where the presets lie: each is a folder of this package."""
+"""Find presets: each is a folder of this package."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ def names() -> tuple[str, ...]:
 
 
 def is_preset(name: str) -> bool:
-    """Whether there is a preset called *name*."""
+    """Whether *name* is a preset."""
     return name in _names()
 
 
@@ -27,7 +27,7 @@ def find(name: str) -> Path:
     """
     if not is_preset(name):
         hint = did_you_mean(name, names()) or f"there are {', '.join(names())}"
-        raise UsageError(f"there is no preset {name!r}; {hint}")
+        raise UsageError(f"unknown preset {name!r}; {hint}")
     return _HERE / name
 
 

@@ -383,7 +383,7 @@ def test_only_a_session_that_can_wait_is_taken() -> None:
     ("path", "told"),
     [
         ("new.sqlite", r"no such table.*upgrade\(…\)` makes the tables"),
-        ("nowhere/x.sqlite", "nobody was asked anything"),
+        ("nowhere/x.sqlite", "no agent was called"),
     ],
 )
 def test_a_database_without_tables_is_told_of(tmp_path: Path, path: str, told: str) -> None:

@@ -112,7 +112,7 @@ def test_a_tool_is_offered_used_and_told_of() -> None:
         ({"allowed_tools": ["slow"]}, wants("add", a=1, b=1), "refused: 'add' is not allowed"),
         ({"max_tool_calls_per_turn": 0}, wants("add", a=1, b=1), "refused: only 0 tool calls"),
         ({"tool_call_timeout_seconds": 5}, wants("slow"), "error: slow took longer than 5 s"),
-        ({}, wants("missing"), "error: there is no tool 'missing'; there are add, slow"),
+        ({}, wants("missing"), "error: unknown tool 'missing'; known are add, slow"),
         ({}, wants("add", a=1), "error: TypeError"),
         ({}, {"content": "", "tool_calls": [{"name": "add", "arguments": "{no"}]}, "error: the arguments are no JSON"),
     ],
@@ -151,7 +151,7 @@ def test_who_has_no_tools_is_offered_none() -> None:
 
     assert got(made)[0]["content"] == "then not"
     assert "tools" not in made.seen[0]
-    assert said(made.seen[1]) == "error: there is no tool 'add'; there are none"
+    assert said(made.seen[1]) == "error: unknown tool 'add'; known are none"
 
 
 # -- a human in the loop
@@ -184,8 +184,8 @@ def test_a_human_allows_a_tool_or_does_not(answer: str, config: dict[str, Any], 
     ("what", "told", "error"),
     [
         ("continue", "3", None),
-        ("default", "refused: nobody answered within 60 s", None),
-        ("abort", "", "nobody answered within 60 s whether 'add' may be used"),
+        ("default", "refused: no answer within 60 s", None),
+        ("abort", "", "no answer within 60 s whether 'add' may be used"),
     ],
 )
 def test_a_human_who_does_not_answer(what: str, told: str, error: str | None) -> None:
@@ -266,7 +266,7 @@ def test_a_slot_does_not_pass_for_a_human() -> None:
     """Where one may be asked, no agent has that name."""
     one = asks(["?"], [{"name": "human_in_loop"}])
     made = Asks(one.topology, {**one.agents, HUMAN: agent("h")})
-    with pytest.raises(PatternRefused, match="no slot may be called 'human'"):
+    with pytest.raises(PatternRefused, match="the slot name 'human' is reserved"):
         play(made, {"ask": ["?"]})
 
 

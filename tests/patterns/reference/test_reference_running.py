@@ -179,8 +179,8 @@ def test_a_response_that_cannot_be_kept_is_a_failed_call(said: Any) -> None:
     ("failure", "times", "told"),
     [
         (CallFailed("no", "auth"), 1, "no"),
-        (CallFailed("no", "rate_limit"), 3, "there is no kind of failure 'rate_limit', only auth, .*: no"),
-        (CallFailed("no", "interrupted"), 3, "there is no kind of failure 'interrupted', only .*: no"),
+        (CallFailed("no", "rate_limit"), 3, "unknown kind of failure 'rate_limit'; known are auth, .*: no"),
+        (CallFailed("no", "interrupted"), 3, "unknown kind of failure 'interrupted'; known are .*: no"),
         (CallFailed("no", "transient", "soon"), 4, "no"),  # type: ignore[arg-type]
         (CallFailed("no", "rate_limited", float("nan")), 4, "no"),
         (CallFailed("no", "transient", -1.0), 4, "no"),
@@ -585,7 +585,7 @@ def test_a_class_of_ones_own_may_ask_teams() -> None:
             )
             assert isinstance(voted, TurnFinished)
             assert isinstance(failed, TurnFailed)
-            with pytest.raises(PatternRefused, match="no team 'nobody'; there are voters, broken"):
+            with pytest.raises(PatternRefused, match="unknown team 'nobody'; known are voters, broken"):
                 await self.invoke_team("nobody", {}, context)
             return {"text": voted.text, "size": voted.outputs["ensemble_size"], "why": failed.reason}
 
@@ -615,7 +615,7 @@ def test_an_unknown_slot_is_named() -> None:
         await self.invoke_agent("c", user("?"), context)
         return {}
 
-    with pytest.raises(CoterieError, match="no slot 'c'; there are a, b"):
+    with pytest.raises(CoterieError, match="unknown slot 'c'; known are a, b"):
         play(own(run, echo), {})
 
 
@@ -726,15 +726,18 @@ def test_a_call_from_another_event_loop_is_refused() -> None:
     ("made", "told"),
     [
         (lambda: own(_says_nothing, echo).execute({"when": object()}), "the input cannot be written down as JSON"),
-        (lambda: own(_says_nothing, echo).execute({}, limits={"turns": 1}), "limits are given as coterie.Limits"),  # type: ignore[arg-type]
-        (lambda: own(_says_nothing, echo).execute({}, 7), "the correlation_id of an execution is a text"),  # type: ignore[arg-type]
+        (lambda: own(_says_nothing, echo).execute({}, limits={"turns": 1}), "limits must be coterie.Limits"),  # type: ignore[arg-type]
+        (lambda: own(_says_nothing, echo).execute({}, 7), "the correlation_id of an execution must be a text"),  # type: ignore[arg-type]
         (lambda: Hasty(_topology(), {}).execute({}, durable=False), "Hasty._run must be written with"),
-        (lambda: own(_says_nothing, echo, **{"two\nlines": agent("a")}), "a slot has a text of one line"),
-        (lambda: BaseTopology.__init__(own(_says_nothing, echo), None, {}), "a Topology says what is made"),  # type: ignore[arg-type]
-        (lambda: type(own(_says_nothing, echo))(_topology(), ["a"]), "agents are given by their slots"),  # type: ignore[arg-type]
+        (
+            lambda: own(_says_nothing, echo, **{"two\nlines": agent("a")}),
+            "the name of a slot must be a text of one line",
+        ),
+        (lambda: BaseTopology.__init__(own(_says_nothing, echo), None, {}), "the first argument must be a Topology"),  # type: ignore[arg-type]
+        (lambda: type(own(_says_nothing, echo))(_topology(), ["a"]), "agents must be a dictionary by slot"),  # type: ignore[arg-type]
         (lambda: topology(Nothing), "Nothing.topology_type is one of debate, chain"),
         (lambda: topology(int), "a subclass of BaseTopology, not <class 'int'>"),  # type: ignore[type-var]
-        (lambda: TopologyRegistry.create(_topology(), None), "agents are given by their slots"),  # type: ignore[arg-type]
+        (lambda: TopologyRegistry.create(_topology(), None), "agents must be a dictionary by slot"),  # type: ignore[arg-type]
         (
             lambda: type("Odd", (BaseTopology,), {"topology_type": "zigzag", "config_class": EnsembleConfig}),
             "not 'zigzag'",
@@ -837,7 +840,7 @@ def test_teams_that_cannot_be_asked_are_refused_before_anybody_is() -> None:
     one.below, other.below = {"down": other}, {"up": one}
     for made, told in [
         (one, "Circular teams: one -> other -> one"),
-        (_deep(9), "teams lie more than 8 deep in each other: below 'above'"),
+        (_deep(9), "teams nest more than 8 levels deep below 'above'"),
         (Asking("one", x=5), "team 'x' of 'one' is to be a topology, not int"),
         (Asking("one", a=other), "'a' is a slot of 'one' and one of its teams"),
     ]:

@@ -121,9 +121,9 @@ def test_what_is_changed_to_something_that_does_not_fit_is_refused_where_it_is_r
 
 def test_only_a_topology_and_agents_make_a_topology_object() -> None:
     """Said in `create`, before anything is written."""
-    with pytest.raises(PatternRefused, match="a Topology says what is made, not str"):
+    with pytest.raises(PatternRefused, match="the first argument must be a Topology, not str"):
         TopologyRegistry.create("talk", {})  # type: ignore[arg-type]
-    with pytest.raises(PatternRefused, match="slot 'mediator' is filled by an AgentType, not by str"):
+    with pytest.raises(PatternRefused, match="slot 'mediator' must be filled by an AgentType, not by str"):
         TopologyRegistry.create(topology(), {"mediator": "judge"})  # type: ignore[dict-item]
 
 

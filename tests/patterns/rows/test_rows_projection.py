@@ -512,7 +512,7 @@ def test_a_run_of_something_else_is_refused(tmp_path: Path) -> None:
 
     async def main() -> None:
         await stage.play(flow, {"prompt": "?"}, store=JsonlStore(tmp_path / ".coterie"))
-        with pytest.raises(UsageError, match="none of a pattern"):
+        with pytest.raises(UsageError, match="only runs of built-in patterns"):
             await project(state_dir=tmp_path / ".coterie")
         with pytest.raises(NoSuchRun):
             await project("nobody", state_dir=tmp_path / ".coterie")

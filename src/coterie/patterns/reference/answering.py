@@ -1,4 +1,4 @@
-"""Attempts to answer the calls of programs, in this process: the topology object of the run answers."""
+"""Attempts to answer the calls of programs in this process, with the topology object of the run."""
 
 import asyncio
 from typing import Any
@@ -11,11 +11,11 @@ from coterie.patterns.reference.mixins.base import ReplyRefused
 from coterie.patterns.reference.program_run import ProgramRun
 
 _KINDS = FAILURES - {"interrupted"}
-"""How a call may fail; that it was interrupted only we can say, for then it is made again, however often."""
+"""The kinds of failure that a call may report; interruptions are reported only by this module."""
 
 
 class Answering:
-    """One attempt to answer a call. It runs in the task that waits for its result: a call is one task, not two."""
+    """One attempt to answer a call. It runs in the task that awaits its result: one task per call, not two."""
 
     def __init__(self, program_run: ProgramRun, request: Request) -> None:
         self._program_run, self._request = program_run, request
@@ -29,10 +29,10 @@ class Answering:
         try:
             return await self._respond()
         except asyncio.CancelledError:
-            if not task.cancelling():  # nobody cancelled this attempt
+            if not task.cancelling():  # the cancellation came from inside
                 return Failure(kind="crashed", reason="it awaited something that had been cancelled")
             if self._interrupted is None or task.cancelling() > 1:
-                raise  # nobody waits for it any more
+                raise  # its result is no longer awaited
             return Failure(kind="interrupted", reason="it was interrupted")
         finally:
             self._task = None
@@ -41,7 +41,7 @@ class Answering:
                 self._interrupted.set()
 
     async def interrupt(self) -> None:
-        """End it, and wait until it has ended."""
+        """Interrupt it, and wait until it has ended."""
         if self._interrupted is None and self._task is not None:
             self._interrupted = asyncio.Event()
             self._task.cancel()
@@ -49,7 +49,7 @@ class Answering:
             await self._interrupted.wait()
 
     async def steer(self, text: str) -> bool:
-        """A program cannot be told anything while it answers."""
+        """False: a running call accepts no messages."""
         return False
 
     async def _respond(self) -> Result:
@@ -64,7 +64,9 @@ class Answering:
             response = await program_run.respond(call)
         except CallFailed as error:
             if error.kind not in _KINDS:
-                reason = f"there is no kind of failure {error.kind!r}, only {', '.join(sorted(_KINDS))}: {error.reason}"
+                reason = (
+                    f"unknown kind of failure {error.kind!r}; known are {', '.join(sorted(_KINDS))}: {error.reason}"
+                )
                 return failed("crashed", reason)
             return failed(error.kind, str(error.reason), _number({"wait": error.wait}, float, "wait"))
         except ReplyRefused as refused:
@@ -80,12 +82,12 @@ class Answering:
 
 
 def told(error: BaseException) -> str:
-    """What *error* says; what it is, if it says nothing."""
+    """The message of *error*, or its type if it has none."""
     return str(error) or type(error).__name__
 
 
 def _usage(said: Any, seconds: float) -> Usage:
-    """What a response says that it used, under the names that providers use, and how long it took."""
+    """The usage that a response reports, under the names of providers, and its duration."""
     if not isinstance(said, dict):
         return Usage(seconds=seconds)
     return Usage(
@@ -97,7 +99,7 @@ def _usage(said: Any, seconds: float) -> Usage:
 
 
 def _number(said: dict[str, Any], kind: type[int] | type[float], *names: str) -> float:
-    """The first number of *kind* under *names*. One below zero counts as none: what is spent does not become less."""
+    """The first number of *kind* under *names*; 0 if it is negative, because usage never decreases."""
     kinds = (int, kind)
     found = (n for name in names if isinstance(n := said.get(name), kinds) and not isinstance(n, bool))
     first = next(found, 0)

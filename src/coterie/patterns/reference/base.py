@@ -1,6 +1,6 @@
-"""Topologies as classes: a subclass says in `_run` who is asked what, and the run is journalled, killed and resumed.
+"""Topologies as classes: a subclass implements the collaboration in `_run`, and the run is journalled and resumable.
 
-One object can be executed as often as one likes, at once, too: what belongs to one execution is kept with that.
+One object can be executed any number of times, also concurrently: state belongs to an execution.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 STATE_DIR = ".coterie"
 
 _ANSWERS = ("topology_type", "config_class", "tools", "_call_llm")
-"""What a subclass may say of itself, and it still does nothing outside but where it answers."""
+"""The attributes that a subclass may define without losing `pure`."""
 
 
 class BaseTopology(ABC):
@@ -49,27 +49,27 @@ class BaseTopology(ABC):
                 ...
                 return {"text": draft.text}
 
-    `_run` must ask the same given the same input and the same answers, whenever it is run: a run that was killed is
-    carried on by running it again, with what was answered before answered from the journal. It may use asyncio as it
-    likes.
+    `_run` must make the same calls whenever it runs with the same input and the same answers: a killed run is resumed
+    by running it again, with earlier answers taken from the journal. It may use asyncio freely.
 
     Args:
-        topology: What its user defines.
-        agents: Who fills which slot, in order.
-        db_session: Where the definitions are kept. Rows of executions are written behind the run, on connections of
-            their own to the same database. None: there are no rows.
+        topology: The user's definition.
+        agents: The agents by slot, in order.
+        db_session: Where definitions are stored. Rows of executions are written while the run goes on, on separate
+            connections to the same database. None: no rows.
 
     Attributes:
-        tools: What agents with the capability `tool_use` may use: functions, by name.
-        pure: Say that the code of the class does nothing outside but by its calls, messages and results: that it writes
-            no file and asks no service. `_call_llm` and `tools`, which answer calls, may. A program hears of an answer
-            when no crash can take it back, for what it does outside must not follow from an answer that another one
-            replaces; a pure one hears of it at once, so its next call is durable with the answer: one sync a call, not
-            two. Ours are pure. What a subclass adds makes it impure again, until it says otherwise.
+        tools: The functions that agents with the capability `tool_use` may use, by name.
+        pure: Declares that the code of the class has no effects outside except through its calls, messages and results:
+            it writes no file and calls no service. `_call_llm` and `tools`, which answer calls, may. A program receives
+            an answer once no crash can revoke it, because an effect outside must not follow from an answer that is
+            later replaced. A pure program receives it at once, so its next call is synced together with the answer: one
+            sync a call, not two. The built-in classes are pure. A subclass that adds code is not pure unless it says
+            so.
 
     Raises:
-        PatternRefused: If the configuration does not fit, something else than an agent fills a slot, or the class does
-            not say its `topology_type` and `config_class`.
+        PatternRefused: If the configuration does not fit, a slot is not filled by an agent, or the class does not
+            define `topology_type` and `config_class`.
     """
 
     topology_type: ClassVar[TopologyType]
@@ -88,14 +88,14 @@ class BaseTopology(ABC):
 
     def __init__(self, topology: Topology, agents: Mapping[str, AgentType], db_session: Any = None) -> None:
         if not isinstance(topology, Topology):
-            raise PatternRefused(f"a Topology says what is made, not {type(topology).__name__}")
+            raise PatternRefused(f"the first argument must be a Topology, not {type(topology).__name__}")
         if not isinstance(agents, Mapping):
-            raise PatternRefused(f"agents are given by their slots, as a dictionary, not as {type(agents).__name__}")
+            raise PatternRefused(f"agents must be a dictionary by slot, not {type(agents).__name__}")
         for slot, agent in agents.items():
             if not isinstance(slot, str) or not slot.strip() or not slot.isprintable():
-                raise PatternRefused(f"a slot has a text of one line for a name, not {slot!r}")
+                raise PatternRefused(f"the name of a slot must be a text of one line, not {slot!r}")
             if not isinstance(agent, AgentType):
-                raise PatternRefused(f"slot {slot!r} is filled by an AgentType, not by {type(agent).__name__}")
+                raise PatternRefused(f"slot {slot!r} must be filled by an AgentType, not by {type(agent).__name__}")
         check_class(type(self))
         self.topology = topology
         self.agents = dict(agents)
@@ -113,15 +113,15 @@ class BaseTopology(ABC):
     # -- life ---------------------------------------------------------------------------------------------------------
 
     async def setup(self) -> None:
-        """Make an instance for each slot, with its mixins. An override calls this one."""
+        """Create an instance for each slot, with its mixins. An override must call this method."""
         await self._program_run().begin()
 
     async def _load_mixins(self, agent_type: AgentType, instance: AgentInstance) -> list[BaseMixin]:
-        """The mixins of an agent, each behind those that it needs."""
+        """The mixins of an agent, each after those it depends on."""
         return await load_mixins(agent_type, instance)
 
     async def teardown(self) -> None:
-        """Clean up when the execution is over, however it ended. An override calls this one."""
+        """Clean up after the execution, whatever its outcome. An override must call this method."""
         await self._program_run().end()
 
     async def execute(
@@ -135,23 +135,23 @@ class BaseTopology(ABC):
         human: "AskHuman | None" = None,
         clock: Clock | None = None,
     ) -> Execution:
-        """Run it for *input_data*, and return how that went.
+        """Run the topology for *input_data*, and return the execution.
 
-        The run is a run like any other: its journal lies under *state_dir*, `coterie inspect` shows it, and when it was
-        killed `resume` carries it on.
+        It is an ordinary run: its journal is under *state_dir*, `coterie inspect` shows it, and after a kill `resume`
+        continues it.
 
         Args:
-            correlation_id: What the caller calls it.
-            durable: Keep a journal on disk; otherwise it lasts as long as the process.
-            limits: What the run may spend, teams that it asks included.
+            correlation_id: The caller's own id.
+            durable: Keep a journal on disk; otherwise only in memory.
+            limits: Limits of the run, teams included.
             human: Asks a human at a terminal; without it the inbox of the run answers.
 
         Returns:
-            The execution, loaded and attached to no session: completed, or paused when a limit stopped it.
+            The execution, loaded and detached from any session: completed, or paused when a limit stopped it.
 
         Raises:
-            PatternRefused: If slots, settings or input are wrong; nobody was asked.
-            Exception: What `_run` raised. The execution is then kept as failed, or as cancelled.
+            PatternRefused: If slots, settings or input are wrong; no agent was called.
+            Exception: The exception of `_run`. The execution is then stored as failed, or as cancelled.
         """
         from coterie.patterns.reference.executing import Options, execute
 
@@ -167,16 +167,16 @@ class BaseTopology(ABC):
         human: "AskHuman | None" = None,
         clock: Clock | None = None,
     ) -> Execution:
-        """Carry an execution on that was killed, interrupted or stopped; see `execute`.
+        """Continue an execution that was killed, interrupted or stopped; see `execute`.
 
-        Nobody is asked again what they have answered.
+        No call with a recorded answer is repeated.
 
         Args:
             execution_id: Of the execution, or of its run.
 
         Raises:
-            NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be carried on.
-            ReplayMismatch: If the program now asks something else than it did. The run stays as it is.
+            NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be continued.
+            ReplayMismatch: If the program makes other calls than before. The run is left unchanged.
         """
         from coterie.patterns.reference.executing import Options, resume
 
@@ -185,50 +185,52 @@ class BaseTopology(ABC):
 
     @abstractmethod
     async def _run(self, context: ExecutionContext) -> dict[str, Any]:
-        """What the collaboration does; the dictionary it returns is the output of the execution."""
+        """The collaboration; returns the output of the execution."""
 
     # -- agents -------------------------------------------------------------------------------------------------------
 
     async def invoke_agent(
         self, slot_name: str, messages: Sequence[Mapping[str, Any]], context: ExecutionContext
     ) -> AgentInvocationResult:
-        """Ask who fills *slot_name*, hooks of its mixins included.
+        """Call the agent at *slot_name*, with the hooks of its mixins.
 
-        It is tried as often as the agent's `max_retries` says, each time for `timeout_seconds` at most. That it failed
-        in the end is told in the result's `error`.
+        It is tried as often as the agent's `max_retries` allows, each time for at most `timeout_seconds`. A final
+        failure is in the result's `error`.
 
         Raises:
-            PatternRefused: If there is no such slot.
-            ReplayMismatch: If this call was another one before the run was resumed.
+            PatternRefused: If the slot is unknown.
+            ReplayMismatch: If this call differs from the one before the run was resumed.
         """
         return await self._program_run().invoke(slot_name, messages)
 
     async def invoke_team(self, name: str, given: dict[str, Any], context: ExecutionContext) -> Outcome:
-        """Ask the team *name* of `teams`, as a run of its own below this one; what came of it, a failure too.
+        """Run the team *name* of `teams` as a child run, and return its outcome, also a failure.
 
-        So it is resumed with this run. Its `execute`, called from `_run`, would be a run apart, begun anew by a resume.
+        So it is resumed with this run. Its `execute`, called from `_run`, would be a separate run that a resume starts
+        again.
 
         Raises:
-            PatternRefused: If there is no such team.
+            PatternRefused: If the team is unknown.
         """
         if self.team(name) is None:
-            raise PatternRefused(f"there is no team {name!r}; there are {', '.join(self.teams()) or 'none'}")
+            raise PatternRefused(f"unknown team {name!r}; known are {', '.join(self.teams()) or 'none'}")
         return await self._program_run().ask_team(name, given)
 
     def team(self, name: str) -> "BaseTopology | None":
-        """The team that answers to *name*; None when that is an agent."""
+        """The team *name*; None if *name* is an agent."""
         return self.teams().get(name)
 
     def teams(self) -> "Mapping[str, BaseTopology]":
-        """The teams that it may ask with `invoke_team`, by name; the same whenever it is asked."""
+        """The teams for `invoke_team`, by name; every call must return the same."""
         return {}
 
     async def _call_llm(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Ask the model for *request* (`model`, `messages`, `max_tokens`, `temperature`, perhaps `tools`).
+        """Call the model with *request* (`model`, `messages`, `max_tokens`, `temperature`, perhaps `tools`).
 
         A response is a dictionary of JSON values with `content`, and perhaps `usage`, `tool_calls` and `_confidence`.
-        This one asks the provider of the model (the extra `models`); an override may ask anybody. `current_call()` says
-        which call it is for. Whatever it raises fails the attempt; `CallFailed` says how.
+        This method calls the provider of the model (the extra `models`); an override may call anything.
+        `current_call()` is the call that is being answered. Any exception fails the attempt; `CallFailed` sets the kind
+        of failure.
         """
         return await ask_model(request)
 
@@ -242,7 +244,7 @@ class BaseTopology(ABC):
         content: dict[str, Any],
         context: ExecutionContext,
     ) -> Message:
-        """Write down that one agent told another, or everybody, something."""
+        """Record a message from one agent to another, or to all."""
         program_run = self._program_run()
         return await program_run.traces.send(sender_slot, recipient_slot, message_type, content, context.round_number)
 
@@ -254,49 +256,49 @@ class BaseTopology(ABC):
         context: ExecutionContext,
         exclude: list[str] | None = None,
     ) -> list[Message]:
-        """Write down that one agent told all others but *exclude* something: one message each."""
+        """Record a message from one agent to all others except *exclude*: one message each."""
         told = [slot for slot in self._instances if slot != sender_slot and slot not in (exclude or [])]
         return [await self.send_message(sender_slot, slot, message_type, content, context) for slot in told]
 
     async def record_result(self, invocation: AgentInvocationResult, context: ExecutionContext) -> Result:
-        """Keep an agent's result; what `invoke_agent` gave is kept already, and only told here."""
+        """Record an agent's result; a result of `invoke_agent` is recorded already and only returned as a row."""
         return await self._program_run().traces.record(invocation)
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
     def as_member(self, slot: str, agent: AgentType) -> AgentType:
-        """*agent* with what is set differently for *slot* of this topology."""
+        """*agent* with the overrides for *slot* of this topology."""
         own = self._overrides.get(slot)
         return agent if not own else AgentType(**{**agent.model_dump(), "config": {**agent.config, **own}})
 
     def retries(self, config: AgentConfig) -> int:
-        """How often a call of the agent that *config* sets is tried again."""
+        """The number of retries of a call to the agent with *config*."""
         return config.max_retries
 
     def attempts(self) -> int | None:
-        """How often a call is tried in all, however it fails; None: as its agent and the kind of failure say."""
+        """The number of attempts of a call, whatever the failure; None: its agent and the kind of failure decide."""
         return None
 
     def as_result(self, output: dict[str, Any]) -> dict[str, Any]:
-        """*output* as the run keeps it: its text, and everything."""
+        """*output* as the run stores it: its text, and everything."""
         from coterie.patterns.reference.plain import text_of
 
         return {"text": text_of(output), "outputs": {TopologyType(self.topology_type).value: output}}
 
     def output_of(self, result: Any) -> dict[str, Any]:
-        """The output that `as_result` put into *result*."""
+        """The output that `as_result` stored in *result*."""
         output: dict[str, Any] = result["outputs"][TopologyType(self.topology_type).value]
         return output
 
     @property
     def _instances(self) -> dict[str, AgentInstance]:
-        """The instances of the execution that this code runs in; elsewhere, those of the last one."""
+        """The instances of the execution that this code runs in; outside, those of the last one."""
         program_run = self._here()
         return program_run.instances if program_run is not None else {}
 
     @property
     def _mixins(self) -> dict[str, list[BaseMixin]]:
-        """The mixins of the execution that this code runs in; elsewhere, those of the last one."""
+        """The mixins of the execution that this code runs in; outside, those of the last one."""
         program_run = self._here()
         return program_run.mixins if program_run is not None else {}
 
@@ -317,10 +319,10 @@ class BaseTopology(ABC):
 
 
 def check_class(topology_class: type[BaseTopology]) -> None:
-    """See that *topology_class* says what it runs.
+    """Check that *topology_class* is complete.
 
     Raises:
-        PatternRefused: If it does not.
+        PatternRefused: If it is not.
     """
     if not isinstance(topology_class, type) or not issubclass(topology_class, BaseTopology):
         raise PatternRefused(f"what runs topologies is a subclass of BaseTopology, not {topology_class!r}")

@@ -1,8 +1,8 @@
-"""One attempt to answer a call: the model, the tools that it wants to use, and the hooks on its answer.
+"""One attempt to answer a call: the model, the tools it uses, and the hooks on its answer.
 
-Tools are functions of the topology object, offered to agents that have the capability `tool_use`. A model asks for them
-with `tool_calls` in its response, `[{"id": …, "name": …, "arguments": {…}}]`, and is asked again with what they gave,
-at most `max_tool_calls` times.
+Tools are functions of the topology object, offered to agents with the capability `tool_use`. A model requests them with
+`tool_calls` in its response, `[{"id": …, "name": …, "arguments": {…}}]`, and is called again with their results, at
+most `max_tool_calls` times.
 """
 
 import asyncio
@@ -24,22 +24,22 @@ Tool = Callable[..., Any]
 
 
 class AskHuman(Protocol):
-    """Asks a human in the name of a turn, and waits for the answer, for days if need be."""
+    """Asks a human on behalf of a turn, and waits for the answer, for days if need be."""
 
     async def __call__(self, turn: str, question: str, n: int) -> str:
-        """What the human answers to the *n*-th *question* of these words; after a crash, what they answered then."""
+        """The answer to the *n*-th *question* with these words; after a crash, the recorded one."""
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """The call that is being answered: `current_call()` gives it to `_call_llm`, to tools and to hooks.
+    """The call that is being answered: `current_call()` returns it in `_call_llm`, tools and hooks.
 
     Attributes:
-        turn: Its turn, `worker#2`, and *attempt* which of its attempts this is.
-        key: The same in every attempt, and nowhere else: for tools that must act once.
-        interrupted: How many attempts before this one were cut off by a crash.
-        sent: What the agent is sent, as it is written down: for reading.
+        turn: Its turn, `worker#2`; *attempt* is the number of the attempt.
+        key: The same in every attempt, and unique: for tools that must act only once.
+        interrupted: The number of earlier attempts that a crash interrupted.
+        sent: The request to the agent, as recorded; read-only.
         timeout: Seconds that the model may take for one answer.
-        models: Gives the backend that asks providers, for a topology without a `_call_llm` of its own.
+        models: Returns the backend of model providers, for a topology without its own `_call_llm`.
     """
 
     run: str
@@ -57,7 +57,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
     @property
     def request(self) -> dict[str, Any]:
-        """What the agent is sent; a copy, to do with as one likes."""
+        """The request to the agent; a copy that may be changed."""
         return plain_object(self.sent, "the request")
 
     @property
@@ -66,11 +66,11 @@ class Call(Struct, frozen=True, kw_only=True):
         return f"{self.run}/{self.turn}"
 
     async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What the model responds to *request*.
+        """The model's response to *request*.
 
         Raises:
             TimeoutError: If it takes longer than the agent's `timeout_seconds`.
-            PatternRefused: If it responds with something else than a dictionary of JSON values.
+            PatternRefused: If the response is not a dictionary of JSON values.
         """
         try:
             async with asyncio.timeout(self.timeout) as limit:
@@ -86,13 +86,13 @@ class Call(Struct, frozen=True, kw_only=True):
         return response
 
     async def ask_human(self, question: str) -> str:
-        """What a human answers to *question*."""
+        """The answer of a human to *question*."""
         self.questions.append(question)
         return await self.human(self.turn, question, self.questions.count(question))
 
     @property
     def used(self) -> dict[str, Any]:
-        """What the responses so far say that they used, added up."""
+        """The total usage that the responses so far report."""
         return _added(self.spent)
 
 
@@ -103,16 +103,16 @@ def current_call() -> Call:
     """The call that is being answered here.
 
     Raises:
-        LookupError: If none is: only `_call_llm`, tools, and the hooks on a response and on tools run in one.
+        LookupError: If there is none: only `_call_llm`, tools, and the hooks on responses and tools run in a call.
     """
     try:
         return _CURRENT.get()
     except LookupError:
-        raise LookupError("no call is answered here: only _call_llm, tools and some hooks run in one") from None
+        raise LookupError("no call is being answered here: only _call_llm, tools and some hooks run in one") from None
 
 
 async def answer(call: Call, mixins: Sequence[BaseMixin], tools: Mapping[str, Tool], most: int) -> dict[str, Any]:
-    """The response to *call* as it counts: tools used, hooks gone through."""
+    """The final response to *call*, after tools and hooks."""
     _CURRENT.set(call)
     response = await call.ask(call.sent)
     request, used = call.sent, 0
@@ -136,10 +136,10 @@ async def answer(call: Call, mixins: Sequence[BaseMixin], tools: Mapping[str, To
 
 
 def described(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
-    """*tools* as a model is told of them: name, description, and the JSON Schema of the arguments."""
+    """Describe *tools* for a model: name, description, and the JSON Schema of the arguments."""
     from pydantic import TypeAdapter
 
-    adapter: Any = TypeAdapter  # of a function it tells the arguments, which its type does not say
+    adapter: Any = TypeAdapter  # it accepts functions and describes their arguments; its type hints do not say so
     return [
         {
             "name": name,
@@ -156,7 +156,7 @@ def _tool_calls(response: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 async def _use(wanted: Mapping[str, Any], mixins: Sequence[BaseMixin], tools: Mapping[str, Tool]) -> str:
-    """What the tool that is *wanted* gives, as text; why it gives nothing, otherwise."""
+    """The result of the *wanted* tool as text; otherwise why there is none."""
     name, args = str(wanted.get("name", "")), wanted.get("arguments")
     try:
         if isinstance(args, str):
@@ -172,7 +172,7 @@ async def _use(wanted: Mapping[str, Any], mixins: Sequence[BaseMixin], tools: Ma
         return f"error: the arguments are no JSON: {error}"
     tool = tools.get(name)
     if tool is None:
-        return f"error: there is no tool {name!r}; there are {', '.join(tools) or 'none'}"
+        return f"error: unknown tool {name!r}; known are {', '.join(tools) or 'none'}"
     seconds = next((s for one in mixins if (s := getattr(one.config, "tool_call_timeout_seconds", None))), None)
     try:
         async with asyncio.timeout(seconds):
@@ -186,7 +186,7 @@ async def _use(wanted: Mapping[str, Any], mixins: Sequence[BaseMixin], tools: Ma
 
 
 def _added(usages: Sequence[Any]) -> dict[str, Any]:
-    """The usage of several responses as one; the numbers of the same name are added."""
+    """The total usage of several responses; numbers of one name are added."""
     total: dict[str, Any] = {}
     for usage in usages:
         for name, value in usage.items() if isinstance(usage, dict) else ():

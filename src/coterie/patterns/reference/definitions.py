@@ -1,7 +1,7 @@
-"""The definitions that a topology object is made from, in the caller's session: saved where they are missing, and read.
+"""The definitions of a topology object, in the caller's session: saved where they are missing, and read.
 
-The session is the caller's: it is used before the run begins, committed once, and then left alone. Nothing is open
-while an agent is asked.
+The session belongs to the caller: it is used before the run begins, committed once, and not used afterwards. No
+transaction is open while an agent is called.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ _locks: "WeakKeyDictionary[Any, asyncio.Lock]" = WeakKeyDictionary()
 
 
 async def prepare(topology: "BaseTopology") -> None:
-    """Save what is missing of the definitions of *topology*, by name, and read what the database says of it.
+    """Save missing definitions of *topology*, by name, and read those of the database.
 
-    What is there stays as it is: an agent of that name, a member in that slot. Read are what is set differently for its
-    members, and the teams that it asks.
+    Existing definitions stay: an agent of that name, a member in that slot. The overrides of members and the teams are
+    read.
 
     Raises:
-        PatternRefused: If its session is none that can wait.
+        PatternRefused: If the session is not asynchronous.
         RowsFailed: If the database cannot be used, or has no tables.
     """
     session = topology.db_session
@@ -49,14 +49,14 @@ async def prepare(topology: "BaseTopology") -> None:
             await _read(session, topology, ())
             await _commit(session)
     except (DBAPIError, OSError, sqlite3.Error) as error:
-        raise failed(engine, error, "nobody was asked anything") from error
+        raise failed(engine, error, "no agent was called") from error
 
 
 def engine_of(session: Any) -> AsyncEngine:
     """The engine that *session* is bound to.
 
     Raises:
-        PatternRefused: If it is no session that can wait.
+        PatternRefused: If the session is not asynchronous.
     """
     bind = getattr(session, "bind", None)
     if isinstance(bind, AsyncConnection):
@@ -70,7 +70,7 @@ def engine_of(session: Any) -> AsyncEngine:
 
 
 def _link(topology: "BaseTopology", path: tuple[str, ...]) -> None:
-    """Find cycles among teams that were given as objects."""
+    """Find cycles among teams given as objects."""
     if not isinstance(topology, CompoundTopology):
         return
     path = (*path, topology.topology.name)
@@ -108,7 +108,7 @@ async def _missing_members(session: Any, topology: "BaseTopology") -> list[Topol
 
 
 async def _ensure(session: Any, kind: type[AgentType] | type[Topology], one: AgentType | Topology) -> None:
-    """Give *one* the id that its name has in the database; save it, if nothing has that name."""
+    """Set the id of *one* to that of its name in the database; save it if the name is new."""
 
     async def missing() -> list[AgentType | Topology]:
         found = await _rows(session, select(kind.id).where(col(kind.name) == one.name))
@@ -121,7 +121,7 @@ async def _ensure(session: Any, kind: type[AgentType] | type[Topology], one: Age
 
 
 async def _add(session: Any, find: Callable[[], Awaitable[Sequence[Any]]]) -> None:
-    """Add the rows that *find* says are missing; what another session adds at this moment, too, is then there."""
+    """Add the rows that *find* reports missing; rows that another session adds concurrently are then present."""
     missing = await find()
     while missing:
         try:
@@ -135,7 +135,7 @@ async def _add(session: Any, find: Callable[[], Awaitable[Sequence[Any]]]) -> No
 
 
 async def _read(session: Any, topology: "BaseTopology", path: tuple[str, ...]) -> None:
-    """Read what is set differently for members, their order, and the teams."""
+    """Read the overrides and the order of members, and the teams."""
     members = await _members(session, topology.topology)
     topology._overrides = {
         member.slot_name: dict(member.config_overrides)
@@ -161,7 +161,7 @@ async def _read(session: Any, topology: "BaseTopology", path: tuple[str, ...]) -
 
 
 async def load(session: Any, name: str) -> "BaseTopology | None":
-    """The topology of that name, with its members in their order; None if the database has none."""
+    """The topology *name* with its members in order; None if the database has none."""
     found = await _rows(session, select(Topology).where(col(Topology.name) == name.lower()))
     if not found:
         return None
@@ -181,7 +181,7 @@ async def _members(session: Any, topology: Topology) -> list[tuple[TopologyMembe
 
 
 def _copied(row: Any) -> Any:
-    """*row* as a value of its own: what the session does with its own does not matter to it."""
+    """A copy of *row* that does not change with the session's object."""
     return type(row)(**row.model_dump())
 
 
@@ -191,7 +191,7 @@ async def _rows(session: Any, wanted: Any) -> list[Any]:
 
 
 async def _commit(session: Any) -> None:
-    """Commit, and leave the caller's objects loaded: to load them again would be for their session to do."""
+    """Commit, and keep the caller's objects loaded, because reloading them needs their session."""
     inner = session.sync_session
     expires, inner.expire_on_commit = inner.expire_on_commit, False
     try:

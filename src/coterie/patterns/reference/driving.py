@@ -1,7 +1,7 @@
-"""Plays a pattern's generator for a topology object: its questions become calls, what it tells becomes messages.
+"""Run a pattern's generator for a topology object: questions become calls, and tells become messages.
 
 The generators are those of `coterie.engines.patterns`, which know nothing of asyncio; so a debate is the same debate
-whichever way it is started.
+however it is started.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ _ONE_TURN = Usage(turns=1)
 
 
 class Driver:
-    """Plays one conversation.
+    """Runs one conversation.
 
     Attributes:
-        usage: What the calls have used.
+        usage: The usage of its calls.
     """
 
     def __init__(self, topology: "BaseTopology", context: ExecutionContext, team: Team) -> None:
@@ -34,10 +34,10 @@ class Driver:
         self.usage = Usage()
 
     async def play(self, conversation: Conversation) -> Any:
-        """What *conversation* returns.
+        """The return value of *conversation*.
 
         Raises:
-            CollaborationFailed: If it gives up.
+            CollaborationFailed: If it fails.
         """
         step: Callable[[], Any] = partial(next, conversation)
         try:
@@ -55,7 +55,9 @@ class Driver:
                     case Together():
                         step = partial(conversation.send, await self._together(asked))
                     case _:
-                        raise TypeError(f"it yields a Question, Together or Tell, not {type(asked).__name__}")
+                        raise TypeError(
+                            f"a pattern must yield a Question, Together or Tell, not {type(asked).__name__}"
+                        )
         except StopIteration as end:
             return end.value
         except (AgentFailed, PatternFailed) as failed:
@@ -100,7 +102,7 @@ class Driver:
                 return AgentFailed(outcome.turn, "cancelled", reason or "called off")
 
     async def _together(self, asked: Together) -> Sequence[Got]:
-        """What came of each question, in the order asked; None for those that were called off or never asked."""
+        """The outcome of each question, in the order asked; None for those that were cancelled or never asked."""
         questions = asked.questions
         most = asked.most or len(questions)
         tasks: list[asyncio.Task[TurnFinished | AgentFailed]] = []

@@ -1,4 +1,4 @@
-"""Executes and resumes topology objects: definitions, plan, journal, rows, and how it ended, as an execution."""
+"""Execute and resume topology objects: definitions, plan, journal, rows, and the outcome as an execution."""
 
 import asyncio
 import warnings
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """How an execution is run; see `BaseTopology.execute`."""
+    """Options of an execution; see `BaseTopology.execute`."""
 
     state_dir: Path
     durable: bool = True
@@ -47,7 +47,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 class _Seen:
-    """What was durable of the root run: how it stands, as an execution."""
+    """The durable state of the root run, as needed for its execution."""
 
     def __init__(self, run: str) -> None:
         self._run = run
@@ -71,12 +71,12 @@ async def execute(
 ) -> Execution:
     """Run *topology* for *given*; see `BaseTopology.execute`."""
     if not isinstance(given, dict):
-        raise PatternRefused(f"the input of an execution is a dictionary, not {type(given).__name__}")
+        raise PatternRefused(f"the input of an execution must be a dictionary, not {type(given).__name__}")
     given = plain_object(given, "the input")
     if options.limits is not None and not isinstance(options.limits, Limits):
-        raise PatternRefused(f"limits are given as coterie.Limits, not as {type(options.limits).__name__}")
+        raise PatternRefused(f"limits must be coterie.Limits, not {type(options.limits).__name__}")
     if correlation is not None and not isinstance(correlation, str):
-        raise PatternRefused(f"the correlation_id of an execution is a text, not {correlation!r}")
+        raise PatternRefused(f"the correlation_id of an execution must be a text, not {correlation!r}")
     await prepare(topology)
     plan = plan_of(topology, correlation or "")
     run = new_run_id()
@@ -107,13 +107,15 @@ async def execute(
 
 
 async def resume(topology: "BaseTopology", wanted: UUID | str, options: Options) -> Execution:
-    """Carry an execution of *topology* on; see `BaseTopology.resume`."""
+    """Continue an execution of *topology*; see `BaseTopology.resume`."""
     store = JsonlStore(options.state_dir)
     run = _find(store, wanted)
     recorded = launch.recorded_plan(store, run).coordination
     program = f"{type(topology).__module__}:{type(topology).__qualname__}"
     if not isinstance(recorded, ProgramPlan):
-        raise PatternRefused(f"run {run!r} is no execution of a topology class: `coterie resume {run}` carries it on")
+        raise PatternRefused(
+            f"run {run!r} is not an execution of a topology class: continue it with `coterie resume {run}`"
+        )
     if recorded.program.partition(":")[2] != program.partition(":")[2] or recorded.name != topology.topology.name:
         raise PatternRefused(
             f"run {run!r} is an execution of {recorded.name!r} by {recorded.program}, not of "
@@ -176,7 +178,7 @@ async def _drive(
 
 
 async def _rows(topology: "BaseTopology", read: Callable[[str], Any]) -> "Projection | None":
-    """What writes the rows, on connections of its own to the database of the caller's session."""
+    """The projection that writes the rows, on separate connections to the database of the caller's session."""
     if topology.db_session is None:
         return None
     from coterie.patterns.rows.projection import Projection
@@ -187,7 +189,7 @@ async def _rows(topology: "BaseTopology", read: Callable[[str], Any]) -> "Projec
 
 
 async def _close(rows: "Projection", run: str) -> None:
-    """Let the rows end. A run does not fail for them: what is missing can be written later."""
+    """Close the projection. A failure there does not fail the run: missing rows can be written later."""
     try:
         await rows.close()
     except RowsFailed as failed:
@@ -202,7 +204,7 @@ def _as_execution(
     seen: _Seen,
     name: str | None,
 ) -> Execution:
-    """The execution as a value: attached to no session, everything loaded."""
+    """The execution as a value, loaded and detached from any session."""
     execution = Execution(
         id=execution_id(run),
         topology_id=topology.topology.id or 0,
@@ -221,7 +223,7 @@ def _as_execution(
 
 
 def _find(store: JsonlStore, wanted: UUID | str) -> str:
-    """The run of the execution *wanted*, or of that id itself."""
+    """The run with this id, or of the execution with this id."""
     runs = store.list()
     for run in runs:
         if str(wanted) in (run, str(execution_id(run))):

@@ -1,10 +1,10 @@
-"""Where programs run: beside a tree of runs, each run's program a task of its own.
+"""Run programs beside a tree of runs, each program as a task.
 
-The shell drives the runs, as any others. What a program does comes to it as events; what became durable comes back
-through its observer, so no program hears of what a power cut could take back. One that does nothing outside (`pure`)
-hears of it earlier, as soon as it has its place in the journal: whatever it asks then stands behind it there, and is
-asked when both are durable; what it returns is told nobody before. Attempts are answered here, too: by the topology
-object of the run.
+The shell drives the runs as usual. Actions of a program reach it as events; durable records come back through its
+observer, so no program learns of anything that a power cut could revoke. A program without effects outside (`pure`)
+learns of it earlier, once a record has its place in the journal: the calls that follow stand behind that record and
+start when both are durable, and its result is not reported earlier. The topology object of a run also answers the
+attempts.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Record)
 
 _WAY = 8
-"""Turns of the event loop that a program may take from an answer to its next call, with messages and tasks between."""
+"""Turns of the event loop that a program may take from an answer to its next call, messages and tasks included."""
 
 
 class Host:
-    """Runs the program of a root run, and those of the teams that it asks.
+    """Runs the program of a root run, and those of the teams that it calls.
 
     Args:
         topology: The root's.
@@ -55,8 +55,8 @@ class Host:
         human: Asks a human at a terminal; without it they answer through the inbox.
 
     Attributes:
-        error: What failed the root's program.
-        mismatch: Why a program cannot be carried on: it is another one.
+        error: The failure of the root's program.
+        mismatch: The difference that keeps a changed program from resuming.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class Host:
         self.mismatch: ReplayMismatch | None = None
 
     def attach(self, shell: Shell) -> None:
-        """Say who drives the runs."""
+        """Set the shell that drives the runs."""
         self._shell = shell
         shell.family.appended = self._appended
 
     def on_mismatch(self, stop: Callable[[], object]) -> None:
-        """Say what lets go of the run when its program is another one."""
+        """Set the callback that stops the run when its program has changed."""
         self._stop = stop
 
     async def close(self) -> None:
-        """End every program that still runs, and wait until it is gone. Idempotent."""
+        """Cancel all running programs, and wait for them. Idempotent."""
         self._closing = True
         while tasks := [task for task in self._tasks.values() if not task.done()]:
             for task in tasks:
@@ -114,7 +114,7 @@ class Host:
                 pass
 
     def _appended(self, run: str, record: Record) -> None:
-        """Take a record that has its place, and may yet be lost."""
+        """Take a record that is appended but may still be lost."""
         if isinstance(record, Outcome) and (program_run := self._program_runs.get(run)) is not None:
             program_run.appended(record)
             if program_run.is_pure:
@@ -166,7 +166,9 @@ class Host:
         self._post(run, partial(self._finish, finished))
 
     def _is_called_off(self, run: str) -> bool:
-        """Whether the program of *run*, which runs here, is to end: it was cancelled, or may write nothing any more."""
+        """Whether the program of *run*, which runs here, must end: it was cancelled, or nothing can be written any
+        more.
+        """
         task, live, shell = asyncio.current_task(), self._live(run), self._shell
         if task is None or task.cancelling() or self._closing:
             return True
@@ -188,22 +190,22 @@ class Host:
     # -- what programs do ---------------------------------------------------------------------------------------------
 
     async def write(self, run: str, make: Callable[[], R]) -> R:
-        """Append the record that *make* gives to the journal of *run*, in its turn."""
+        """Append the record that *make* returns to the journal of *run*, in its turn."""
         if self._closing:
-            raise asyncio.CancelledError  # nothing is written any more, and whoever waited would wait for ever
+            raise asyncio.CancelledError  # nothing is written any more, so waiting would never end
         written: asyncio.Future[R] = asyncio.get_running_loop().create_future()
 
         def append(live: Live) -> None:
             record: Any = live.core.write(self._clock.now(), make(), source="agent")
             if not written.done():
                 written.set_result(record)
-                self._give_way()  # it may have more to write, which one sync then serves
+                self._give_way()  # what it writes next can share the sync
 
         self._post(run, append, written.cancel)
         return await written
 
     def ask(self, run: str, call: CallAsked, refuse: Callable[[], object]) -> None:
-        """Append *call* to the journal of *run*, in its turn; *refuse* is called when nothing is written any more."""
+        """Append *call* to the journal of *run*, in its turn; *refuse* is called if nothing can be written any more."""
 
         def append(live: Live) -> None:
             live.core.write(self._clock.now(), call, source="agent")
@@ -214,7 +216,7 @@ class Host:
             self._post(run, append, refuse)
 
     def drop(self, run: str, turn: str) -> None:
-        """Call *turn* off, unless it has ended."""
+        """Cancel *turn*, unless it has ended."""
 
         def dropped(live: Live) -> None:
             engine = live.core.engine
@@ -225,7 +227,7 @@ class Host:
             self._post(run, dropped)
 
     def models(self) -> Backend:
-        """Who asks the providers of models."""
+        """The backend that calls the providers of models."""
         if self._models is None:
             from coterie.backends.models.backend import ModelBackend
 
@@ -265,8 +267,8 @@ class Host:
         return Answering(program_run, request)
 
     async def find(self, run: str, turn: str, attempt: int) -> Session | None:
-        """None: what ran in an earlier process died with it."""
+        """None: attempts of an earlier process died with it."""
         return None
 
     async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
-        """Nothing is left: calls are answered in this process."""
+        """Nothing to do: calls are answered in this process."""

@@ -1,4 +1,4 @@
-"""What a program is given when it runs, and what it gets for a call."""
+"""The argument of a program, and the result of a call."""
 
 import json
 from typing import Any, Optional
@@ -14,7 +14,7 @@ from coterie.patterns.rows.fold import reasoning_text
 
 
 class ExecutionContext(BaseModel):
-    """What one execution is about, for the code that runs it.
+    """The context of one execution.
 
     Attributes:
         topology_id: 0 without rows.
@@ -30,13 +30,13 @@ class ExecutionContext(BaseModel):
 
 
 class AgentInvocationResult(BaseModel):
-    """What came of asking an agent.
+    """The result of calling an agent.
 
     Attributes:
         output: The response; empty after a failure.
-        confidence: How sure the agent says it is, from 0 to 1.
-        duration_ms: How long it took, all attempts together.
-        error: Why there is no answer, after all attempts.
+        confidence: The stated confidence, from 0 to 1.
+        duration_ms: The duration of all attempts together.
+        error: Why there is no answer after all attempts.
     """
 
     agent_instance_id: UUID
@@ -48,11 +48,11 @@ class AgentInvocationResult(BaseModel):
     error: str | None = None
 
     _outcome: Outcome | None = PrivateAttr(default=None)
-    """What the journal says of the call; None for a result that a program made itself."""
+    """The recorded outcome of the call; None for a result that the program created."""
 
     @property
     def text(self) -> str:
-        """What the agent answered, as text; empty if it said nothing."""
+        """The answer as text; empty without one."""
         content = self.output.get("content")
         if content is None:
             return ""
@@ -60,18 +60,18 @@ class AgentInvocationResult(BaseModel):
 
 
 def result_of(outcome: Outcome, instance: UUID, took: int) -> AgentInvocationResult:
-    """What *outcome* is for the program that made the call; *took* in milliseconds."""
+    """The result of a call from its *outcome*; *took* in milliseconds."""
     values = {"agent_instance_id": instance, "duration_ms": took, **_told(outcome)}
     return model(AgentInvocationResult, values, {"_outcome": outcome})
 
 
 def is_as_told(result: AgentInvocationResult, outcome: Outcome) -> bool:
-    """Whether *result* says what *outcome* said: its program changed nothing."""
+    """Whether *result* is unchanged from *outcome*."""
     return all(getattr(result, name) == said for name, said in _told(outcome).items())
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:
-    """What a program hears of *outcome*."""
+    """The fields of a result that follow from *outcome*."""
     if not isinstance(outcome, TurnFinished):
         return {"output": {}, "confidence": None, "reasoning": None, "token_usage": None, "error": outcome.reason}
     response = response_of(outcome)
@@ -85,7 +85,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
 
 
 def split(response: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """*response* as a turn keeps it: its text, and everything else."""
+    """*response* as a turn stores it: its text, and everything else."""
     content = response.get("content")
     if isinstance(content, str) and content:
         return content, {name: value for name, value in response.items() if name != "content"}
@@ -93,7 +93,7 @@ def split(response: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def response_of(finished: TurnFinished) -> dict[str, Any]:
-    """The response that *finished* keeps."""
+    """The response stored in *finished*."""
     text = {"content": finished.text} if finished.text else {}
     return text | plain_object(finished.outputs, "the response") if finished.outputs else text
 

@@ -1,4 +1,4 @@
-"""Asks the provider of a model, where a topology says nothing else: the extra `models`."""
+"""Call the provider of a model, for topologies without a `_call_llm` (extra `models`)."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from coterie.planning.plan import AgentPlan
 
 
 async def ask_model(request: dict[str, Any]) -> dict[str, Any]:
-    """The response of the model that *request* names: `content`, and `usage`.
+    """The response of the model that *request* names: `content` and `usage`.
 
     Raises:
-        CallFailed: If it does not answer, or *request* holds what only a chat API of its own could take.
+        CallFailed: If the call fails, or *request* needs a chat API of the topology's own.
     """
     if request.get("tools"):
         raise CallFailed(
-            "tools of a topology need a _call_llm of your own, which offers `tools` to the model and returns what it "
+            "tools of a topology need your own _call_llm, which offers `tools` to the model and returns what it "
             "wants as `tool_calls`",
             "refused",
         )
@@ -48,5 +48,5 @@ async def ask_model(request: dict[str, Any]) -> dict[str, Any]:
 
 def _text(content: Any) -> str:
     if not isinstance(content, str):
-        raise CallFailed("only texts can be asked here: give your topology a _call_llm of your own", "refused")
+        raise CallFailed("only texts can be sent here: give your topology its own _call_llm", "refused")
     return content

@@ -1,4 +1,4 @@
-"""Values as a journal keeps them: JSON, copied, so that nobody changes what others hold."""
+"""Values as a journal stores them: JSON, copied, so that later changes do not affect them."""
 
 import hashlib
 from typing import Any
@@ -9,7 +9,7 @@ from coterie.errors import PatternRefused
 
 
 def plain(value: Any, what: str) -> Any:
-    """A copy of *value* made of what JSON has; *what* it is, for the error.
+    """A JSON copy of *value*; *what* names it in errors.
 
     Raises:
         PatternRefused: If it cannot be written as JSON.
@@ -21,10 +21,10 @@ def plain(value: Any, what: str) -> Any:
 
 
 def plain_object(value: Any, what: str) -> dict[str, Any]:
-    """As `plain`, of a dictionary.
+    """As `plain`, for a dictionary.
 
     Raises:
-        PatternRefused: If it is none, or cannot be written as JSON.
+        PatternRefused: If it is not a dictionary, or cannot be written as JSON.
     """
     made = plain(value, what)
     if not isinstance(made, dict):
@@ -38,19 +38,19 @@ def digest(*values: Any) -> str:
 
 
 def image(value: Any) -> bytes:
-    """Plain *value* as bytes that are the same whenever the value is."""
+    """Encode plain *value* so that equal values have equal bytes."""
     return _image(value)
 
 
 def _told(value: Any) -> Any:
-    """What JSON does not know by itself: pydantic's models, rows among them."""
+    """Encode what JSON lacks: pydantic's models, rows included."""
     if (dump := getattr(value, "model_dump", None)) is not None:
         return dump(mode="json")
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def text_of(output: dict[str, Any]) -> str:
-    """*output* as one text: what it says under `text`, or else all of it as JSON."""
+    """*output* as one text: its `text`, or all of it as JSON."""
     text = output.get("text")
     return text if isinstance(text, str) else msgspec.json.encode(output).decode()
 

@@ -1,4 +1,4 @@
-"""The plan of a topology object: its definitions, copied, so that the journal holds what was run."""
+"""The plan of a topology object: a copy of its definitions, so that the journal holds what was run."""
 
 from coterie.errors import PatternRefused
 from coterie.patterns.reference.base import BaseTopology
@@ -14,16 +14,16 @@ def plan_of(topology: BaseTopology, correlation: str = "", above: tuple[BaseTopo
     """The plan of *topology*, its teams included.
 
     Args:
-        above: The topologies that it is a team of, from the root down.
+        above: The topologies that contain it, from the root down.
 
     Raises:
-        PatternRefused: If it holds itself, teams lie too deep in each other, or a name stands for two.
+        PatternRefused: If it contains itself, teams nest too deeply, or two of its members have one name.
     """
     path = (*above, topology)
     if any(one is topology for one in above):
         raise PatternRefused(f"Circular teams: {' -> '.join(one.topology.name for one in path)}")
     if len(above) > MAX_DEPTH:
-        raise PatternRefused(f"teams lie more than {MAX_DEPTH} deep in each other: below {above[0].topology.name!r}")
+        raise PatternRefused(f"teams nest more than {MAX_DEPTH} levels deep below {above[0].topology.name!r}")
     defined = topology.topology
     agents: dict[str, AgentPlan] = {}
     slots: dict[str, AgentDefinition] = {}
@@ -50,12 +50,12 @@ def plan_of(topology: BaseTopology, correlation: str = "", above: tuple[BaseTopo
         asks_human = asks_human or _may_ask_human(config)
     for name, team in topology.teams().items():
         if not isinstance(team, BaseTopology):
-            raise PatternRefused(f"team {name!r} of {defined.name!r} is to be a topology, not {type(team).__name__}")
+            raise PatternRefused(f"team {name!r} of {defined.name!r} must be a topology, not {type(team).__name__}")
         if name in agents:
-            raise PatternRefused(f"{name!r} is a slot of {defined.name!r} and one of its teams: give one another name")
+            raise PatternRefused(f"{name!r} is a slot and a team of {defined.name!r}: rename one of them")
         agents[name] = AgentPlan(name=name, kind="topology", child=plan_of(team, above=path))
     if asks_human and HUMAN in agents:
-        raise PatternRefused(f"no slot may be called {HUMAN!r} where tools need a human's word: that is who gives it")
+        raise PatternRefused(f"the slot name {HUMAN!r} is reserved where tools need a human's approval")
     if asks_human:
         agents[HUMAN] = AgentPlan(
             name=HUMAN, kind="human", backend="human", description="allows what agents want to do"

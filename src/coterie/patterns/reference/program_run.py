@@ -1,7 +1,7 @@
 """One run of a topology object: its instances, its mixins and its calls, from setup to teardown.
 
-Everything here is of one run alone, so that one object can be run several times at once. What the program does reaches
-the journal through its `Surroundings`, which the host of the run is.
+All state here belongs to one run, so one object can run several times at once. The program reaches the journal through
+the `ProgramHost` of the run.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology
 
 HUMAN = "human"
-"""The agent that is asked when a human must allow something."""
+"""The agent that is called when a human must allow something."""
 
 _PLAYING: ContextVar["ProgramRun | None"] = ContextVar("coterie_program_run", default=None)
 
@@ -49,35 +49,35 @@ R = TypeVar("R", bound=Record)
 
 
 class ProgramHost(Protocol):
-    """What a program's run is in: where what it does is written down, and who asks models."""
+    """The host of a program's run: records its actions and provides the backend of models."""
 
     async def write(self, run: str, make: Callable[[], R]) -> R:
-        """Append the record that *make* gives, called when its turn has come; return once it has its place."""
+        """Append the record that *make* returns, called in its turn; return once it has its place."""
 
     def ask(self, run: str, call: CallAsked, refuse: Callable[[], object]) -> None:
-        """Append *call* in its turn; *refuse* is called when nothing is written any more."""
+        """Append *call* in its turn; *refuse* is called if nothing can be written any more."""
 
     def drop(self, run: str, turn: str) -> None:
-        """Call *turn* off: nobody waits for it any more."""
+        """Cancel *turn*: its caller no longer waits."""
 
     def models(self) -> Backend:
-        """Who asks the providers of models."""
+        """The backend that calls the providers of models."""
 
 
 class ProgramRun:
     """One run of *topology*.
 
     Args:
-        engine: The run's engine, which knows what earlier owners did.
+        engine: The run's engine, with the actions of earlier owners.
         seq: Of the record with which this owner began.
 
     Attributes:
-        around: What its run is in.
-        ready: Set once the agents are there; from then on calls can be answered.
-        traces: What it tells and records.
-        context: What `_run` is given.
-        is_pure: Whether neither the program nor a mixin does anything outside, so that it may hear of what can yet be
-            lost: all that comes of it is lost then, too.
+        around: The host of the run.
+        ready: Set once the agents exist; from then on calls can be answered.
+        traces: Its messages and recorded results.
+        context: The argument of `_run`.
+        is_pure: Whether neither the program nor a mixin has effects outside. Then it may receive an answer that can
+            still be lost: everything that follows from it is lost too.
     """
 
     def __init__(
@@ -95,14 +95,14 @@ class ProgramRun:
         self.instances: dict[str, AgentInstance] = {}
         self.mixins: dict[str, list[BaseMixin]] = {}
         self._human = None if HUMAN in topology.agents or topology.team(HUMAN) is not None else HUMAN
-        """What calls of a human go to; None where an agent or a team of the user's has that name."""
+        """The agent name of calls to a human; None where an agent or a team of the user has that name."""
         human = {turn for turn, call in engine.calls.items() if call.agent == self._human}
         self.replies = Replies(one for one in engine.history if one.seq < seq and one.turn not in human)
         self.is_pure = False
         self._news = deque(one for one in engine.history if one.seq > seq and isinstance(one, Outcome))
-        """What came of calls, in order, and was not told yet."""
+        """Outcomes of calls that were not passed on yet, in order."""
         self._said = {turn: engine.outcomes[turn] for turn in human if turn in engine.outcomes}
-        """What humans answered, once it was durable."""
+        """The durable answers of humans."""
         self._asking: dict[str, set[asyncio.Future[Outcome]]] = {}
         self.ready = asyncio.Event()
         self.context = ExecutionContext(
@@ -116,11 +116,11 @@ class ProgramRun:
     # -- from the beginning to the end --------------------------------------------------------------------------------
 
     async def play(self) -> dict[str, Any]:
-        """The result of the run.
+        """Run the program and return its result.
 
         Raises:
-            Exception: What failed it, or what a mixin says instead.
-            ReplayMismatch: If the program does something else than the journal says it did.
+            Exception: The failure of the program, or its replacement by a mixin.
+            ReplayMismatch: If the program does something else than the journal says.
         """
         _PLAYING.set(self)
         self.topology._last = self
@@ -133,7 +133,7 @@ class ProgramRun:
         return output
 
     async def _performed(self) -> dict[str, Any]:
-        """What the program gives and its mixins make of it; what failed it goes through them, too."""
+        """The result of the program after its mixins; a failure goes through them too."""
         try:
             await self.topology.setup()
             started = self.context.model_dump()
@@ -154,7 +154,7 @@ class ProgramRun:
             raise error
 
     async def _clear_up(self, failed: BaseException | None = None) -> None:
-        """Tear it down. What goes wrong there is what counts only if nothing had *failed* before."""
+        """Tear down. A failure here counts only if nothing had *failed* before."""
         self.replies.close()
         try:
             await self.topology.teardown()
@@ -164,10 +164,10 @@ class ProgramRun:
             failed.add_note(f"tearing it down then raised {type(error).__name__}: {error}")
 
     async def _run(self) -> dict[str, Any]:
-        """What the program gives, once it is sure that it is the one that began the run.
+        """The result of the program, once it has repeated every recorded call.
 
         Raises:
-            ReplayMismatch: If it is another one, whatever it makes of being told so.
+            ReplayMismatch: If it has not, whatever the program did with that error.
         """
         try:
             running = self.topology._run(self.context)
@@ -183,7 +183,7 @@ class ProgramRun:
         return output
 
     async def begin(self) -> None:
-        """Make the instances, and their mixins: what `BaseTopology.setup` does."""
+        """Create the instances and their mixins, for `BaseTopology.setup`."""
         for slot, agent in self.topology.agents.items():
             instance = row(
                 AgentInstance,
@@ -201,7 +201,7 @@ class ProgramRun:
         self.is_pure = type(self.topology).pure and all(mixin.pure for mixin in self._all_mixins())
 
     async def end(self) -> None:
-        """What `BaseTopology.teardown` does."""
+        """Destroy the mixins, for `BaseTopology.teardown`."""
         errors = []
         for mixin in self._all_mixins():
             try:
@@ -215,11 +215,10 @@ class ProgramRun:
         return [mixin for mixins in list(self.mixins.values()) for mixin in mixins]
 
     def other(self, record: Record, wanted: str) -> ReplayMismatch:
-        """That the program does something else than *record* says it did."""
+        """The error for a program that does not repeat *record*."""
         found = f"{record.turn} asked" if isinstance(record, CallAsked) else "another message"
         hint = (
-            "the program is another one, or asks what is not the same every time: run the one that began it, or start "
-            "anew"
+            "the program changed, or does not make the same calls every time: run the original program, or start anew"
         )
         self._mismatch = ReplayMismatch(self.run, record.seq, found, wanted, hint)
         return self._mismatch
@@ -227,7 +226,7 @@ class ProgramRun:
     # -- calls --------------------------------------------------------------------------------------------------------
 
     async def invoke(self, slot: str, messages: Sequence[Mapping[str, Any]]) -> AgentInvocationResult:
-        """Ask who fills *slot*; what failed is in the result."""
+        """Call the agent at *slot*; a failure is in the result."""
         config = self.config(slot)
         try:
             said = [dict(message) for message in messages]
@@ -259,7 +258,7 @@ class ProgramRun:
         return result_of(outcome, instance.id, took)
 
     async def _invoked(self, slot: str, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """*request* as the mixins of *slot* have it sent; and what their agent remembers now, if that has changed."""
+        """*request* after the mixins of *slot*; and the state of their agent, if it changed."""
         mixins, instance = self.mixins[slot], self.instances[slot]
         before = image(instance.state)
         if self.topology.tools and any(mixin.name == "tool_use" for mixin in mixins):
@@ -270,21 +269,21 @@ class ProgramRun:
         return request, state if image(state) != before else None
 
     async def ask_team(self, name: str, given: dict[str, Any]) -> Outcome:
-        """What came of the team *name* being asked; a run of its own."""
+        """The outcome of the team *name*, which runs as a child run."""
         given = plain_object(given, f"the input of {name}")
         turn, hash = turn_id(name, self._count(name)), digest(given)
         known = self._is_known(turn, hash)
         return await self._outcome(turn, None if known else CallAsked(turn=turn, agent=name, hash=hash, given=given))
 
     def _is_known(self, turn: str, hash: str) -> bool:
-        """Whether this call was made before; it must have been the same."""
+        """Whether this call was made before; if so, it must be the same."""
         call = self.engine.calls.get(turn)
         if call is not None and call.hash != hash:
             raise self.other(call, "another request")
         return call is not None
 
     async def _outcome(self, turn: str, asked: CallAsked | None = None) -> Outcome:
-        """What comes of the call *turn*, which is made now if it is *asked*."""
+        """The outcome of the call *turn*; with *asked* the call is made now."""
         outcome = self.replies.of(turn)
         try:
             if asked is not None:
@@ -295,14 +294,14 @@ class ProgramRun:
             raise
 
     def config(self, slot: str) -> AgentConfig:
-        """What is set of who fills *slot*.
+        """The configuration of the agent at *slot*.
 
         Raises:
-            PatternRefused: If there is no such slot.
+            PatternRefused: If the slot is unknown.
         """
         config = self._configs.get(slot)
         if config is None:
-            raise PatternRefused(f"there is no slot {slot!r}; there are {', '.join(self._configs) or 'none'}")
+            raise PatternRefused(f"unknown slot {slot!r}; known are {', '.join(self._configs) or 'none'}")
         return config
 
     def _count(self, name: str) -> int:
@@ -312,13 +311,13 @@ class ProgramRun:
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def appended(self, outcome: Outcome) -> None:
-        """A call has ended; a crash may yet take that back."""
+        """Take an outcome that is appended but may still be lost in a crash."""
         self._news.append(outcome)
         if self.is_pure:
             self._tell(outcome.seq)
 
     def durable(self, outcome: Outcome) -> None:
-        """That a call has ended is safe."""
+        """Take an outcome that is durable."""
         if self.engine.calls[outcome.turn].agent == self._human:
             self._said[outcome.turn] = outcome
             for waiting in self._asking.pop(outcome.turn, ()):
@@ -333,7 +332,7 @@ class ProgramRun:
                 self.replies.came(outcome)
 
     async def call(self, turn: str, attempt: int, interrupted: int) -> Call:
-        """The call *turn*, to be answered, once the agents are there."""
+        """The call *turn* with all that answering it needs, once the agents exist."""
         await self.ready.wait()
         asked = self.engine.calls[turn]
         return Call(
@@ -350,7 +349,7 @@ class ProgramRun:
         )
 
     async def respond(self, call: Call) -> dict[str, Any]:
-        """The response to *call*, as it counts; what it changed of what its agent remembers is void if it fails."""
+        """The final response to *call*; changes to its agent's state are discarded if it fails."""
         _PLAYING.set(self)
         slot = call.slot
         instance, mixins = self.instances[slot], self.mixins[slot]
@@ -389,19 +388,19 @@ class ProgramRun:
                 return f"no: {reason}"
 
     async def _human_says(self, turn: str) -> Outcome:
-        """What a human answers, once it is durable: a tool that it allows acts outside."""
+        """The answer of a human, once it is durable: a tool that it allows acts outside."""
         waiting: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._asking.setdefault(turn, set()).add(waiting)
         return await waiting
 
 
 def playing() -> ProgramRun | None:
-    """The run whose program runs here."""
+    """The run whose program is executing here."""
     return _PLAYING.get()
 
 
 async def load_mixins(agent: AgentType, instance: AgentInstance) -> list[BaseMixin]:
-    """The mixins of *agent*, bound to *instance*, each behind those that it needs.
+    """The mixins of *agent*, bound to *instance*, each after those it depends on.
 
     Raises:
         PatternRefused: If a capability is unknown, or its settings do not fit.

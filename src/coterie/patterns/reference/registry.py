@@ -1,4 +1,4 @@
-"""Which class runs which type of topology."""
+"""The classes that run each type of topology."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
@@ -12,16 +12,16 @@ T = TypeVar("T", bound=type[BaseTopology])
 
 
 class TopologyRegistry:
-    """The classes of topologies, by type; ours load when they are first asked for."""
+    """The classes of topologies, by type; built-in ones load on first use."""
 
     _topologies: ClassVar[dict[TopologyType, type[BaseTopology]]] = {}
 
     @classmethod
     def register(cls, topology_class: T) -> T:
-        """Have *topology_class* run the topologies of its type, in place of whoever did.
+        """Register *topology_class* for its type, replacing the class registered before.
 
         Raises:
-            PatternRefused: If it is no subclass of `BaseTopology` that says its `topology_type` and `config_class`.
+            PatternRefused: If it is not a subclass of `BaseTopology` with a `topology_type` and a `config_class`.
         """
         check_class(topology_class)
         cls._topologies[TopologyType(topology_class.topology_type)] = topology_class
@@ -43,11 +43,10 @@ class TopologyRegistry:
         """The object that runs *topology* with *agents*.
 
         Raises:
-            PatternRefused: If there is no class for its type, its configuration does not fit, or something else than
-                an agent fills a slot.
+            PatternRefused: If its type is unknown, its configuration does not fit, or a slot is not filled by an agent.
         """
         if not isinstance(topology, Topology):
-            raise PatternRefused(f"a Topology says what is made, not {type(topology).__name__}")
+            raise PatternRefused(f"the first argument must be a Topology, not {type(topology).__name__}")
         topology_class = cls.get(topology.topology_type)
         if topology_class is None:
             raise PatternRefused(f"Unknown topology type: {topology.topology_type}")

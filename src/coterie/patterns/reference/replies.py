@@ -1,9 +1,9 @@
-"""When a program hears what came of its calls: in the order of the journal, the first time and at every resume.
+"""Deliver the outcomes of calls to a program: in the order of the journal, the first time and at every resume.
 
-A program that begins again makes the same calls, and each answer must not come before the calls that stood before it in
-the journal: code that looks at what has come so far would see something else. So an outcome waits for the calls before
-it; and while others are waited for, the next is told only when nothing is ready to run any more, or after some turns of
-the event loop: whoever waited for the first has then gone on.
+A restarted program makes the same calls, and no answer may arrive before the calls that precede it in the journal: code
+that looks at the answers so far would see a different state. So an outcome waits for the calls before it. While other
+outcomes are awaited, the next is delivered only when nothing is ready to run any more, or after some turns of the event
+loop: by then the waiter of the first one has continued.
 """
 
 import asyncio
@@ -14,19 +14,19 @@ from coterie.engines.program import DROPPED, Outcome
 from coterie.journal.records import CallAsked, TurnCancelled
 
 _TURNS = 16
-"""Turns of the event loop between two outcomes at most; a few more than nested tasks take to go on."""
+"""The most turns of the event loop between two outcomes; a few more than nested tasks need to continue."""
 
 
 class Replies:
-    """Tells one program of the outcomes of its calls.
+    """Delivers the outcomes of calls to one program.
 
     Args:
         history: The calls and outcomes of earlier owners.
-        patience: Seconds that an outcome of those waits for a call that the program does not make again. Then all are
-            told as they are asked for, and the end shows whether the program is another one.
+        patience: Seconds that an earlier outcome waits for a call that the program does not repeat. After that,
+            outcomes are delivered on request, and the end shows whether the program has changed.
 
     Attributes:
-        asked: The calls that were made since the program began.
+        asked: The calls made since the program began.
     """
 
     def __init__(self, history: Iterable[CallAsked | Outcome], patience: float = 60.0) -> None:
@@ -40,7 +40,7 @@ class Replies:
         self.asked: set[str] = set()
 
     def of(self, turn: str) -> asyncio.Future[Outcome]:
-        """What comes of the call *turn*, once it is to be told; never, if an earlier caller had dropped it."""
+        """The outcome of the call *turn*, once it may be delivered; never, if an earlier caller dropped it."""
         self.asked.add(turn)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         if turn in self._told:
@@ -66,7 +66,7 @@ class Replies:
             self._next()
 
     def _next(self) -> None:
-        """Tell the next outcome, if the calls before it were made."""
+        """Deliver the next outcome if the calls before it were made."""
         self._busy = False
         while self._queue:
             first = self._queue[0]
@@ -112,6 +112,6 @@ class Replies:
 
 
 def _is_quiet(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether nothing but this is ready to run. Loops other than asyncio's own do not say."""
+    """Whether nothing else is ready to run; unknown for loops other than asyncio's own."""
     ready = getattr(loop, "_ready", None)
     return ready is not None and not ready

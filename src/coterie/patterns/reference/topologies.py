@@ -1,4 +1,4 @@
-"""The seven collaborations as classes. What they do is said once, in the generators of `coterie.engines.patterns`."""
+"""The seven collaborations as classes, which run the generators of `coterie.engines.patterns`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -33,12 +33,12 @@ from coterie.topology.patterns.kinds import KINDS, Kind, faults, read_config
 
 
 class PatternTopology(BaseTopology):
-    """A topology that one of our patterns plays."""
+    """A topology that runs a built-in pattern."""
 
     pure: ClassVar[bool] = True
 
     async def _run(self, context: ExecutionContext) -> dict[str, Any]:
-        """Check everything, then play the pattern."""
+        """Check everything, then run the pattern."""
         self.check(context.input_data)
         team = self.as_team()
         driver = Driver(self, context, team)
@@ -51,10 +51,10 @@ class PatternTopology(BaseTopology):
         return {"text": str(value)}
 
     def check(self, given: dict[str, Any] | None = None) -> None:
-        """See that slots, settings and, if it is there, the input *given* are right.
+        """Check slots, settings and, if given, the input *given*.
 
         Raises:
-            PatternRefused: If they are not; everything that is wrong.
+            PatternRefused: If they are invalid; lists all faults.
         """
         kind, slots = self._kind, self._slots()
         wrong = [one.message for one in faults(kind, self._settings(), slots) if one.severity is Severity.ERROR]
@@ -65,7 +65,7 @@ class PatternTopology(BaseTopology):
             raise PatternRefused("; ".join(wrong))
 
     def as_team(self) -> Team:
-        """Its slots, as the pattern sees them."""
+        """The team as the pattern sees it."""
         config, _ = read_config(self._kind.config, self._settings())
         subs = {slot: team for slot in self._slots() if isinstance(team := self.team(slot), PatternTopology)}
         return Team(
@@ -84,7 +84,7 @@ class PatternTopology(BaseTopology):
         return tuple(self.agents)
 
     def _settings(self) -> dict[str, Any]:
-        """The configuration, as far as the pattern knows it: a subclass may have settings of its own."""
+        """The part of the configuration that the pattern knows: a subclass may add settings."""
         known = {field.name for field in msgspec.structs.fields(self._kind.config)}
         said = self._config.model_dump(mode="json")
         return {name: value for name, value in said.items() if name in known}
@@ -111,7 +111,7 @@ class DebateTopology(PatternTopology):
 
 
 class ChainOfCommandTopology(PatternTopology):
-    """A commander plans, others work, the commander sums up."""
+    """A commander plans, others work, the commander combines the results."""
 
     topology_type: ClassVar[TopologyType] = TopologyType.CHAIN_OF_COMMAND
     config_class: ClassVar[type[SQLModel]] = ChainOfCommandConfig
@@ -125,7 +125,7 @@ class ChainOfCommandTopology(PatternTopology):
 
 
 class DelegationTopology(PatternTopology):
-    """Each task goes to who can do it. A capability that is no mixin says what an agent can do."""
+    """Each task goes to an able worker. A capability that is not a mixin is a skill for routing."""
 
     topology_type: ClassVar[TopologyType] = TopologyType.DELEGATION
     config_class: ClassVar[type[SQLModel]] = DelegationConfig
@@ -144,7 +144,7 @@ class DelegationTopology(PatternTopology):
 
 
 class EnsembleTopology(PatternTopology):
-    """Several answer independently, and one answer is made of it."""
+    """Several members answer independently, and their answers are combined."""
 
     topology_type: ClassVar[TopologyType] = TopologyType.ENSEMBLE
     config_class: ClassVar[type[SQLModel]] = EnsembleConfig
@@ -171,18 +171,18 @@ class PipelineTopology(PatternTopology):
         return self._config
 
     def retries(self, config: AgentConfig) -> int:
-        """As often as the pipeline says, where it says so; the agent's own do not come on top."""
+        """The pipeline's retries, if it sets them; the agent's own are not added."""
         settings = self.pipeline_config
         return settings.max_stage_retries if settings.retry_failed_stages else super().retries(config)
 
     def attempts(self) -> int | None:
-        """So often and no more, where the pipeline says it."""
+        """The pipeline's limit, if it sets one."""
         settings = self.pipeline_config
         return 1 + settings.max_stage_retries if settings.retry_failed_stages else None
 
 
 class CrossCheckTopology(PatternTopology):
-    """One answers, others check it."""
+    """A primary answers, others check the answer."""
 
     topology_type: ClassVar[TopologyType] = TopologyType.CROSS_CHECK
     config_class: ClassVar[type[SQLModel]] = CrossCheckConfig
@@ -196,11 +196,11 @@ class CrossCheckTopology(PatternTopology):
 
 
 class CompoundTopology(PatternTopology):
-    """Topologies put together; each is an execution of its own.
+    """A combination of topologies; each is a separate execution.
 
     Args:
-        sub_topologies: Those that are not to be looked up in the database, by name: a topology that holds itself, at
-            any depth, is refused.
+        sub_topologies: Topologies by name that are not looked up in the database. A topology that contains itself, at
+            any depth, is rejected.
     """
 
     topology_type: ClassVar[TopologyType] = TopologyType.COMPOUND
@@ -233,7 +233,7 @@ class CompoundTopology(PatternTopology):
         return {name: self._sub_topologies[name] for name in self._slots()}
 
     def check(self, given: dict[str, Any] | None = None) -> None:
-        """As for any pattern, and below: every sub-topology is right, and none holds itself."""
+        """Check as for any pattern, and every sub-topology; none may contain itself."""
         if self._cycle:
             raise PatternRefused(f"Circular sub-topologies: {self._cycle}")
         super().check(given)
@@ -262,4 +262,4 @@ OURS: Mapping[TopologyType | str, type[BaseTopology]] = MappingProxyType(
         )
     }
 )
-"""Our own classes, by type."""
+"""The built-in classes, by type."""

@@ -1,4 +1,4 @@
-"""What a program tells and records: messages between its agents, and results; neither of them twice."""
+"""The messages and recorded results of a program, none of them written twice."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Traces:
-    """The messages and results of one program_run.
+    """The messages and results of one program run.
 
-    A message is known by its sender and its number there, a result of the program's own by its agent and its number:
-    what an earlier owner wrote down is not written again.
+    A message is identified by its sender and its number there, a result of the program's own by its agent and its
+    number: records of an earlier owner are not written again.
     """
 
     def __init__(self, of: "ProgramRun") -> None:
         self._of = of
         self._told: dict[str, list[tuple[int, MessageSent]]] = {}
-        """What an earlier owner wrote down, by its sender, each with its number among all."""
+        """Messages of earlier owners by sender, each with its number among all."""
         for n, one in enumerate(of.engine.messages, start=1):
             self._told.setdefault(one.sender, []).append((n, one))
         self._made = dict(of.engine.recorded)
@@ -35,9 +35,9 @@ class Traces:
     async def send(
         self, sender: str, recipient: str | None, type: MessageType, content: dict[str, Any], round: int
     ) -> Message:
-        """Tell *recipient*, or everybody, something."""
+        """Record a message to *recipient*, or to all."""
         if type not in (known.value for known in MessageType):
-            raise PatternRefused(f"there is no type of message {type!r}; there are {', '.join(MessageType)}")
+            raise PatternRefused(f"unknown message type {type!r}; known are {', '.join(MessageType)}")
         self._of.config(sender)
         if recipient is not None:
             self._of.config(recipient)
@@ -45,7 +45,7 @@ class Traces:
         if k <= len(told):
             n, record = told[k - 1]
             if record.recipient != (recipient or ""):
-                raise self._of.other(record, f"a message of {sender} to {recipient or 'everybody'}")
+                raise self._of.other(record, f"a message of {sender} to {recipient or 'all'}")
             return self._message(n, record)
         content = plain_object(content, "the content of a message")
         if mixins := self._of.mixins[recipient] if recipient else ():
@@ -67,7 +67,7 @@ class Traces:
             type, round = message.message_type, message.round_number
             content = plain_object(message.content, "the content of a message")
         if not isinstance(round, int):
-            raise PatternRefused(f"the round of a message is a whole number, not {round!r}")
+            raise PatternRefused(f"the round of a message must be a whole number, not {round!r}")
         sent = MessageSent(
             sender=sender, recipient=recipient or "", type=MessageType(type).value, content=content, round=round
         )
@@ -92,16 +92,16 @@ class Traces:
         )
 
     async def record(self, invocation: AgentInvocationResult) -> Result:
-        """Keep *invocation*: what came of a call is kept already, anything else gets a record of its own."""
+        """Record *invocation*: the outcome of a call is recorded already, any other result gets a record."""
         if not isinstance(invocation, AgentInvocationResult):
-            raise PatternRefused(f"what is recorded is an AgentInvocationResult, not {type(invocation).__name__}")
+            raise PatternRefused(f"a result must be an AgentInvocationResult, not {type(invocation).__name__}")
         ended = invocation._outcome
         if ended is None or self._of.engine.outcomes.get(ended.turn) is not ended or not is_as_told(invocation, ended):
             return await self._record_own(invocation)
         return self._result(ended.turn, invocation, ended.at)
 
     async def _record_own(self, invocation: AgentInvocationResult) -> Result:
-        """Keep a result that its program made itself, or changed."""
+        """Record a result that the program created or changed."""
         slot = next((s for s, one in self._of.instances.items() if one.id == invocation.agent_instance_id), None)
         if slot is None:
             raise PatternRefused(f"no agent of this execution has the id {invocation.agent_instance_id}")

@@ -1,7 +1,7 @@
-"""What is set of agents and of patterns, as classes that the reference has: validated, and without unknown keys.
+"""Configurations of agents and patterns as the reference's classes: validated, and without unknown keys.
 
-What a pattern's settings mean is told in `coterie.topology.patterns.configs`; these classes have the same fields,
-defaults and ranges, which a test holds. `.model_dump()` of each is JSON.
+The settings of patterns are documented in `coterie.topology.patterns.configs`; these classes have the same fields,
+defaults and ranges, which a test checks. `.model_dump()` of each is JSON.
 """
 
 from collections.abc import Mapping
@@ -24,13 +24,13 @@ Weights = Literal["log_odds", "linear", "uniform"]
 
 
 class StrictConfig(SQLModel):
-    """What every configuration is: without fields that nobody knows."""
+    """The base of configurations: rejects unknown fields."""
 
     model_config = {"extra": "forbid"}
 
 
 class AgentCapability(StrictConfig):
-    """Something that an agent can do besides answering, `tool_use` or `memory`, and how it is set."""
+    """A capability of an agent, `tool_use` or `memory`, and its settings."""
 
     name: str = Field(min_length=1)
     version: str = "1.0.0"
@@ -39,7 +39,7 @@ class AgentCapability(StrictConfig):
 
 
 class AgentConfig(StrictConfig):
-    """How an agent is asked: its model, its patience, its capabilities."""
+    """The configuration of an agent: its model, its limits, its capabilities."""
 
     model: str = "claude-sonnet-4-20250514"
     temperature: Number = Field(default=0.7, ge=0, le=2)
@@ -53,7 +53,7 @@ class AgentConfig(StrictConfig):
 
 
 def agent_config(config: Mapping[str, Any], whose: str = "the configuration") -> AgentConfig:
-    """*config* as an agent's.
+    """Parse *config* as an agent's.
 
     Raises:
         PatternRefused: If it does not fit.
@@ -65,7 +65,7 @@ def agent_config(config: Mapping[str, Any], whose: str = "the configuration") ->
 
 
 class DebateConfig(StrictConfig):
-    """How long two sides argue, and who decides."""
+    """Configuration of a debate."""
 
     max_rounds: Whole = Field(default=3, ge=1, le=10)
     consensus_method: ConsensusMethod = ConsensusMethod.MEDIATOR_DECISION
@@ -78,7 +78,7 @@ class DebateConfig(StrictConfig):
 
 
 class ChainOfCommandConfig(StrictConfig):
-    """Who commands whom, and when work comes back up."""
+    """Configuration of a chain of command."""
 
     authority_levels: list[str] = Field(
         default_factory=lambda: ["commander", "lieutenant", "worker"], min_length=1, max_length=100
@@ -91,7 +91,7 @@ class ChainOfCommandConfig(StrictConfig):
 
 
 class DelegationConfig(StrictConfig):
-    """Who gets a task."""
+    """Configuration of a delegation."""
 
     routing_strategy: Literal["capability_match", "coordinator", "round_robin"] = "capability_match"
     load_balance: Flag = True
@@ -101,7 +101,7 @@ class DelegationConfig(StrictConfig):
 
 
 class EnsembleConfig(StrictConfig):
-    """How the answers of several become one."""
+    """Configuration of an ensemble."""
 
     aggregation_method: AggregationMethod = AggregationMethod.SYNTHESIS
     diversity_weight: Number = Field(default=0.3, ge=0, le=1)
@@ -117,7 +117,7 @@ class EnsembleConfig(StrictConfig):
 
 
 class PipelineConfig(StrictConfig):
-    """In what order stages work, and how often one is tried."""
+    """Configuration of a pipeline."""
 
     stages: list[str] = Field(default_factory=list)
     checkpoint_after: list[str] = Field(default_factory=list)
@@ -126,7 +126,7 @@ class PipelineConfig(StrictConfig):
 
 
 class CrossCheckConfig(StrictConfig):
-    """Who judges an answer, and what their verdicts come to."""
+    """Configuration of a cross-check."""
 
     num_checkers: Whole = Field(default=3, ge=2, le=10)
     consensus_method: ConsensusMethod = ConsensusMethod.MAJORITY_VOTE
@@ -142,7 +142,7 @@ class CrossCheckConfig(StrictConfig):
 
 
 class CompoundConfig(StrictConfig):
-    """In what order teams work on one input."""
+    """Configuration of a compound."""
 
     sub_topologies: list[str] = Field(default_factory=list)
     composition_type: Literal["sequential", "parallel", "conditional"] = "sequential"
@@ -163,25 +163,25 @@ CONFIGS: Mapping[TopologyType, type[StrictConfig]] = MappingProxyType(
         TopologyType.COMPOUND: CompoundConfig,
     }
 )
-"""The class of the configuration of each type of topology."""
+"""The configuration class of each type of topology."""
 
 _own: dict[TopologyType, dict[type[SQLModel], None]] = {}
 
 
 def accept(topology_type: TopologyType, config_class: type[SQLModel]) -> None:
-    """Let topologies of *topology_type* hold what *config_class*, a user's own, takes, besides what the usual one does.
+    """Accept *config_class*, a user's own, for topologies of *topology_type*, besides the built-in one.
 
-    `BaseTopology` calls it for every subclass that says both.
+    `BaseTopology` calls it for every subclass that defines both.
     """
     if config_class is not CONFIGS[topology_type]:
         _own.setdefault(topology_type, {})[config_class] = None
 
 
 def typed_config(topology_type: TopologyType, config: Mapping[str, Any]) -> SQLModel:
-    """*config* as the class of its type's configuration; as a user's own that was accepted, when only that takes it.
+    """Parse *config* as the configuration of its type; as an accepted class of a user, if only that fits.
 
     Raises:
-        PatternRefused: If none takes it; says what is wrong for the usual one.
+        PatternRefused: If none fits; lists the faults against the built-in class.
     """
     wrong = [fault.message for fault in read_config(KINDS[topology_type.value].config, config)[1]]
     if not wrong:

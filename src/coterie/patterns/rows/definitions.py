@@ -1,7 +1,7 @@
-"""What an execution is one of: the topology and the agents that its plan names, as the tables keep them.
+"""The definitions behind executions: the topology and the agents of a plan, as the tables store them.
 
-A program's plan holds what its user defined. Of a pattern that was read from a file they are made up here: an agent is
-called after its team and its slot, since agents of several teams have one name.
+The plan of a program holds its user's definitions. For a pattern read from a file they are generated: an agent is named
+after its team and its slot, because agents of several teams share names.
 """
 
 import hashlib
@@ -41,9 +41,9 @@ class ExecutionDefinition:
 
     Attributes:
         topology: The columns of its topology.
-        agents: Those of the agent types, by slot; a team that answers in a slot of a compound has none.
-        members: Whether the topology says who fills its slots; of a program only its user does.
-        correlation: What whoever started it calls it; None: nothing.
+        agents: The columns of the agent types, by slot; a team at a slot of a compound has none.
+        members: Whether the topology defines its members; for a program only the user does.
+        correlation: The caller's id; None without one.
     """
 
     topology: Values
@@ -58,8 +58,9 @@ class ExecutionDefinition:
 
 
 def definition(plan: Plan) -> ExecutionDefinition | None:
-    """What the executions of *plan* are; None where nothing does that the tables have a word for: a flow, a loop,
-    a pattern of a user's own."""
+    """The definition of the executions of *plan*; None where the tables have no type: flows, loops, user-defined
+    patterns.
+    """
     match plan.coordination:
         case PatternPlan() as pattern if pattern.type in KINDS:
             return _of_pattern(plan, pattern)
@@ -127,7 +128,7 @@ def _topology(name: str, description: str, type: str, config: Values, version: s
 
 
 def row_name(text: str) -> str:
-    """*text* as a name that the tables take; one that is too long ends in a hash of the whole."""
+    """*text* as a valid name for the tables; a name that is too long ends in a hash of the whole."""
     name = _FOREIGN.sub("-", text.lower()).strip("-") or "team"
     if len(name) <= _LONGEST_NAME:
         return name

@@ -1,4 +1,4 @@
-"""Connections of our own to the database that keeps rows: SQLite, one file, or PostgreSQL."""
+"""Separate connections to the database of rows: SQLite, one file, or PostgreSQL."""
 
 import asyncio
 import sqlite3
@@ -16,12 +16,12 @@ from coterie.errors import RowsFailed, UsageError
 BUSY = 30.0
 """Seconds that a writer waits while another one writes to the same SQLite file."""
 READS = "coterie_reads"
-"""The execution option of a connection that only reads: its transactions wait for nobody."""
+"""The execution option of a read-only connection, whose transactions wait for no writer."""
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
 _REFUSALS = ("22", "23")
-"""What the states of SQL begin with that say that data is wrong, or breaks a constraint."""
+"""Prefixes of SQLSTATE codes for invalid data and violated constraints."""
 _NO_TABLE = ("no such table", "UndefinedTable")
 
 
@@ -42,10 +42,10 @@ def url_of(place: str | Path | URL) -> URL:
 
 
 def open_engine(place: str | Path | URL) -> AsyncEngine:
-    """An engine of our own for *place*.
+    """A new engine for *place*.
 
-    On SQLite a transaction waits for others that write as it begins, unless its connection only `READS`, so that it
-    never has to give up half-way; readers are not held up, nor do they hold up.
+    On SQLite a transaction waits for other writers when it begins, unless its connection only `READS`, so it never has
+    to give up half-way; readers neither wait nor block.
     """
     url = url_of(place)
     engine = create_async_engine(url)
@@ -56,8 +56,8 @@ def open_engine(place: str | Path | URL) -> AsyncEngine:
 
 
 def probe(engine: AsyncEngine) -> None:
-    """Make sure that the file of *engine* can be opened, if it is one: the asynchronous driver leaves a thread behind
-    that complains, when it cannot.
+    """Check that the file of *engine*, if any, can be opened: on failure the asynchronous driver leaves a thread that
+    complains.
 
     Raises:
         sqlite3.Error: If it cannot.
@@ -68,10 +68,10 @@ def probe(engine: AsyncEngine) -> None:
 
 
 def alone(engine: AsyncEngine) -> AbstractAsyncContextManager[object]:
-    """While a transaction is open: others of this program wait that would write to the same SQLite database.
+    """Serialise writers of this program to one SQLite database while a transaction is open.
 
-    One can write at a time anyway, but only here they take turns: SQLite lets whoever tries at the right moment in. And
-    all who use a database in memory share one connection, so one would commit, or lose, what another has begun.
+    SQLite allows one writer at a time, but without turns: it admits whichever tries at the right moment. And users of
+    an in-memory database share one connection, so one would commit, or lose, the work of another.
     """
     if engine.dialect.name != "sqlite":
         return nullcontext()
@@ -81,10 +81,10 @@ def alone(engine: AsyncEngine) -> AbstractAsyncContextManager[object]:
 
 
 def begin_now(connection: Connection) -> None:
-    """Have the transaction of *connection*, of any engine for SQLite, begin here, when no other one writes.
+    """Begin the transaction of *connection*, of any SQLite engine, here, when no other one writes.
 
-    Left to itself, the driver of a caller's engine would begin none for statements that make tables: each would count
-    at once, and two processes would make them at the same time.
+    By default the driver of a caller's engine would begin none for statements that create tables: each would count at
+    once, and two processes would create them at the same time.
     """
     driver: Any = connection.connection.driver_connection
     if not driver.in_transaction:
@@ -92,7 +92,7 @@ def begin_now(connection: Connection) -> None:
 
 
 def failed(engine: AsyncEngine, error: Exception, hint: str = "") -> RowsFailed:
-    """What *error*, a driver's, means to whoever wants rows; *hint* is told where no tables are missing."""
+    """Convert *error*, a driver's, for users of rows; *hint* is used unless tables are missing."""
     why = reason(error)
     if any(words in why for words in _NO_TABLE):
         hint = "`await coterie.patterns.upgrade(…)` makes the tables"
@@ -100,13 +100,14 @@ def failed(engine: AsyncEngine, error: Exception, hint: str = "") -> RowsFailed:
 
 
 def reason(error: Exception) -> str:
-    """What *error* says went wrong, without the statement."""
+    """The message of *error*, without the statement."""
     return str(getattr(error, "orig", None) or error) or type(error).__name__
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether *error* is about what was to be written, and not about a database that is away, locked or full: then it
-    would be the same at the next attempt."""
+    """Whether *error* is about the written data, and not about a database that is unavailable, locked or full: then
+    another attempt would fail the same way.
+    """
     if not isinstance(error, DBAPIError):
         return isinstance(error, StatementError | LookupError | ValueError | TypeError | OverflowError)
     said = error.orig

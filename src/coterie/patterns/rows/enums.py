@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class AgentRole(StrEnum):
-    """What an agent mainly does in its team."""
+    """The main role of an agent in its team."""
 
     PLANNER = "planner"
     EXECUTOR = "executor"
@@ -17,7 +17,7 @@ class AgentRole(StrEnum):
 
 
 class TopologyType(StrEnum):
-    """How a team works together."""
+    """The type of a team."""
 
     DEBATE = "debate"
     CHAIN_OF_COMMAND = "chain"
@@ -29,7 +29,7 @@ class TopologyType(StrEnum):
 
 
 class ExecutionStatus(StrEnum):
-    """How far an execution is; a paused one waits, for a human or for a higher limit, and can be resumed."""
+    """The status of an execution; a paused one waits, for a human or a higher limit, and can be resumed."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -40,7 +40,7 @@ class ExecutionStatus(StrEnum):
 
 
 class MessageType(StrEnum):
-    """What one agent wants of another."""
+    """The purpose of a message between agents."""
 
     REQUEST = "request"
     RESPONSE = "response"
@@ -51,7 +51,7 @@ class MessageType(StrEnum):
 
 
 class ConsensusMethod(StrEnum):
-    """How several verdicts become one."""
+    """The method that combines verdicts."""
 
     MAJORITY_VOTE = "majority"
     UNANIMOUS = "unanimous"
@@ -61,7 +61,7 @@ class ConsensusMethod(StrEnum):
 
 
 class AggregationMethod(StrEnum):
-    """How several answers become one."""
+    """The method that combines answers."""
 
     VOTE = "vote"
     AVERAGE = "average"

@@ -1,7 +1,7 @@
-"""A run's records as rows: executions, the instances of their agents, messages and results. Pure; writes nothing.
+"""Fold a run's records into rows: executions, agent instances, messages and results. Pure; writes nothing.
 
-Ids follow from the run (`coterie.patterns.identity`) and times are the records', so the same journal gives the same
-rows, whenever it is told and however often.
+Ids follow from the run (`coterie.patterns.identity`) and times from the records, so the same journal always gives the
+same rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -29,10 +29,10 @@ _PAUSED = {"status": ExecutionStatus.PAUSED, "error": LET_GO}
 
 
 class RowUpdate(NamedTuple):
-    """A row as it is now; a later one of the same table and id takes its place.
+    """The current values of a row; a later one of the same table and id replaces it.
 
-    An execution names its topology, under `topology`, and an instance its agent type, under `agent_type`: which ids
-    these have is the database's business.
+    An execution names its topology, under `topology`, and an instance its agent type, under `agent_type`: the database
+    assigns their ids.
     """
 
     table: str
@@ -42,7 +42,7 @@ class RowUpdate(NamedTuple):
 
 @dataclass(slots=True)
 class _Told:
-    """What is known of one run, and, if it has rows, what the next ones depend on."""
+    """The state of one run and, if it has rows, what the next ones depend on."""
 
     plan: Plan | None = None
     definition: ExecutionDefinition | None = None
@@ -56,9 +56,9 @@ class _Told:
 
 
 class RowFold:
-    """Tells runs as rows: feed it the records of each run in order, a run before its child runs.
+    """Folds runs into rows; takes the records of each run in order, a run before its child runs.
 
-    fold = Fold()
+    fold = RowFold()
     rows = [row for run, record in family(store.read, "r1") for row in fold.apply(run, record)]
     """
 
@@ -66,11 +66,11 @@ class RowFold:
         self._runs: dict[str, _Told] = {}
 
     def definition(self, run: str) -> ExecutionDefinition | None:
-        """What *run* is an execution of; None if it has no rows."""
+        """The definition behind *run*; None if it has no rows."""
         return self._runs[run].definition if run in self._runs else None
 
     def apply(self, run: str, record: r.Record) -> Iterator[RowUpdate]:
-        """Take the next record of *run* in; the rows that it changes."""
+        """Take the next record of *run*; yield the rows that it changes."""
         told = self._runs.setdefault(run, _Told())
         if isinstance(record, r.RunStarted):
             yield from self._began(told, record)
@@ -83,11 +83,11 @@ class RowFold:
             yield from self._let_go(told.children, _PAUSED)
 
     def let_go(self) -> Iterator[RowUpdate]:
-        """Nobody drives these runs any more: no execution stays `running`."""
+        """Mark all running executions as paused, because they have no owner any more."""
         yield from self._let_go(self._runs, _PAUSED)
 
     def forget(self, run: str) -> Iterator[str]:
-        """Nothing more is told of *run* and its child runs; their names, each once it is forgotten."""
+        """Forget *run* and its child runs; yield their names."""
         if (told := self._runs.pop(run, None)) is not None:
             yield run
             for child in told.children:
@@ -276,10 +276,10 @@ class RowFold:
 
 
 def family(read: Read, run: str, plan: Plan | None = None) -> Iterator[tuple[str, r.Record]]:
-    """Every record of *run* and then of its child runs, theirs included, each with its run's id.
+    """Yield every record of *run* and then of its child runs, recursively, each with its run's id.
 
     Args:
-        plan: That of *run*, where only its parent's journal has it.
+        plan: The plan of *run*, if only its parent's journal has it.
 
     Raises:
         NoSuchRun, JournalUnreadable: If *run* cannot be read.
@@ -290,7 +290,7 @@ def family(read: Read, run: str, plan: Plan | None = None) -> Iterator[tuple[str
             plan = from_json(record.plan)
         if isinstance(record, r.TurnStarted):
             agent = plan.agents.get(record.agent) if plan is not None else None
-            if agent is None or agent.child is not None:  # a branch of a loop's wave is nobody whom its plan names
+            if agent is None or agent.child is not None:  # the plan does not name the branches of a loop's wave
                 child = child_run_id(run, record.turn, record.attempt)
                 children.append((child, agent.child if agent is not None else None))
         yield run, record
@@ -302,7 +302,7 @@ def family(read: Read, run: str, plan: Plan | None = None) -> Iterator[tuple[str
 
 
 def _output(result: Any, type: str) -> Values:
-    """What a pattern gave, in the keys that the reference has."""
+    """The output of a pattern under the keys of the reference."""
     if not isinstance(result, dict):
         return {"text": "" if result is None else str(result)}
     outputs = result.get("outputs")

@@ -1,4 +1,4 @@
-"""The kinds of values in rows, and how a database keeps them: times, JSON, names, members of an enum."""
+"""Types of values in rows, and their storage: times, JSON, names, members of an enum."""
 
 import re
 from datetime import UTC, datetime
@@ -17,17 +17,17 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def utc_now() -> datetime:
-    """The time, with its zone."""
+    """The current time in UTC."""
     return datetime.now(UTC)
 
 
 def as_utc(time: datetime) -> datetime:
-    """*time* in UTC; one without a zone is taken to be UTC, as what `datetime.utcnow()` gives."""
+    """*time* in UTC; a time without a zone counts as UTC, like those of `datetime.utcnow()`."""
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def as_name(text: str) -> str:
-    """*text* as names are written: letters, digits, `_` and `-`, in lower case.
+    """*text* as a name: letters, digits, `_` and `-`, in lower case.
 
     Raises:
         ValueError: If it holds anything else.
@@ -38,10 +38,10 @@ def as_name(text: str) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """A copy of *value* made of what JSON has: an enum's member is its value, a model its fields, a tuple a list.
+    """A JSON copy of *value*: members of enums become values, models dicts, tuples lists.
 
     Raises:
-        ValueError: If something in it has no such form.
+        ValueError: If a part of it has no JSON form.
     """
     try:
         return to_jsonable_python(value, inf_nan_mode="null")
@@ -50,12 +50,12 @@ def as_json(value: Any) -> Any:
 
 
 def as_text(text: str) -> str:
-    """*text* without what no database takes: NUL, and halves of surrogate pairs."""
+    """*text* without characters that databases reject: NUL, and halves of surrogate pairs."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 def refused(what: str, error: ValidationError) -> PatternRefused:
-    """*error*, pydantic's, as a refusal of *what*: what is wrong, field by field."""
+    """Convert *error*, pydantic's, into a refusal of *what* that lists all faults by field."""
     faults = []
     for one in error.errors(include_url=False):
         where, why = ".".join(map(str, one["loc"])), one["msg"].removeprefix("Value error, ")
@@ -67,26 +67,26 @@ Utc = Annotated[datetime, AfterValidator(as_utc)]
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(as_name)]
 Description = Annotated[str, Field(min_length=1, max_length=1024)]
 Object = Annotated[dict[str, Any], AfterValidator(as_json)]
-"""A JSON object, copied: whoever gave it may go on changing theirs."""
+"""A JSON object, copied, so that later changes of the original do not affect it."""
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A time that comes back as it was written, in UTC with its zone; SQLite keeps none."""
+    """A time that is read back as written, in UTC with its zone; SQLite stores none."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """What the database is given."""
+        """The value for the database."""
         return None if value is None else as_utc(value)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """What it gave back."""
+        """The value from the database."""
         return None if value is None else as_utc(value)
 
 
 def stored(kind: type[StrEnum]) -> Any:
-    """The type of a column that keeps the value of a member of *kind*, as text: a new member needs no migration."""
+    """The column type for values of *kind*, stored as text: a new member needs no migration."""
     return Enum(kind, values_callable=_values, native_enum=False, length=32)
 
 

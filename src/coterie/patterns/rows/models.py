@@ -1,8 +1,8 @@
-"""The reference's tables: what a user defines (agent types, topologies, memberships) and what happened in executions.
+"""The reference's tables: definitions (agent types, topologies, memberships), and what happened in executions.
 
-A row is checked when it is made: SQLModel leaves that out for tables, so that a wrong name would be found when it does
-harm. Rows that come out of a database are taken as they are. AgentInstance, Execution, Message and Result are written
-by `coterie.patterns.rows.projection`, from the journal, which is the truth.
+Rows are validated on construction, which SQLModel omits for tables, so wrong values are found early. Rows from a
+database are not validated. AgentInstance, Execution, Message and Result are written by
+`coterie.patterns.rows.projection`, from the journal, which is the truth.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ from coterie.patterns.rows.kinds import Description, Name, Object, Utc, UtcDateT
 
 
 class Row(SQLModel):
-    """What every table is: checked on construction, without fields that nobody knows.
+    """The base of all tables: validates on construction, rejects unknown fields.
 
     Raises:
-        PatternRefused: A `ValueError` that lists what is wrong, by field; pydantic's error is its cause.
+        PatternRefused: A `ValueError` that lists all faults by field; pydantic's error is its cause.
     """
 
     model_config = {"extra": "forbid"}
@@ -45,10 +45,10 @@ class Row(SQLModel):
 
 
 class AgentType(Row, table=True):
-    """An agent as its user defines it, by a name that is its own.
+    """An agent as its user defines it, with a unique name.
 
     Args:
-        config: The fields of `AgentConfig` that are not to be the usual ones.
+        config: The fields of `AgentConfig` that differ from the defaults.
     """
 
     __tablename__ = "agent_types"
@@ -69,15 +69,15 @@ class AgentType(Row, table=True):
         return config
 
     def get_typed_config(self) -> AgentConfig:
-        """Its whole configuration, with what it does not say as usual.
+        """Its whole configuration, with defaults.
 
         Raises:
-            PatternRefused: If it was changed to something that does not fit.
+            PatternRefused: If it was changed to something invalid.
         """
         return agent_config(self.config, f"the configuration of {self.name!r}")
 
     def get_capabilities(self) -> list[AgentCapability]:
-        """What it can do, in the order its configuration has it; those that are switched off, too."""
+        """Its capabilities in configured order, including disabled ones."""
         return self.get_typed_config().capabilities
 
     def has_capability(self, name: str) -> bool:
@@ -86,10 +86,10 @@ class AgentType(Row, table=True):
 
 
 class Topology(Row, table=True):
-    """A team as its user defines it; who belongs to it, `TopologyMembership` says.
+    """A team as its user defines it; its members are in `TopologyMembership`.
 
     Args:
-        config: The fields of its type's configuration that are not to be the usual ones.
+        config: The fields of its type's configuration that differ from the defaults.
     """
 
     __tablename__ = "topologies"
@@ -118,7 +118,7 @@ class Topology(Row, table=True):
 
 
 class TopologyMembership(Row, table=True):
-    """Which agent fills which slot of a topology, and what is set differently for it there."""
+    """The agent at a slot of a topology, and its overrides there."""
 
     __tablename__ = "topology_memberships"
     __table_args__ = (UniqueConstraint("topology_id", "slot_name"),)
@@ -156,21 +156,21 @@ class Execution(Row, table=True):
 
     @property
     def duration_ms(self) -> int | None:
-        """How long it took, in milliseconds; None while it is not over."""
+        """Its duration in milliseconds; None while it is running."""
         return None if self.completed_at is None else _milliseconds(self.started_at, self.completed_at)
 
     def mark_complete(self, output: dict[str, Any]) -> None:
-        """It is over, with *output*."""
+        """Mark it completed, with *output*."""
         self.output_data = output
         self._over(ExecutionStatus.COMPLETED)
 
     def mark_failed(self, error: str, details: dict[str, Any] | None = None) -> None:
-        """It is over: *error* says why."""
+        """Mark it failed, with *error* as the reason."""
         self.error, self.error_details = error, details
         self._over(ExecutionStatus.FAILED)
 
     def mark_cancelled(self, reason: str = "cancelled") -> None:
-        """It was called off."""
+        """Mark it cancelled."""
         self.error = reason
         self._over(ExecutionStatus.CANCELLED)
 
@@ -192,13 +192,13 @@ class AgentInstance(Row, table=True):
     last_active: Utc | None = Field(default=None, sa_type=UtcDateTime)
 
     def update_state(self, updates: dict[str, Any]) -> None:
-        """Put *updates* over what it remembers."""
+        """Merge *updates* into its state."""
         self.state = {**self.state, **updates}
         self.last_active = utc_now()
 
 
 class Message(Row, table=True):
-    """What one agent told another in an execution; without a recipient, all of them.
+    """A message from one agent to another in an execution; without a recipient, to all.
 
     Attributes:
         sequence_number: From 1 within an execution, without gaps.
@@ -218,7 +218,7 @@ class Message(Row, table=True):
 
 
 class Result(Row, table=True):
-    """What came of asking an agent once; it began before it ended, or at the same time when only its end is known."""
+    """The result of one call to an agent; start and end are equal if only the end is known."""
 
     __tablename__ = "results"
 

@@ -1,10 +1,10 @@
-"""Runs written as rows, behind them: executions, instances, messages and results, in short transactions.
+"""Write runs as rows while they run: executions, instances, messages and results, in short transactions.
 
-The journal is the truth, and rows follow what is durable in it. `observe` only takes a note; a task of its own tells
-the notes as rows (`coterie.patterns.rows.fold`) and writes many at once, on connections of its own. A transaction holds
-nothing but such writes, so none is open while an agent is asked, and whoever else writes to the database waits for
-milliseconds. A row is written whole and by its id: writing it again changes nothing, so what was lost, with a process
-or with the whole database, is told again by `project`.
+The journal is the truth, and rows follow its durable records. `observe` only queues a record; a task folds the queue
+into rows (`coterie.patterns.rows.fold`) and writes many at once, on separate connections. A transaction contains only
+such writes, so none is open while an agent is called, and other writers wait for milliseconds. A row is written whole
+and by its id, so writing it again changes nothing, and `project` rewrites rows that were lost with a process or a whole
+database.
 """
 
 import asyncio
@@ -33,16 +33,16 @@ from coterie.runs import index
 from coterie.runs.folder import STATE_DIR
 
 ROWS = "rows.sqlite"
-"""The database beside the runs, when no other is named."""
+"""The default database, beside the runs."""
 LINGER = 0.05
-"""Seconds in which more may come before what has come is written."""
+"""Seconds to wait for more records before writing."""
 MOST = 500
-"""Records that are told, and rows that are written, at a time."""
+"""The most records folded, and rows written, at a time."""
 KEPT = 100
-"""Runs that are over and are known still: a record of a child run may come behind the end of its root."""
+"""The number of finished runs kept: a record of a child run may follow the end of its root."""
 
 Place = str | Path | URL | AsyncEngine
-"""Where rows are kept: a URL, the path of an SQLite file, or an engine of the caller's."""
+"""The location of rows: a URL, the path of an SQLite file, or a caller's engine."""
 
 
 class Projection:
@@ -51,15 +51,14 @@ class Projection:
         async with Projection("sqlite:///rows.sqlite") as rows:
             await coterie.run(team, {"question": …}, observe=rows.observe)
 
-    What cannot be written, because the database is away or locked for long, is kept and tried again with what comes
-    next. A run never waits for its rows, and never fails for them.
+    Rows that cannot be written, because the database is unavailable or locked for long, are kept and retried with the
+    next ones. A run never waits for its rows, and never fails because of them.
 
     Args:
-        place: A URL or a path, whose tables are made or brought up to date; or an engine of the caller's, whose tables
-            are there (`upgrade` makes them), and who disposes of it.
-        read: Reads a run's journal, as `store.read`: needed for runs that are resumed, since nobody observes their
-            first records any more.
-        linger: Seconds in which more may come before what has come is written.
+        place: A URL or a path, whose tables are created or upgraded; or a caller's engine, whose tables exist
+            (`upgrade` creates them), and which the caller disposes of.
+        read: Reads a run's journal, as `store.read`: needed for resumed runs, whose first records are not observed.
+        linger: Seconds to wait for more records before writing.
     """
 
     def __init__(self, place: Place, *, read: Read | None = None, linger: float = LINGER) -> None:
@@ -88,7 +87,7 @@ class Projection:
         await self.close()
 
     async def open(self) -> None:
-        """Make the tables if they are missing, and begin to write. What was observed before is not lost.
+        """Create missing tables, and start writing. Records observed before are not lost.
 
         Raises:
             RowsFailed: If the database cannot be used.
@@ -98,10 +97,10 @@ class Projection:
             self._task = asyncio.get_running_loop().create_task(self._work(), name="rows")
 
     def observe(self, run: str, record: Record) -> None:
-        """Take note of *record*, which is durable: an observer of runs.
+        """Queue *record*, which is durable: an observer of runs.
 
-        It takes a microsecond or two. What was observed before is passed over. Never raises: a run does not fail for
-        its rows, and what is wrong with these, `flush` and `close` tell.
+        It takes a microsecond or two. Records observed before are skipped. Never raises, because a run does not fail
+        because of its rows: `flush` and `close` report problems.
         """
         expected, root = self._seen.get(run, 0) + 1, root_of(run)
         if record.seq > expected or (root != run and root not in self._seen):
@@ -110,11 +109,11 @@ class Projection:
             self._note(run, record)
 
     async def flush(self) -> None:
-        """Return once the rows of all that was observed are written.
+        """Return once the rows of all observed records are written.
 
         Raises:
-            RowsFailed: If they cannot be; they are kept, and tried again with what comes next. Also if the database
-                will never take one of them, which is then let go while all others are written; and if a run was not
+            RowsFailed: If they cannot be; they are kept, and retried with the next ones. Also if the database rejects
+                one of them permanently, which is then dropped while all others are written; and if a run was not
                 observed from its beginning, and `read` was not given: then it has no rows.
         """
         await self._prepare()
@@ -124,7 +123,7 @@ class Projection:
             raise problem
 
     async def close(self) -> None:
-        """Write what is left, and let go: no execution stays `running`. Idempotent.
+        """Write the remaining rows, and mark running executions as paused. Idempotent.
 
         Raises:
             RowsFailed: If something could not be written; `project` writes it later.
@@ -145,10 +144,10 @@ class Projection:
                 await self._engine.dispose()
 
     async def project(self, run: str, read: Read, owned: bool = False) -> list[UUID]:
-        """Write the rows of the root run *run* from its journal; the ids of its executions, the first the outermost.
+        """Write the rows of the root run *run* from its journal; return the ids of its executions, the outermost first.
 
         Args:
-            owned: Somebody drives it, so that it may well be running.
+            owned: The run has an owner, so it may be running.
 
         Raises:
             NoSuchRun, JournalUnreadable: If it cannot be read.
@@ -192,11 +191,11 @@ class Projection:
                         del self._rows[key]
 
     def _tell(self) -> None:
-        """Turn some of what was noted into rows to write."""
+        """Fold some of the queued records into rows to write."""
         for run, record in [self._news.popleft() for _ in range(min(MOST, len(self._news)))]:
             try:
                 self._take(self._fold, run, record)
-            except Exception as error:  # whoever flushes is told, and the rows of other runs are written
+            except Exception as error:  # `flush` reports it, and the rows of other runs are written
                 self._miss(run, f"record {record.seq} of run {run!r} cannot be told: {error!r}")
             if isinstance(record, RunFinished) and root_of(run) == run:
                 self._over.append(run)
@@ -220,7 +219,7 @@ class Projection:
         self._came.set()
 
     def _catch_up(self, run: str, record: Record) -> None:
-        """Note what was not observed of *run* and those it belongs with, *record* included."""
+        """Queue unobserved records of *run* and its relatives, *record* included."""
         if self._read is None:
             why = f"record {record.seq} of run {run!r} came before {self._seen.get(run, 0) + 1}"
             hint = "Projection(…, read=store.read) finds the first records of a run that is resumed"
@@ -239,19 +238,20 @@ class Projection:
 
 
 async def project(run: str = "last", place: Place | None = None, *, state_dir: str | Path = STATE_DIR) -> list[UUID]:
-    """Write the rows of a run and its child runs from their journals; the ids of its executions, the outermost first.
+    """Write the rows of a run and its child runs from their journals; return the ids of its executions, the outermost
+    first.
 
         execution, *nested = await coterie.patterns.project("last", "sqlite:///rows.sqlite")
 
-    Rows that are there already are written over with the same. One that nobody drives is `paused` if it can be resumed.
+    Existing rows are overwritten with equal ones. A run without an owner is `paused` if it can be resumed.
 
     Args:
         run: Its id, the beginning of one, or `last`.
-        place: Where to, see `Projection`; by default `rows.sqlite` beside the run's journals.
+        place: The database, see `Projection`; by default `rows.sqlite` beside the run's journals.
 
     Raises:
         NoSuchRun, JournalUnreadable: If it cannot be read.
-        UsageError: If it is no run of a pattern, and none is part of it.
+        UsageError: If neither it nor a child run is a run of a pattern.
         RowsFailed: If the rows cannot be written.
     """
     folder = index.find(run, Path(state_dir))
@@ -260,5 +260,5 @@ async def project(run: str = "last", place: Place | None = None, *, state_dir: s
     async with Projection(kept / ROWS if place is None else place) as rows:
         executions = await rows.project(folder.name, store.read, store.owned(folder.name))
     if not executions:
-        raise UsageError(f"run {folder.name!r} is none of a pattern that rows tell of: debate, chain, delegation, …")
+        raise UsageError(f"run {folder.name!r} has no rows: only runs of built-in patterns have")
     return executions

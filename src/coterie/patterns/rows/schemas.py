@@ -1,4 +1,4 @@
-"""What goes in and out where rows are created, changed and shown, over HTTP for one."""
+"""Schemas for creating, updating and reading rows, for example over HTTP."""
 
 from datetime import datetime
 from typing import Any
@@ -32,7 +32,7 @@ class AgentTypeCreate(_Given):
 
 
 class AgentTypeUpdate(_Given):
-    """What is to be different of an agent type; what is None stays."""
+    """Changes of an agent type; None keeps a value."""
 
     description: Description | None = None
     role: AgentRole | None = None
@@ -47,7 +47,7 @@ class AgentTypeUpdate(_Given):
 
 
 class AgentTypeRead(SQLModel):
-    """An agent type as it is shown."""
+    """An agent type for reading."""
 
     id: int
     name: str
@@ -60,7 +60,7 @@ class AgentTypeRead(SQLModel):
 
 
 class TopologyCreate(_Given):
-    """A new topology, and the names of the agent types that belong to it."""
+    """A new topology, and the names of its agent types."""
 
     name: Name
     description: Description
@@ -75,7 +75,7 @@ class TopologyCreate(_Given):
 
 
 class TopologyUpdate(_Given):
-    """What is to be different of a topology; what is None stays. Its type says whether *config* fits."""
+    """Changes of a topology; None keeps a value. Its type decides whether *config* fits."""
 
     description: Description | None = None
     config: Object | None = None
@@ -83,7 +83,7 @@ class TopologyUpdate(_Given):
 
 
 class TopologyRead(SQLModel):
-    """A topology as it is shown."""
+    """A topology for reading."""
 
     id: int
     name: str
@@ -95,7 +95,7 @@ class TopologyRead(SQLModel):
 
 
 class ExecutionCreate(_Given):
-    """What a topology is to be asked, by its name."""
+    """The input of a new execution of the topology *topology_name*."""
 
     topology_name: str
     input_data: Object
@@ -103,7 +103,7 @@ class ExecutionCreate(_Given):
 
 
 class ExecutionRead(SQLModel):
-    """An execution as it is shown."""
+    """An execution for reading."""
 
     id: UUID
     topology_id: int
@@ -117,7 +117,7 @@ class ExecutionRead(SQLModel):
 
 
 class MessageCreate(_Given):
-    """What one instance is to tell another, or all."""
+    """A new message from one instance to another, or to all."""
 
     execution_id: UUID
     sender_id: UUID
@@ -128,7 +128,7 @@ class MessageCreate(_Given):
 
 
 class MessageRead(SQLModel):
-    """A message as it is shown."""
+    """A message for reading."""
 
     id: UUID
     execution_id: UUID

@@ -1,4 +1,4 @@
-"""Rows into a database: short transactions, each of which begins with a write and holds nothing else."""
+"""Write rows to a database: in short transactions that begin with a write and contain nothing else."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -22,14 +22,14 @@ _WRITTEN: Mapping[str, type[SQLModel]] = {
     "messages": models.Message,
     "results": models.Result,
 }
-"""The tables that are written, each after those that it refers to."""
+"""The written tables, each after those that it refers to."""
 _INSERT: Mapping[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 class Writing:
-    """Writes rows through *engine*, and the definitions that they refer to, where the database lacks these.
+    """Writes rows through *engine*, and the definitions that they refer to, if the database lacks these.
 
-    A definition is known by its name: one that is there stays as it is.
+    A definition is identified by its name; an existing one stays unchanged.
 
     Raises:
         UsageError: If the database is neither SQLite nor PostgreSQL.
@@ -45,15 +45,16 @@ class Writing:
         self._agent_types: dict[str, int] = {}
 
     def define(self, definition: ExecutionDefinition) -> None:
-        """Rows that are to be written refer to *definition*."""
+        """Register *definition* for rows that refer to it."""
         if not self._knows(definition):
             self._defined.append(definition)
 
     async def write(self, rows: Sequence[RowUpdate]) -> list[tuple[RowUpdate, RowsFailed]]:
-        """Write *rows*; those that the database will never take, each with why. All others are written.
+        """Write *rows*; return those that the database rejects permanently, each with the reason. All others are
+        written.
 
         Raises:
-            RowsFailed: If that is not possible now; then any of them may be written, or none.
+            RowsFailed: If writing is not possible now; then any of them may be written, or none.
         """
         try:
             await self._transact(rows)
@@ -62,7 +63,7 @@ class Writing:
                 raise failed(self._engine, error) from error
             if len(rows) == 1:
                 return [(rows[0], _refused(self._engine, rows[0], error))]
-            half = len(rows) // 2  # rows stand behind those that they refer to
+            half = len(rows) // 2  # rows come after those that they refer to
             return [*await self.write(rows[:half]), *await self.write(rows[half:])]
         return []
 
@@ -86,7 +87,7 @@ class Writing:
     async def _define(
         self, connection: AsyncConnection, defined: Sequence[ExecutionDefinition]
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Save what the database lacks of *defined*; the ids of topologies and agent types that are known now."""
+        """Save missing definitions; return the known ids of topologies and agent types."""
         agents = {agent["name"]: agent for one in defined for agent in one.agents.values()}
         topologies = {one.topology["name"]: one.topology for one in defined}
         known = {**self._agent_types, **await self._named(connection, _table(models.AgentType), agents)}
@@ -124,7 +125,7 @@ class Writing:
 
 @cache
 def _upserts(dialect: str) -> Mapping[str, Any]:
-    """What writes a row of each table, whether it is there or not; building it takes milliseconds."""
+    """The upsert statement of each table; building one takes milliseconds."""
     found = {}
     for name, model in _WRITTEN.items():
         table = _table(model)

@@ -1,4 +1,4 @@
-"""`human_in_loop`: a human allows what an agent wants to do before it is done."""
+"""`human_in_loop`: a human approves actions of an agent before they are executed."""
 
 import asyncio
 import json
@@ -14,11 +14,11 @@ _YES = frozenset({"y", "yes", "ok", "okay", "approve", "approved", "allow", "all
 
 
 class HumanInLoopConfig(BaseModel):
-    """What a human is asked about.
+    """Settings of `human_in_loop`.
 
     Attributes:
-        require_approval_for: The tools that need it; empty: all.
-        approval_timeout_seconds: How long an answer is waited for.
+        require_approval_for: The tools that need approval; empty: all.
+        approval_timeout_seconds: The time limit for an answer.
         allow_modification: The human may answer with other arguments, as a JSON object.
         escalation_on_timeout: Without an answer: `abort` fails the call, `continue` uses the tool, `default` does not.
     """
@@ -51,7 +51,7 @@ class HumanInLoopMixin(BaseMixin):
         except TimeoutError:
             if not limit.expired():
                 raise
-        waited = f"nobody answered within {self.config.approval_timeout_seconds} s"
+        waited = f"no answer within {self.config.approval_timeout_seconds} s"
         match self.config.escalation_on_timeout:
             case "continue":
                 return args
@@ -62,10 +62,10 @@ class HumanInLoopMixin(BaseMixin):
 
 
 async def allowed_by_human(call: Call, tool: str, args: dict[str, Any], *, modify: bool) -> dict[str, Any]:
-    """The arguments with which a human lets *tool* be used.
+    """The arguments with which a human allows *tool*.
 
     Raises:
-        Vetoed: If they do not let it; says what they said.
+        Vetoed: If they refuse; quotes their answer.
     """
     how = "Answer `yes`, or why not" + (", or other arguments as a JSON object." if modify else ".")
     shown = json.dumps(args, ensure_ascii=False, sort_keys=True)
@@ -76,6 +76,6 @@ async def allowed_by_human(call: Call, tool: str, args: dict[str, Any], *, modif
         try:
             changed = json.loads(said)
         except json.JSONDecodeError as error:
-            raise Vetoed(f"a human answered with arguments that are no JSON ({error})") from None
+            raise Vetoed(f"a human answered with invalid JSON arguments ({error})") from None
         return dict(changed)
     raise Vetoed(f"a human said: {said or 'no'}")

@@ -1,8 +1,8 @@
-"""What a mixin is: something that an agent of a topology can do besides answering, as hooks around its life.
+"""Mixins: capabilities of agents as hooks around their calls.
 
-Hooks are called in the order of dependencies. Those around a call run once for each call that gets an answer, however
-often the run is killed and resumed: `on_invoke` before the call is written down, `on_response` before its answer is.
-What a mixin must still know after that belongs into the `state` of its agent, which is written down too.
+Hooks run in the order of dependencies. Those around a call run once for each call that gets an answer, however often
+the run is killed and resumed: `on_invoke` before the call is recorded, `on_response` before its answer is. State that
+must survive belongs in the `state` of the agent, which is recorded too.
 """
 
 from typing import Any, ClassVar, TypeVar
@@ -15,25 +15,25 @@ from coterie.patterns.rows.models import AgentInstance, Message
 
 
 class NoSettings(BaseModel):
-    """Nothing to set."""
+    """Empty settings."""
 
     model_config = {"extra": "forbid"}
 
 
 class Vetoed(CoterieError):
-    """A mixin refuses a tool call; the agent is told why, and goes on."""
+    """A mixin refuses a tool call; the agent gets the reason and continues."""
 
 
 class ReplyRefused(CoterieError):
-    """A mixin refuses a reply: the attempt has failed, and the agent is asked again as often as its retries allow."""
+    """A mixin refuses a reply: the attempt fails, and the agent is called again as often as its retries allow."""
 
 
 class BaseMixin:
     """A capability of an agent. A subclass overrides the hooks that it needs.
 
     Attributes:
-        pure: Say that no hook does anything outside, but `on_response` and `on_tool_call`, which may; see
-            `BaseTopology`. No subclass inherits it.
+        pure: Declares that no hook has effects outside, except `on_response` and `on_tool_call`, which may; see
+            `BaseTopology`. Subclasses do not inherit it.
 
     Args:
         config: Settings, by the fields of `config_class`.
@@ -61,61 +61,61 @@ class BaseMixin:
         self._agent: AgentInstance | None = None
 
     def bind(self, agent: AgentInstance) -> None:
-        """Say whose capability this is."""
+        """Set the agent."""
         self._agent = agent
 
     @property
     def agent(self) -> AgentInstance:
-        """Whose capability this is."""
+        """The agent that has this capability."""
         if self._agent is None:
-            raise PatternRefused(f"the capability {self.name!r} belongs to no agent yet: call bind() first")
+            raise PatternRefused(f"the capability {self.name!r} has no agent yet: call bind() first")
         return self._agent
 
     async def on_create(self) -> None:
-        """The agent is there."""
+        """Called when the agent is created."""
 
     async def on_start(self, context: dict[str, Any]) -> None:
-        """The execution begins; *context* is its `ExecutionContext` as data."""
+        """Called when the execution begins; *context* is its `ExecutionContext` as data."""
 
     async def on_message(self, message: Message) -> Message | None:
-        """Another agent sends this one *message*; return another one to be kept instead."""
+        """Called with a *message* to this agent; may return another one to be recorded instead."""
         return message
 
     async def on_invoke(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The agent is about to be sent *request*; return what it shall be sent."""
+        """Called before *request* is sent; returns the request to send."""
         return request
 
     async def on_response(self, response: dict[str, Any]) -> dict[str, Any]:
-        """The agent answered; return what shall count as its answer."""
+        """Called with the agent's answer; returns the final answer."""
         return response
 
     async def on_tool_call(self, tool: str, args: dict[str, Any]) -> dict[str, Any] | None:
-        """The agent wants to use *tool*; return the arguments to use, None for those that came, or raise `Vetoed`."""
+        """Called before *tool* is used; returns the arguments, None to keep them, or raises `Vetoed`."""
         return args
 
     async def on_complete(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The execution has a result; return what shall count as it."""
+        """Called with the result of the execution; returns the final result."""
         return result
 
     async def on_error(self, error: Exception) -> Exception | None:
-        """The execution failed; return another error to be raised instead."""
+        """Called when the execution failed; may return another error to raise instead."""
         return error
 
     async def on_destroy(self) -> None:
-        """The execution is over."""
+        """Called when the execution is over."""
 
 
 M = TypeVar("M", bound=type[BaseMixin])
 
 
 class MixinRegistry:
-    """Which mixins there are, by name; the built-in ones load when they are first asked for."""
+    """The mixins by name; built-in ones load on first use."""
 
     _mixins: ClassVar[dict[str, type[BaseMixin]]] = {}
 
     @classmethod
     def register(cls, mixin_class: M) -> M:
-        """Register *mixin_class* under its `name`; it takes the place of one that had the name."""
+        """Register *mixin_class* under its `name`, replacing a mixin of that name."""
         cls._load()
         cls._mixins[mixin_class.name] = mixin_class
         return mixin_class
@@ -128,16 +128,16 @@ class MixinRegistry:
 
     @classmethod
     def create(cls, name: str, config: dict[str, Any] | None = None) -> BaseMixin:
-        """A mixin of that name, set by *config*.
+        """A mixin of that name with *config*.
 
         Raises:
-            PatternRefused: If there is none of that name, or *config* does not fit.
+            PatternRefused: If the name is unknown, or *config* does not fit.
         """
         return cls._known(name)(config)
 
     @classmethod
     def list_all(cls) -> list[dict[str, Any]]:
-        """What there is: name, description, version, dependencies, and the JSON Schema of its settings."""
+        """Describe all mixins: name, description, version, dependencies, and the JSON Schema of the settings."""
         cls._load()
         return [
             {
@@ -152,10 +152,10 @@ class MixinRegistry:
 
     @classmethod
     def resolve_dependencies(cls, names: list[str]) -> list[str]:
-        """*names* and all they need, each behind what it needs itself.
+        """*names* and all their dependencies, each after those it depends on.
 
         Raises:
-            PatternRefused: If one is unknown, or they need each other in a circle.
+            PatternRefused: If one is unknown, or dependencies are circular.
         """
         ordered: list[str] = []
         path: list[str] = []

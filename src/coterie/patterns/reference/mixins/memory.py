@@ -1,4 +1,4 @@
-"""`memory`: what an agent remembers from call to call, in its `state`."""
+"""`memory`: the memories of an agent across calls, in its `state`."""
 
 import math
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ _BRIEF = 80
 
 
 class MemoryConfig(BaseModel):
-    """How much is remembered, and how long.
+    """Settings of `memory`.
 
     Attributes:
-        memory_decay: What is remembered becomes less important with time: half as much after each half-life.
-        auto_summarize: Above `summary_threshold` memories, the older half becomes one: `summarize` says which.
+        memory_decay: Memories lose importance with time: half after each half-life.
+        auto_summarize: Above `summary_threshold` memories, `summarize` condenses the older half into one.
     """
 
     model_config = {"extra": "forbid"}
@@ -32,8 +32,8 @@ class MemoryConfig(BaseModel):
 
 
 class MemoryMixin(BaseMixin):
-    """Shows an agent what it remembers, and remembers what its responses say under `_remember` (texts, or objects
-    with `content`, `importance` and `tags`).
+    """Shows an agent its memories, and stores those that its responses list under `_remember` (texts, or objects with
+    `content`, `importance` and `tags`).
     """
 
     name: ClassVar[str] = "memory"
@@ -43,11 +43,11 @@ class MemoryMixin(BaseMixin):
 
     @property
     def memories(self) -> list[dict[str, Any]]:
-        """All there is, oldest first."""
+        """All memories, oldest first."""
         return list(self.agent.state.get("memories", ()))
 
     def remember(self, content: str, importance: float = 0.5, tags: Sequence[str] = ()) -> None:
-        """Keep *content*; what matters least is forgotten when there is too much."""
+        """Store *content*; the least important memories are dropped beyond the limit."""
         now = datetime.now(UTC).isoformat()
         kept = [*self.memories, {"content": content, "importance": importance, "tags": list(tags), "at": now}]
         if self.config.auto_summarize and len(kept) > self.config.summary_threshold:
@@ -55,31 +55,31 @@ class MemoryMixin(BaseMixin):
         self._keep(self._pruned(kept))
 
     def recall(self, tags: Sequence[str] = (), limit: int = _SHOWN) -> list[dict[str, Any]]:
-        """The *limit* memories that matter most, of those that have one of *tags*; the newest first among equals."""
+        """The *limit* most important memories, of those with one of *tags*; the newest first among equals."""
         newest_first = reversed(self.memories)
         found = [one for one in newest_first if not tags or set(tags) & set(one["tags"])]
         return sorted(found, key=self._weight, reverse=True)[:limit]
 
     def forget(self, tags: Sequence[str]) -> int:
-        """Forget what has one of *tags*; return how much that was."""
+        """Drop the memories with one of *tags*; return their number."""
         kept = [one for one in self.memories if not set(tags) & set(one["tags"])]
         gone = len(self.memories) - len(kept)
         self._keep(kept)
         return gone
 
     def summarize(self, memories: Sequence[dict[str, Any]]) -> str:
-        """*memories* as one text; this says the beginning of each, a subclass may know better."""
+        """Condense *memories* into one text: the beginning of each; a subclass may do better."""
         return "; ".join(one["content"][:_BRIEF] for one in memories)
 
     async def on_invoke(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Show what is remembered."""
+        """Add the memories to the request."""
         shown = self.recall()
         if not shown:
             return request
         return with_system(request, "You remember:\n" + "\n".join(f"- {one['content']}" for one in shown))
 
     async def on_response(self, response: dict[str, Any]) -> dict[str, Any]:
-        """Remember what the response says should be."""
+        """Store the memories that the response lists."""
         said = response.get("_remember")
         for one in said if isinstance(said, list) else []:
             if isinstance(one, str):

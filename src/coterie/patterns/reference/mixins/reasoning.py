@@ -1,4 +1,4 @@
-"""`reasoning`: an agent thinks aloud, and its steps are told apart from its answer."""
+"""`reasoning`: an agent reasons in steps, which are separated from its answer."""
 
 import re
 from typing import Any, ClassVar, Literal
@@ -22,12 +22,12 @@ _CONCLUSION = re.compile(
 
 
 class ReasoningConfig(BaseModel):
-    """How an agent thinks.
+    """Settings of `reasoning`.
 
     Attributes:
-        show_reasoning: The answer holds the steps; otherwise it is the conclusion alone, where there is one.
-        max_reasoning_steps: Steps that are kept, and asked for at most.
-        require_conclusion: An answer without a conclusion does not count.
+        show_reasoning: The answer keeps the steps; otherwise it is only the conclusion, if there is one.
+        max_reasoning_steps: The most steps that are requested and kept.
+        require_conclusion: Reject an answer without a conclusion.
     """
 
     model_config = {"extra": "forbid"}
@@ -39,7 +39,7 @@ class ReasoningConfig(BaseModel):
 
 
 class ReasoningMixin(BaseMixin):
-    """Puts what an agent thought into `_reasoning`: `{"style": …, "steps": […], "conclusion": …}`."""
+    """Stores an agent's reasoning under `_reasoning`: `{"style": …, "steps": […], "conclusion": …}`."""
 
     name: ClassVar[str] = "reasoning"
     description: ClassVar[str] = "Think aloud"
@@ -47,14 +47,14 @@ class ReasoningMixin(BaseMixin):
     pure: ClassVar[bool] = True
 
     async def on_invoke(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Say how to think."""
+        """Add the instructions to the request."""
         how = f"{_STYLES[self.config.reasoning_style]} Use at most {self.config.max_reasoning_steps} steps."
         if self.config.require_conclusion or not self.config.show_reasoning:
             how += " End with a line that begins with `Conclusion:`."
         return with_system(request, how)
 
     async def on_response(self, response: dict[str, Any]) -> dict[str, Any]:
-        """Tell steps and conclusion apart."""
+        """Separate steps and conclusion."""
         content = response.get("content")
         if not isinstance(content, str):
             return response

@@ -1,10 +1,10 @@
-"""Requests with something added: always a copy, never the caller's messages."""
+"""Extend requests: always as a copy, never the caller's messages."""
 
 from typing import Any
 
 
 def with_system(request: dict[str, Any], text: str) -> dict[str, Any]:
-    """*request* with *text* at the end of its system message, which is put first when there is none."""
+    """*request* with *text* at the end of its system message, which is created if missing."""
     messages = list(request.get("messages", ()))
     if messages and messages[0].get("role") == "system":
         messages[0] = {**messages[0], "content": f"{messages[0].get('content', '')}\n\n{text}"}

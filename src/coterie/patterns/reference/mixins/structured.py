@@ -23,14 +23,14 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 class StructuredOutputConfig(BaseModel):
-    """What an answer must be.
+    """Settings of `structured_output`.
 
     Attributes:
         output_schema: A JSON Schema; checked are `type`, `properties`, `required`, `additionalProperties`, `items`,
             `enum`, `const`, and the bounds of numbers and lengths. None: any object.
-        strict_validation: An answer that does not fit does not count; otherwise it counts, and `_structured_error` says
-            what is wrong.
-        auto_repair: Ask again, saying what is wrong, at most `max_repair_attempts` times.
+        strict_validation: Reject an answer that does not fit; otherwise accept it, with the fault in
+            `_structured_error`.
+        auto_repair: Ask again with the fault, at most `max_repair_attempts` times.
     """
 
     model_config = {"extra": "forbid"}
@@ -42,7 +42,7 @@ class StructuredOutputConfig(BaseModel):
 
 
 class StructuredOutputMixin(BaseMixin):
-    """Puts the JSON of an answer into `_structured_output`."""
+    """Stores the JSON of an answer under `_structured_output`."""
 
     name: ClassVar[str] = "structured_output"
     description: ClassVar[str] = "Answer with JSON of a given shape"
@@ -50,7 +50,7 @@ class StructuredOutputMixin(BaseMixin):
     pure: ClassVar[bool] = True
 
     async def on_invoke(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Say what is wanted."""
+        """Add the instructions to the request."""
         schema = self.config.output_schema
         how = "Answer with one JSON object and nothing else."
         if schema is not None:
@@ -58,7 +58,7 @@ class StructuredOutputMixin(BaseMixin):
         return with_system(request, how)
 
     async def on_response(self, response: dict[str, Any]) -> dict[str, Any]:
-        """Find the JSON, check it, and ask again if need be."""
+        """Find the JSON, check it, and ask again if necessary."""
         value, fault = self._read(response)
         call = current_call()
         for _ in range(self.config.max_repair_attempts if self.config.auto_repair and fault else 0):
@@ -84,7 +84,7 @@ class StructuredOutputMixin(BaseMixin):
 
 
 def faults(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
-    """Where *value* does not fit *schema*."""
+    """The faults of *value* against *schema*."""
     types = schema.get("type", ())
     types = [types] if isinstance(types, str) else list(types)
     if types and not any(_is(value, one) for one in types):

@@ -1,4 +1,4 @@
-"""`tool_use`: which tools an agent may use, and how often."""
+"""`tool_use`: the tools that an agent may use, and how often."""
 
 from typing import Any, ClassVar
 
@@ -10,13 +10,13 @@ from coterie.patterns.reference.mixins.base import BaseMixin, Vetoed
 
 
 class ToolUseConfig(BaseModel):
-    """What may be used.
+    """Settings of `tool_use`.
 
     Attributes:
         allowed_tools: Empty: all.
-        require_confirmation: A human allows every single use.
+        require_confirmation: A human approves every single use.
         max_tool_calls_per_turn: Uses in one call.
-        tool_call_timeout_seconds: How long one use may take.
+        tool_call_timeout_seconds: The limit of one use.
     """
 
     model_config = {"extra": "forbid"}
@@ -41,7 +41,7 @@ class ToolUseMixin(BaseMixin):
         self._used: dict[tuple[str, int], int] = {}
 
     async def on_tool_call(self, tool: str, args: dict[str, Any]) -> dict[str, Any] | None:
-        """Refuse what is denied, not allowed, or too much for one call."""
+        """Refuse a tool that is denied, not allowed, or used too often in one call."""
         if tool in self.config.denied_tools:
             raise Vetoed(f"{tool!r} is denied")
         if self.config.allowed_tools and tool not in self.config.allowed_tools:

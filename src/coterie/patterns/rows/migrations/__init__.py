@@ -1,7 +1,7 @@
-"""The tables as they were and as they are: `upgrade` brings a database up to date, one migration after the other.
+"""Migrations of the tables; `upgrade` applies the missing ones in order.
 
-A new migration is a module in `versions` that names the one before it as its `down_revision`, and `HEAD` names it; a
-test says when models and migrations differ.
+A new migration is a module in `versions` that names its predecessor as `down_revision`, and becomes `HEAD`; a test
+fails when models and migrations differ.
 """
 
 from pathlib import Path
@@ -14,16 +14,16 @@ from coterie.patterns.rows.engine import READS, alone, begin_now, failed, open_e
 HEAD = "0001"
 """The last migration."""
 VERSIONS = "coterie_rows_version"
-"""The table that says which migrations a database has seen; an application may have its own beside it."""
+"""The table with the applied migrations of a database; an application may have its own beside it."""
 
 _LOCK = 0x636F_7465_7269_65
-"""Who holds this lock in PostgreSQL migrates; others wait, and find that it is done."""
+"""The advisory lock of PostgreSQL for migrations; others wait, and find them applied."""
 
 
 async def upgrade(place: str | Path | URL | AsyncEngine) -> None:
-    """Make the tables, or bring them up to date: all of it or nothing, and by one process at a time.
+    """Create or upgrade the tables: all or nothing, and one process at a time.
 
-    Tables that `SQLModel.metadata.create_all` made are taken over.
+    Tables created by `SQLModel.metadata.create_all` are adopted.
 
     Raises:
         RowsFailed: If the database cannot be used.
@@ -49,7 +49,7 @@ async def upgrade(place: str | Path | URL | AsyncEngine) -> None:
 
 
 def migrate(connection: Connection) -> None:
-    """Apply what *connection*'s database lacks, in the transaction that is open."""
+    """Apply the missing migrations of *connection*'s database, in the open transaction."""
     if version(connection) == HEAD:
         return
     from alembic import command  # a fifth of a second, for a database that needs it
@@ -62,7 +62,7 @@ def migrate(connection: Connection) -> None:
 
 
 def version(connection: Connection) -> str | None:
-    """The last migration that *connection*'s database has seen; None if none."""
+    """The last applied migration of *connection*'s database; None if none."""
     if not inspect(connection).has_table(VERSIONS):
         return None
     return connection.execute(text(f"SELECT version_num FROM {VERSIONS}")).scalar()

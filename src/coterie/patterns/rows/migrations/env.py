@@ -1,4 +1,4 @@
-"""What Alembic runs to migrate; `coterie.patterns.rows.migrations` calls it with a connection."""
+"""The script that Alembic runs to migrate; `coterie.patterns.rows.migrations` calls it with a connection."""
 
 from alembic import context
 from sqlmodel import SQLModel
