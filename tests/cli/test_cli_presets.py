@@ -38,7 +38,7 @@ def test_a_preset_is_shown(place: Place) -> None:
     [
         (("show",), "write `coterie presets`, or `coterie presets show NAME`"),
         (("autofix",), "write `coterie presets`"),
-        (("show", "autofx"), "there is no preset 'autofx'; did you mean 'autofix'?"),
+        (("show", "autofx"), "unknown preset 'autofx'; did you mean 'autofix'?"),
     ],
 )
 def test_what_names_no_preset_is_told(words: tuple[str, ...], message: str, place: Place) -> None:

@@ -1,4 +1,4 @@
-"""What can be proved of a plan before anything is spent: that it ends, what it takes at worst, what never happens."""
+"""Prove plans before anything is spent: that they end, what they take at worst, and what never happens."""
 
 from coterie.proofs.measures import Prices
 from coterie.proofs.options import STATES

@@ -1,4 +1,4 @@
-"""The ways in which a turn can be answered, told apart only where somebody looks: a condition, or a parent run."""
+"""The possible answers of a turn, distinguished only as far as a condition or a parent run does."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import product
@@ -14,17 +14,17 @@ from coterie.proofs.state import Gave, TurnAnswer
 from coterie.topology.conditions import Condition, Scalar
 
 MOST = 10_000
-"""Beyond so many answers of one node nobody looks at all states that follow."""
+"""The most answers of one node; with more, its flow is not explored."""
 INVALID = "invalid"
-"""What an output means that does not fit what the node declares."""
+"""The meaning of an output that does not fit its declaration."""
 
 
 class WatchedOutput(NamedTuple):
-    """How a parent looks at one output of its child run.
+    """A parent's view of one output of its child run.
 
     Attributes:
-        constants: Values it can tell apart from others.
-        meaning: What a value means to it.
+        constants: The values that it distinguishes.
+        meaning: Maps a value to its meaning for the parent.
     """
 
     constants: tuple[Scalar, ...]
@@ -32,14 +32,15 @@ class WatchedOutput(NamedTuple):
 
 
 Watch = Mapping[str, WatchedOutput]
-"""What a parent looks at, by the output's name."""
+"""The outputs that a parent reads, by name."""
 
 
 def answers(shape: FlowShape, node: int, place: int, watch: Watch | None) -> list[TurnAnswer]:
-    """What the agent at *place* can answer at *node*: one answer for each way in which conditions and *watch* see it.
+    """The possible answers of the agent at *place* of *node*: one for each combination that conditions and *watch*
+    distinguish.
 
-    Where nobody looks there is one answer, without outputs: a rehearsal fills in what the agent declares. (A fallback
-    must give what the node declares for which it stands in.)
+    If nothing reads the outputs there is one answer, without outputs: a rehearsal fills in what the agent declares. (A
+    fallback must give the outputs that the node declares.)
     """
     if watch is None and place == 0 and not _reading(shape, node):
         return [TurnAnswer(holds=0, outputs={})]
@@ -50,22 +51,22 @@ def answers(shape: FlowShape, node: int, place: int, watch: Watch | None) -> lis
 
 
 def gave_of(outputs: Mapping[str, Any], watch: Watch) -> Gave:
-    """What *outputs* mean to a parent."""
+    """The meaning of *outputs* for a parent."""
     if not outputs:
         return ()
     return tuple(f.meaning(outputs[name]) if name in outputs else MISSING for name, f in watch.items())
 
 
 def child_watch(shape: FlowShape, node: int, above: Watch | None) -> dict[str, WatchedOutput]:
-    """What *node* looks at in the outputs of the child run that answers there; *above* is what its parent looks at."""
+    """What *node* reads in the outputs of its child run; *above* is what its parent reads."""
     fields = dict.fromkeys([*(wanted.name for wanted in fields_of(shape, node) if _is_read(shape, node, wanted))])
     return {name: _child_field(shape, node, name, (above or {}).get(name)) for name in [*fields, *(above or {})]}
 
 
 def texts(shape: FlowShape, node: int, watch: Watch) -> Iterator[dict[str, Any]]:
-    """The outputs that can be found in what a child run says, when its last nodes give none: anything, or nothing.
+    """The outputs that a child run's text may hold when its last nodes give none.
 
-    Those that do not fit what *node* declares are not among them.
+    Outputs that do not fit the declaration of *node* are omitted.
     """
     if not any(wanted.declared for wanted in fields_of(shape, node)):
         yield {}
@@ -85,7 +86,7 @@ def holds_of(shape: FlowShape, node: int, outputs: Mapping[str, Any]) -> int:
 
 
 def fields_of(shape: FlowShape, node: int) -> list[Wanted]:
-    """The outputs that *node* may give: those it is asked for, and whatever a condition reads."""
+    """The outputs of *node*: those it is asked for, and those that conditions read."""
     wanted = {each.name: each for each in shape.agent(shape.names[node]).outputs}
     for condition in _reading(shape, node):
         wanted.setdefault(condition.field, Wanted(name=condition.field, declared=False))
@@ -114,7 +115,7 @@ def _combinations(shape: FlowShape, node: int, watch: Watch) -> Iterator[tuple[i
 
 
 def _values(shape: FlowShape, node: int, wanted: Wanted, watch: Watch) -> Iterable[tuple[Any, int]]:
-    """Values of one output, each with the conditions that hold with it, no two seen alike."""
+    """Distinguishable values of one output, each with the conditions that hold for it."""
     reading = {n: c for n, c in enumerate(shape.conditions) if shape.own[node] >> n & 1 and c.field == wanted.name}
     seen = watch.get(wanted.name)
     if not reading and seen is None:

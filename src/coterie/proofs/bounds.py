@@ -1,9 +1,9 @@
-"""How often anything can happen, from the arrows alone: what is said when there are too many states to look at.
+"""Bounds from the arrows alone, for flows with too many states to explore.
 
-Of a pattern, its kind says how often each slot is asked; of a loop its iterations bound all that it does.
+For a pattern, its kind counts the turns of each slot; a loop is bounded by its iterations.
 
-Every bound is sound and none is promised to be reached. A node that lies on no cycle and ranks behind all that leads to
-it starts at most once, since it waits for whatever could still mark it. Any other starts at most once for each firing
+Every bound is sound, but perhaps never reached. A node on no cycle that ranks behind all its predecessors starts at
+most once, because it waits for everything that could still mark it. Any other node starts at most once for each firing
 of an arrow into it. A group fires at most once for each start of its source, and `max` times within each of its scopes.
 """
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from coterie.engines.patterns.registry import Calls
 
 _ROUNDS = 8
-"""How often the inequalities are applied to each other; every round is sound, later ones say little more."""
+"""The number of rounds of applying the inequalities to each other; every round is sound, later ones improve little."""
 _STATES = 10_000
-"""How many states of a loop that is part of a team are looked at."""
+"""The most states to explore of a loop inside a team."""
 
 
 def at_most(plan: Plan, measures: Measures, path: str = "") -> Amounts:
     """The most of each measure that a run of *plan* can take, counted; infinite where nothing known bounds it.
 
-    Rounds that a human grants with `on-max human` are not counted.
+    Rounds granted by a human with `on-max human` are not counted.
     """
     match plan.coordination:
         case FlowPlan() as flow:
@@ -50,8 +50,8 @@ def at_most(plan: Plan, measures: Measures, path: str = "") -> Amounts:
 def of_loop(plan: Plan, loop: LoopPlan, paths: Paths, measures: Measures, path: str = "") -> Amounts:
     """The most of each measure that a run of the loop *plan* can take; infinite where nothing bounds a team in it.
 
-    Every iteration asks one role, reviews come between, and a wave asks as many branches besides. So no run takes more
-    than the dearest role in all of them, nor more than each role as often as it can be reached.
+    Every iteration runs one role, reviews come in between, and a wave runs up to its number of branches besides. So no
+    run takes more than the most expensive role in all of them, nor more than each role as often as it can be reached.
     """
     iterations, before = max(0, loop.max_iterations), paths.before
     branches = loop.parallel.most if loop.parallel is not None and not before.keys() <= paths.teams.keys() else 0
@@ -72,12 +72,12 @@ def of_loop(plan: Plan, loop: LoopPlan, paths: Paths, measures: Measures, path: 
 
 
 def reviews_before(loop: LoopPlan, iterations: int) -> int:
-    """How many reviews come before as many iterations."""
+    """The number of reviews before as many iterations."""
     return max(0, iterations - 1) // max(1, loop.review.every) if loop.review is not None else 0
 
 
 def _iteration(plan: Plan, name: str, measures: Measures, path: str) -> Amounts:
-    """The most that one iteration of the role *name* counts: a turn, or the turns of its team."""
+    """The amounts of one iteration of the role *name*: a turn, or the turns of its team."""
     agent = plan.agents.get(name) or AgentPlan(name=name)
     return (
         measures.turn(path + name, agent) if agent.child is None else at_most(agent.child, measures, f"{path}{name}/")
@@ -85,9 +85,9 @@ def _iteration(plan: Plan, name: str, measures: Measures, path: str) -> Amounts:
 
 
 def usually(plan: Plan, measures: Measures, path: str = "") -> Amounts:
-    """What a run of *plan* takes when nothing fails and nothing ends early; infinite where that is not known.
+    """The amounts of a run of *plan* without failures and early ends; infinite where unknown.
 
-    It is known of patterns, and of teams of patterns.
+    They are known for patterns, and for teams of patterns.
     """
     pattern = plan.coordination
     calls = calls_of_ours(pattern, plan) if isinstance(pattern, PatternPlan) else None
@@ -100,7 +100,7 @@ def usually(plan: Plan, measures: Measures, path: str = "") -> Amounts:
 
 
 def calls_of_ours(pattern: PatternPlan, plan: Plan) -> "Calls | None":
-    """How many turns each slot has; None for a pattern of a user's own, which is not imported for that."""
+    """The turns of each slot; None for a user-defined pattern, which is not imported for that."""
     if pattern.type not in KINDS:
         return None
     from coterie.engines.patterns.engine import calls_of  # few plans have one
@@ -109,7 +109,7 @@ def calls_of_ours(pattern: PatternPlan, plan: Plan) -> "Calls | None":
 
 
 def _of_pattern(pattern: PatternPlan, plan: Plan, most: Mapping[str, int], measures: Measures, path: str) -> Amounts:
-    """The turns of each slot within its budget, and as many again of whoever stands in for it."""
+    """The turns of each slot within its budget, and as many for each of its fallbacks."""
     budgets = {slot.name: slot.calls for slot in pattern.slots if slot.calls is not None}
     counts: dict[str, int] = {}
     for slot, turns in most.items():
@@ -126,14 +126,14 @@ def _of_pattern(pattern: PatternPlan, plan: Plan, most: Mapping[str, int], measu
 
 
 def _themselves(plan: Plan, counts: Mapping[str, int], path: str) -> Iterator[tuple[str, AgentPlan, int]]:
-    """Those of *counts* that are no teams, with their paths."""
+    """The agents in *counts* with their paths."""
     for name, count in counts.items():
         if (agent := plan.agents[name]).child is None:
             yield path + name, agent, count
 
 
 def _teams(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, Plan, int]]:
-    """Those of *counts* that are."""
+    """The teams in *counts*."""
     for name, count in counts.items():
         if (child := plan.agents[name].child) is not None and count:
             yield name, child, count
@@ -157,7 +157,7 @@ def _of_flow(flow: FlowPlan, plan: Plan, measures: Measures, path: str) -> Amoun
 
 
 def _often(n: float, amounts: Amounts) -> Amounts:
-    """*amounts*, *n* times; nothing stays nothing, and never is nothing, whatever it is of."""
+    """*n* times *amounts*; 0 stays 0, also times infinity."""
     return tuple([n * amount if n and amount else 0.0 for amount in amounts])
 
 
@@ -171,7 +171,7 @@ class _Starts:
         self._phase = [shape.agent(name).phase for name in shape.names]
 
     def solve(self) -> list[float]:
-        """How often each node starts at most."""
+        """The most starts of each node."""
         starts = [1.0 if once else inf for once in self._once]
         for _ in range(_ROUNDS + len(starts)):
             before, starts = starts, [self._of(node, starts) for node in range(len(starts))]
@@ -180,7 +180,7 @@ class _Starts:
         return starts
 
     def _waits_for_all(self, node: int) -> bool:
-        """Whether nothing can mark *node* again once it has started."""
+        """Whether nothing can mark *node* again after its start."""
         shape = self._shape
         after = {target for i in shape.out[node] for target in shape.targets[i]}
         return shape.upstream[node] < 1 << node and not any(shape.reach[target] >> node & 1 for target in after)
@@ -211,7 +211,7 @@ class _Starts:
         return self._phase[self._shape.rank[self._shape.groups[i].source]] != phase
 
     def _firings_of_source(self, i: int, starts: list[float]) -> float:
-        """As `_firings`, without looking at scopes, which may depend on each other."""
+        """As `_firings`, without scopes, which may depend on each other."""
         group = self._shape.groups[i]
         source = starts[self._shape.rank[group.source]]
         return min(source, group.max) if group.max is not None and group.per == "run" else source

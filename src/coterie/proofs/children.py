@@ -1,4 +1,4 @@
-"""What a child run means to the node at which it answers: what it may say, and what it takes."""
+"""The meaning of a child run for its node: its possible outputs, and its amounts."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,15 +15,15 @@ from coterie.proofs.ways import Amounts
 from coterie.proofs.witness import Play
 
 Result = Gave | None
-"""What a child run comes to, as its parent sees it; None: nobody in it said a word."""
+"""The result of a child run, as its parent sees it; None: no node in it answered."""
 
 
 class Ending(Struct, frozen=True):
-    """One way in which a child run can end.
+    """A possible end of a child run.
 
     Attributes:
         most: The most of each measure it can take.
-        fewest: The fewest turns when nothing fails; infinite: it takes a failure.
+        fewest: The fewest turns without failures; infinite: it includes a failure.
         longest: Plays a run of the most turns.
         shortest: Plays a run of the fewest.
     """
@@ -35,14 +35,16 @@ class Ending(Struct, frozen=True):
 
 
 class ChildReply(Struct, frozen=True):
-    """The child run behind an answer: how it ended, and what its last words give when its outputs give nothing."""
+    """The child run behind an answer: its end, and the outputs in its text if it has no other outputs."""
 
     ending: Ending
     text: dict[str, Any] | None = None
 
 
 class ChildAttempts(Struct, frozen=True):
-    """What a topology's turn may take before its last child run: runs that fail, and runs whose outputs do not fit."""
+    """The child runs that a topology's turn may take before its last one: failed ones, and ones whose outputs do not
+    fit.
+    """
 
     failing: Ending | None
     unfit: Ending | None
@@ -50,20 +52,20 @@ class ChildAttempts(Struct, frozen=True):
 
     @property
     def again(self) -> int:
-        """How often a run whose outputs do not fit is followed by another."""
+        """The number of runs that may follow a run whose outputs do not fit."""
         return max(1, self.retry)
 
     def wasted(self, failures: int, unfit: int) -> list[Ending]:
-        """So many failing and unfit child runs, as far as they can happen."""
+        """The given numbers of failing and unfit child runs, if these are possible."""
         found = [self.unfit] * unfit if self.unfit is not None else []
         return found + ([self.failing] * failures if self.failing is not None else [])
 
     def before(self) -> list[Ending]:
-        """The most that can go before the child run whose reply counts."""
+        """The longest sequence before the child run whose reply counts."""
         return self.wasted(self.retry, self.again)
 
     def fatal(self) -> list[list[Ending]]:
-        """The ways in which the turn fails, each at its longest; what is too much comes last."""
+        """The possible failures of the turn, each at its longest; the excess run comes last."""
         ways = []
         if self.failing is not None:
             ways.append(self.wasted(self.retry + 1, self.again))
@@ -72,12 +74,12 @@ class ChildAttempts(Struct, frozen=True):
         return ways
 
     def fatal_amounts(self) -> Amounts:
-        """The most that a turn counts which fails; `NEVER` if it cannot."""
+        """The amounts of a failed turn; `NEVER` if it cannot fail."""
         return larger(*(plus(*(ending.most for ending in way)) for way in self.fatal()))
 
     @classmethod
     def of(cls, failing: Ending | None, unfit: list[Ending], retry: int) -> "ChildAttempts":
-        """What may go before, when child runs end so that fail, or whose outputs do not fit: the longest of each."""
+        """The attempts for child runs that end in these failures, or with unfit outputs: the longest of each."""
         worst = max(unfit, key=lambda ending: ending.most[0], default=None)
         if worst is not None:
             worst = replace(worst, most=larger(*(ending.most for ending in unfit)))
@@ -85,12 +87,12 @@ class ChildAttempts(Struct, frozen=True):
 
 
 class Meaning(Struct, frozen=True):
-    """What the end of a child run means to its node.
+    """The meaning of a child run's end for its node.
 
     Attributes:
         holds: The conditions that hold then, as a mask.
-        gave: What goes further up.
-        text: What its last words must give, when its outputs give nothing.
+        gave: The meaning for the parent of the node.
+        text: The outputs that its text must hold, if it has no other outputs.
     """
 
     holds: int = 0
@@ -99,11 +101,11 @@ class Meaning(Struct, frozen=True):
 
 
 def meanings(shape: FlowShape, node: int, result: Result, fields: Watch, watch: Watch) -> Iterator[Meaning | None]:
-    """What a child run's *result* can mean at *node*; None: its outputs do not fit what the node declares.
+    """The possible meanings of a child run's *result* at *node*; None: its outputs do not fit the declaration.
 
     Args:
-        fields: What the node looks at in the outputs of its child run.
-        watch: What its own parent looks at.
+        fields: The outputs of the child run that the node reads.
+        watch: The outputs that the node's own parent reads.
     """
     declared = {wanted.name for wanted in shape.agent(shape.names[node]).outputs if wanted.declared}
     if result:
@@ -121,7 +123,7 @@ def meanings(shape: FlowShape, node: int, result: Result, fields: Watch, watch: 
 
 
 def _given(shape: FlowShape, node: int, named: dict[str, Any], watch: Watch) -> Meaning:
-    """What outputs mean of which `child_watch` says what they mean: truths, and what they mean further up."""
+    """The meaning of outputs that `child_watch` describes: truths, and the meaning further up."""
     holds = sum(_mask(shape, node, name, meaning[0]) for name, meaning in named.items() if meaning is not MISSING)
     above = [MISSING if named[name] is MISSING else named[name][1] for name in watch]
     return Meaning(holds, tuple(above))

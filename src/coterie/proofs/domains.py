@@ -1,7 +1,7 @@
-"""What an agent may answer, as far as conditions can tell: one representative for each way the comparisons come out.
+"""Representative outputs of agents: one value for each outcome of the comparisons.
 
-Conditions compare an output with constants, so values between which no comparison tells need not be told apart. The
-representatives are real values: a rehearsal can say them.
+Conditions compare an output with constants, so values that no comparison distinguishes are equivalent. The
+representatives are real values, which a rehearsal can use.
 """
 
 import json
@@ -15,15 +15,15 @@ from coterie.planning.plan import Wanted
 from coterie.topology.conditions import Scalar, as_text, is_number
 
 MISSING: Any = object()
-"""An undeclared output that a reply does not hold."""
+"""The value of an undeclared output that a reply lacks."""
 
 
 def representatives(wanted: Wanted, constants: Iterable[Scalar]) -> Iterator[Any]:
-    """Values of *wanted* such that every comparison with *constants* comes out in every way it can, likely ones first.
+    """Values of *wanted* such that every comparison with *constants* has every possible outcome, likely ones first.
 
-    The members of an enum and both booleans stand for themselves. For numbers they lie at, below, above and between
-    the constants, whole and not; for text each constant and one other text. An output of no declared type may be any
-    of those, or `MISSING`.
+    Members of an enum and both booleans represent themselves. Numbers are at, below, above and between the constants,
+    whole and not; texts are the constants and one other text. An output without a declared type may be any of these, or
+    `MISSING`.
     """
     constants = list(constants)
     if not wanted.declared:
@@ -49,7 +49,7 @@ def representatives(wanted: Wanted, constants: Iterable[Scalar]) -> Iterator[Any
 
 
 def some_value(wanted: Wanted) -> Any:
-    """A value for an output that nobody compares."""
+    """A value for an output that is never compared."""
     return next(iter(representatives(wanted, ())))
 
 
@@ -84,14 +84,14 @@ def _numbers(constants: Iterable[Scalar]) -> Iterator[int | float]:
 
 
 def _halves(low: float, high: float) -> Iterator[int | float]:
-    """The middle of the two, and a whole number there: between large floats lie whole numbers that no float is."""
+    """The midpoint, and a whole number there: between large floats are whole numbers that no float represents."""
     if max(abs(low), abs(high)) < sys.float_info.max:
         yield low / 2 + high / 2
     yield (math.floor(low) + math.ceil(high)) // 2
 
 
 def _points(constants: Iterable[Scalar]) -> list[int | float]:
-    """The numbers that *constants* are, or whose text they are: a quoted value equals the number written like it."""
+    """The numbers among *constants*, quoted ones included: a quoted value equals the number written like it."""
     points: list[int | float] = []
     for constant in constants:
         value: Any = constant

@@ -1,7 +1,7 @@
-"""Walk through all states of a flow.
+"""Explore all states of a flow.
 
-A flow whose loops are bounded has no cycle of states. Only a human who may grant further rounds makes one; the walk
-says where.
+A flow with bounded loops has no cycle of states. Only a human who may grant further rounds creates one; the exploration
+reports where.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from coterie.proofs.system import FlowSystem
 END = -1
 
 STEPS_A_STATE = 4
-"""How many steps are looked at for each state that may be, a step of many counters or arrows counting as several."""
+"""The most steps explored per allowed state; a step with many counters or arrows counts several times."""
 
 
 class OverBudget(CoterieError):
-    """There is more to look at than may be; the message says of what."""
+    """The limit of states or steps is exceeded; the message says which."""
 
 
 class Edge(NamedTuple):
@@ -30,14 +30,14 @@ class Edge(NamedTuple):
 
 
 class Space:
-    """All states of a system, numbered so that a step leads to a lower number (but for rounds without end).
+    """All states of a system, numbered so that a step leads to a lower number (except endless rounds).
 
     Attributes:
-        edges: By state, its steps.
-        first: The state a run begins in; `END` if nothing ever runs.
-        begins: The turns a run begins with.
-        again: The steps by which a human grants a further round. They are no edges: how many there are, nobody knows.
-        endless: A way that comes back, without any human, to where it was before; None: every way ends.
+        edges: The steps of each state.
+        first: The initial state of a run; `END` if nothing ever runs.
+        begins: The turns that start with the run.
+        again: The steps by which a human grants a further round. They are no edges, because their number is unlimited.
+        endless: A path that returns to an earlier state without any human; None: every path ends.
     """
 
     def __init__(self, system: FlowSystem, budget: int, *, reduced: bool = True) -> None:

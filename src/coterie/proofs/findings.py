@@ -1,7 +1,7 @@
-"""What the states of a flow show that its author should know: one generator for each kind of finding.
+"""Findings for the author of a flow: one generator for each kind.
 
-What *can* happen is shown by the run of the fewest turns, in which nothing fails. What can *never* happen is said only
-when it happens in no run, failures included.
+What *can* happen is shown by the shortest run without failures. What can *never* happen is reported only if it happens
+in no run, failures included.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ _THEN = {"end": "the path ends", "fail": "the run fails", "human": "a human is a
 
 
 class FlowFacts:
-    """What the steps of a flow show, gathered once for all findings.
+    """The facts that the steps of a flow show, collected once for all findings.
 
     Attributes:
         ran: The nodes that can run.
@@ -44,7 +44,7 @@ class FlowFacts:
 
     @cached_property
     def shown(self) -> dict[Any, Callable[[], Play]]:
-        """The runs that show what single steps do."""
+        """The runs that show the effects of single steps."""
         return self.proof.showing(self._shows)
 
     def _shows(self, step: Step) -> Iterator[Any]:
@@ -65,14 +65,14 @@ class FlowFacts:
         return list(dict.fromkeys(shape.rank[shape.groups[i].source] for i in into))
 
     def partial(self, turn: Started) -> tuple[int, ...] | None:
-        """The branches that come together in *turn* when they are some and not all; else None."""
+        """The branches that join in *turn* if they are some and not all; else None."""
         branches = self.branches(turn.node) if turn.place == 0 and turn.arrows else []
         marked = set(self.shape.sources(turn.arrows)) if branches else set()
         came = [source for source in branches if source in marked]
         return tuple(came) if 0 < len(came) < len(branches) else None
 
     def lasts(self) -> list[int]:
-        """The nodes that can run, and that no forward arrow leaves which can fire."""
+        """The nodes that can run, without a forward arrow that can fire."""
         is_loop = self.shape.graph.is_loop_group
         return [n for n in sorted(self.ran) if all(is_loop(i) or i not in self.fired for i in self.shape.out[n])]
 
@@ -87,7 +87,7 @@ class FlowFacts:
 
 
 def findings(facts: FlowFacts) -> Iterator[Finding]:
-    """All that was found."""
+    """All findings."""
     for find in _KINDS:
         yield from find(facts)
 
@@ -103,7 +103,7 @@ def joins(facts: FlowFacts) -> Iterator[Join]:
 
 
 def endless(proof: FlowProof, places: Places) -> Iterator[Finding]:
-    """That a run need not end, or a child run of it."""
+    """The error that a run, or a child run of it, need not end."""
     for each in proof.all():
         if each.space.endless is None:
             continue

@@ -1,4 +1,4 @@
-"""The proof of a flow: its states walked through, its child runs proved first, and what the numbers follow from."""
+"""Prove a flow: explore its states, after those of its child runs, and derive the numbers."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,24 +17,24 @@ from coterie.proofs.witness import Play, Stage
 
 
 class Budget:
-    """How many states may be looked at, over a flow and all its child runs together."""
+    """The limit of states of a flow and all its child runs together."""
 
     def __init__(self, states: int) -> None:
         self.left = states
 
 
 class FlowProof:
-    """All there is to know of one flow.
+    """The analysis of one flow.
 
     Args:
-        path: What stands before the names of its agents: `panel/` for the topology that answers at `panel`.
-        watch: What a parent looks at in its outputs; None: it is nobody's child.
-        may_fail: Whether a parent wants to know how it fails; then turns are played in every order.
+        path: The prefix of its agents' names: `panel/` for the topology that answers at `panel`.
+        watch: The outputs that a parent reads; None: it is no child run.
+        may_fail: Whether a parent needs its failures; then turns are explored in every order.
 
     Attributes:
         space: Its states.
-        halts: Whether a run that a failure ends may be longer than all that go on, as its child runs are. (Elsewhere
-            a run that a failure ends is the beginning of a longer one.)
+        halts: Whether a run that a failure ends may be longer than all others, because its child runs are. (Otherwise
+            such a run is the beginning of a longer one.)
 
     Raises:
         OverBudget: If there are more states than *budget* has left.
@@ -86,7 +86,7 @@ class FlowProof:
         child = FlowProof(agent.child, self.measures, budget, path=below, watch=fields, may_fail=True)
         self.children.append(child)
         if any(proof.space.endless for proof in child.all()):
-            return []  # nothing can be said of what it answers
+            return []  # its answers are unknown
         fitting: list[TurnAnswer] = []
         unfit: list[Ending] = []
         for result, ending in child.endings():
@@ -101,7 +101,7 @@ class FlowProof:
         return fitting
 
     def _outlasts(self, node: int, place: int) -> bool:
-        """Whether every answer of a topology takes as much as its failure may."""
+        """Whether every answer of a topology takes at least as much as its failure."""
         at, ways = self._attempts[node, place], self.answers[node, place]
         if not at.fatal():
             return True
@@ -112,15 +112,15 @@ class FlowProof:
     # -- measures ------------------------------------------------------------------------------------------------------
 
     def most_of(self, step: Step) -> Amounts:
-        """The most that a step counts."""
+        """The most that a step takes."""
         return self._weigh(step)[0]
 
     def fewest_of(self, step: Step) -> float:
-        """The fewest turns that a step counts."""
+        """The fewest turns that a step takes."""
         return self._weigh(step)[1]
 
     def begins(self) -> Amounts:
-        """What the turns count that a run begins with."""
+        """The amounts of the turns that start with a run."""
         return plus(self.measures.nothing, *map(self._started, self.space.begins))
 
     def _weigh(self, step: Step) -> tuple[Amounts, float]:
@@ -135,7 +135,7 @@ class FlowProof:
                 lower += said.ending.fewest
             elif at is not None and step.how == "failure":
                 upper = plus(upper, at.fatal_amounts())
-                lower = float("inf")  # nobody asks for the fewest turns in which something fails
+                lower = float("inf")  # minima are computed without failures
             known = self._weights[id(step)] = upper, lower
         return known
 
@@ -144,7 +144,7 @@ class FlowProof:
         return self.measures.turn(self.path + name, self.shape.agent(name))
 
     def halting(self, state: FlowState) -> Amounts:
-        """What the failure counts that can end the run in *state*; `NEVER` if none can."""
+        """The amounts of the failure that can end the run in *state*; `NEVER` if none can."""
         found: list[Amounts] = []
         for node, place in self.system.halting(state):
             at = self._attempts.get((node, place))
@@ -154,7 +154,7 @@ class FlowProof:
     # -- ways ----------------------------------------------------------------------------------------------------------
 
     def longest(self, ends: Admit = lambda step: True, *, halts: bool = False) -> tuple[Amounts, Callable[[], Play]]:
-        """The most of each measure over all runs that end as *ends* says, and one of the most turns."""
+        """The most of each measure over all runs that end as *ends* says, and a run with the most turns."""
         space, halting = self.space, self.halting if halts else _never
         if space.first == END:
             return self.measures.nothing, lambda: Play()
@@ -184,7 +184,7 @@ class FlowProof:
         return plus(self.begins(), rest[space.first]), play
 
     def shortest(self, ends: Admit, admit: Admit | None = None) -> tuple[float, Callable[[], Play]]:
-        """The fewest turns of a run in which nothing fails and that ends as *ends* says, and such a run."""
+        """The fewest turns of a run without failures that ends as *ends* says, and such a run."""
         admit = admit or answered
         space = self.space
         if space.first == END:
@@ -194,7 +194,7 @@ class FlowProof:
         return self.begins()[0] + rest[space.first], lambda: self._perform(way())
 
     def showing(self, shows: Callable[[Step], Iterator[Any]]) -> dict[Any, Callable[[], Play]]:
-        """For everything that steps show, a run of the fewest turns without a failure in which one does."""
+        """For everything that steps show, the shortest run without a failure that shows it."""
         space = self.space
         to = so_far(space, self.fewest_of, answered)
         rest = fewest(space, self.fewest_of, answered, lambda step: True)
@@ -221,7 +221,7 @@ class FlowProof:
         return {what: run(state, edge) for what, (_, state, edge) in found.items()}
 
     def endings(self) -> Iterator[tuple[Result, Ending]]:
-        """How a child run can complete: each result with what it takes."""
+        """The possible results of a child run, each with its amounts."""
         results = {step.result: None for step in self.space.all_steps() if step.over == "completed"}
         if self.space.first == END:
             yield None, Ending(self.measures.nothing, 0.0, Play, Play)
@@ -233,7 +233,7 @@ class FlowProof:
                 yield result, Ending(upper, lower, longest, shortest)
 
     def failing(self) -> Ending | None:
-        """How a child run can fail, at its longest; None if it cannot."""
+        """The longest failure of a child run; None if it cannot fail."""
         upper, longest = self.longest(lambda step: step.over == "failed", halts=True)
         return None if upper is NEVER else Ending(upper, float("inf"), longest, longest)
 
@@ -246,7 +246,7 @@ class FlowProof:
         return lambda: descend(self.space, at, to_come)
 
     def endless(self) -> Play | None:
-        """A way that comes back to where it was; None if every way ends, or a child run does not."""
+        """A path that returns to an earlier state; None if every path ends, or a child run does not."""
         return None if self.space.endless is None or self._attempts else self._perform(self.space.endless)
 
     # -- playing -------------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ class FlowProof:
         return self.measures.nothing if at is None else at.fatal_amounts()
 
     def _performed(self, step: Step, longest: bool) -> list[Play] | dict[str, Any]:
-        """What the turn does that *step* ends: the child runs it takes, or its outputs."""
+        """The content of the turn that *step* ends: its child runs, or its outputs."""
         at = self._attempts.get((step.node, step.place))
         if at is None:
             if step.how == "answer":
@@ -287,7 +287,7 @@ class FlowProof:
 
 
 def answered(step: Step) -> bool:
-    """Whether the turn that *step* ends was answered, and did not fail."""
+    """Whether the turn that *step* ends was answered and did not fail."""
     return step.how != "failure"
 
 

@@ -1,6 +1,6 @@
-"""Prove a loop: where its events can lead, whether it can complete, and how many turns it takes at worst.
+"""Prove a loop: its reachable events, whether it can complete, and how many turns it takes at worst.
 
-A loop always ends, by its iterations if by nothing else.
+A loop always ends, at the latest by its iteration limit.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from coterie.topology.routing import EXPLORE, PARALLEL, START, is_pattern, match
 
 
 def prove_loop(plan: Plan, options: ProofOptions) -> Report:
-    """The proof of a loop."""
+    """Prove a loop."""
     loop = plan.coordination
     assert isinstance(loop, LoopPlan)
     paths = Paths(loop, options.states)
@@ -68,7 +68,7 @@ def _worst(measures: Measures, most: Amounts, script: Script | None) -> Case:
 
 
 def _script_of_most(loop: LoopPlan, paths: Paths) -> Script:
-    """Nobody completes it, and every iteration opens a wave as wide as it may be."""
+    """No agent completes it, and every iteration opens the widest wave."""
     branches = loop.parallel.most if loop.parallel is not None else 0
     payload = "\n".join(f"- part {k}" for k in range(1, branches + 1))
     opens = {"emits": [{"topic": EXPLORE + PARALLEL, "payload": payload}]}
@@ -76,7 +76,7 @@ def _script_of_most(loop: LoopPlan, paths: Paths) -> Script:
 
 
 def _best(loop: LoopPlan, paths: Paths) -> Case | None:
-    """It completes as soon as it may; a wave on the way is one turn more."""
+    """Completion as early as possible; a wave on the way is one more turn."""
     if not paths.ends:
         return None
     fewest, way = 0, list[tuple[str, str]]()
@@ -113,7 +113,7 @@ def _findings(loop: LoopPlan, paths: Paths, options: ProofOptions) -> Iterator[F
 
 
 def _completion(loop: LoopPlan, paths: Paths, span: Span | None) -> Iterator[Finding]:
-    """Whether it can complete, and if not, what keeps it from that."""
+    """Whether it can complete, and if not, why."""
     emitted = {event for state in paths.way for event in paths.events(state[0])}
     for event in loop.required:
         if event not in emitted:
@@ -132,7 +132,7 @@ def _completion(loop: LoopPlan, paths: Paths, span: Span | None) -> Iterator[Fin
 
 
 def _traps(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator[Finding]:
-    """A state from which there is no completing any more, though there was before."""
+    """States from which completion is impossible, though it was possible before."""
     if paths.start not in paths.hopeful:
         return
     for state in paths.way:
@@ -157,7 +157,7 @@ def _unreached(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator
 
 
 def _unhandled(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator[Finding]:
-    """Events in no key: they lead to every role."""
+    """Events without a key: they lead to every role."""
     keys = [key for key, _ in loop.handoff]
     told = set[str]()
     for state in paths.way if keys else ():
@@ -180,7 +180,7 @@ def _idle_keys(loop: LoopPlan, paths: Paths, keys: dict[str, Handoff]) -> Iterat
 
 
 def _may_be_meant(key: str, loop: LoopPlan) -> bool:
-    """Whether events that no file names could still fit *key*: patterns in emits, or no roles at all."""
+    """Whether events that no file names could match *key*: patterns in emits, or no roles at all."""
     return is_pattern(key) and (not loop.roles or any(map(is_pattern, _emitted(loop))))
 
 

@@ -1,4 +1,4 @@
-"""What is counted: turns in total, turns of each agent, and dollars when prices are given."""
+"""The measures of a proof: turns in total, turns of each agent, and dollars if prices are given."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,10 +13,10 @@ from coterie.proofs.ways import Amounts
 
 
 class Prices(Struct, frozen=True, kw_only=True):
-    """What a turn costs, in dollars.
+    """The price of a turn, in dollars.
 
     Attributes:
-        turn: A turn of any agent that has no price of its own.
+        turn: Of any agent without a price of its own.
         agents: By agent, `node/agent` in the topology that answers at a node.
     """
 
@@ -24,7 +24,7 @@ class Prices(Struct, frozen=True, kw_only=True):
     agents: dict[str, float] = {}
 
     def of(self, path: str) -> float:
-        """What a turn of the agent at *path* costs."""
+        """The price of a turn of the agent at *path*."""
         return self.agents.get(path, self.turn)
 
 
@@ -32,8 +32,8 @@ class Measures:
     """The measures of one proof, in a fixed order: total, each agent, and with prices cost and cost with all retries.
 
     Attributes:
-        paths: Every agent that may be asked, `node/agent` in the topology that answers at a node.
-        size: How many measures there are.
+        paths: Every agent that may run, `node/agent` in the topology that answers at a node.
+        size: The number of measures.
     """
 
     def __init__(self, plan: Plan, prices: Prices | None = None) -> None:
@@ -44,11 +44,11 @@ class Measures:
         self.nothing: Amounts = (0.0,) * self.size
 
     def turn(self, path: str, agent: AgentPlan) -> Amounts:
-        """What one turn of *agent* counts; a topology's own turn counts nothing, those of its child run do."""
+        """The amounts of one turn of *agent*; a topology's own turn counts nothing, those of its child run do."""
         return self.turns([(path, agent, 1)]) if agent.child is None else self.nothing
 
     def turns(self, asked: Iterable[tuple[str, AgentPlan, int]]) -> Amounts:
-        """What so many turns of each of several agents count, none of them a topology."""
+        """The amounts of several turns of agents, none of them a topology."""
         amounts = [0.0] * self.size
         for path, agent, count in asked:
             amounts[0] += count
@@ -61,9 +61,9 @@ class Measures:
 
 
 def attempts(agent: AgentPlan) -> int:
-    """How many attempts one turn of *agent* can take, those not counted that fail for a passing cause.
+    """The most attempts of one turn of *agent*, without those that fail for a passing cause.
 
-    `retry` further ones after failures, and after replies that do not hold the declared outputs at least one more.
+    `retry` further ones after failures, and at least one more after replies without the declared outputs.
     """
     if agent.attempts is not None:
         return agent.attempts
@@ -72,7 +72,7 @@ def attempts(agent: AgentPlan) -> int:
 
 
 def asked_paths(plan: Plan, above: str = "") -> Iterator[str]:
-    """Every agent that a run of *plan* may ask for itself, in the order of the flow, fallbacks behind."""
+    """Every agent that a run of *plan* may call itself, in the order of the flow, fallbacks last."""
     flow = plan.flow
     if isinstance(plan.coordination, PatternPlan):
         for name, agent in plan.agents.items():
@@ -101,7 +101,7 @@ def asked_paths(plan: Plan, above: str = "") -> Iterator[str]:
 
 
 def _of_loop(plan: Plan, loop: LoopPlan, above: str) -> Iterator[str]:
-    """The roles, or the teams that answer for them, whoever reviews, and the roles in branches of waves."""
+    """The roles or their teams, the reviewer, and the roles in branches of waves."""
     yield from _of_roles(plan, loop, above)
     if loop.review is not None:
         yield above + REVIEW

@@ -1,4 +1,4 @@
-"""What a proof is asked besides its plan."""
+"""Options of a proof besides its plan."""
 
 from math import isfinite
 
@@ -10,16 +10,16 @@ from coterie.proofs.ways import Amounts
 from coterie.topology.model import Topology
 
 STATES = 100_000
-"""How many states are looked at unless told otherwise: a few seconds."""
+"""The default limit of explored states: a few seconds."""
 
 
 class ProofOptions(Struct, frozen=True, kw_only=True):
-    """What a prover is asked.
+    """Options of a prover.
 
     Attributes:
-        prices: What a turn costs; None: nothing is asked about cost.
-        states: How many states may be looked at.
-        topology: What the plan was made of, for the places of findings.
+        prices: The price of a turn; None: no cost is computed.
+        states: The most states to explore.
+        topology: The source of the plan, for the places of findings.
     """
 
     prices: Prices | None = None

@@ -1,9 +1,9 @@
-"""Of turns that cannot influence each other, in which order they end does not matter: one order is enough.
+"""Partial-order reduction: of independent turns, explore only one order of their ends.
 
-A running turn may be played first, and alone, when nothing that can happen while it runs touches what its end touches:
-no mark by a loop arrow, no condition, no counter, no agent in common, and no failure that ends the run. What they
-both mark is a join that waits for both. Then every run is, but for the order of such steps, a run that plays it first:
-the same turns, the same arrows, the same end. (A persistent set of one, in the words of model checking.)
+A running turn may be explored first, and alone, if nothing that can happen while it runs affects what its end affects:
+no mark by a loop arrow, no condition, no counter, no shared agent, and no failure that ends the run. A node that both
+mark is a join that waits for both. Then every run equals, except for the order of such steps, a run that explores it
+first: the same turns, the same arrows, the same end. (In model checking, a persistent set of one.)
 """
 
 from coterie.proofs.shape import FlowShape
@@ -12,7 +12,7 @@ from coterie.proofs.system import FlowSystem
 
 
 class Order:
-    """Chooses whose turn may be taken to end first."""
+    """Selects the turn that may be explored first."""
 
     def __init__(self, system: FlowSystem) -> None:
         self._shape = shape = system.shape
@@ -23,17 +23,17 @@ class Order:
             for node in range(len(shape.names))
         ]
         self._reach = [facts.targets | blocks for facts, blocks in zip(self._facts, self._blocks, strict=True)]
-        """What the end of each node's turn marks or lets start, and *_starts* who may be asked then."""
+        """The nodes that the end of each turn marks or unblocks; *_starts* has the agents that may start then."""
         self._starts = [
             facts.agents.union(*(self._facts[n].agents for n in bits(reach)))
             for facts, reach in zip(self._facts, self._reach, strict=True)
         ]
         self._heeding = sum(1 << node for node, facts in enumerate(self._facts) if facts.heeds)
-        """The nodes to which it can matter what others do; two that are not among them never do to each other."""
+        """The nodes that others can affect; two nodes outside this set never affect each other."""
         self._is_off = any(group.on_max == "human" for group in shape.groups)  # rounds without end: no order is first
 
     def first(self, state: FlowState) -> list[int] | None:
-        """The node whose turn may be taken to end first in *state*, or None: any order may matter."""
+        """The node whose turn may be explored first in *state*; None: any order may matter."""
         if self._is_off:
             return None
         waiting = tuple(node for node, _ in state.postponed)
@@ -46,7 +46,7 @@ class Order:
         return None if node is None else [node]
 
     def _is_free(self, node: int, state: FlowState) -> bool:
-        """Whether nothing that may happen while *node* runs touches what the end of its turn touches."""
+        """Whether nothing that may happen while *node* runs affects what the end of its turn affects."""
         mine, my_reach, my_starts = self._facts[node], self._reach[node], self._starts[node]
         if mine.fails:
             return False
@@ -66,7 +66,7 @@ class Order:
         return True
 
     def _meanwhile(self, node: int, state: FlowState) -> int:
-        """The nodes whose turn may end before that of *node*: those that run, and all that may start without it."""
+        """The nodes whose turn may end before that of *node*: running ones, and all that may start without it."""
         free = ~self._blocks[node]
         found = state.running & ~(1 << node) | state.marked & free
         front = bits(found)
@@ -78,16 +78,16 @@ class Order:
 
 
 class _Facts:
-    """What the end of a node's turn, or its start, may touch.
+    """The effects of the end, or the start, of a node's turn.
 
     Attributes:
         targets: The nodes that its arrows mark.
-        loops: Those of them that a loop arrow marks.
+        loops: Those that a loop arrow marks.
         reads: The conditions that its groups read.
         writes: The conditions that its outputs decide.
-        agents: Who may be asked at it.
-        fallbacks: Those of them that are not the node's own.
-        scopes: Whose starts make its counters new.
+        agents: The agents that may run at it.
+        fallbacks: Those that are not the node's own.
+        scopes: The agents whose starts reset its counters.
         fails: Whether its end can fail the run, whoever answers.
     """
 

@@ -1,6 +1,6 @@
-"""Where the events of a loop can lead: every state that it can reach, and the shortest way to each.
+"""Explore the events of a loop: every reachable state, and the shortest path to each.
 
-A state is the event that routes and what is still required; a step emits one event that is allowed there.
+A state is the routing event and the events still required; a step emits one event that is allowed there.
 """
 
 from collections import deque
@@ -13,19 +13,19 @@ from coterie.proofs.witness import Script
 from coterie.topology.routing import JOINED, PARALLEL, START, allowed, matches, suggested
 
 State = tuple[str, frozenset[str]]
-"""The event that routes, and the required events that were not accepted yet."""
+"""The routing event, and the required events that were not accepted yet."""
 
 
 class Paths:
-    """All states that a loop can reach, and the shortest way to each.
+    """All reachable states of a loop, and the shortest path to each.
 
     Args:
-        most: How many states may be looked at.
+        most: The most states to explore.
 
     Attributes:
-        way: The state and the event from which each state was reached first; None at the start.
-        whole: Whether these are all.
-        teams: The roles for which teams answer, each with all that its outputs may choose.
+        way: The state and the event from which each state was first reached; None at the start.
+        whole: Whether all states were explored.
+        teams: The roles of teams, each with the events that its outputs may select.
     """
 
     def __init__(self, plan: LoopPlan, most: int) -> None:
@@ -55,11 +55,11 @@ class Paths:
         return suggested(self.plan.handoff, self.ids, event)
 
     def asked(self, event: str) -> str:
-        """The agent that is asked after *event*."""
+        """The agent that runs after *event*."""
         return next(iter(self.roles(event)), GLOBAL)
 
     def events(self, position: str) -> tuple[str, ...]:
-        """What may be emitted in a turn that *position* leads to."""
+        """The events that a turn after *position* may emit."""
         asked = self.asked(position)
         if asked in self.teams:
             return events_of(self.plan, self.teams[asked])
@@ -70,7 +70,7 @@ class Paths:
         return not state[1] and self.plan.completion in self.events(state[0])
 
     def steps(self, state: State) -> Iterator[tuple[str, State]]:
-        """What a turn in *state* may emit to go on, and where that leads."""
+        """The events that a turn in *state* may emit to continue, and the states that follow."""
         position, missing = state
         for event in self.events(position):
             if event == self.plan.completion:
@@ -78,12 +78,12 @@ class Paths:
             yield event, (event, missing - {event})
             joined = event + JOINED
             if self.plan.parallel is None or self.asked(position) in self.teams:
-                continue  # what chooses among events opens no wave
+                continue  # a team selects single events and opens no wave
             if any(matches(key, joined) for key, _ in self.plan.handoff):
                 yield event + PARALLEL, (joined, missing - {event + PARALLEL})
 
     def events_to(self, state: State) -> list[tuple[str, str]]:
-        """The agents that are asked on the shortest way to *state*, and what each emits."""
+        """The agents on the shortest path to *state*, and the event each emits."""
         found = []
         while (step := self.way[state]) is not None:
             state, event = step
@@ -91,13 +91,13 @@ class Paths:
         return found[::-1]
 
     def script(self, state: State) -> Script | None:
-        """A rehearsal that goes to *state* by the shortest way; None when a team would have to choose it."""
+        """A rehearsal of the shortest path to *state*; None if a team would have to choose it."""
         steps = self.events_to(state)
         return None if any(agent in self.teams for agent, _ in steps) else script_of(steps)
 
     @cached_property
     def before(self) -> dict[str, int]:
-        """Whoever may be asked, each with the fewest iterations that come before."""
+        """Every agent that may run, with the fewest iterations before it."""
         if not self.whole:
             return dict.fromkeys(self.ids or [GLOBAL], 0)
         found: dict[str, int] = {}
@@ -113,7 +113,7 @@ class Paths:
 
     @cached_property
     def hopeful(self) -> set[State]:
-        """The states from which one is reached in which the loop may complete, by its event or its promise."""
+        """The states from which the loop can still complete, by its event or its promise."""
         back: dict[State, list[State]] = {}
         for state in self.way:
             for _, follows in self.steps(state):
@@ -129,7 +129,7 @@ class Paths:
 
 
 def script_of(steps: Iterable[tuple[str, str]]) -> Script:
-    """A rehearsal in which each agent emits in turn what *steps* say."""
+    """A rehearsal in which the agents emit the events of *steps* in turn."""
     script: Script = {}
     for agent, event in steps:
         emitted = {"topic": event, **({"payload": "- one part"} if event.endswith(PARALLEL) else {})}

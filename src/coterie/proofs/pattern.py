@@ -1,6 +1,6 @@
-"""Prove a pattern: how many turns each slot has, from what each kind of pattern says of itself, its teams counted in.
+"""Prove a pattern: count the turns of each slot, teams included, with the counts of its kind.
 
-A pattern of a user's own is not imported for that: what it asks is not known before it runs.
+A user-defined pattern is not imported for that: its calls are unknown before it runs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from coterie.topology.patterns.slots import checkers, members
 
 
 def prove_pattern(plan: Plan, options: ProofOptions) -> Report:
-    """What can be counted of a pattern; every run of it ends, as long as its teams do."""
+    """Prove a pattern by counting; every run of it ends, as long as its teams do."""
     pattern = plan.coordination
     assert isinstance(pattern, PatternPlan)
     measures = Measures(plan, options.prices)
@@ -51,7 +51,7 @@ def _case(measures: Measures, amounts: Amounts) -> Case:
 
 
 def _notes(plan: Plan, above: str = "") -> Iterator[Finding]:
-    """A note for each team of which nothing is known, or no more than a bound."""
+    """A note for each team that is unknown, or only bounded."""
     match plan.coordination:
         case PatternPlan(type=type) if type not in KINDS:
             what = f"{above.rstrip('/')!r}" if above else f"{plan.name!r}"
@@ -88,7 +88,7 @@ def _findings(pattern: PatternPlan, calls: Calls | None, options: ProofOptions) 
 
 
 def _idle_stop(pattern: PatternPlan) -> str:
-    """Why ending early can save nothing where it is asked for; empty where it can."""
+    """Why ending early can save nothing although it is configured; empty if it can."""
     names = [slot.name for slot in pattern.slots]
     config, _ = read_config(KINDS[pattern.type].config, pattern.config)
     match config:
@@ -105,7 +105,7 @@ def _idle_stop(pattern: PatternPlan) -> str:
 
 
 def _written(options: ProofOptions) -> Mapping[str, Any]:
-    """The settings that the file gives."""
+    """The settings in the file."""
     pattern = options.topology.pattern if options.topology is not None else None
     return pattern.config if pattern is not None else {}
 

@@ -1,4 +1,4 @@
-"""Prove a plan, by the prover of its kind of coordination."""
+"""Prove a plan with the prover of its kind of coordination."""
 
 from collections.abc import Iterable, Iterator
 from math import inf, isinf
@@ -26,7 +26,7 @@ class Prover(Protocol):
     """Proves plans of one kind of coordination."""
 
     def __call__(self, plan: Plan, options: ProofOptions) -> Report:
-        """What can be proved of *plan*: pure, deterministic, and never more than what was computed."""
+        """Prove *plan*: pure, deterministic, and never more than what was computed."""
 
 
 def check(
@@ -35,9 +35,9 @@ def check(
     """Prove what can be proved of *plan*. Nothing is run, read or written.
 
     Args:
-        prices: What a turn costs; without it nothing is said of cost.
-        states: How many states may be looked at. Beyond that, numbers are bounds, and no run is shown.
-        topology: What the plan was made of, for the places of findings.
+        prices: The price of a turn; without it the report has no cost.
+        states: The most states to explore. Beyond that, numbers are bounds, and no run is shown.
+        topology: The source of the plan, for the places of findings.
     """
     prove = PROVERS.get(type(plan.coordination))
     if prove is None:
@@ -46,7 +46,7 @@ def check(
 
 
 def prove_flow(plan: Plan, options: ProofOptions) -> Report:
-    """The proof of a flow: by all its states, or by counting when there are too many."""
+    """Prove a flow: by all its states, or by counting when there are too many."""
     assert isinstance(plan.coordination, FlowPlan)
     for path in _unknown(plan):
         return _unproved(plan, path)
@@ -78,7 +78,7 @@ def prove_flow(plan: Plan, options: ProofOptions) -> Report:
 
 
 def prove_pattern(plan: Plan, options: ProofOptions) -> Report:
-    """The proof of a pattern, by what its kind says of itself."""
+    """Prove a pattern by the turn counts of its kind."""
     from coterie.proofs.pattern import prove_pattern  # few plans are one
 
     return prove_pattern(plan, options)
@@ -102,7 +102,7 @@ def _counted(plan: Plan, options: ProofOptions, measures: Measures, code: str, w
 
 
 def _unknown(plan: Plan, above: str = "") -> Iterator[str]:
-    """The nodes at which a team answers that nothing is known of, `node/node` below each other."""
+    """The nodes of teams that cannot be analysed, `node/node` below each other."""
     for name, agent in plan.agents.items():
         if agent.child is not None:
             if not isinstance(agent.child.coordination, FlowPlan) and not _counted_as(agent.child):
@@ -111,7 +111,7 @@ def _unknown(plan: Plan, above: str = "") -> Iterator[str]:
 
 
 def _counted_teams(plan: Plan, above: str = "") -> Iterator[tuple[str, str]]:
-    """The nodes at which a team answers whose turns are only counted, `node/node` below each other, and what it is."""
+    """The nodes of teams whose turns are only counted, `node/node` below each other, and their kinds."""
     for name, agent in plan.agents.items():
         if agent.child is not None:
             if what := _counted_as(agent.child):
@@ -120,7 +120,7 @@ def _counted_teams(plan: Plan, above: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _counted_as(plan: Plan) -> str:
-    """What *plan* is, if it is of the sorts whose turns are counted."""
+    """The kind of *plan*, if its turns are only counted; else empty."""
     match plan.coordination:
         case LoopPlan():
             return "loop"

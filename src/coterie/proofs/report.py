@@ -1,4 +1,4 @@
-"""What was proved of a plan, as values: numbers, findings, and the runs that show them."""
+"""The report of a proof: numbers, findings, and runs that demonstrate them."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ BOUND = "bound"
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """The most or the fewest turns that a run can take.
+    """The most or the fewest turns of a run.
 
     Attributes:
         turns: In total, as `--max-turns` counts them.
-        agents: By agent, `node/agent` in the topology that answers at a node. At worst each by itself: not every agent
-            need have its worst in the same run.
-        script: A rehearsal of exactly so many turns in total; None: none was looked for.
+        agents: By agent, `node/agent` in the topology that answers at a node. In the worst case each by itself: the
+            agents may have their worst cases in different runs.
+        script: A rehearsal with exactly that total; None: none was computed.
     """
 
     turns: int
@@ -28,12 +28,12 @@ class Case(Struct, frozen=True, kw_only=True):
 
 
 class Cost(Struct, frozen=True, kw_only=True):
-    """What a run can cost at worst, in dollars.
+    """The worst cost of a run, in dollars.
 
     Attributes:
-        turns: When every turn succeeds at its first attempt.
-        attempts: When every turn takes all attempts that its agent's `retry` allows. Attempts that fail for a passing
-            cause (429, 5xx, connection) are tried again besides, and are not counted.
+        turns: If every turn succeeds at its first attempt.
+        attempts: If every turn takes all attempts that its agent's `retry` allows. Attempts that fail for a passing
+            cause (429, 5xx, connection) are retried besides, and are not counted.
     """
 
     turns: float
@@ -41,10 +41,10 @@ class Cost(Struct, frozen=True, kw_only=True):
 
 
 class Join(Struct, frozen=True, kw_only=True):
-    """A node where several branches come together.
+    """A node where several branches join.
 
     Attributes:
-        branches: Where they come from.
+        branches: The sources of the branches.
         whole: Whether it always starts with all of them.
     """
 
@@ -54,11 +54,11 @@ class Join(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that was found.
+    """A finding.
 
     Attributes:
         code: Stable, like that of any diagnostic.
-        script: The run of the fewest turns that shows it, for `run --rehearse`; None where no run can.
+        script: The shortest run that shows it, for `run --rehearse`; None if no run can.
     """
 
     code: str
@@ -69,7 +69,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     script: Script | None = None
 
     def diagnostic(self, file: str = "") -> Diagnostic:
-        """The same as readers and checks say it."""
+        """The finding as a diagnostic."""
         return Diagnostic(
             code=self.code, severity=self.severity, message=self.message, span=self.span, hint=self.hint, file=file
         )
@@ -80,19 +80,19 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What was proved of a plan.
+    """The report of a proof.
 
     Attributes:
-        method: `exact`: every state was looked at and every number is reached by some run; `bound`: the
-            numbers were counted, from the arrows, of which there are too many, or from what a pattern says of itself:
-            no run takes more, perhaps none takes as many.
-        states: How many states were looked at.
-        ends: Whether every run ends, as long as every turn does.
-        worst: None: nothing bounds it.
-        best: The run that completes with the fewest turns when nothing fails; None: not known, or no run completes.
-        usual: What a run takes when nothing fails and nothing ends early; None: not known. Patterns have it.
+        method: `exact`: every state was explored and every number is reached by some run; `bound`: the numbers were
+            counted, from too many arrows or from the counts of a pattern: no run takes more, and perhaps none takes as
+            many.
+        states: The number of explored states.
+        ends: Whether every run ends, provided every turn does.
+        worst: None: unbounded.
+        best: The run that completes with the fewest turns without failures; None: unknown, or no run completes.
+        usual: A run without failures and early ends; None: unknown. Only patterns have it.
         cost: None without prices.
-        joins: In the order of the flow; empty when not every state was looked at.
+        joins: In the order of the flow; empty if not every state was explored.
     """
 
     plan: str
@@ -108,7 +108,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def has_errors(self) -> bool:
-        """Whether something was found that should keep the plan from running."""
+        """Whether a finding should keep the plan from running."""
         return any(finding.severity is Severity.ERROR for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:

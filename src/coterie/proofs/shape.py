@@ -1,4 +1,4 @@
-"""What is known of a flow before any answer: nodes by rank, arrows by number, who stands in for whom, what is read."""
+"""The static structure of a flow: nodes by rank, numbered arrows, fallback chains, conditions."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -10,12 +10,12 @@ from coterie.topology.conditions import Condition
 
 
 class FlowShape:
-    """What is known of a flow before any answer: its nodes by rank, its arrows, who stands in for whom, what is read.
+    """The static structure of a flow.
 
     Attributes:
         names: The nodes, by rank.
-        chains: For each node who is asked, one after the other, as each fails.
-        conditions: Those on arrows, each once.
+        chains: For each node its agent and the fallbacks, in calling order.
+        conditions: The distinct conditions on arrows.
         own: For each node the conditions that read its outputs, as a mask.
     """
 
@@ -43,11 +43,11 @@ class FlowShape:
         self.policies = [[self.agent(name).on_fail for name in chain] for chain in self.chains]
 
     def agent(self, name: str) -> AgentPlan:
-        """The plan of *name*; of one the plan does not know, default rules."""
+        """The plan of *name*; an unknown agent has defaults."""
         return self.agents.get(name) or AgentPlan(name=name)
 
     def asked(self, node: int, place: int) -> str:
-        """Who is asked: the agent at *place* in the chain of *node*."""
+        """The agent at *place* in the chain of *node*."""
         return ON_MAX + self.names[node] if place == HUMAN else self.chains[node][place]
 
     def sources(self, arrows: int) -> list[int]:
@@ -56,7 +56,7 @@ class FlowShape:
         return list(dict.fromkeys(found))
 
     def policy(self, node: int, place: int) -> str:
-        """What the failure of a turn leads to: `halt`, `skip`, `continue` or `fallback`."""
+        """The consequence of a failed turn: `halt`, `skip`, `continue` or `fallback`."""
         if place == HUMAN:
             return "halt"
         word = self.policies[node][place]
@@ -66,7 +66,7 @@ class FlowShape:
 
     @cached_property
     def reach(self) -> list[int]:
-        """For each node the nodes that it can lead to, itself included."""
+        """For each node the nodes reachable from it, itself included."""
         after = [sum({1 << t for i in self.out[r] for t in self.targets[i]}) for r in range(len(self.names))]
         found = [1 << rank for rank in range(len(self.names))]
         changed = True

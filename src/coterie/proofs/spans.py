@@ -1,4 +1,4 @@
-"""Where in a file stands what a plan is made of; a plan itself carries no places."""
+"""Find the places in a file of the parts of a plan, which has none itself."""
 
 from coterie.diagnostics import Span
 from coterie.planning.plan import FlowPlan
@@ -9,7 +9,7 @@ class Places:
     """The places of a flow's nodes and arrows.
 
     Args:
-        topology: What the plan was made of; None: no place is known.
+        topology: The source of the plan; None: no place is known.
     """
 
     def __init__(self, flow: FlowPlan, topology: Topology | None) -> None:
@@ -18,23 +18,23 @@ class Places:
         self._groups = [_origin(group, groups) for group in flow.groups]
 
     def node(self, name: str) -> Span | None:
-        """Where *name* is declared."""
+        """The place of the declaration of *name*."""
         node = self._topology.node(name) if self._topology is not None else None
         return node.span if node is not None else None
 
     def output(self, name: str, field: str) -> Span | None:
-        """Where *name* declares the output *field*."""
+        """The place where *name* declares the output *field*."""
         node = self._topology.node(name) if self._topology is not None else None
         outputs = node.outputs if node is not None else ()
         return next((output.span for output in outputs if output.name == field), None) or self.node(name)
 
     def group(self, i: int, part: str = "") -> Span | None:
-        """Where group *i* stands; with *part* the attribute of that name."""
+        """The place of group *i*; with *part* of its attribute of that name."""
         origin = self._groups[i]
         return (origin.spans.get(part) or origin.span) if origin is not None else None
 
 
 def _origin(group: ArrowGroup, written: tuple[ArrowGroup, ...]) -> ArrowGroup | None:
-    """What the file writes for *group*: its bound may be implied there, and a gate may stand on its arrows."""
+    """The group in the file for *group*: its bound may be implied there, and a gate may be on its arrows."""
     same = [each for each in written if each.source == group.source and each.when == group.when]
     return next((each for each in same if each.targets == group.targets), same[0] if same else None)

@@ -1,4 +1,4 @@
-"""The words in which a proof speaks of a run: a state, the turn that ends next, and how it can be answered."""
+"""The vocabulary of proofs: a state, the turn that ends next, and its possible answers."""
 
 from collections.abc import Hashable
 from typing import Any, NamedTuple
@@ -7,19 +7,19 @@ from msgspec import Struct
 
 
 class FlowState(NamedTuple):
-    """What the future of a run depends on. Nodes are ranks, sets of them bit masks.
+    """The part of a run that its future depends on. Nodes are ranks, sets of nodes bit masks.
 
     Attributes:
-        running: Nodes whose turn runs, or waits for a fallback that is busy.
-        marked: Nodes that wait.
+        running: Nodes whose turn runs, or waits for a busy fallback.
+        marked: Nodes that wait to start.
         arrows: The arrows that marked them.
-        fired: For each group with a bound how often it fired within its present scope; it stays at its bound.
-        truth: The conditions that would hold now.
+        fired: For each bounded group the number of firings in its current scope, at most its bound.
+        truth: The conditions that hold now.
         known: The agents that have given outputs.
-        turns: Running turns that are not a node's own first: (node, place in its chain, groups a human is asked about).
+        turns: Running turns other than a node's own first: (node, place in its chain, groups a human decides about).
         postponed: (node, place in its chain) of fallbacks that wait for their agent, in order.
-        gave: For a child run, what each node's latest outputs mean to its parent.
-        ends: For a child run, the nodes whose latest turn fired nothing; and beyond them whether anybody answered.
+        gave: In a child run, the meaning of each node's latest outputs for the parent.
+        ends: In a child run, the nodes whose latest turn fired nothing; one more bit: any node has answered.
     """
 
     running: int = 0
@@ -35,14 +35,14 @@ class FlowState(NamedTuple):
 
 
 Gave = tuple[Hashable, ...]
-"""What a node's outputs mean to a parent: one meaning for each field it looks at; empty: there are no outputs."""
+"""The meaning of a node's outputs for a parent: one for each output it reads; empty without outputs."""
 
 HUMAN = -1
-"""The place in a chain of the human whom `on-max human` asks."""
+"""The place in a chain of the human that `on-max human` asks."""
 
 
 class Started(NamedTuple):
-    """A turn that a step starts: a node, the place in its chain of who is asked, and the arrows that marked it."""
+    """A turn that a step starts: a node, the place of its agent in the chain, and the arrows that marked it."""
 
     node: int
     place: int
@@ -50,22 +50,22 @@ class Started(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The end of a turn and what follows.
+    """The end of a turn and its consequences.
 
     Attributes:
-        node: Whose turn ended.
-        place: Who took it: 0 the node itself, then its fallbacks; `HUMAN`.
-        how: `answer`, `failure`, or what a human decided: `forward`, `again`, `end`.
-        answer: Which of the node's answers it was.
+        node: The node of the turn.
+        place: The place of its agent: 0 for the node itself, then its fallbacks; `HUMAN`.
+        how: `answer`, `failure`, or the decision of a human: `forward`, `again`, `end`.
+        answer: The index among the node's answers.
         fired: The groups that fired, in source order.
-        exhausted: The groups that were spent, when nothing else would fire.
-        forced: Whether what fired was forced.
+        exhausted: The exhausted groups, if nothing else would fire.
+        forced: Whether the firing was forced.
         held: The conditions that held, as a mask.
-        unknown: The conditions that asked for what was never produced.
-        ended: Why the path ends here, or an empty text.
+        unknown: The conditions that read outputs never produced.
+        ended: Why the path ends here, or empty.
         started: The turns that start now, in order.
-        over: `completed` or `failed` when this ends the run.
-        result: For a child run that completes, what its outputs mean to its parent.
+        over: `completed` or `failed` if this ends the run.
+        result: In a child run that completes, the meaning of its outputs for the parent.
     """
 
     node: int
@@ -84,13 +84,13 @@ class Step(NamedTuple):
 
 
 class TurnAnswer(Struct, frozen=True, gc=False):
-    """One way a turn can be answered.
+    """A possible answer of a turn.
 
     Attributes:
         holds: The conditions on this node that hold afterwards, as a mask.
-        outputs: Outputs that make it so.
-        gave: What they mean to a parent.
-        child: The result of the child run, when a topology answers.
+        outputs: Outputs with that effect.
+        gave: Their meaning for a parent.
+        child: The result of the child run, if a topology answers.
     """
 
     holds: int

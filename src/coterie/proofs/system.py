@@ -1,12 +1,12 @@
-"""A flow as a finite transition system: every state a run can be in, as far as its future depends on it.
+"""A flow as a finite transition system: every state of a run, as far as its future depends on it.
 
-The rules are those of `coterie.engines.flow`; a property test holds the two together, step by step. What differs is the
-state. Of outputs only the truth of the conditions that read them is kept, of counters only what they still allow, and
-of both nothing that no node still to come looks at. So states that have the same future are one state, the parts of a
-flow that follow each other add up instead of multiplying, and with every loop bounded the system has no cycle.
+The rules are those of `coterie.engines.flow`; a property test compares the two step by step. Only the state differs. Of
+outputs it keeps the truth of the conditions that read them, of counters what they still allow, and of both nothing that
+no later node reads. So states with the same future are one state, consecutive parts of a flow add up instead of
+multiplying, and with every loop bounded the system has no cycle.
 
-One step is the end of one turn, whichever of the running ones comes next. That suffices: an engine hears one record at
-a time, and a rehearsal can bring about every order by how long turns take.
+One step is the end of any one of the running turns. That suffices: an engine processes one record at a time, and a
+rehearsal can produce every order by the durations of turns.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -20,12 +20,12 @@ class FlowSystem:
     """The states of a flow and the steps between them.
 
     Args:
-        answers: What can be answered at each node, by node and place in its chain.
-        fails: The places at which a turn can fail at all.
-        observed: Whether a parent looks at the outputs of the last nodes.
+        answers: The possible answers, by node and place in its chain.
+        fails: The places at which a turn can fail.
+        observed: Whether a parent reads the outputs of the last nodes.
 
     Attributes:
-        effort: What a step of each node costs to look at, where that of a small flow costs 1.
+        effort: The cost of exploring a step of each node; a small flow has 1.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class FlowSystem:
         self._alive: dict[int, tuple[int, int, tuple[int, ...], int]] = {}
 
     def start(self) -> tuple[tuple[Started, ...], FlowState]:
-        """The turns that a run begins with, and its first state."""
+        """The turns that start with a run, and its first state."""
         shape = self.shape
         draft = _Draft(FlowState(fired=(0,) * len(self._max), gave=(None,) * (len(shape.names) * self.observed)))
         for name in shape.entries:
@@ -83,7 +83,7 @@ class FlowSystem:
                 yield self._failed(state, node, place, policy)
 
     def halting(self, state: FlowState) -> Iterator[tuple[int, int]]:
-        """The running turns whose failure would end the run, each by its node and its place in the chain."""
+        """The running turns whose failure would end the run, each as its node and place in the chain."""
         turns = {node: place for node, place, _ in state.turns}
         waiting = {node for node, _ in state.postponed}
         for node in bits(state.running):
@@ -180,9 +180,9 @@ class FlowSystem:
         return step._replace(over="completed", result=self._result(draft) if self.observed else None), FlowState()
 
     def _result(self, draft: "_Draft") -> Gave | None:
-        """What the outputs of the last nodes together mean to the parent; None: nobody said a word.
+        """The combined meaning of the last nodes' outputs for the parent; None if no node has answered.
 
-        As a run puts them together: those of the nodes that rank higher come later and count.
+        They are combined as in a run: nodes that rank higher come later and override.
         """
         if not draft.ends >> len(self.shape.names):
             return None
@@ -227,7 +227,7 @@ class FlowSystem:
         return tuple(started)
 
     def _busy(self, draft: "_Draft") -> set[str]:
-        """The agents that run: fallbacks; of nodes only those matter whose own turn could be in a fallback's way."""
+        """The running agents: fallbacks, and nodes whose own turn could block a fallback."""
         busy = {self.shape.asked(node, place) for node, place, _ in draft.turns}
         if draft.postponed:
             elsewhere = {node for node, _, _ in draft.turns} | {node for node, _ in draft.postponed}
@@ -256,7 +256,7 @@ class FlowSystem:
     # -- what of it matters --------------------------------------------------------------------------------------------
 
     def _frozen(self, draft: "_Draft") -> FlowState:
-        """The state that *draft* is, without what nothing to come looks at."""
+        """The state of *draft*, without the parts that nothing later reads."""
         in_flight = draft.running | draft.marked
         kept = self._alive.get(in_flight)
         if kept is None:
@@ -282,7 +282,9 @@ class FlowSystem:
         )
 
     def _looked_at(self, in_flight: int) -> tuple[int, int, tuple[int, ...], int]:
-        """The conditions and agents that what is in flight and follows looks at, the counters it does not, and who."""
+        """The conditions and agents that nodes in flight and their successors read, the unused counters, and those
+        nodes.
+        """
         shape = self.shape
         alive = truth = known = 0
         over = set(self._slot.values())

@@ -1,4 +1,4 @@
-"""The order in which a rehearsal takes a way by itself: each turn lasts a second, and who starts first ends first."""
+"""The natural order of a rehearsal: each turn lasts a second, and turns end in the order of their starts."""
 
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Sequence
@@ -8,9 +8,9 @@ from coterie.proofs.system import FlowSystem
 
 
 def unforced(system: FlowSystem, way: Sequence[Step]) -> list[Step] | None:
-    """The steps of *way* as they come when nobody takes longer than others; None: it would be another run then.
+    """The steps of *way* in natural order; None if that would be another run.
 
-    The same turns must be answered alike, start on the same marks and fire the same arrows.
+    The same turns must have the same answers, start on the same marks and fire the same arrows.
     """
     answers: dict[int, deque[Step]] = {}
     for step in way:
@@ -41,7 +41,7 @@ def _said(step: Step) -> Hashable:
 
 
 def _shows(begins: Iterable[Started], steps: Sequence[Step]) -> object:
-    """What a way shows, but for the order: every turn that starts, and what every turn that ends leads to."""
+    """The order-independent content of a path: every turn that starts, and the effects of every turn that ends."""
     started = Counter([*begins, *(turn for step in steps for turn in step.started)])
     ended = Counter(step._replace(started=(), over="") for step in steps)
     return started, ended, steps[-1].over if steps else ""

@@ -1,6 +1,6 @@
-"""The longest and the shortest ways through all states of a flow.
+"""The longest and the shortest paths through all states of a flow.
 
-There is no cycle of states, so each is found in one pass, from the ends to the start or back.
+States have no cycle, so each is computed in one pass, from the ends to the start or back.
 """
 
 from collections.abc import Callable
@@ -13,15 +13,15 @@ Amounts = tuple[float, ...]
 Weigh = Callable[[Step], Amounts]
 Admit = Callable[[Step], bool]
 NEVER: Amounts = ()
-"""No way leads to an end."""
+"""No path leads to an end."""
 
 
 def most(space: Space, weigh: Weigh, size: int, ends: Admit, halting: Callable[[FlowState], Amounts]) -> list[Amounts]:
-    """For each state the most of each of *size* measures that can still come, each by itself; `NEVER` without an end.
+    """For each state the most of each of *size* measures that can still follow, each by itself; `NEVER` without an end.
 
     Args:
         ends: Whether a step that ends the run counts as an end.
-        halting: What a failure counts that ends the run in a state; `NEVER` if it is no end.
+        halting: The amounts of a failure that ends the run in a state; `NEVER` if it is no end.
     """
     nothing = (0.0,) * size
     found: list[Amounts] = []
@@ -40,7 +40,7 @@ def most(space: Space, weigh: Weigh, size: int, ends: Admit, halting: Callable[[
 
 
 def fewest(space: Space, weigh: Callable[[Step], float], admit: Admit, ends: Admit) -> list[float]:
-    """For each state the least that a way to an end that counts can weigh; infinite where there is none.
+    """For each state the least weight of a path to an end; infinite if there is none.
 
     Args:
         admit: Whether a step may be taken.
@@ -57,7 +57,7 @@ def fewest(space: Space, weigh: Callable[[Step], float], admit: Admit, ends: Adm
 
 
 def so_far(space: Space, weigh: Callable[[Step], float], admit: Admit) -> list[float]:
-    """For each state the least that a way from the start to it can weigh."""
+    """For each state the least weight of a path from the start to it."""
     found = [float("inf")] * len(space.edges)
     if space.first != END:
         found[space.first] = 0.0
@@ -72,7 +72,7 @@ def so_far(space: Space, weigh: Callable[[Step], float], admit: Admit) -> list[f
 
 
 def descend(space: Space, at: int, choose: Callable[[Edge], float | None]) -> list[Step]:
-    """The way from *at* to an end that takes, at each state, the edge with the least of what *choose* says."""
+    """The path from *at* to an end that takes, at each state, the edge with the least value of *choose*."""
     way: list[Step] = []
     while at != END:
         rated = [(value, n) for n, edge in enumerate(space.edges[at]) if (value := choose(edge)) is not None]
@@ -83,14 +83,14 @@ def descend(space: Space, at: int, choose: Callable[[Edge], float | None]) -> li
 
 
 class Back:
-    """Finds the way from the start to a state, by what each state took to reach (`so_far`)."""
+    """Finds the path from the start to a state by the weights of `so_far`."""
 
     def __init__(self, space: Space, to: list[float], weigh: Callable[[Step], float], admit: Admit) -> None:
         self._space, self._to, self._weigh, self._admit = space, to, weigh, admit
         self._before: dict[int, tuple[int, Step]] | None = None
 
     def way(self, state: int) -> list[Step]:
-        """A way of the fewest turns to *state*."""
+        """A path of the fewest turns to *state*."""
         if self._before is None:
             self._before = self._find()
         way: list[Step] = []

@@ -1,7 +1,7 @@
-"""A way through a flow, made into a rehearsal script: who says what, and how long it takes where order matters.
+"""Turn a path through a flow into a rehearsal script: the replies, and durations where order matters.
 
-A rehearsal runs turns side by side, one second each. A way that comes about like that needs no times; in any other each
-turn that ends later than it would says how long it takes.
+A rehearsal runs turns side by side, one second each. A path in this natural order needs no durations; in any other,
+each turn that ends late has one.
 """
 
 import json
@@ -16,20 +16,20 @@ from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import Started, Step
 
 Script = dict[str, list[dict[str, Any]]]
-"""By agent, `node/agent` in the topology that answers at a node, what it does at each attempt."""
+"""The entries of each attempt, by agent, `node/agent` in the topology that answers at a node."""
 
 FAILS = {"fail": "it fails"}
 
 
 class PlayedTurn(Struct, frozen=True):
-    """One turn of an agent in a play.
+    """A turn of an agent in a play.
 
     Attributes:
-        entries: What it does at each attempt; all but the last take no time.
-        begin: When it starts, in seconds from the start of the play.
-        length: How long it takes.
+        entries: The entry of each attempt; all but the last take no time.
+        begin: Its start, in seconds from the start of the play.
+        length: Its duration.
         limit: The time-out of its agent.
-        ends: Whether it ends: what runs when a run fails does not.
+        ends: Whether it ends: turns that run when a run fails do not.
     """
 
     path: str
@@ -41,18 +41,18 @@ class PlayedTurn(Struct, frozen=True):
 
 
 class Play(Struct, frozen=True):
-    """What happens in a run, turn by turn, and when.
+    """The turns of a run with their times.
 
     Attributes:
         parts: In the order in which the turns end.
-        length: How long it takes in all.
+        length: The total duration.
     """
 
     parts: tuple[PlayedTurn, ...] = ()
     length: float = 0.0
 
     def script(self) -> Script:
-        """The script by which a rehearsal does the same. What it would do anyway is left out."""
+        """The script of a rehearsal that does the same, without what it would do by default."""
         unit = self._unit()
         entries: Script = {}
         for part in sorted(self.parts, key=lambda part: part.begin):
@@ -62,7 +62,7 @@ class Play(Struct, frozen=True):
         return {path: shortened for path, each in entries.items() if (shortened := _shortened(each)) != [{}]}
 
     def saying(self, outputs: Mapping[str, Any]) -> "Play":
-        """The same with last words that hold *outputs*, for a parent that looks for them in the text."""
+        """The same with *outputs* in the last text, for a parent that searches it."""
         ended = [n for n, part in enumerate(self.parts) if part.ends and "fail" not in part.entries[-1]]
         if not ended or not outputs:
             return self
@@ -78,7 +78,7 @@ class Play(Struct, frozen=True):
         return replace(self, parts=tuple(replace(part, begin=part.begin + seconds) for part in self.parts))
 
     def stretched(self, seconds: float) -> "Play":
-        """The same with *seconds* more in all: its last turn takes longer, and so does what it cuts off."""
+        """The same with *seconds* more in total: its last turn takes longer, and so do the turns it cuts off."""
         if not self.parts or not seconds:
             return self
         last = max((n for n, part in enumerate(self.parts) if part.ends), default=0)
@@ -89,7 +89,7 @@ class Play(Struct, frozen=True):
         return Play(parts, self.length + seconds)
 
     def _unit(self) -> float:
-        """Seconds for one unit of time: 1, or so little that no turn reaches its agent's time-out."""
+        """Seconds for one unit of time: 1, or less, so that no turn reaches its agent's time-out."""
         unit = 1.0
         for part in self.parts:
             while part.limit is not None and part.limit > 0 and part.length * unit >= part.limit:
@@ -98,11 +98,11 @@ class Play(Struct, frozen=True):
 
 
 class Stage:
-    """Puts the turns of one run on a clock, so that they end in a given order.
+    """Schedules the turns of one run so that they end in a given order.
 
     Args:
-        path: What stands before the names of its agents.
-        begins: The turns it begins with.
+        path: The prefix of its agents' names.
+        begins: The turns that start with it.
     """
 
     def __init__(self, path: str, shape: FlowShape, begins: Sequence[Started]) -> None:
@@ -116,7 +116,7 @@ class Stage:
         self._start(begins)
 
     def end(self, step: Step, does: "list[Play] | dict[str, Any]") -> None:
-        """End the turn that *step* ends; *does* holds its outputs, or the child runs that answer it."""
+        """End the turn that *step* ends; *does* has its outputs, or the child runs that answer it."""
         order, begin, turn = self._running.pop(step.node)
         agent = self._shape.agent(self._shape.asked(turn.node, turn.place))
         least = sum(play.length for play in does) if isinstance(does, list) else 1.0
@@ -158,14 +158,14 @@ class Stage:
         self._parts += last.later(begin).stretched(end - begin - last.length).parts
 
     def _cut_off(self, turn: Started, begin: float) -> None:
-        """Have *turn*, begun at *begin*, go on beyond now."""
+        """Let *turn*, begun at *begin*, continue beyond now."""
         agent = self._shape.agent(self._shape.asked(turn.node, turn.place))
         for path, limit in _first_asked(agent, self._path):
             self._parts.append(PlayedTurn(path, ({},), begin, self._now - begin + 2.0, limit, ends=False))
 
 
 def _first_asked(agent: AgentPlan, path: str) -> Iterator[tuple[str, float | None]]:
-    """Whoever is asked first when *agent* is: itself, or the entries of its flow."""
+    """The first agents that run for *agent*: itself, or the entries of its flow."""
     if agent.child is None:
         yield path + agent.name, agent.timeout
         return
@@ -181,7 +181,7 @@ def _entries(plan: Plan) -> list[AgentPlan]:
 
 
 def _shortened(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without those at the end that repeat the one before: the last entry repeats by itself."""
+    """*entries* without repetitions at the end: the last entry repeats by default."""
     while len(entries) > 1 and entries[-1] == entries[-2]:
         entries = entries[:-1]
     return entries

@@ -1,4 +1,4 @@
-"""Answers of models from a recording, for the tests of a team."""
+"""Recorded answers of models, for the tests of a team."""
 
 import os
 from collections.abc import Iterator
@@ -10,17 +10,18 @@ from coterie.backends.models.cassette import VARIABLE, Mode
 
 @contextmanager
 def cassette(file: str | Path, mode: str = "replay") -> Iterator[Path]:
-    """Have every model that is asked meanwhile answer from *file*, in this process and in those it starts.
+    """Answer all model calls in the block from *file*, in this process and in those it starts.
 
         with cassette("tests/review.jsonl"):
             outcome = asyncio.run(coterie.run(team, {"prompt": "Review this."}))
 
     Args:
-        mode: `replay` needs no key and no network, and a question that was not recorded fails the turn, saying what
-            differs; `record` asks the providers and makes the file anew; `auto` asks only what the file lacks.
+        mode: `replay` needs no key and no network, and a call that was not recorded fails the turn and shows the
+            difference; `record` calls the providers and rewrites the file; `auto` calls them only for what the file
+            lacks.
 
     Raises:
-        ValueError: If there is no such mode.
+        ValueError: If the mode is unknown.
     """
     path = Path(file).resolve()
     before = os.environ.get(VARIABLE)

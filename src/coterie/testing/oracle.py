@@ -1,4 +1,4 @@
-"""What a run would have been that nobody crashed, given the same replies in the same order."""
+"""The journal that a run would have without crashes, given the same replies in the same order."""
 
 from collections.abc import Callable, Sequence
 
@@ -41,7 +41,7 @@ def _core(run: str, plan: Plan, kinds: MakeKind, append: Callable[[Record], None
 
 
 def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> list[Record]:
-    """The journal of a run that nobody crashed, given the replies of *log* in the order of *log*."""
+    """The journal of an uncrashed run, given the replies of *log* in the order of *log*."""
     oracle: list[Record] = []
     core = _core(run, plan, kinds, oracle.append, log)
     first = log[0]
@@ -89,7 +89,7 @@ def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> l
 
 
 def _is_enough(core: Core, name: str, reason: str) -> bool:
-    """Whether what a turn of a loop had emitted when it was cut off is all there was to do: it is not asked again."""
+    """Whether an interrupted turn of a loop had already emitted enough, so that it is not repeated."""
     turn = core.engine.state.turns.get(name) if isinstance(core.engine, Loop) else None
     running = name in core.turns and core.turns[name].status == "running"
     return turn is not None and running and (turn.completes or (reason == "interrupted" and bool(turn.events)))
@@ -111,5 +111,5 @@ def _said(record: Record, attempt: int) -> Reply | AttemptFailed | Emit:
 
 
 def asked(log: Sequence[Record]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """The turns of a journal in the order they were started: id, agent, inputs."""
+    """The turns of a journal in starting order: id, agent, inputs."""
     return [(r.turn, r.agent, r.inputs) for r in log if isinstance(r, TurnStarted) and r.attempt == 1]

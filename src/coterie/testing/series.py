@@ -1,7 +1,7 @@
-"""Many crash schedules of one team, over several processes, and what they showed together.
+"""Run many crash schedules of one team in several processes, and combine their statistics.
 
-The findings depend on the seeds alone: not on how many processes share the work, nor on which of them was quicker. The
-first broken promise, in the order of the seeds, ends the series.
+The results depend on the seeds alone, not on the number or speed of the processes. The first broken promise, in the
+order of the seeds, ends the series.
 """
 
 import os
@@ -18,14 +18,14 @@ from coterie.planning.plan import Plan, from_json, to_json
 from coterie.testing.simulation import Load, SimulationFailed, Survived, simulate
 
 CHUNK = 25
-"""Schedules that a process is given at once."""
+"""Schedules per task of a process."""
 
 
 class Broken(Struct, frozen=True, kw_only=True):
-    """A promise that did not hold.
+    """A broken promise.
 
     Attributes:
-        what: Which one, and how.
+        what: The promise, and the violation.
         journals: Every record of the schedule as JSON, each with its run: one per line.
     """
 
@@ -35,22 +35,22 @@ class Broken(Struct, frozen=True, kw_only=True):
 
 
 class Series(Struct, kw_only=True):
-    """What the schedules of a team showed, those that kept every promise.
+    """The statistics of the schedules that kept every promise.
 
     Attributes:
-        schedules: How many were run to their end and kept every promise.
-        crashed: In how many of them the owner was killed at least once.
+        schedules: The number of schedules that ran to their end and kept every promise.
+        crashed: The number of schedules in which the owner was killed at least once.
         crashes: How often it was killed.
         in_a_row: How many of these crashes hit an owner that had taken over from a crashed one.
         interruptions: How often an owner was told to stop.
-        outcomes: How many ended how.
+        outcomes: The number of schedules per outcome.
         starts: Attempts that were started, each with its intent durable before.
         receipts: Turns whose result was durable; none of them was started again.
         turns: The most turns in one run, and *turns_seed* the first schedule that had them.
         seconds: The longest virtual time of one run, and *seconds_seed* the first schedule that took it.
-        agents: What each agent that the flow leads to had to do at worst; those of a child run are called
-            `node/agent`.
-        broken: The first promise that did not hold, if one did not.
+        agents: The largest load of each agent that the flow leads to, each number from its worst schedule; those of a
+            child run are called `node/agent`.
+        broken: The first broken promise, if any.
     """
 
     schedules: int = 0
@@ -112,13 +112,13 @@ def simulate_many(
     chaos: float = 1.0,
     told: Callable[[Series], object] = lambda so_far: None,
 ) -> Series:
-    """Run the crash schedules of the seeds from *first* on, and return what they showed.
+    """Run the crash schedules of the seeds from *first* on, and return their statistics.
 
     Args:
-        schedules: How many.
-        jobs: Over how many processes; by default as many as there are processors for this one.
-        chaos: How often agents fail and crashes come, 1 is as usual and 0 is never.
-        told: Called now and then with what is known so far, which goes on changing. What it raises ends the series.
+        schedules: The number of schedules.
+        jobs: The number of processes; by default that of the processors available to this one.
+        chaos: The frequency of failures and crashes: 1 is normal and 0 is never.
+        told: Called now and then with the statistics so far, which go on changing. An exception ends the series.
     """
     so_far = Series(agents={agent: Load() for agent in _asked(plan, "")})
     for part in _parts(plan, first, schedules, jobs or processors(), chaos):
@@ -169,9 +169,9 @@ def _parts(plan: Plan, first: int, schedules: int, jobs: int, chaos: float) -> I
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Have processes that are started meanwhile not hear of Ctrl-C, which is for the one that waits for them.
+    """Keep Ctrl-C from processes started in this block; it is for the process that waits for them.
 
-    They inherit what is blocked; here it is only put off until the end of this.
+    They inherit the signal mask; here the signal is only delayed until the block ends.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -199,7 +199,7 @@ _given: tuple[Plan, float]
 
 
 def _prepare(plan: bytes, chaos: float) -> None:
-    """Make this process ready."""
+    """Initialise this process."""
     global _given
     _given = from_json(plan), chaos
 

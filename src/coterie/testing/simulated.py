@@ -1,4 +1,4 @@
-"""What a simulated run stands on: a store that can lose its last records, and agents that answer at random."""
+"""The simulated parts of a run: a store that can lose its last records, and agents that answer at random."""
 
 import asyncio
 import math
@@ -12,16 +12,16 @@ from coterie.journal.records import AttemptLaunched, Record, Usage
 from coterie.topology.conditions import Scalar, is_number
 
 Compared = Mapping[str, Sequence[Scalar]]
-"""With what the conditions of a flow compare each output, by the output's name."""
+"""The values with which the conditions of a flow compare each output, by the output's name."""
 
 
 class World(Protocol):
-    """What outlives the owners of a simulated run, and sees what they do.
+    """The state that outlives the owners of a simulated run, and observes them.
 
     Attributes:
-        journals: What was appended, by run.
-        synced: How much of that would survive a power cut.
-        killed: Whether the present owner is dead: nothing it does counts.
+        journals: The appended records, by run.
+        synced: The number of them that would survive a power cut.
+        killed: Whether the current owner is dead: its actions have no effect.
     """
 
     seed: int
@@ -38,26 +38,26 @@ class World(Protocol):
         """See a journal closed."""
 
     def appended(self, run: str, record: Record) -> None:
-        """Take a record; may be the end of the owner."""
+        """Take a record; may kill the owner."""
 
     def syncing(self) -> None:
-        """Wait for the disk; may be the end of the owner."""
+        """Wait for the disk; may kill the owner."""
 
     def synced_to(self, run: str, seq: int) -> None:
         """Let everything up to *seq* survive."""
 
     def start(self, request: Request) -> None:
-        """See an attempt start."""
+        """Observe the start of an attempt."""
 
     def events_of(self, request: Request, dice: random.Random) -> Sequence[Emitted]:
         """The events that an attempt emits."""
 
     def compared(self, run: str) -> Compared:
-        """With what the flow of *run* compares outputs."""
+        """The values with which the flow of *run* compares outputs."""
 
 
 class Crash(KeyboardInterrupt):
-    """The owner is killed: not an error to be handled, the end of its process."""
+    """The kill of the owner: not an error to handle, but the end of its process."""
 
 
 class SimulatedStore:
@@ -72,13 +72,13 @@ class SimulatedStore:
         return SimulatedWriter(self, run)
 
     def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
-        """What was appended and not lost."""
+        """The records that were appended and not lost."""
         if run not in self.world.journals:
             raise NoSuchRun(run)
         return iter(list(self.world.journals[run])[from_seq - 1 :])
 
     def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
-        """Nobody watches a simulation."""
+        """Not supported."""
         raise NoSuchRun(run)
 
     def list(self) -> list[str]:
@@ -101,7 +101,7 @@ class SimulatedWriter:
         return len(self._world.journals.get(self._run, ()))
 
     def append(self, records: Sequence[Record]) -> int:
-        """Hand the records to the world, which may end the owner at any of them."""
+        """Append the records to the world, which may kill the owner at any of them."""
         for record in records:
             if self._world.killed:
                 raise Crash
@@ -117,14 +117,14 @@ class SimulatedWriter:
         return not self._slow
 
     def sync(self) -> bool:
-        """Make everything safe, if the disk is quick; may be the end of the owner."""
+        """Sync everything, if the disk is quick; may kill the owner."""
         if not self._slow and not self.is_durable(self.last):
             self._world.syncing()
             self._world.synced_to(self._run, self.last)
         return not self._slow
 
     async def durable(self, seq: int) -> None:
-        """Wait as long as the dice say, until *seq* is safe."""
+        """Wait a random time, until *seq* is safe."""
         while not self.is_durable(seq):
             upto = self.last
             await asyncio.sleep(self._world.dice.choice([0.0, 0.001, 0.4]))
@@ -145,7 +145,7 @@ class SimulatedTurns:
         self._world = world
 
     async def start(self, request: Request, on_event: OnEvent) -> "SimulatedSession":
-        """Have the world see it, and answer at random."""
+        """Report the start to the world, and answer at random."""
         if self._world.killed:
             raise Crash
         self._world.start(request)
@@ -194,7 +194,7 @@ class SimulatedSession:
         )
 
     async def interrupt(self) -> None:
-        """It ends by itself soon enough."""
+        """Nothing to do: it ends soon."""
 
     async def steer(self, text: str) -> bool:
         """It cannot be steered."""
@@ -202,7 +202,7 @@ class SimulatedSession:
 
 
 def random_events(request: Request, dice: random.Random) -> Sequence[Emitted]:
-    """What a turn of a loop emits: mostly what is allowed, now and then a wave, something else, or nothing."""
+    """The random events of a turn of a loop: mostly allowed ones, sometimes a wave, another event, or none."""
     loop = request.context().get("loop")
     if loop is None or loop["review"]:
         return ()
@@ -240,7 +240,7 @@ def random_outputs(
 
 
 def choices(type: str, values: Sequence[Scalar], compared: Sequence[Scalar]) -> Sequence[Scalar]:
-    """The values among which an output is chosen, so that every condition that reads it can hold and can fail."""
+    """The values to choose an output from, so that every condition that reads it can hold and can fail."""
     if type == "enum":
         return values
     if type == "boolean":
@@ -253,11 +253,11 @@ def choices(type: str, values: Sequence[Scalar], compared: Sequence[Scalar]) -> 
 
 
 def _around(number: float) -> Sequence[float]:
-    """*number* as an output may give it, and its neighbours; whole where it is."""
+    """*number* and its neighbours; whole if it is."""
     whole = math.floor(number)
     return (whole - 1, whole, whole + 1) if whole == number else (whole, number, whole + 1)
 
 
 def path_of(run: str) -> str:
-    """*run* without attempt numbers: which attempt of a nested run it was does not matter."""
+    """*run* without attempt numbers, which do not matter for nested runs."""
     return "/".join(step.rpartition(".")[0] or step for step in run.split("/"))

@@ -1,9 +1,9 @@
-"""Agents that know how often they are right: what a pattern would buy, found out before a model is asked.
+"""Simulated agents of known accuracy: find out what a pattern would gain before calling a model.
 
-Every question has one right answer, `[right]`, and some wrong ones, `[wrong 1]`, …. What an agent says follows from its
-skill, from what it is shown, and from draws that depend on the seed, the question, the agent and its turn alone: two
-variants of a team meet the same questions in the same mood, whoever is asked first. What is assumed is in
-`Assumptions`; nothing else is known about the agents, least of all whether an argument could convince them.
+Every question has one right answer, `[right]`, and some wrong ones, `[wrong 1]`, …. The answer of an agent follows from
+its skill, from the answers it sees, and from draws that depend only on the seed, the question, the agent and its turn:
+two variants of a team get the same questions and draws, whatever their order of calls. `Assumptions` lists all that is
+assumed; nothing else is known about the agents, especially not whether an argument could convince them.
 """
 
 import re
@@ -33,12 +33,12 @@ _EIGHT = struct.Struct("<8Q")
 
 
 class Skill(Struct, frozen=True):
-    """What one agent can do.
+    """The skill of one agent.
 
     Attributes:
-        accuracy: How often it answers right; where it judges, how often it approves what is right; where it chooses
-            among answers, how often it takes the right one.
-        rejects: How often it rejects what is wrong; None: as often as *accuracy*.
+        accuracy: The probability of a right answer; for a judge, of approving a right one; for a chooser, of choosing
+            the right one.
+        rejects: The probability of rejecting a wrong answer; None: the same as *accuracy*.
     """
 
     accuracy: float
@@ -50,21 +50,19 @@ class Skill(Struct, frozen=True):
 
 
 class Assumptions(Struct, frozen=True, kw_only=True):
-    """What is taken for granted about the agents of a team.
+    """The assumptions about the agents of a team.
 
     Attributes:
-        skill: That of every slot.
-        skills: That of single slots, by name (`checker` is that of `checker_0`, `checker_1`, … as well), or `sub/slot`
-            in a team that answers at a slot.
-        correlation: How often a question is one on which all stand or fall together: one draw answers it for all.
-        habit: How often an agent has one answer to a question however often it is asked.
-        wrong: In how many ways an answer can be wrong; with 1, whoever errs agrees.
-        bias: How often whoever chooses among answers takes the first it reads, unseen.
-        conformity: How often somebody who is shown answers of others takes one of them over instead of thinking; in a
-            debate, how often a side gives in.
-        overconfidence: How far what agents say of their confidence lies above how often they are right: 0 is
-            calibrated, 1 is always certain.
-        failures: How often an attempt fails.
+        skill: Of every slot.
+        skills: Of single slots, by name (`checker` also applies to `checker_0`, `checker_1`, …), or `sub/slot` in a
+            team at a slot.
+        correlation: The probability that one draw answers a question for all agents.
+        habit: The probability that an agent repeats its answer to a question in every turn.
+        wrong: The number of different wrong answers; with 1, all errors agree.
+        bias: The probability that a chooser takes the first answer it reads, whatever it is.
+        conformity: The probability that an agent adopts an answer it is shown; in a debate, that a side gives in.
+        overconfidence: The excess of stated confidence over accuracy: 0 is calibrated, 1 is always certain.
+        failures: The probability that an attempt fails.
     """
 
     skill: Skill
@@ -81,29 +79,29 @@ class Assumptions(Struct, frozen=True, kw_only=True):
         for name in ("correlation", "habit", "bias", "conformity", "overconfidence", "failures"):
             _within(name, getattr(self, name))
         if self.wrong < 1:
-            raise UsageError(f"there is at least 1 wrong answer, not {self.wrong}")
+            raise UsageError(f"wrong must be at least 1, not {self.wrong}")
 
     def of(self, path: str) -> Skill:
-        """The skill at *path*, by the first of its names that has one, else that of all."""
+        """The skill at *path*: of the first of its names that has one, else of all."""
         return next((self.skills[name] for name in names_of(path) if name in self.skills), self.skill)
 
 
 def names_of(path: str) -> tuple[str, ...]:
-    """What a skill may call the slot at *path*: `sub/checker_1`, `checker_1`, `checker`."""
+    """The names of the slot at *path* for skills: `sub/checker_1`, `checker_1`, `checker`."""
     slot = path.rpartition("/")[2]
     return path, slot, _COUNTED.sub("", slot)
 
 
 class SimulatedTurn(Struct, frozen=True, gc=False):
-    """What is asked of a simulated agent.
+    """The turn of a simulated agent.
 
     Attributes:
-        question: Which question the whole run is about.
-        path: The agent: its slot, or `sub/slot` in a team that answers at a slot.
-        pattern: The type of the pattern it stands in; empty: none.
-        turn, attempt: Which of its turns, and of the attempts of that.
-        prompt: Without what was said before.
-        wanted: The JSON that is asked for.
+        question: The question of the whole run.
+        path: The agent: its slot, or `sub/slot` in a team at a slot.
+        pattern: The type of its pattern; empty: none.
+        turn, attempt: The number of its turn, and of the attempt.
+        prompt: Without the chat before.
+        wanted: The requested JSON.
     """
 
     question: str
@@ -116,9 +114,9 @@ class SimulatedTurn(Struct, frozen=True, gc=False):
 
 
 class SimulatedAgents:
-    """Answers for all agents of *plan*, as *assumptions* say; a backend, and a plain function of what is asked.
+    """Answers for all agents of *plan* by *assumptions*; a backend, and a plain function of a turn.
 
-    As a backend it is told apart which question a run is about by the id of its root.
+    As a backend it identifies the question by the id of the root run.
 
     Args:
         seed: Equal seeds give equal answers.
@@ -148,7 +146,7 @@ class SimulatedAgents:
         """Nothing is held."""
 
     def says(self, asked: SimulatedTurn) -> Result:
-        """What the agent says, or how its attempt fails."""
+        """The answer of the agent, or the failure of its attempt."""
         draw = _Draws(f"{self._seed}/{asked.question}/{asked.path}#{asked.turn}.{asked.attempt}")
         if draw.failure < self._assumptions.failures:
             return Failure(kind="failed", reason="this attempt was drawn to fail")
@@ -159,13 +157,13 @@ class SimulatedAgents:
         return Answer(text=self._reply(asked, draw, proponent_is_right=shared.side < 0.5))
 
     def _shared(self, question: str) -> "_Draws":
-        """What is drawn once for all agents; the last question's is kept, since all are asked about one."""
+        """The draws shared by all agents; those of the last question are cached."""
         if self._last[0] != question:
             self._last = question, _Draws(f"{self._seed}/{question}")
         return self._last[1]
 
     def _reply(self, asked: SimulatedTurn, draw: "_Draws", proponent_is_right: bool) -> str:
-        """What is said, by the part that the agent plays in its pattern."""
+        """The reply, by the agent's role in its pattern."""
         slot, skill = asked.path.rpartition("/")[2], self._assumptions.of(asked.path)
         names = {want.name for want in asked.wanted}
         shown = _ANSWER.findall(asked.prompt)
@@ -194,14 +192,14 @@ class SimulatedAgents:
                 return self._answer(skill, draw, others, names)
 
     def _answer(self, skill: Skill, draw: "_Draws", shown: Sequence[str], names: set[str]) -> str:
-        """An answer of its own, or one it was shown."""
+        """The agent's answer, or one it was shown."""
         said = self._own(skill, draw)
         if shown and draw.conform < self._assumptions.conformity:
             said = shown[int(draw.pick * len(shown))]
         return _json({"answer": said, "confidence": self._sure(skill.accuracy)}) if "answer" in names else said
 
     def _work(self, skill: Skill, draw: "_Draws", shown: Sequence[str]) -> str:
-        """Its part of a work, which is right when it is and all that it was given was."""
+        """Its part of the work, which is right if it is and all its input was."""
         return next((one for one in shown if one != RIGHT), None) or self._own(skill, draw)
 
     def _own(self, skill: Skill, draw: "_Draws") -> str:
@@ -210,7 +208,7 @@ class SimulatedAgents:
         return f"[wrong {int(draw.which * self._assumptions.wrong) + 1}]"
 
     def _verdict(self, skill: Skill, draw: "_Draws", shown: Sequence[str]) -> str:
-        """Whether the answer it is shown, the first in its question, is right."""
+        """The verdict on the answer it is shown, the first in its prompt."""
         rejects = skill.accuracy if skill.rejects is None else skill.rejects
         approved = draw.verdict < skill.accuracy if shown[:1] == [RIGHT] else draw.verdict >= rejects
         issues = [] if approved else ["it is wrong"]
@@ -218,7 +216,7 @@ class SimulatedAgents:
         return _json({"approved": approved, "confidence": sure, "issues": issues, "feedback": ""})
 
     def _choose(self, skill: Skill, draw: "_Draws", shown: Sequence[str]) -> str:
-        """One of the answers it is shown: the first one by habit, else the right one as often as it can tell."""
+        """One of the answers it is shown: the first one by bias, else the right one with its accuracy."""
         if not shown:
             return self._own(skill, draw)
         if draw.bias < self._assumptions.bias:
@@ -238,12 +236,12 @@ def is_right(text: str) -> bool:
 
 
 def turn_number(turn: str) -> int:
-    """Which of its agent's turns *turn* is."""
+    """The number of *turn* among its agent's turns."""
     return int(turn.rpartition("#")[2])
 
 
 class _Draws:
-    """Numbers from 0 to 1, each for one thing, that follow from a name alone."""
+    """Numbers from 0 to 1, each for one purpose, derived from a name alone."""
 
     __slots__ = ("answer", "bias", "conform", "failure", "pick", "side", "together", "verdict", "which")
 
@@ -253,13 +251,13 @@ class _Draws:
         self.together = self.failure  # what a question has, and no attempt
 
     def follow(self, other: "_Draws", often: float) -> None:
-        """Answer and judge as *other* does, if it is one of those that are followed."""
+        """Answer and judge like *other*, with the probability *often*."""
         if other.together < often:
             self.answer, self.which, self.verdict = other.answer, other.which, other.verdict
 
 
 def _pattern_at(plan: Plan, path: Sequence[str]) -> str:
-    """The type of the pattern in which the agent at *path* stands."""
+    """The type of the pattern that contains the agent at *path*."""
     for name in path[:-1]:
         agent: AgentPlan | None = plan.agents.get(name)
         if agent is None or agent.child is None:

@@ -1,8 +1,8 @@
-"""Crash a team everywhere, in virtual time, before it is real.
+"""Simulate crashes of a team at random points, in virtual time, before they are real.
 
 `simulate` runs a topology with agents that answer at random, fail at random and take random times; it kills the owner
-at a random append (with or without the tail that was not synced yet), interrupts it, resumes, several times over. The
-real core, shell and engines run; only the store, the agents and the time are made up. After each schedule:
+at a random append (with or without the unsynced tail), interrupts it, resumes, several times over. The core, shell and
+engines are real; only the store, the agents and the time are simulated. After each schedule:
 
 * the result is that of an uncrashed run that is given the same replies in the same order;
 * no turn with a durable receipt was started again;
@@ -59,9 +59,9 @@ Reload = Callable[[str, Plan], ConfigChanged]
 Emits = Callable[[Request, random.Random], Sequence[str]]
 
 LIMITS = ("max_iterations", "max_runtime", "cost_budget", "stalled")
-"""Why a loop is let go of by what its plan says."""
+"""The limits of a plan at which a loop stops."""
 MORE = 2
-"""How often a loop is taken up again that had reached a limit."""
+"""How often a loop that reached a limit is resumed."""
 
 
 _FAILED = {"timeout": ("completed", "failed", "cancelled"), "invalid_output": ("completed",)}
@@ -72,7 +72,7 @@ class SimulationFailed(CoterieError):
     """A schedule broke a promise; the message holds the seed and the journals.
 
     Attributes:
-        what: Which promise, and how.
+        what: The promise, and the violation.
         lines: Every record as JSON, each with its run.
     """
 
@@ -85,12 +85,12 @@ class SimulationFailed(CoterieError):
 
 
 class Load(Struct, frozen=True):
-    """What one agent had to do in a schedule.
+    """The load of one agent in a schedule.
 
     Attributes:
         turns: Its turns, those in all attempts of a child run included.
-        attempts: The most attempts that one of them took.
-        cut: How often one of them was cut off at most, by a crash or an interruption; it was asked again after each.
+        attempts: The most attempts of one turn.
+        cut: The most interruptions of one turn, by a crash or otherwise; the turn ran again after each.
     """
 
     turns: int = 0
@@ -103,17 +103,17 @@ class Load(Struct, frozen=True):
 
 
 class Survived(Struct, frozen=True, kw_only=True):
-    """What a schedule was like.
+    """The statistics of a schedule.
 
     Attributes:
         crashes: How often the owner was killed.
         in_a_row: How many of these crashes hit an owner that had taken over from a crashed one.
         interruptions: How often it was told to stop.
         turns: Turns that were started, child runs' own included.
-        repeated: Attempts that were cut off; their turns were asked again.
+        repeated: Attempts that were interrupted; their turns ran again.
         starts: Attempts that were started, each with its intent durable before.
         receipts: Turns whose result was durable; none of them was started again.
-        seconds: Virtual time from the start to the end, owners that were dead included.
+        seconds: Virtual time from the start to the end, times without an owner included.
         agents: By name; those of a child run are called `node/agent`. A loop's are its iterations and reviews.
         called_off: How many child runs were called off, by how deep they lie; those right below the root are 1 deep.
     """
@@ -144,12 +144,13 @@ def simulate(
     """Run one crash schedule, chosen by *seed*, and check every promise.
 
     Args:
-        topology: The team; who thinks in it does not matter, every agent is made up.
-        seed: Chooses delays, replies, failures and crashes; equal seeds give equal schedules.
-        kinds: What plays a plan, for engines that no file describes.
+        topology: The team; its backends do not matter, because every agent is simulated.
+        seed: Selects delays, replies, failures and crashes; equal seeds give equal schedules.
+        kinds: The kind of a plan, for engines without a file format.
         reload: What a run reads when its engine asks for the plan again.
-        emits: Which events an attempt emits; by default a turn of a loop emits at random what it may, and some more.
-        chaos: How often agents fail and crashes come, 1 is as usual and 0 is never.
+        emits: The events that an attempt emits; by default a turn of a loop emits random allowed events, and some
+            others.
+        chaos: The frequency of failures and crashes: 1 is normal and 0 is never.
 
     Raises:
         SimulationFailed: If a promise was broken.
@@ -223,7 +224,7 @@ class _World:
         )
 
     def _loads(self) -> dict[str, Load]:
-        """What each agent had to do, in order of first start."""
+        """The load of each agent, in order of first start."""
         attempts: dict[tuple[str, str], set[int]] = {}
         for run, turn, attempt in self.calls:
             attempts.setdefault((run, turn), set()).add(attempt)
@@ -246,7 +247,7 @@ class _World:
     # -- owners ---------------------------------------------------------------------------------------------------
 
     def _epoch(self) -> None:
-        """One owner, until it ends, is told to stop, or is killed."""
+        """One owner, until it ends, is interrupted, or is killed."""
         self.epoch += 1
         self.killed = False
         trouble = self.dice.random() < 0.8 * self.chaos and self.crashes + self.interruptions < 5
@@ -321,13 +322,13 @@ class _World:
         return agent != BRANCH and (known is None or known.child is None)
 
     def _more_iterations(self) -> int:
-        """A loop that was stopped by a limit is given some more, a few times."""
+        """Further iterations for a loop that stopped at a limit, a few times."""
         is_limit = _is_limit(self.journals.get("R", [None])[-1])
         self.extended += is_limit
         return 3 if is_limit else 0
 
     def _lose_power(self, lose: bool) -> None:
-        """What a new owner finds: everything that was appended, or only what was synced."""
+        """Restore what a new owner finds: everything appended, or only what was synced."""
         self.in_a_row += self.killed and self.crashed
         self.crashed = self.killed
         if self.killed:
@@ -341,7 +342,7 @@ class _World:
         self.synced = {run: len(log) for run, log in self.journals.items()}
 
     def _say_stale_things(self, loop: asyncio.AbstractEventLoop, shell: Shell) -> None:
-        """Attempts of dead owners still answer; nobody may listen."""
+        """Post late replies of dead owners' attempts, which must be ignored."""
         for run, turn, attempt in self.calls[-3:] if self.epoch > 1 else ():
 
             def late(run: str = run, turn: str = turn, attempt: int = attempt) -> None:
@@ -355,7 +356,7 @@ class _World:
             loop.call_later(self.dice.uniform(0.0, 4.0), shell.post, late)
 
     async def _decide(self, shell: Shell) -> None:
-        """Somebody decides on the turns that a crash cut off and that are not asked again unasked."""
+        """Decide about interrupted turns that are retried only after approval."""
         await shell.opened.wait()
         await asyncio.sleep(self.dice.uniform(0.5, 3.0))
 
@@ -369,7 +370,7 @@ class _World:
         shell.post(decide)
 
     def compared(self, run: str) -> Compared:
-        """With what the flow of *run*, or the role that it answers for, compares outputs, whoever's they are."""
+        """The values with which the flow of *run*, or the role it answers for, compares outputs of any agent."""
         path = self._agents_above(run)
         if path not in self._compared:
             flow = self._plan_of(run).flow
@@ -383,7 +384,7 @@ class _World:
         return self._compared[path]
 
     def _agents_above(self, run: str) -> str:
-        """*run* as the way to it, each node by who answers there."""
+        """The path of *run*, each node replaced by its agent."""
         parent, below, attempt = run.rpartition("/")
         return f"{self._agents_above(parent)}/{self._agent_of(parent, attempt)}" if below else run
 
@@ -396,7 +397,7 @@ class _World:
         )
 
     def _conditions_above(self, run: str) -> list[Condition]:
-        """What chooses the event of the role that *run* answers for."""
+        """The conditions that select the event of the role that *run* answers for."""
         parent, below, attempt = run.rpartition("/")
         loop = self._plan_of(parent).coordination if below else None
         if not isinstance(loop, LoopPlan):
@@ -476,7 +477,7 @@ class _World:
         self._live_on()
 
     def _live_on(self) -> None:
-        """Unless this is where the owner is killed."""
+        """Kill the owner if this is the chosen append."""
         if self.crash_in > 0:
             self.crash_in -= 1
             if self.crash_in == 0:
@@ -582,12 +583,12 @@ def _covers(said: Usage, used: Usage) -> bool:
 
 
 def _is_limit(last: Record | None) -> bool:
-    """Whether a loop was let go of because it had reached a limit of its plan."""
+    """Whether a loop stopped at a limit of its plan."""
     return isinstance(last, RunStopped) and last.reason in LIMITS
 
 
 def _asks_back(plan: Plan) -> bool:
-    """Whether a turn of *plan*, or of a plan inside it, is not asked again unasked after a crash."""
+    """Whether a turn of *plan*, or of a plan inside it, is retried only after approval."""
     return any(
         agent.on_interrupt == "ask" or (agent.child is not None and _asks_back(agent.child))
         for agent in plan.agents.values()
@@ -595,7 +596,7 @@ def _asks_back(plan: Plan) -> bool:
 
 
 def _abandon(loop: asyncio.AbstractEventLoop) -> None:
-    """Drop a dead owner: its tasks end where they stand, and whatever they try on the way fails."""
+    """Drop a dead owner: its tasks end where they are, and all their further actions fail."""
     loop.set_exception_handler(lambda loop, context: None)
     while tasks := [task for task in asyncio.all_tasks(loop) if not task.done()]:
         for task in tasks:

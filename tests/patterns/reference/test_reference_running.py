@@ -841,8 +841,8 @@ def test_teams_that_cannot_be_asked_are_refused_before_anybody_is() -> None:
     for made, told in [
         (one, "Circular teams: one -> other -> one"),
         (_deep(9), "teams nest more than 8 levels deep below 'above'"),
-        (Asking("one", x=5), "team 'x' of 'one' is to be a topology, not int"),
-        (Asking("one", a=other), "'a' is a slot of 'one' and one of its teams"),
+        (Asking("one", x=5), "team 'x' of 'one' must be a topology, not int"),
+        (Asking("one", a=other), "'a' is a slot and a team of 'one'"),
     ]:
         with pytest.raises(PatternRefused, match=told):
             play(made, {})

@@ -190,7 +190,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
     for plan, assumed, words in (
         (flow, EVEN, "flow is no pattern"),
         (PANEL, strange, "no agent 'aa'; did you mean 'a'"),
-        (several, EVEN, "'concat' has no answer that is right or wrong"),
+        (several, EVEN, "'concat' gives no answer that is right or wrong"),
         (pattern("compound", {"flow": flow}), EVEN, "flow is no pattern"),
     ):
         with pytest.raises(UsageError, match=words):

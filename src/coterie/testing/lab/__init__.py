@@ -1,4 +1,4 @@
-"""The laboratory: what a pattern would buy, at what cost, if its agents were as good as is assumed."""
+"""The laboratory: the accuracy and cost of a pattern with agents of assumed accuracy."""
 
 from coterie.testing.lab.comparing import RUNS, Comparison, Measured, compare, measure
 from coterie.testing.lab.picture import picture

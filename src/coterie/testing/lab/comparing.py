@@ -1,4 +1,4 @@
-"""How often each option is right, and what it costs: the same questions for all, many times over."""
+"""Measure how often each option is right and what it costs, with the same questions for all."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -13,25 +13,25 @@ from coterie.testing.lab.playing import Played, pattern_of, play
 from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, is_right, names_of
 
 RUNS = 1000
-"""How many questions each option is asked, unless somebody says otherwise: the numbers are right to about 0.03."""
+"""The default number of questions per option: the numbers are accurate to about 0.03."""
 
 SURE = 1.96
-"""An interval of so many standard errors holds the truth in 19 of 20 cases."""
+"""The number of standard errors of an interval that holds the truth in 19 of 20 cases."""
 
 MANY_TEXTS = ("average", "concat")
-"""How an ensemble makes an answer that is right or wrong by no means that is known here."""
+"""Aggregation methods whose answers are neither right nor wrong in the simulation."""
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """What an option showed.
+    """The measurements of an option.
 
     Attributes:
-        calls: How many attempts at agents a question took, on the average.
-        accuracy: How often it was right; *low* and *high* hold the truth in 19 of 20 cases.
-        failed: How often it gave no answer at all; that is not right.
-        decided: How often it stood by its answer: approved, without a tie, the same in both orders.
-        right_when_decided: How often it was right then; None: it never was decided.
-        worth: No other option is right as often for fewer calls, or more often for as many.
+        calls: The average number of attempts per question.
+        accuracy: The share of right answers; *low* and *high* hold the truth in 19 of 20 cases.
+        failed: The share of questions without an answer, which is not right.
+        decided: The share of definite answers: approved, without a tie, the same in both orders.
+        right_when_decided: The accuracy of these; None: there were none.
+        worth: No other option is as accurate with fewer calls, or more accurate with as many.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """What the options of a team showed, the one agent alone first."""
+    """The measurements of a team's options, the single agent first."""
 
     pattern: str
     runs: int
@@ -66,16 +66,16 @@ def compare(
     """Ask every option of the team of *plan* the same questions.
 
     Args:
-        told: Called with the name of each option before it is asked.
+        told: Called with the name of each option before it runs.
 
     Raises:
-        UsageError: If the team cannot be simulated so, or a slot has a skill and is not there.
+        UsageError: If the team cannot be simulated, or a skill names an unknown slot.
     """
     pattern = pattern_of(plan)
     _refuse_strangers(plan, assumptions)
     if pattern.type == "ensemble" and pattern.config["aggregation_method"] in MANY_TEXTS:
         method = pattern.config["aggregation_method"]
-        raise UsageError(f"an ensemble with {method!r} has no answer that is right or wrong; simulate it with 'vote'")
+        raise UsageError(f"an ensemble with {method!r} gives no answer that is right or wrong; simulate it with 'vote'")
     found: list[Measured] = []
     for option in options(plan, assumptions):
         told(option.name)
@@ -108,7 +108,7 @@ def measure(name: str, plan: Plan, assumptions: Assumptions, *, runs: int, seed:
 
 
 def interval(right: int, runs: int) -> tuple[float, float]:
-    """Where the truth lies in 19 of 20 cases when *right* of *runs* were right (Wilson's score interval)."""
+    """The interval that holds the truth in 19 of 20 cases if *right* of *runs* were right (Wilson's score interval)."""
     share, spread = right / runs, SURE * SURE / runs
     middle = (share + spread / 2) / (1 + spread)
     half = SURE * math.sqrt(share * (1 - share) / runs + spread / (4 * runs)) / (1 + spread)
@@ -122,7 +122,7 @@ def _is_decided(played: Played) -> bool:
 
 
 def with_worth(found: Sequence[Measured]) -> Iterator[Measured]:
-    """*found*, each knowing whether it is worth its calls among them."""
+    """*found*, each with *worth* set in comparison with the others."""
     for one in found:
         beaten = any(
             other.calls <= one.calls

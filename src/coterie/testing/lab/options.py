@@ -1,4 +1,4 @@
-"""What else a team could be: the settings worth comparing, and one agent alone, which any team has to beat."""
+"""Variants of a team: the settings worth comparing, and the single agent that any team must beat."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,10 +14,10 @@ from coterie.topology.patterns.configs import EnsembleConfig
 from coterie.topology.patterns.slots import COORDINATOR, MEDIATOR, PRIMARY, members
 
 SAMPLES = (1, 3, 5)
-"""How often an answer is asked for, to vote on it."""
+"""Numbers of samples to vote on."""
 
 WRITTEN = "as written"
-"""What the team is called that the file describes."""
+"""The name of the team as the file describes it."""
 
 REVISIONS = (0, 1, 2)
 ROUNDS = (1, 2, 3)
@@ -25,7 +25,7 @@ VOTERS = (3, 5)
 
 
 class Option(Struct, frozen=True):
-    """One way to have a question answered, and what is assumed of those who do, as its plan calls them."""
+    """One variant, and the assumptions about its agents, by the names in its plan."""
 
     name: str
     plan: Plan
@@ -33,9 +33,9 @@ class Option(Struct, frozen=True):
 
 
 def options(plan: Plan, assumptions: Assumptions) -> list[Option]:
-    """One agent alone, a vote of its answers, the team as it is written, and what could be changed about it.
+    """The variants: one agent alone, a vote of its answers, the team as written, and its changed settings.
 
-    Two that would do the same stand there once.
+    Equal variants are listed once.
     """
     found: dict[str, Option] = {}
     for name, way, assumed in _options(plan, assumptions):
@@ -58,7 +58,7 @@ def _options(plan: Plan, assumptions: Assumptions) -> Iterator[tuple[str, Plan, 
 
 
 def _changed(plan: Plan, assumptions: Assumptions) -> Iterator[tuple[str, Plan]]:
-    """What could be different about the team."""
+    """The variants with changed settings."""
     match pattern_of(plan).type:
         case "ensemble":
             yield from _of_ensemble(plan, assumptions)
@@ -71,7 +71,7 @@ def _changed(plan: Plan, assumptions: Assumptions) -> Iterator[tuple[str, Plan]]
 
 
 def _of_ensemble(plan: Plan, assumptions: Assumptions) -> Iterator[tuple[str, Plan]]:
-    """Other numbers of samples, a vote, a vote weighted by what each member can do, and to stop once it is decided."""
+    """Other numbers of samples, a vote, a vote weighted by accuracy, and stopping once it is decided."""
     pattern = pattern_of(plan)
     names = members([slot.name for slot in pattern.slots])
     accuracy = {name: min(max(assumptions.of(name).accuracy, 0.001), 0.999) for name in names}
@@ -90,7 +90,7 @@ def _of_ensemble(plan: Plan, assumptions: Assumptions) -> Iterator[tuple[str, Pl
 
 
 def _of_crosscheck(plan: Plan) -> Iterator[tuple[str, Plan]]:
-    """More or fewer revisions, and to stop once the verdict is decided."""
+    """More or fewer revisions, and stopping once the verdict is decided."""
     pattern = pattern_of(plan)
     for revisions in sorted({*REVISIONS, pattern.config["max_revisions"]}):
         told = f"{revisions} revision{'s' if revisions != 1 else ''}"
@@ -118,7 +118,7 @@ def _with(plan: Plan, changed: Mapping[str, Any]) -> Plan:
 
 
 def _vote(plan: Plan, slot: str, samples: int) -> Plan:
-    """The agent at *slot* of *plan*, asked so often, or until its answers have decided a vote."""
+    """The agent at *slot* of *plan*, called a number of times, or until its answers have decided a vote."""
     config = EnsembleConfig(aggregation_method="vote", samples=samples, stop_when_decided=True)
     pattern = PatternPlan(type="ensemble", config=msgspec.to_builtins(config), slots=(SlotPlan(name=slot),))
     stand_ins = {name: agent for name, agent in plan.agents.items() if name in _standing_in(plan, slot)}
@@ -133,8 +133,7 @@ def _standing_in(plan: Plan, slot: str) -> set[str]:
 
 
 def _alone(plan: Plan, assumptions: Assumptions) -> tuple[Plan, str, Assumptions]:
-    """The agent that would answer alone, the best of those that answer; the team it stands in, and what is assumed
-    there."""
+    """The agent that would answer alone, the best of those that answer; its team, and the assumptions there."""
     pattern = pattern_of(plan)
     slots = [slot.name for slot in pattern.slots]
     match pattern.type:
@@ -156,6 +155,6 @@ def _alone(plan: Plan, assumptions: Assumptions) -> tuple[Plan, str, Assumptions
 
 
 def _within(assumptions: Assumptions, path: str) -> Assumptions:
-    """*assumptions* as they are for the team at *path*: what is said of an agent there goes by its name in the team."""
+    """*assumptions* for the team at *path*: a skill of an agent there uses its name in the team."""
     there = {name.removeprefix(path): skill for name, skill in assumptions.skills.items() if name.startswith(path)}
     return structs.replace(assumptions, skills={**assumptions.skills, **there})

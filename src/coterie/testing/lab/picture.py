@@ -1,6 +1,6 @@
-"""A comparison as an SVG picture that needs nothing else: accuracy against calls, what is worth having in a line.
+"""A comparison as a self-contained SVG picture: accuracy against calls, the options worth having connected by a line.
 
-Light or dark as the page around it; a program that knows no such thing draws it light.
+It follows the light or dark mode of the page; programs without such modes draw it light.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ _DARK = {
 
 
 class _Area(NamedTuple):
-    """A rectangle that something takes up."""
+    """An occupied rectangle."""
 
     left: float
     top: float
@@ -115,7 +115,7 @@ def _drawn(options: Sequence[Measured], scales: Scales) -> Iterator[str]:
 
 
 def _letters(options: Sequence[Measured], dots: Sequence[tuple[float, float]]) -> Iterator[str]:
-    """The letter of each option beside its dot, where no dot and no other letter is; first of what is worth having."""
+    """The letter of each option beside its dot, without overlaps if possible; options worth having come first."""
     taken = [_Area(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in dots]
     for n in sorted(range(len(options)), key=lambda n: not options[n].worth):
         (x, y), wide = dots[n], _CHARACTER * len(letter(n))
@@ -144,11 +144,11 @@ def _class(one: Measured) -> str:
 
 
 def _wide(text: str) -> int:
-    """How many letters wide *text* is."""
+    """The width of *text* in letters."""
     return sum(2 if east_asian_width(one) in "FW" else 1 for one in text)
 
 
 def _in_words(comparison: Comparison) -> str:
-    """The picture for those who do not see it."""
+    """The description of the picture for screen readers."""
     said = (f"{one.name}: right {one.accuracy:.1%}, {one.calls:.1f} calls" for one in comparison.options if one.worth)
     return f"{comparison.runs} questions each. Worth having: {'; '.join(said)}."

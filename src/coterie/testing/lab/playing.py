@@ -1,8 +1,8 @@
-"""Play a team of patterns with simulated agents: the engine alone, as fast as it decides.
+"""Run a team of patterns with simulated agents: only the engine, without journal, shell or time.
 
-What asks, judges, counts, and stops is the code that a run executes: the generator of the pattern under
-`coterie.engines.patterns.engine`. Left out is what does not touch the result: journal, shell, time. What comes is taken
-in the order asked, and an attempt that fails is followed by as many more as the agent's plan allows, as in a run.
+The code that asks, judges, counts and stops is the one that a run executes: the generator of the pattern under
+`coterie.engines.patterns.engine`. Replies are processed in the order of the questions, and failed attempts are repeated
+as often as the agent's plan allows, as in a run.
 """
 
 from collections import deque
@@ -24,12 +24,12 @@ from coterie.testing.simulated_agents import SimulatedAgents, SimulatedTurn, tur
 
 
 class Played(Struct, frozen=True):
-    """How one question ended.
+    """The outcome of one question.
 
     Attributes:
-        calls: How many attempts at agents it took, those in teams included.
+        calls: The number of attempts, those in teams included.
         text: The answer; empty when it failed.
-        outputs: What else the result says.
+        outputs: The other parts of the result.
         reason: Why it failed, if it did.
     """
 
@@ -43,7 +43,7 @@ def play(plan: Plan, agents: SimulatedAgents, question: str) -> Played:
     """Ask the team of *plan* a question.
 
     Raises:
-        UsageError: If the team, or one in it, is no pattern.
+        UsageError: If the team, or one in it, is not a pattern.
     """
     run = _Run(agents, question)
     result = run.team(plan, None, "")
@@ -53,7 +53,7 @@ def play(plan: Plan, agents: SimulatedAgents, question: str) -> Played:
 
 
 def given_to(plan: Plan) -> dict[str, Any]:
-    """The input that asks the team of *plan* whatever the question is."""
+    """The input for any question to the team of *plan*."""
     keys = definition(pattern_of(plan).type).kind.keys or ("prompt",)
     return {keys[0]: "What is the answer?"}
 
@@ -62,10 +62,10 @@ def pattern_of(plan: Plan) -> PatternPlan:
     """The pattern that coordinates *plan*.
 
     Raises:
-        UsageError: If something else does.
+        UsageError: If something else coordinates it.
     """
     if not isinstance(plan.coordination, PatternPlan):
-        raise UsageError(f"{plan.name} is no pattern: only patterns can be simulated with agents of known accuracy")
+        raise UsageError(f"{plan.name} is not a pattern: only patterns can be simulated with agents of known accuracy")
     return plan.coordination
 
 
@@ -77,7 +77,7 @@ class _Run:
         self.calls = 0
 
     def team(self, plan: Plan, given: dict[str, Any] | None, path: str) -> Finish | str:
-        """How the team of *plan* ends; a text says why it failed. Without *given* it is asked the question itself."""
+        """The end of the team's run; a text is the reason of a failure. Without *given* it gets the question itself."""
         pattern_of(plan)
         engine = kind_of(plan).engine
         assert isinstance(engine, PatternEngine)
@@ -97,7 +97,7 @@ class _Run:
         raise AssertionError(f"{plan.name} waits for nothing")
 
     def _turn(self, engine: PatternEngine, plan: Plan, ask: Ask, path: str) -> Record:
-        """What the journal of a run would say last of the turn."""
+        """The last record of the turn in the journal of a run."""
         agent, attempt = plan.agents[ask.agent], 1
         while True:
             judged = self._attempt(engine, agent, ask, attempt, path)
@@ -109,7 +109,7 @@ class _Run:
             attempt += 1
 
     def _attempt(self, engine: PatternEngine, agent: AgentPlan, ask: Ask, attempt: int, path: str) -> Record:
-        """What the journal would say of one attempt."""
+        """The record of one attempt."""
         here = f"{path}{agent.name}"
         if agent.child is not None:
             given = ask.whole if ask.whole is not None else {"prompt": ask.prompt, **ask.given}

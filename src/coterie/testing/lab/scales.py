@@ -1,4 +1,4 @@
-"""Where the options of a comparison stand on a picture, drawn or in letters: accuracy against calls."""
+"""The scales of a comparison, drawn or in letters: accuracy against calls."""
 
 import math
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ _STEPS = (1, 2, 3, 5)
 
 
 def letter(n: int) -> str:
-    """What the *n*-th option is called on a picture, from 0: a, b, …, z, aa."""
+    """The letter of the *n*-th option, from 0: a, b, …, z, aa."""
     more, last = divmod(n, 26)
     return (letter(more - 1) if more else "") + ascii_lowercase[last]
 
 
 class Scales:
-    """How far right and how far up an option stands, each from 0 to 1.
+    """The position of options, from 0 to 1 on each axis.
 
     Attributes:
-        calls: What is marked along the calls, which stand on a logarithmic scale.
-        accuracies: What is marked along the accuracies.
+        calls: The marks of the calls, on a logarithmic scale.
+        accuracies: The marks of the accuracies.
     """
 
     def __init__(self, options: Sequence[Measured]) -> None:
@@ -29,12 +29,12 @@ class Scales:
         self.accuracies = _twentieths(min(one.low for one in options), max(one.high for one in options))
 
     def right(self, calls: float) -> float:
-        """How far right so many calls stand."""
+        """The horizontal position of a number of calls."""
         first, last = math.log(self.calls[0]), math.log(self.calls[-1])
         return (math.log(_at_least(calls)) - first) / (last - first)
 
     def up(self, accuracy: float) -> float:
-        """How far up an accuracy stands."""
+        """The vertical position of an accuracy."""
         first, last = self.accuracies[0], self.accuracies[-1]
         return (accuracy - first) / (last - first)
 
