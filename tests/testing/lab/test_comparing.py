@@ -188,10 +188,10 @@ def test_what_cannot_be_compared_is_refused() -> None:
     several = pattern("ensemble", ["a", "b"], aggregation_method="concat")
 
     for plan, assumed, words in (
-        (flow, EVEN, "flow is no pattern"),
+        (flow, EVEN, "flow is not a pattern"),
         (PANEL, strange, "no agent 'aa'; did you mean 'a'"),
         (several, EVEN, "'concat' gives no answer that is right or wrong"),
-        (pattern("compound", {"flow": flow}), EVEN, "flow is no pattern"),
+        (pattern("compound", {"flow": flow}), EVEN, "flow is not a pattern"),
     ):
         with pytest.raises(UsageError, match=words):
             compare(plan, assumed, runs=1)
