@@ -44,9 +44,9 @@ _T = TypeVar("_T")
 
 
 class AgentFailed(CoterieError):
-    """A turn that a generator waits for failed for good; raised at its `yield`, and may be caught there.
+    """A turn that a generator waits for failed after its last attempt; raised at its `yield`, and may be caught there.
 
-    *turn* is empty when nobody was asked, because the budget of the agent was spent.
+    *turn* is empty when no turn was started, because the agent's budget was spent.
     """
 
     def __init__(self, turn: str, kind: str, reason: str) -> None:
@@ -55,11 +55,11 @@ class AgentFailed(CoterieError):
 
 
 class PatternFailed(CoterieError):
-    """A generator gives up; raised in it, it fails the run with its words.
+    """Raised in a generator to fail the run with this reason.
 
     Args:
-        kind: Of what kind the failures were that it could not do with, when all were of one. By default it is that of
-            the `AgentFailed` that this one is raised from.
+        kind: The common kind of the failures that caused this one. By default the kind of the `AgentFailed` that this
+            exception is raised from.
     """
 
     def __init__(self, reason: str, kind: str = "") -> None:
@@ -68,21 +68,21 @@ class PatternFailed(CoterieError):
 
     @property
     def kind(self) -> str:
-        """The kind of failure that it is to whoever asked; empty when there is none in particular."""
+        """The kind of failure that the caller gets; empty if there is no single kind."""
         return self._kind or (self.__cause__.kind if isinstance(self.__cause__, AgentFailed) else "")
 
 
 class Question:
-    """Ask *agent* this *prompt*; yielding it gives a `TurnFinished` or raises `AgentFailed`.
+    """Ask *agent* this *prompt*; yielding it returns a `TurnFinished` or raises `AgentFailed`.
 
     Args:
-        wanted: The outputs that the reply must hold: the turn fails without.
-        fields: What JSON the prompt asks for; whether it came is for the generator to see.
-        history: What was said before the prompt: the role, `user` or `assistant`, and the text.
-        given: The whole input of a team that answers; by default its prompt.
+        wanted: The outputs that the reply must hold, or the turn fails.
+        fields: The JSON that the prompt asks for; the generator checks whether it came.
+        history: The chat before the prompt: pairs of a role, `user` or `assistant`, and a text.
+        given: The whole input, where a team answers; by default its prompt.
 
     Raises:
-        TypeError, ValueError: If one of them is something else, or *given* no JSON.
+        TypeError, ValueError: If an argument has another type, or *given* is not JSON.
     """
 
     __slots__ = ("agent", "fields", "given", "history", "prompt", "wanted")
@@ -106,19 +106,19 @@ class Question:
 
 
 Got = TurnFinished | AgentFailed | None
-"""What came of one of several questions; None: it was called off, or never asked, because *until* had enough."""
+"""The outcome of one of several questions; None if it was cancelled or not started because *until* returned True."""
 
 
 class Together:
-    """Ask several at once. Yielding it gives what came of each, in the order asked; failures are values there.
+    """Ask several questions at once. Yielding it returns their outcomes, in the order asked; failures are values there.
 
     Args:
-        until: Looks at what has come so far without a gap, in the order asked (None for the rest); True calls the rest
-            off, whatever has come of it.
-        most: How many are asked at a time; None is without limit.
+        until: Called with the outcomes so far, without gaps, in the order asked (None for the rest). True cancels the
+            other questions, whatever their outcome.
+        most: How many questions may be open at a time; None is without limit.
 
     Raises:
-        TypeError, ValueError: If it is given something else than questions, or nobody may be asked at a time.
+        TypeError, ValueError: If an argument is not a question, or *most* is below 1.
     """
 
     __slots__ = ("most", "questions", "until")
@@ -137,15 +137,15 @@ class Together:
 
 
 class Tell:
-    """Write down that *sender* told *recipient* (None: everybody) something; yielding it gives None at once.
+    """Record a message from *sender* to *recipient* (None: to all); yielding it returns None at once.
 
     Args:
         type: `request`, `response`, `feedback`, `escalation`, `broadcast` or `system`.
-        content: What was said, as plain JSON values.
+        content: The message, as plain JSON values.
         round: The round of the collaboration, from 0.
 
     Raises:
-        TypeError, ValueError: If one of them is something else, or *content* no JSON.
+        TypeError, ValueError: If an argument has another type, or *content* is not JSON.
     """
 
     __slots__ = ("record",)
@@ -169,11 +169,11 @@ _Step = Callable[[Conversation], Question | Together | Tell]
 
 
 class PendingQuestion:
-    """One of the questions that are asked now, and what came of it.
+    """A question that the generator waits for, and its outcome.
 
     Attributes:
-        n: Which question to its slot it is, from 1.
-        asked: Whom it was put to: the slot's agent, then those that stand in for it.
+        n: The number of the question among those to its slot, from 1.
+        asked: The agents called for it: the slot's own, then its fallbacks.
     """
 
     __slots__ = ("asked", "got", "n", "question", "slot")
@@ -185,14 +185,13 @@ class PendingQuestion:
 
 
 class GeneratorEngine:
-    """Runs what *start* returns, a generator of questions, for the run's input.
+    """Runs the generator of questions that *start* returns for the run's input.
 
-    A returned value completes the run with it; an `AgentFailed` or `PatternFailed` that the generator lets through
-    fails the run, and so does any other exception of its own.
+    A returned value completes the run; any exception that the generator does not catch fails it.
 
     Args:
-        agents: Who may be asked, for those that others stand in for (`fallback`).
-        budgets: What the turns of an agent may come to; beyond it nobody is asked and the question fails.
+        agents: The agents by name, for their fallbacks.
+        budgets: The most that the turns of an agent may use; beyond it, questions to the agent fail.
     """
 
     name: ClassVar[str] = "generator"

@@ -12,8 +12,8 @@ HEAD = """\
 
 <!-- Written by `python -m coterie.presets.reference`; a test keeps it fresh. -->
 
-Twelve loops come ready-made. Each is a project folder like any other: roles, who is asked after which event, what has
-to have been shown before it may end.
+Twelve loops come ready-made. Each is a project folder like any other: roles, the role that follows
+each event, and the evidence required before it may end.
 
 ```console shown
 $ coterie run autofix "Daily jobs run twice when summer time ends"
@@ -41,10 +41,10 @@ To change a setting only, no copy is needed: `coterie config set --repo --preset
 
 ## What they have in common
 
-- **An event is the end of a turn.** Each role does its own work only, says what comes next by one event, and hands over
-  what the next one has to know. An event that is not allowed is rejected at once, with the reason.
-- **Nothing is believed.** Who checks is never who made, and runs everything again. The *required* event of a preset is
-  the one by which that is shown: before it was accepted, nothing completes the loop.
+- **An event is the end of a turn.** Each role does only its own work, selects the next step by one event, and hands
+  over the facts that the next role needs. An event that is not allowed is rejected at once, with the reason.
+- **Nothing is believed.** The checker is never the author, and runs everything again. The *required* event of a preset
+  confirms that check: nothing completes the loop before it is accepted.
 - **Notes, tasks, memory.** A turn begins with nothing but its prompt. What the loop knows of its progress lies in notes
   below the state folder, what has to be done before it may end in tasks, what later runs will want in memory.
 - **It ends.** By its completion event, after {most} iterations, or when three answers in a row say that only the
@@ -53,7 +53,7 @@ To change a setting only, no copy is needed: `coterie config set --repo --preset
 - **It reviews itself.** After as many iterations as there are roles, a review looks at how the loop works: whether it
   moves, and whether notes, tasks and memory are true.
 - **It keeps to its folder.** Nothing is pushed, published or deployed. Roles that keep work commit it; in a git
-  repository `--worktree` gives the run a work tree of its own.
+  repository `--worktree` gives the run its own work tree.
 
 | preset | what it does | required |
 |---|---|---|"""
@@ -73,7 +73,7 @@ def _section(preset: Preset) -> Iterator[str]:
     were = "was" if len(preset.required) == 1 else "were"
     ends = f"{_events((preset.completion,))} once {_events(preset.required)} {were} accepted"
     yield f"It begins with {_listed(preset.first)}, and completes by {ends}.\n"
-    yield "| role | what it is told | emits, and who is asked then |\n|---|---|---|"
+    yield "| role | prompt | emits, and the roles that follow |\n|---|---|---|"
     yield from (f"| {role.name} | {_about(role)} | {_leads(role, preset.completion)} |" for role in preset.roles)
     yield ""
 

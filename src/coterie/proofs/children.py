@@ -18,7 +18,7 @@ Result = Gave | None
 """The result of a child run, as its parent sees it; None: no node in it answered."""
 
 
-class Ending(Struct, frozen=True):
+class ChildEnd(Struct, frozen=True):
     """A possible end of a child run.
 
     Attributes:
@@ -37,7 +37,7 @@ class Ending(Struct, frozen=True):
 class ChildReply(Struct, frozen=True):
     """The child run behind an answer: its end, and the outputs in its text if it has no other outputs."""
 
-    ending: Ending
+    ending: ChildEnd
     text: dict[str, Any] | None = None
 
 
@@ -46,8 +46,8 @@ class ChildAttempts(Struct, frozen=True):
     fit.
     """
 
-    failing: Ending | None
-    unfit: Ending | None
+    failing: ChildEnd | None
+    unfit: ChildEnd | None
     retry: int
 
     @property
@@ -55,16 +55,16 @@ class ChildAttempts(Struct, frozen=True):
         """The number of runs that may follow a run whose outputs do not fit."""
         return max(1, self.retry)
 
-    def wasted(self, failures: int, unfit: int) -> list[Ending]:
+    def wasted(self, failures: int, unfit: int) -> list[ChildEnd]:
         """The given numbers of failing and unfit child runs, if these are possible."""
         found = [self.unfit] * unfit if self.unfit is not None else []
         return found + ([self.failing] * failures if self.failing is not None else [])
 
-    def before(self) -> list[Ending]:
+    def before(self) -> list[ChildEnd]:
         """The longest sequence before the child run whose reply counts."""
         return self.wasted(self.retry, self.again)
 
-    def fatal(self) -> list[list[Ending]]:
+    def fatal(self) -> list[list[ChildEnd]]:
         """The possible failures of the turn, each at its longest; the excess run comes last."""
         ways = []
         if self.failing is not None:
@@ -78,7 +78,7 @@ class ChildAttempts(Struct, frozen=True):
         return larger(*(plus(*(ending.most for ending in way)) for way in self.fatal()))
 
     @classmethod
-    def of(cls, failing: Ending | None, unfit: list[Ending], retry: int) -> "ChildAttempts":
+    def of(cls, failing: ChildEnd | None, unfit: list[ChildEnd], retry: int) -> "ChildAttempts":
         """The attempts for child runs that end in these failures, or with unfit outputs: the longest of each."""
         worst = max(unfit, key=lambda ending: ending.most[0], default=None)
         if worst is not None:
@@ -114,7 +114,7 @@ def meanings(shape: FlowShape, node: int, result: Result, fields: Watch, watch: 
         yield None if unfit else _given(shape, node, named, watch)
         return
     if declared:
-        yield None  # nothing is given, and what is declared is missing
+        yield None  # the declared outputs are missing
     elif result is None:
         yield Meaning()
     if result is not None:

@@ -140,7 +140,7 @@ def _never_fires(facts: FlowFacts) -> Iterator[Finding]:
     for i, group in enumerate(facts.shape.groups):
         source, place = facts.shape.rank[group.source], facts.shape.condition_of[i]
         if source not in facts.ran:
-            continue  # that it never runs is said
+            continue  # reported by _never_runs
         if place >= 0 and not facts.held[source] >> place & 1:
             but = "; it fires only when nothing but a spent loop is left" if i in facts.fired else ""
             message = f"the condition of {facts.group(i)} can never hold: {_why(facts, source, place)}{but}"
@@ -173,7 +173,7 @@ def _unset(facts: FlowFacts) -> Iterator[Finding]:
             _, node, place = what
             condition = facts.shape.conditions[place]
             i = next(i for i in facts.shape.out[node] if facts.shape.condition_of[i] == place)
-            if facts.held[node] >> place & 1:  # else that it never holds is said
+            if facts.held[node] >> place & 1:  # else _never_fires reports it
                 message = (
                     f"{facts.group(i)} can be judged before {condition.agent!r} has answered: then it does not fire"
                 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from coterie.planning.plan import FlowPlan, Plan
 from coterie.proofs.answers import Watch, answers, child_watch
-from coterie.proofs.children import ChildAttempts, ChildReply, Ending, Result, meanings
+from coterie.proofs.children import ChildAttempts, ChildEnd, ChildReply, Result, meanings
 from coterie.proofs.exploring import END, Edge, Space
 from coterie.proofs.measures import Measures, larger, plus
 from coterie.proofs.shape import FlowShape
@@ -88,7 +88,7 @@ class FlowProof:
         if any(proof.space.endless for proof in child.all()):
             return []  # its answers are unknown
         fitting: list[TurnAnswer] = []
-        unfit: list[Ending] = []
+        unfit: list[ChildEnd] = []
         for result, ending in child.endings():
             for meaning in meanings(self.shape, node, result, fields, watch or {}):
                 if meaning is None:
@@ -220,22 +220,22 @@ class FlowProof:
 
         return {what: run(state, edge) for what, (_, state, edge) in found.items()}
 
-    def endings(self) -> Iterator[tuple[Result, Ending]]:
+    def endings(self) -> Iterator[tuple[Result, ChildEnd]]:
         """The possible results of a child run, each with its amounts."""
         results = {step.result: None for step in self.space.all_steps() if step.over == "completed"}
         if self.space.first == END:
-            yield None, Ending(self.measures.nothing, 0.0, Play, Play)
+            yield None, ChildEnd(self.measures.nothing, 0.0, Play, Play)
         for result in results:
             ends = _ends_with(result)
             upper, longest = self.longest(ends)
             lower, shortest = self.shortest(ends)
             if upper is not NEVER:
-                yield result, Ending(upper, lower, longest, shortest)
+                yield result, ChildEnd(upper, lower, longest, shortest)
 
-    def failing(self) -> Ending | None:
+    def failing(self) -> ChildEnd | None:
         """The longest failure of a child run; None if it cannot fail."""
         upper, longest = self.longest(lambda step: step.over == "failed", halts=True)
-        return None if upper is NEVER else Ending(upper, float("inf"), longest, longest)
+        return None if upper is NEVER else ChildEnd(upper, float("inf"), longest, longest)
 
     def _way(self, at: int, rest: list[float], admit: Admit, ends: Admit) -> Callable[[], list[Step]]:
         def to_come(edge: Edge) -> float | None:

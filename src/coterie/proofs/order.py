@@ -88,7 +88,7 @@ class _Facts:
         agents: The agents that may run at it.
         fallbacks: Those that are not the node's own.
         scopes: The agents whose starts reset its counters.
-        fails: Whether its end can fail the run, whoever answers.
+        fails: Whether its end can fail the run, whichever agent answers.
     """
 
     def __init__(self, shape: FlowShape, node: int) -> None:

@@ -144,7 +144,7 @@ class Stage:
             self._count += 1
 
     def _add(self, agent: AgentPlan, step: Step, outputs: dict[str, Any], begin: float, length: float) -> None:
-        # Without outputs of its own a rehearsal lets an agent give what it declares, also where it stands in.
+        # Without outputs here a rehearsal gives what the agent declares, also for a fallback.
         entries: tuple[dict[str, Any], ...] = ({"outputs": outputs} if outputs or step.place > 0 else {},)
         if step.how == "failure":
             entries = (FAILS,) * (agent.retry + 1)

@@ -224,7 +224,7 @@ def random_outputs(
     """A random value for each output; now and then one is missing or does not fit, as *chaos* allows.
 
     Args:
-        wanted: The outputs, each with its `name`, `type` and `values`, as a program is told them.
+        wanted: The outputs, each with its `name`, `type` and `values`, as programs get them.
     """
     values: dict[str, Any] = {}
     for output in wanted:

@@ -188,7 +188,7 @@ class SimulatedAgents:
             case "chain" | "pipeline" | "delegation" | "compound":
                 return self._work(skill, draw, shown)
             case _:
-                others = shown if slot != PRIMARY else []  # what a primary is shown is what was wrong with its own
+                others = shown if slot != PRIMARY else []  # a primary is shown the issues of its own answer
                 return self._answer(skill, draw, others, names)
 
     def _answer(self, skill: Skill, draw: "_Draws", shown: Sequence[str], names: set[str]) -> str:

@@ -8,8 +8,8 @@ engines are real; only the store, the agents and the time are simulated. After e
 * no turn with a durable receipt was started again;
 * nothing left before the records behind it were durable;
 * nothing follows a terminal record, and nothing is written to a journal that was closed;
-* a run ends after all runs below it, each of them as its parent says, and no journal stays open;
-* what was used counts once, whatever was called off, and an owner says of the run what its journal says;
+* a run ends after all its child runs, each with the outcome its parent recorded, and every journal is closed;
+* usage counts once, whatever was cancelled, and an owner's result agrees with the journal;
 * a replay leaves nothing to do.
 """
 
@@ -291,7 +291,7 @@ class _World:
             self._check_word(task.result())
 
     def _check_word(self, ended: Ended) -> None:
-        """What an owner that let go of the run said of it is what the journal says, and it closed every journal."""
+        """The owner's result must agree with the journal, and every journal must be closed."""
         last = self.journals["R"][-1]
         if isinstance(last, RunFinished):
             wanted = ("completed" if last.outcome == "completed" else "failed", last.reason)
@@ -305,7 +305,7 @@ class _World:
             raise self._failed(f"journals were left open: {sorted(self.open)}")
 
     def _used(self, run: str) -> Usage:
-        """What the agents of *run* and of all runs below it used, as far as their journals are left."""
+        """The usage of *run* and of all its child runs, as far as their journals remain."""
         below = [one for one in self.journals if one.rpartition("/")[0] == run]
         teams = {one.rpartition("/")[2].rpartition(".")[0] for one in below}
         found = sum((self._used(one) for one in below), NO_USAGE)
@@ -338,7 +338,7 @@ class _World:
                 self.lost = self.lost or kept != self.journals
                 self.journals = {run: log for run, log in kept.items() if log}
         self.open.clear()
-        self.killed = True  # whatever of this owner is still in memory may do nothing any more
+        self.killed = True  # the rest of this owner must have no effect any more
         self.synced = {run: len(log) for run, log in self.journals.items()}
 
     def _say_stale_things(self, loop: asyncio.AbstractEventLoop, shell: Shell) -> None:
@@ -424,7 +424,9 @@ class _World:
             self.broken = f"{request.run}/{request.turn} started again although it has a durable receipt"
         cuts = sum(isinstance(r, AttemptInterrupted) and r.turn == request.turn for r in log)
         if cuts != request.interrupted:
-            self.broken = f"{request.run}/{request.turn} was cut off {cuts} times and told {request.interrupted}"
+            self.broken = (
+                f"{request.run}/{request.turn} was cut off {cuts} times, but its request says {request.interrupted}"
+            )
         self.calls.append((request.run, request.turn, request.attempt))
 
     def _child_may_start(self, run: str) -> bool:
@@ -465,7 +467,7 @@ class _World:
         self._live_on()
 
     def _left_below(self, run: str) -> str:
-        """A run below *run* whose end would not survive a power cut; empty if there is none."""
+        """A child run of *run* whose end would not survive a power cut; empty if none."""
         for one, log in self.journals.items():
             if one.startswith(f"{run}/") and (
                 not isinstance(log[-1], RunFinished) or self.synced.get(one, 0) < len(log)
@@ -517,7 +519,7 @@ class _World:
             self._compare(run, log, uncrashed(run, plan, self.kinds, log))
 
     def _check_agrees(self, run: str, end: RunFinished) -> None:
-        """The parent of *run* says of it what its own journal says."""
+        """The parent of *run* must have recorded the outcome of its journal."""
         parent, below, attempt = run.rpartition("/")
         turn, _, n = attempt.rpartition(".")
         said, agree = "", tuple[str, ...]()
@@ -553,7 +555,7 @@ class _World:
             raise self._failed(f"{run} asked {got}, uncrashed with the same replies {wanted}")
 
     def _stands(self, run: str, log: Sequence[Record]) -> object:
-        """Where a loop stands at the end of *log*: position, what was accepted, counters; None if it is no loop."""
+        """The state of a loop at the end of *log*: position, accepted events, counters; None for other runs."""
         fold = Fold(run, self.kinds(self._plan_of(run)))
         if not isinstance(fold.engine, Loop):
             return None
@@ -578,7 +580,7 @@ class _World:
 
 
 def _covers(said: Usage, used: Usage) -> bool:
-    """Whether *said* is at least *used*: what a power cut took from a child run its parent had counted already."""
+    """Whether *said* is at least *used*: a power cut may have removed records that the parent counted."""
     return said.turns >= used.turns and said.cost >= used.cost
 
 

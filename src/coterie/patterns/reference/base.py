@@ -264,7 +264,7 @@ class BaseTopology(ABC):
         """Record an agent's result; a result of `invoke_agent` is recorded already and only returned as a row."""
         return await self._program_run().traces.record(invocation)
 
-    # -- what it is ---------------------------------------------------------------------------------------------------
+    # -- definition --------------------------------------------------------------------------------------------------
 
     def as_member(self, slot: str, agent: AgentType) -> AgentType:
         """*agent* with the overrides for *slot* of this topology."""
@@ -325,10 +325,10 @@ def check_class(topology_class: type[BaseTopology]) -> None:
         PatternRefused: If it is not.
     """
     if not isinstance(topology_class, type) or not issubclass(topology_class, BaseTopology):
-        raise PatternRefused(f"what runs topologies is a subclass of BaseTopology, not {topology_class!r}")
+        raise PatternRefused(f"a topology class must be a subclass of BaseTopology, not {topology_class!r}")
     name, said = topology_class.__name__, getattr(topology_class, "topology_type", None)
     if said not in [known.value for known in TopologyType]:
-        raise PatternRefused(f"{name}.topology_type is one of {', '.join(TopologyType)}, not {said!r}")
+        raise PatternRefused(f"{name}.topology_type must be one of {', '.join(TopologyType)}, not {said!r}")
     config = getattr(topology_class, "config_class", None)
     if not isinstance(config, type) or not issubclass(config, BaseModel):
         raise PatternRefused(f"{name}.config_class is a class of settings, PipelineConfig for example, not {config!r}")

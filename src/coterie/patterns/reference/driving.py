@@ -1,4 +1,4 @@
-"""Run a pattern's generator for a topology object: questions become calls, and tells become messages.
+"""Run a pattern's generator for a topology object: `Question` becomes a call, `Tell` a message.
 
 The generators are those of `coterie.engines.patterns`, which know nothing of asyncio; so a debate is the same debate
 however it is started.

@@ -2,7 +2,7 @@
 
 The shell drives the runs as usual. Actions of a program reach it as events; durable records come back through its
 observer, so no program learns of anything that a power cut could revoke. A program without effects outside (`pure`)
-learns of it earlier, once a record has its place in the journal: the calls that follow stand behind that record and
+learns of it earlier, once a record has its place in the journal: the calls that follow follow that record and
 start when both are durable, and its result is not reported earlier. The topology object of a run also answers the
 attempts.
 """
@@ -97,7 +97,7 @@ class Host:
         if models is not None:
             await models.close()
 
-    # -- what the shell tells -----------------------------------------------------------------------------------------
+    # -- records from the shell ---------------------------------------------------------------------------------------
 
     def observe(self, run: str, record: Record) -> None:
         """Take a record that is durable."""
@@ -255,7 +255,7 @@ class Host:
         if self._shell is not None:
             self._shell.work_outside(change)
 
-    # -- who answers --------------------------------------------------------------------------------------------------
+    # -- attempts -----------------------------------------------------------------------------------------------------
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Start to answer a call."""

@@ -120,9 +120,9 @@ def _prepare(connection: Any, _: object) -> None:
     connection.isolation_level = None  # the driver would begin transactions by itself, and later
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {int(BUSY * 1000)}")
-    with suppress(sqlite3.OperationalError):  # locked, and nobody waits for that: another one is doing it just now
+    with suppress(sqlite3.OperationalError):  # locked: another connection is doing it just now
         cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = NORMAL")  # what a power cut takes from the end can be told again
+    cursor.execute("PRAGMA synchronous = NORMAL")  # `project` rewrites what a power cut takes from the end
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()
 

@@ -1,4 +1,4 @@
-"""The closed vocabularies of the reference's data model; what is stored is a member's value."""
+"""The closed vocabularies of the reference's data model; the value of a member is stored."""
 
 from enum import StrEnum
 

@@ -175,7 +175,7 @@ class Projection:
             await self._came.wait()
             await asyncio.sleep(self._linger)
             self._came.clear()
-            with suppress(RowsFailed):  # they are kept; whoever flushes or closes is told
+            with suppress(RowsFailed):  # they are kept; `flush` and `close` report it
                 await self._write()
 
     async def _write(self) -> None:
@@ -196,7 +196,7 @@ class Projection:
             try:
                 self._take(self._fold, run, record)
             except Exception as error:  # `flush` reports it, and the rows of other runs are written
-                self._miss(run, f"record {record.seq} of run {run!r} cannot be told: {error!r}")
+                self._miss(run, f"record {record.seq} of run {run!r} cannot be written as rows: {error!r}")
             if isinstance(record, RunFinished) and root_of(run) == run:
                 self._over.append(run)
         while len(self._over) > KEPT:

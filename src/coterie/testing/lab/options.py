@@ -144,7 +144,7 @@ def _alone(plan: Plan, assumptions: Assumptions) -> tuple[Plan, str, Assumptions
         case "ensemble":
             slots = list(members(slots))
         case "delegation" if pattern.config["routing_strategy"] == COORDINATOR:
-            slots = [slot for slot in slots if slot != COORDINATOR]  # it says who answers
+            slots = [slot for slot in slots if slot != COORDINATOR]  # it chooses who answers
         case _:
             pass
     found = []

@@ -107,7 +107,7 @@ def _drawn(options: Sequence[Measured], scales: Scales) -> Iterator[str]:
     worth = sorted((one for one in options if one.worth), key=lambda one: one.calls)
     line = " ".join(f"{x(one.calls):.1f},{y(one.accuracy):.1f}" for one in worth)
     yield f'<polyline class="line" points="{line}"/>'
-    for one in sorted(options, key=lambda one: one.worth):  # what is worth having is drawn over the rest
+    for one in sorted(options, key=lambda one: one.worth):  # options worth having are drawn last
         right, low, high = x(one.calls), y(one.low), y(one.high)
         yield f'<g class="{_class(one)}"><path class="range" d="M{right:.1f} {low:.1f}V{high:.1f}"/>'
         yield f'<circle cx="{right:.1f}" cy="{y(one.accuracy):.1f}" r="{_DOT}"/></g>'
