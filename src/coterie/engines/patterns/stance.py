@@ -27,6 +27,8 @@ _PARTLY = re.compile(
     r"|\b(?:valid|good|fair|strong) points?\b|\bpoint taken\b"
 )
 _BY_HALF = re.compile(r"\b(?:partly|partially|somewhat|in part|to some extent)\b")
+_CUE = re.compile(r"agree|concede|grant|accept|right|wrong|corrected|convinced|objection|point")
+"""Matches every clause with a phrase above; most clauses have none and are skipped."""
 _NOT = re.compile(
     r"\b(?:not|never|cannot|nor|neither|hardly|nobody|nothing|without|refuse|unable|far from"
     r"|no|if|unless|would|could|might|should|until)\b|n't\b"
@@ -55,10 +57,12 @@ def agreement(reply: TurnFinished) -> float:
 def in_words(text: str) -> float:
     """The agreement that an English text expresses: 1, `HALF` or 0. Linear in the text."""
     degree, plain = 0.0, text.replace("’", "'").lower()
+    if not _CUE.search(plain):
+        return degree
     for clause in _CLAUSE.findall(_ASIDE.sub(" ", _QUOTED.sub(" ", plain))):
         if degree and _TURN.search(clause):
             degree = HALF
-        if not clause.endswith("?"):
+        if _CUE.search(clause) and not clause.endswith("?"):
             degree = max(degree, _of_clause(" ".join(clause.replace(",", " ").split())))
     return degree
 

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -34,6 +35,10 @@ from coterie.runs.shell import Shell
 if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology
     from coterie.patterns.rows.projection import Projection
+
+
+Observe = Callable[[str, Record], None]
+Attach = Callable[[Shell], None]
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -83,26 +88,13 @@ async def execute(
     if not options.durable:
         store = MemoryStore()
 
-        def begin(host: Host, observe: Callable[[str, Record], None], clock: Clock) -> Awaitable[Any]:
-            shell = Shell(store=store, turns=host, clock=clock, limits=options.limits, observe=observe)
-            host.attach(shell)
+        def begin(turns: Host, attach: Attach, observe: Observe, clock: Clock) -> Awaitable[Any]:
+            shell = Shell(store=store, turns=turns, clock=clock, limits=options.limits, observe=observe)
+            attach(shell)
             return shell.start(run, plan, given)
 
         return await _drive(topology, run, options, begin, store.read, correlation)
-
-    def start(host: Host, observe: Callable[[str, Record], None], clock: Clock) -> Awaitable[Any]:
-        return launch.start(
-            plan,
-            given,
-            state_dir=options.state_dir,
-            limits=options.limits,
-            observe=observe,
-            run_id=run,
-            turns=host,
-            attach=host.attach,
-            clock=clock,
-        )
-
+    start = partial(launch.start, plan, given, state_dir=options.state_dir, limits=options.limits, run_id=run)
     return await _drive(topology, run, options, start, JsonlStore(options.state_dir).read, correlation)
 
 
@@ -123,28 +115,15 @@ async def resume(topology: "BaseTopology", wanted: UUID | str, options: Options)
         )
     await prepare(topology)
 
-    def go_on(host: Host, observe: Callable[[str, Record], None], clock: Clock) -> Awaitable[Any]:
-        return launch.resume(
-            run,
-            state_dir=options.state_dir,
-            limits=options.limits,
-            observe=observe,
-            turns=host,
-            attach=host.attach,
-            clock=clock,
-        )
-
-    return await _drive(topology, run, options, go_on, store.read, recorded.correlation or None)
-
-
-Begin = Callable[[Host, Callable[[str, Record], None], Clock], Awaitable[Any]]
+    again = partial(launch.resume, run, state_dir=options.state_dir, limits=options.limits)
+    return await _drive(topology, run, options, again, store.read, recorded.correlation or None)
 
 
 async def _drive(
     topology: "BaseTopology",
     run: str,
     options: Options,
-    begin: Begin,
+    begin: Callable[..., Awaitable[Any]],
     read: Callable[[str], Any],
     correlation: str | None,
 ) -> Execution:
@@ -157,7 +136,7 @@ async def _drive(
             rows.observe(name, record)
 
     host = Host(topology, clock, observe, options.human)
-    main = asyncio.ensure_future(begin(host, host.observe, clock))
+    main = asyncio.ensure_future(begin(turns=host, attach=host.attach, observe=host.observe, clock=clock))
     host.on_mismatch(main.cancel)
     try:
         with suppress(asyncio.CancelledError):  # whether it is ours is looked at below

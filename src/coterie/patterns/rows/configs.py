@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import Strict, ValidationError
+from pydantic import AfterValidator, Strict, ValidationError
 from sqlmodel import Field, SQLModel
 
 from coterie.errors import PatternRefused
@@ -62,6 +62,15 @@ def agent_config(config: Mapping[str, Any], whose: str = "the configuration") ->
         return AgentConfig(**config)
     except ValidationError as error:
         raise refused(whose, error) from error
+
+
+def _as_agent_config(config: dict[str, Any]) -> dict[str, Any]:
+    agent_config(config)
+    return config
+
+
+AgentConfigObject = Annotated[Object, AfterValidator(_as_agent_config)]
+"""A JSON object that fits `AgentConfig`."""
 
 
 class DebateConfig(StrictConfig):

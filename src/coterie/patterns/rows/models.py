@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Any, Self
 from uuid import UUID, uuid4
 
-from pydantic import ValidationError, field_validator, model_validator
+from pydantic import ValidationError, model_validator
 from sqlalchemy import JSON, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
-from coterie.patterns.rows.configs import AgentCapability, AgentConfig, agent_config, typed_config
+from coterie.patterns.rows.configs import AgentCapability, AgentConfig, AgentConfigObject, agent_config, typed_config
 from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, MessageType, TopologyType
 from coterie.patterns.rows.kinds import Description, Name, Object, Utc, UtcDateTime, as_utc, refused, stored, utc_now
 
@@ -58,15 +58,9 @@ class AgentType(Row, table=True):
     description: Description = Field(max_length=1024)
     role: AgentRole = Field(sa_type=stored(AgentRole))
     version: str = "1.0.0"
-    config: Object = Field(default_factory=dict, sa_type=JSON)
+    config: AgentConfigObject = Field(default_factory=dict, sa_type=JSON)
     created_at: Utc = Field(default_factory=utc_now, sa_type=UtcDateTime)
     updated_at: Utc = Field(default_factory=utc_now, sa_type=UtcDateTime, sa_column_kwargs={"onupdate": utc_now})
-
-    @field_validator("config")
-    @classmethod
-    def _fits(cls, config: dict[str, Any]) -> dict[str, Any]:
-        agent_config(config)
-        return config
 
     def get_typed_config(self) -> AgentConfig:
         """Its whole configuration, with defaults.
@@ -128,13 +122,7 @@ class TopologyMembership(Row, table=True):
     agent_type_id: int = Field(foreign_key="agent_types.id")
     slot_name: str = Field(min_length=1)
     position: int = 0
-    config_overrides: Object = Field(default_factory=dict, sa_type=JSON)
-
-    @field_validator("config_overrides")
-    @classmethod
-    def _fits(cls, overrides: dict[str, Any]) -> dict[str, Any]:
-        agent_config(overrides)
-        return overrides
+    config_overrides: AgentConfigObject = Field(default_factory=dict, sa_type=JSON)
 
 
 class Execution(Row, table=True):

@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 from sqlmodel import Field, SQLModel
 
-from coterie.patterns.rows.configs import agent_config, typed_config
+from coterie.patterns.rows.configs import AgentConfigObject, typed_config
 from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, MessageType, TopologyType
 from coterie.patterns.rows.kinds import Description, Name, Object
 
@@ -22,13 +22,7 @@ class AgentTypeCreate(_Given):
     name: Name
     description: Description
     role: AgentRole
-    config: Object = Field(default_factory=dict)
-
-    @field_validator("config")
-    @classmethod
-    def _fits(cls, config: dict[str, Any]) -> dict[str, Any]:
-        agent_config(config)
-        return config
+    config: AgentConfigObject = Field(default_factory=dict)
 
 
 class AgentTypeUpdate(_Given):
@@ -37,13 +31,7 @@ class AgentTypeUpdate(_Given):
     description: Description | None = None
     role: AgentRole | None = None
     version: str | None = None
-    config: Object | None = None
-
-    @field_validator("config")
-    @classmethod
-    def _fits(cls, config: dict[str, Any] | None) -> dict[str, Any] | None:
-        agent_config(config or {})
-        return config
+    config: AgentConfigObject | None = None
 
 
 class AgentTypeRead(SQLModel):
