@@ -93,8 +93,8 @@ def test_what_cannot_be_assumed_is_refused(lab: Place, words: tuple[str, ...], t
 
 
 def test_only_patterns_are_compared(lab: Place) -> None:
-    """A flow gives no answer that is right or wrong."""
-    assert "loop is no pattern" in lab.look("simulate", "loop.at", "--accuracy", "0.7", status=2).err
+    """A flow has no answer that is right or wrong."""
+    assert "loop is not a pattern" in lab.look("simulate", "loop.at", "--accuracy", "0.7", status=2).err
 
 
 def test_a_pattern_can_be_crashed_like_any_team(lab: Place) -> None:

@@ -735,7 +735,7 @@ def test_a_call_from_another_event_loop_is_refused() -> None:
         ),
         (lambda: BaseTopology.__init__(own(_says_nothing, echo), None, {}), "the first argument must be a Topology"),  # type: ignore[arg-type]
         (lambda: type(own(_says_nothing, echo))(_topology(), ["a"]), "agents must be a dictionary by slot"),  # type: ignore[arg-type]
-        (lambda: topology(Nothing), "Nothing.topology_type is one of debate, chain"),
+        (lambda: topology(Nothing), "Nothing.topology_type must be one of debate, chain"),
         (lambda: topology(int), "a subclass of BaseTopology, not <class 'int'>"),  # type: ignore[type-var]
         (lambda: TopologyRegistry.create(_topology(), None), "agents must be a dictionary by slot"),  # type: ignore[arg-type]
         (

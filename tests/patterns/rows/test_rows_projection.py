@@ -378,7 +378,7 @@ def test_a_record_that_cannot_be_told_is_no_other_runs_business(new_sqlite: NewD
         await rows.open()
         for run, record in news:
             rows.observe(run, record)
-        with pytest.raises(RowsFailed, match=r"record 3 of run 'odd' cannot be told: .*gossip"):
+        with pytest.raises(RowsFailed, match=r"record 3 of run 'odd' cannot be written as rows: .*gossip"):
             await rows.close()
         return await stage.contents(url, "executions")
 
