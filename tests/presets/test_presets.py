@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from preset_page import page
 
 from coterie import presets
 from coterie.errors import UsageError
@@ -13,7 +14,6 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.loops.resolve import plan_folder
 from coterie.planning.plan import Plan
 from coterie.presets.catalogue import catalogue, describe
-from coterie.presets.reference import page
 from coterie.runs.rehearsal import rehearse
 from coterie.topology.loop import Loop, Role
 from coterie.topology.routing import START, allowed, suggested
@@ -212,7 +212,7 @@ def test_the_catalogue_says_what_the_files_say() -> None:
 
 
 def test_the_page_is_fresh() -> None:
-    """`python -m coterie.presets.reference > docs/presets.md` writes it anew."""
+    """`python docs/generate/preset_page.py > docs/presets.md` writes it anew."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

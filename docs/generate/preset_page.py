@@ -1,6 +1,6 @@
 """Writes the page of the presets, `docs/presets.md`, from their files.
 
-python -m coterie.presets.reference > docs/presets.md
+python docs/generate/preset_page.py > docs/presets.md
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from coterie.presets.catalogue import Preset, PresetRole, catalogue
 HEAD = """\
 # Presets
 
-<!-- Written by `python -m coterie.presets.reference`; a test keeps it fresh. -->
+<!-- Written by `python docs/generate/preset_page.py`; a test keeps it fresh. -->
 
 Twelve loops come ready-made. Each is a project folder like any other: roles, the role that follows
 each event, and the evidence required before it may end.
