@@ -218,11 +218,11 @@ def _exhausted(facts: FlowFacts) -> Iterator[Finding]:
 
 
 def _partial(facts: FlowFacts) -> Iterator[Finding]:
-    told = set[int]()
+    reported = set[int]()
     for what, play in sorted(facts.shown.items(), key=lambda item: len(item[0])):
-        if what[0] == "partial" and what[1] not in told:
+        if what[0] == "partial" and what[1] not in reported:
             _, node, came = what
-            told.add(node)
+            reported.add(node)
             missing = [facts.name(source) for source in facts.branches(node) if source not in came]
             with_ = ", ".join(facts.name(source) for source in came)
             message = f"{facts.name(node)!r} can start with {with_} alone, without {', '.join(missing)}"

@@ -159,12 +159,12 @@ def _unreached(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator
 def _unhandled(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator[Finding]:
     """Events without a key: they lead to every role."""
     keys = [key for key, _ in loop.handoff]
-    told = set[str]()
+    reported = set[str]()
     for state in paths.way if keys else ():
         position = state[0]
-        if position == START or position in told or any(matches(key, position) for key in keys):
+        if position == START or position in reported or any(matches(key, position) for key in keys):
             continue
-        told.add(position)
+        reported.add(position)
         emitter = next((role.id for role in loop.roles if position in role.emits), "")
         message = f"{position!r} is in no key of the handoff, so it leads to all roles"
         yield _finding("unrouted-event", Severity.NOTE, message, _span(roles, emitter), paths.script(state))

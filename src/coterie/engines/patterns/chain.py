@@ -235,8 +235,8 @@ class _Command:
         most = self._config.max_subtasks
         lost = ", ".join(found[most : most + _NAMED])
         more = f" and {len(found) - most - _NAMED} more" if len(found) > most + _NAMED else ""
-        told = f"{len(found)} subtasks, of which {most} count; not done: {lost}{more}" if lost else ""
-        return tuple(found[:most]), told
+        message = f"{len(found)} subtasks, of which {most} count; not done: {lost}{more}" if lost else ""
+        return tuple(found[:most]), message
 
 
 def _share(jobs: int, n: int, hands: int) -> int:
@@ -265,5 +265,5 @@ def _warnings(config: ChainConfig, names: Sequence[str]) -> Iterator[str]:
 
 def _is_blocked(reply: TurnFinished) -> bool:
     """Whether *reply* is blocked: `blocked` in its JSON, or as its first word."""
-    told = (structured.parse(reply, _BLOCKED) or {}).get("blocked")
-    return told if told is not None else _SAYS_BLOCKED.match(reply.text) is not None
+    blocked = (structured.parse(reply, _BLOCKED) or {}).get("blocked")
+    return blocked if blocked is not None else _SAYS_BLOCKED.match(reply.text) is not None

@@ -134,8 +134,8 @@ def _side_by_side(team: Team, given: dict[str, Any]) -> Conversation:
                 done.append(SubResult(name=name, status="failed", output=None, error=got.reason))
                 failures.append(failure(name, got))
     if failures and (config.failure_policy == "all" or not texts):
-        told = "; ".join(f"Sub-topology '{one.slot}' failed: {one.reason}" for one in failures)
-        raise PatternFailed(told, one_kind(failures))
+        reasons = "; ".join(f"Sub-topology '{one.slot}' failed: {one.reason}" for one in failures)
+        raise PatternFailed(reasons, one_kind(failures))
     return ParallelResult(text="\n\n".join(texts), sub_results=tuple(done), failures=tuple(failures))
 
 

@@ -139,26 +139,26 @@ def _judge(verdicts: Sequence[CheckVerdict], rules: _Rules, mediator: CheckVerdi
     """Whether the verdicts approve, and why."""
     approvals = sum(one.approved is True for one in verdicts)
     rejections = sum(one.approved is False for one in verdicts)
-    told = f"{approvals} for, {rejections} against"
+    counts = f"{approvals} for, {rejections} against"
     if approvals + rejections < rules.quorum:
-        return False, f"{told}: no quorum of {rules.quorum}"
+        return False, f"{counts}: no quorum of {rules.quorum}"
     if rejections and (rules.unanimous or rules.method == "unanimous"):
-        return False, f"{told}: not unanimous"
+        return False, f"{counts}: not unanimous"
     match rules.method:
         case "unanimous":
-            return approvals > 0, f"{told}: unanimous"
+            return approvals > 0, f"{counts}: unanimous"
         case "majority":
-            return approvals > rejections, f"{told}: {_which(approvals - rejections)}"
+            return approvals > rejections, f"{counts}: {_which(approvals - rejections)}"
         case "weighted":
             lead = _lead(verdicts, rules)
-            return lead > 0, f"{told}: {_which(lead)} by weight, {lead / ONE:+.2f}"
+            return lead > 0, f"{counts}: {_which(lead)} by weight, {lead / ONE:+.2f}"
         case "mediator":
             if mediator is not None and mediator.approved is not None:
-                return mediator.approved, f"{told}: the mediator {'approves' if mediator.approved else 'rejects'}"
-            return approvals > rejections, f"{told}, none by the mediator: {_which(approvals - rejections)}"
+                return mediator.approved, f"{counts}: the mediator {'approves' if mediator.approved else 'rejects'}"
+            return approvals > rejections, f"{counts}, none by the mediator: {_which(approvals - rejections)}"
         case "first_agree":
             agreed = _first_agreed(verdicts, rules.quorum)
-            return agreed is True, f"{told}: " + (
+            return agreed is True, f"{counts}: " + (
                 f"no {rules.quorum} agree" if agreed is None else f"the first {rules.quorum} to agree decide"
             )
         case _:

@@ -206,7 +206,7 @@ class CheckedAnswer:
 
     def _mediate(self) -> Generator[_Asking, Any, None]:
         """Call the mediator with the answer and all verdicts; without its verdict, those decide."""
-        said = "\n\n".join(f"[{one.slot}]: {_told(one)}" for one in self.verdicts)
+        said = "\n\n".join(f"[{one.slot}]: {_in_words(one)}" for one in self.verdicts)
         prompt = f"{self._shown()}\n\nIt was checked:\n\n{said}\n\nDecide whether it is to be approved. {_JSON}"
         try:
             got: Answered | AgentFailed = yield from ask(Question(MEDIATOR, prompt), _FIELDS)
@@ -242,7 +242,7 @@ class CheckedAnswer:
         return f"This was asked:\n\n{self.task}\n\nThis was answered:\n\n{self.output}"
 
 
-def _told(verdict: CheckVerdict) -> str:
+def _in_words(verdict: CheckVerdict) -> str:
     if verdict.approved is None:
         return "no verdict"
     sure = "" if verdict.confidence is None else f", with confidence {verdict.confidence:g}"

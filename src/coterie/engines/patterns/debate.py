@@ -125,13 +125,13 @@ def _mediated(talk: Talk) -> _Deciding:
     orders = SIDES if talk.config.swap_verdict else (PROPONENT,)
     replies = yield Together(*(Question(talk.mediator, _verdict_prompt(talk, first)) for first in orders))
     verdicts = tuple(_verdict(_got(reply), talk, first) for reply, first in zip(replies, orders, strict=True))
-    one, told = verdicts[0], {"synthesis": verdicts[0].text, "verdicts": verdicts}
+    one, details = verdicts[0], {"synthesis": verdicts[0].text, "verdicts": verdicts}
     if _same(one, verdicts[-1]):
-        return _result(talk, one.answer, "mediator", conclusion=one.conclusion, winner=one.winner, **told)
+        return _result(talk, one.answer, "mediator", conclusion=one.conclusion, winner=one.winner, **details)
     both = [f"[{verdict.first} first]: {verdict.answer}" for verdict in verdicts]
     text = "\n\n".join(["The verdict depends on which side is read first.", *both])
     warning = "the mediator decided otherwise when it read the other side first"
-    return _result(talk, text, "mediator", winner="tie", tie=True, consistent=False, warnings=(warning,), **told)
+    return _result(talk, text, "mediator", winner="tie", tie=True, consistent=False, warnings=(warning,), **details)
 
 
 def _voted(talk: Talk) -> _Deciding:
@@ -148,7 +148,7 @@ def _voted(talk: Talk) -> _Deciding:
         raise PatternFailed(f"{silent[0]} said nothing when it was to vote")
     won = weighted(votes) if method == "weighted" else vote(votes)
     assert won.tally is not None
-    told: dict[str, Any] = {
+    details: dict[str, Any] = {
         "synthesis": replies[-1].text,
         "votes": {one.slot: one.text for one in votes},
         "share": won.tally.share,
@@ -157,13 +157,13 @@ def _voted(talk: Talk) -> _Deciding:
     }
     if method == "unanimous" and len(won.tally.clusters) > 1:
         text, warning = f"There is no unanimous answer.\n\n{concat(votes).text}", "there is no unanimous answer"
-        return _result(talk, text, method, warnings=(warning,), **told)
+        return _result(talk, text, method, warnings=(warning,), **details)
     warnings = ("the votes are tied; the first answer counts",) if won.tie else ()
-    return _result(talk, won.text, method, warnings=warnings, **told)
+    return _result(talk, won.text, method, warnings=warnings, **details)
 
 
-def _result(talk: Talk, text: str, method: str, **told: Any) -> DebateResult:
-    """The result of *talk*; its conclusion is *text* unless *told* has one."""
+def _result(talk: Talk, text: str, method: str, **details: Any) -> DebateResult:
+    """The result of *talk*; its conclusion is *text* unless *details* has one."""
     return DebateResult(
         text=text,
         question=talk.question,
@@ -171,7 +171,7 @@ def _result(talk: Talk, text: str, method: str, **told: Any) -> DebateResult:
         debate_history=tuple(talk.turns),
         method=method,
         convergence=talk.convergence(),
-        **{"conclusion": text, **told},
+        **{"conclusion": text, **details},
     )
 
 

@@ -165,7 +165,7 @@ def _aggregate(
             return concat(answers), True, ("the aggregator failed: the answers stand one after another",)
         case _:
             assert_never(config.aggregation_method)
-    return made, False, tuple(_told(made))
+    return made, False, tuple(_remarks(made))
 
 
 def _mean(answers: Sequence[Candidate], config: EnsembleConfig) -> Aggregate:
@@ -176,7 +176,7 @@ def _mean(answers: Sequence[Candidate], config: EnsembleConfig) -> Aggregate:
     return made
 
 
-def _told(made: Aggregate) -> Iterator[str]:
+def _remarks(made: Aggregate) -> Iterator[str]:
     if made.tie:
         yield "several answers are tied; the first counts"
     if made.left_out:
@@ -221,15 +221,15 @@ def _prompt(task: str, before: Sequence[Candidate]) -> str:
     """The task, and all answers of the previous layer."""
     if not before:
         return task
-    told = "Others have answered this. Their answers may be wrong, or each right in part:"
+    intro = "Others have answered this. Their answers may be wrong, or each right in part:"
     wanted = "Give your own answer, better than any of these."
-    return "\n\n".join([task, told, *_numbered(before), wanted])
+    return "\n\n".join([task, intro, *_numbered(before), wanted])
 
 
 def _synthesis(task: str, answers: Sequence[Candidate]) -> str:
-    told = "This was asked:"
+    intro = "This was asked:"
     wanted = "Make one answer of these: keep what is best in each, settle what they contradict each other in."
-    return "\n\n".join([told, task, "These are the answers:", *_numbered(answers), wanted])
+    return "\n\n".join([intro, task, "These are the answers:", *_numbered(answers), wanted])
 
 
 def _numbered(answers: Sequence[Candidate]) -> list[str]:

@@ -61,16 +61,16 @@ class AgentInvocationResult(BaseModel):
 
 def result_of(outcome: Outcome, instance: UUID, took: int) -> AgentInvocationResult:
     """The result of a call from its *outcome*; *took* in milliseconds."""
-    values = {"agent_instance_id": instance, "duration_ms": took, **_told(outcome)}
+    values = {"agent_instance_id": instance, "duration_ms": took, **_outcome_fields(outcome)}
     return model(AgentInvocationResult, values, {"_outcome": outcome})
 
 
-def is_as_told(result: AgentInvocationResult, outcome: Outcome) -> bool:
+def is_unchanged(result: AgentInvocationResult, outcome: Outcome) -> bool:
     """Whether *result* is unchanged from *outcome*."""
-    return all(getattr(result, name) == said for name, said in _told(outcome).items())
+    return all(getattr(result, name) == said for name, said in _outcome_fields(outcome).items())
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
+def _outcome_fields(outcome: Outcome) -> dict[str, Any]:
     """The fields of a result that follow from *outcome*."""
     if not isinstance(outcome, TurnFinished):
         return {"output": {}, "confidence": None, "reasoning": None, "token_usage": None, "error": outcome.reason}

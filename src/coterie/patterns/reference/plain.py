@@ -42,7 +42,7 @@ def image(value: Any) -> bytes:
     return _image(value)
 
 
-def _told(value: Any) -> Any:
+def _as_jsonable(value: Any) -> Any:
     """Encode what JSON lacks: pydantic's models, rows included."""
     if (dump := getattr(value, "model_dump", None)) is not None:
         return dump(mode="json")
@@ -55,6 +55,6 @@ def text_of(output: dict[str, Any]) -> str:
     return text if isinstance(text, str) else msgspec.json.encode(output).decode()
 
 
-_encode = msgspec.json.Encoder(enc_hook=_told).encode
+_encode = msgspec.json.Encoder(enc_hook=_as_jsonable).encode
 _image = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder().decode

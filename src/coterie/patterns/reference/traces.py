@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.errors import PatternRefused
 from coterie.journal.records import MessageSent, ResultRecorded
 from coterie.patterns.identity import message_id, result_id
-from coterie.patterns.reference.invocation import AgentInvocationResult, is_as_told
+from coterie.patterns.reference.invocation import AgentInvocationResult, is_unchanged
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.unchecked import row
 from coterie.patterns.rows.enums import MessageType
@@ -96,7 +96,11 @@ class Traces:
         if not isinstance(invocation, AgentInvocationResult):
             raise PatternRefused(f"a result must be an AgentInvocationResult, not {type(invocation).__name__}")
         ended = invocation._outcome
-        if ended is None or self._of.engine.outcomes.get(ended.turn) is not ended or not is_as_told(invocation, ended):
+        if (
+            ended is None
+            or self._of.engine.outcomes.get(ended.turn) is not ended
+            or not is_unchanged(invocation, ended)
+        ):
             return await self._record_own(invocation)
         return self._result(ended.turn, invocation, ended.at)
 

@@ -41,7 +41,7 @@ class RowUpdate(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Told:
+class _RunState:
     """The state of one run and, if it has rows, what the next ones depend on."""
 
     plan: Plan | None = None
@@ -63,7 +63,7 @@ class RowFold:
     """
 
     def __init__(self) -> None:
-        self._runs: dict[str, _Told] = {}
+        self._runs: dict[str, _RunState] = {}
 
     def definition(self, run: str) -> ExecutionDefinition | None:
         """The definition behind *run*; None if it has no rows."""
@@ -71,16 +71,16 @@ class RowFold:
 
     def apply(self, run: str, record: r.Record) -> Iterator[RowUpdate]:
         """Take the next record of *run*; yield the rows that it changes."""
-        told = self._runs.setdefault(run, _Told())
+        known = self._runs.setdefault(run, _RunState())
         if isinstance(record, r.RunStarted):
-            yield from self._began(told, record)
-        elif told.definition is not None:
-            yield from self._went_on(told, told.definition, run, record)
+            yield from self._began(known, record)
+        elif known.definition is not None:
+            yield from self._went_on(known, known.definition, run, record)
         if isinstance(record, r.RunFinished):
             over = {"status": ExecutionStatus.CANCELLED, "completed_at": _time(record.at), "error": LEFT}
-            yield from self._let_go(told.children, over)
+            yield from self._let_go(known.children, over)
         elif isinstance(record, r.RunStopped):
-            yield from self._let_go(told.children, _PAUSED)
+            yield from self._let_go(known.children, _PAUSED)
 
     def let_go(self) -> Iterator[RowUpdate]:
         """Mark all running executions as paused, because they have no owner any more."""
@@ -88,55 +88,55 @@ class RowFold:
 
     def forget(self, run: str) -> Iterator[str]:
         """Forget *run* and its child runs; yield their names."""
-        if (told := self._runs.pop(run, None)) is not None:
+        if (known := self._runs.pop(run, None)) is not None:
             yield run
-            for child in told.children:
+            for child in known.children:
                 yield from self.forget(child)
 
     def _let_go(self, runs: Iterable[str], changes: Values) -> Iterator[RowUpdate]:
-        for told in [self._runs[run] for run in runs if run in self._runs]:
-            if told.execution and told.execution["status"] is ExecutionStatus.RUNNING:
-                yield self._now(told, **changes)
-            yield from self._let_go(told.children, changes)
+        for known in [self._runs[run] for run in runs if run in self._runs]:
+            if known.execution and known.execution["status"] is ExecutionStatus.RUNNING:
+                yield self._now(known, **changes)
+            yield from self._let_go(known.children, changes)
 
     # -- an execution -------------------------------------------------------------------------------------------------
 
-    def _began(self, told: _Told, record: r.RunStarted) -> Iterator[RowUpdate]:
+    def _began(self, known: _RunState, record: r.RunStarted) -> Iterator[RowUpdate]:
         run, parent = record.run, self._runs.get(record.parent)
         if parent is not None:
             parent.children[run] = None
-        told.plan = from_json(record.plan) if record.plan else self._of_parent(record)
-        told.definition = definition(told.plan) if told.plan is not None else None
-        if told.definition is None:
+        known.plan = from_json(record.plan) if record.plan else self._of_parent(record)
+        known.definition = definition(known.plan) if known.plan is not None else None
+        if known.definition is None:
             return
         metadata: Values = {"run": run}
         if parent is not None and parent.execution:
             metadata["parent"] = str(execution_id(record.parent))
-        told.execution = {
+        known.execution = {
             "id": execution_id(run),
-            "topology": told.definition.topology["name"],
+            "topology": known.definition.topology["name"],
             "status": ExecutionStatus.RUNNING,
             "input_data": as_json(record.input),
             "output_data": None,
-            "correlation_id": told.definition.correlation and as_text(told.definition.correlation),
+            "correlation_id": known.definition.correlation and as_text(known.definition.correlation),
             "metadata": metadata,
             "started_at": _time(record.at),
             "completed_at": None,
             "error": None,
             "error_details": None,
         }
-        yield self._now(told)
-        for slot, agent in told.definition.agents.items():
-            told.instances[slot] = {
+        yield self._now(known)
+        for slot, agent in known.definition.agents.items():
+            known.instances[slot] = {
                 "id": instance_id(run, slot),
                 "agent_type": agent["name"],
-                "execution_id": told.execution["id"],
+                "execution_id": known.execution["id"],
                 "state": {},
                 "metadata": {"slot": slot},
                 "created_at": _time(record.at),
                 "last_active": None,
             }
-            yield self._instance(told, slot)
+            yield self._instance(known, slot)
 
     def _of_parent(self, record: r.RunStarted) -> Plan | None:
         parent = self._runs.get(record.parent)
@@ -146,29 +146,33 @@ class RowFold:
         agent = parent.plan.agents.get(turn.rpartition("#")[0])
         return agent.child if agent is not None else None
 
-    def _went_on(self, told: _Told, definition: ExecutionDefinition, run: str, record: r.Record) -> Iterator[RowUpdate]:
+    def _went_on(
+        self, known: _RunState, definition: ExecutionDefinition, run: str, record: r.Record
+    ) -> Iterator[RowUpdate]:
         match record:
             case r.RunOwned() if record.epoch > 1:
-                yield self._now(told, status=ExecutionStatus.RUNNING, completed_at=None, error=None, error_details=None)
+                yield self._now(
+                    known, status=ExecutionStatus.RUNNING, completed_at=None, error=None, error_details=None
+                )
             case r.RunStopped():
-                yield self._stopped(told, record)
+                yield self._stopped(known, record)
             case r.RunFinished():
-                yield self._finished(told, definition, record)
+                yield self._finished(known, definition, record)
             case r.TurnStarted():
-                told.began.setdefault(record.turn, record.at)
-                told.agents[record.turn] = record.agent
+                known.began.setdefault(record.turn, record.at)
+                known.agents[record.turn] = record.agent
             case r.TurnFinished():
-                yield from self._answered(told, run, record)
+                yield from self._answered(known, run, record)
             case r.TurnFailed():
                 output = {"error": record.reason, "kind": record.kind}
-                yield from self._result(told, run, record.turn, told.agents.get(record.turn, ""), record.at, output)
+                yield from self._result(known, run, record.turn, known.agents.get(record.turn, ""), record.at, output)
             case r.CallAsked() if record.state is not None:
-                yield from self._remembers(told, record.agent, record.state)
+                yield from self._remembers(known, record.agent, record.state)
             case r.StateChanged():
-                yield from self._remembers(told, record.agent, record.state)
+                yield from self._remembers(known, record.agent, record.state)
             case r.ResultRecorded():
                 yield from self._result(
-                    told,
+                    known,
                     run,
                     record.id,
                     record.agent,
@@ -179,48 +183,50 @@ class RowFold:
                     token_usage=record.tokens,
                 )
             case r.MessageSent():
-                yield from self._said(told, run, record)
+                yield from self._said(known, run, record)
             case _:
                 pass
 
-    def _stopped(self, told: _Told, record: r.RunStopped) -> RowUpdate:
+    def _stopped(self, known: _RunState, record: r.RunStopped) -> RowUpdate:
         if record.reason == "interrupted":
-            return self._now(told, status=ExecutionStatus.CANCELLED, completed_at=_time(record.at), error=record.reason)
-        return self._now(told, status=ExecutionStatus.PAUSED, error=as_text(f"stopped: {record.reason}"))
+            return self._now(
+                known, status=ExecutionStatus.CANCELLED, completed_at=_time(record.at), error=record.reason
+            )
+        return self._now(known, status=ExecutionStatus.PAUSED, error=as_text(f"stopped: {record.reason}"))
 
-    def _finished(self, told: _Told, definition: ExecutionDefinition, record: r.RunFinished) -> RowUpdate:
+    def _finished(self, known: _RunState, definition: ExecutionDefinition, record: r.RunFinished) -> RowUpdate:
         completed = _time(record.at)
         if record.outcome == "completed":
             output = _output(record.result, definition.type)
             return self._now(
-                told, status=ExecutionStatus.COMPLETED, completed_at=completed, output_data=output, error=None
+                known, status=ExecutionStatus.COMPLETED, completed_at=completed, output_data=output, error=None
             )
         cancelled = record.outcome == "cancelled"
         return self._now(
-            told,
+            known,
             status=ExecutionStatus.CANCELLED if cancelled else ExecutionStatus.FAILED,
             completed_at=completed,
             error=as_text(record.reason) or record.outcome,
             error_details=as_json(record.result) if isinstance(record.result, dict) else None,
         )
 
-    def _now(self, told: _Told, **changes: Any) -> RowUpdate:
-        told.execution = {**told.execution, **changes}
-        return RowUpdate("executions", told.execution["id"], told.execution)
+    def _now(self, known: _RunState, **changes: Any) -> RowUpdate:
+        known.execution = {**known.execution, **changes}
+        return RowUpdate("executions", known.execution["id"], known.execution)
 
     # -- what its agents do -------------------------------------------------------------------------------------------
 
-    def _answered(self, told: _Told, run: str, record: r.TurnFinished) -> Iterator[RowUpdate]:
+    def _answered(self, known: _RunState, run: str, record: r.TurnFinished) -> Iterator[RowUpdate]:
         usage, output = record.usage, {"content": record.text, **record.outputs}
         tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
         reasoning = reasoning_text(record.outputs.get("_reasoning"))
         if usage.cached_tokens:
             tokens["cached_tokens"] = usage.cached_tokens
         yield from self._result(
-            told,
+            known,
             run,
             record.turn,
-            told.agents.get(record.turn, ""),
+            known.agents.get(record.turn, ""),
             record.at,
             output,
             confidence=confidence(record),
@@ -229,49 +235,49 @@ class RowFold:
         )
 
     def _result(
-        self, told: _Told, run: str, name: str, slot: str, at: float, output: Values, **more: Any
+        self, known: _RunState, run: str, name: str, slot: str, at: float, output: Values, **more: Any
     ) -> Iterator[RowUpdate]:
-        if slot not in told.instances:
+        if slot not in known.instances:
             return
-        yield self._instance(told, slot, last_active=_time(at))
+        yield self._instance(known, slot, last_active=_time(at))
         values = {
             "id": result_id(run, name),
-            "execution_id": told.execution["id"],
-            "agent_instance_id": told.instances[slot]["id"],
+            "execution_id": known.execution["id"],
+            "agent_instance_id": known.instances[slot]["id"],
             "output": as_json(output),
             "confidence": None,
             "reasoning": None,
             "token_usage": None,
-            "started_at": _time(told.began.pop(name, at)),
+            "started_at": _time(known.began.pop(name, at)),
             "completed_at": _time(at),
             **more,
         }
         yield RowUpdate("results", values["id"], values)
 
-    def _remembers(self, told: _Told, slot: str, state: Values) -> Iterator[RowUpdate]:
-        if slot in told.instances:
-            yield self._instance(told, slot, state=as_json(state))
+    def _remembers(self, known: _RunState, slot: str, state: Values) -> Iterator[RowUpdate]:
+        if slot in known.instances:
+            yield self._instance(known, slot, state=as_json(state))
 
-    def _said(self, told: _Told, run: str, record: r.MessageSent) -> Iterator[RowUpdate]:
-        told.messages += 1
-        if record.sender not in told.instances:
+    def _said(self, known: _RunState, run: str, record: r.MessageSent) -> Iterator[RowUpdate]:
+        known.messages += 1
+        if record.sender not in known.instances:
             return
-        recipient = told.instances.get(record.recipient)
+        recipient = known.instances.get(record.recipient)
         values = {
-            "id": message_id(run, told.messages),
-            "execution_id": told.execution["id"],
-            "sender_id": told.instances[record.sender]["id"],
+            "id": message_id(run, known.messages),
+            "execution_id": known.execution["id"],
+            "sender_id": known.instances[record.sender]["id"],
             "recipient_id": recipient["id"] if recipient is not None else None,
             "message_type": MessageType(record.type),
             "content": as_json(record.content),
             "round_number": record.round,
-            "sequence_number": told.messages,
+            "sequence_number": known.messages,
             "created_at": _time(record.at),
         }
         yield RowUpdate("messages", values["id"], values)
 
-    def _instance(self, told: _Told, slot: str, **changes: Any) -> RowUpdate:
-        values = told.instances[slot] = {**told.instances[slot], **changes}
+    def _instance(self, known: _RunState, slot: str, **changes: Any) -> RowUpdate:
+        values = known.instances[slot] = {**known.instances[slot], **changes}
         return RowUpdate("agent_instances", values["id"], values)
 
 

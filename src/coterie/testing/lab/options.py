@@ -83,19 +83,19 @@ def _of_ensemble(plan: Plan, assumptions: Assumptions) -> Iterator[tuple[str, Pl
         ways = {written: {}, **ways}
     for name, way in ways.items():
         for samples in sorted({*SAMPLES, pattern.config["samples"]}):
-            told = f"{name}, {samples} sample{'s' if samples > 1 else ''}"
-            yield told, _with(plan, {"stop_when_decided": False, **way, "samples": samples})
+            label = f"{name}, {samples} sample{'s' if samples > 1 else ''}"
+            yield label, _with(plan, {"stop_when_decided": False, **way, "samples": samples})
             if name in ("vote", "weighted"):
-                yield f"{told}, stop", _with(plan, {**way, "samples": samples, "stop_when_decided": True})
+                yield f"{label}, stop", _with(plan, {**way, "samples": samples, "stop_when_decided": True})
 
 
 def _of_crosscheck(plan: Plan) -> Iterator[tuple[str, Plan]]:
     """More or fewer revisions, and stopping once the verdict is decided."""
     pattern = pattern_of(plan)
     for revisions in sorted({*REVISIONS, pattern.config["max_revisions"]}):
-        told = f"{revisions} revision{'s' if revisions != 1 else ''}"
-        yield told, _with(plan, {"max_revisions": revisions, "stop_when_decided": False})
-        yield f"{told}, stop", _with(plan, {"max_revisions": revisions, "stop_when_decided": True})
+        label = f"{revisions} revision{'s' if revisions != 1 else ''}"
+        yield label, _with(plan, {"max_revisions": revisions, "stop_when_decided": False})
+        yield f"{label}, stop", _with(plan, {"max_revisions": revisions, "stop_when_decided": True})
 
 
 def _of_debate(plan: Plan) -> Iterator[tuple[str, Plan]]:
@@ -103,13 +103,13 @@ def _of_debate(plan: Plan) -> Iterator[tuple[str, Plan]]:
     pattern = pattern_of(plan)
     for rounds in sorted({*ROUNDS, pattern.config["max_rounds"]}):
         fewer = {"max_rounds": rounds, "min_rounds": min(rounds, pattern.config["min_rounds"])}
-        told = f"{rounds} round{'s' if rounds > 1 else ''}"
+        label = f"{rounds} round{'s' if rounds > 1 else ''}"
         for name, way in (
             ("a verdict", {"consensus_method": "mediator", "swap_verdict": False}),
             ("swapped verdicts", {"consensus_method": "mediator", "swap_verdict": True}),
             ("a vote", {"consensus_method": "majority", "swap_verdict": False}),
         ):
-            yield f"{told}, {name}", _with(plan, {**fewer, **way})
+            yield f"{label}, {name}", _with(plan, {**fewer, **way})
 
 
 def _with(plan: Plan, changed: Mapping[str, Any]) -> Plan:
