@@ -7,7 +7,9 @@ _RUN = re.compile("~{3,}")
 
 def fenced(text: str) -> str:
     """*text* as a Markdown code block whose fence is longer than any in the text."""
-    fence = "~" * (1 + max((len(run) for run in _RUN.findall(text)), default=2))
+    fence = "~~~"
+    if fence in text:
+        fence = "~" * (1 + max(len(run) for run in _RUN.findall(text)))
     inner = text.strip("\n")
     return f"{fence}text\n{inner}\n{fence}"
 

@@ -155,7 +155,7 @@ class Attempts:
             epoch=core.epoch,
             root=self._place.folder(live.root),
             token=self._place.token(live.run, name, attempt, core.epoch),
-            env=live.kind.environment(live.run, name, self._place.files(live.run, live.kind.notes, "task")),
+            env=live.kind.environment(self._place, live.run, name),
             history=asked.history,
             wanted=asked.wanted,
         )

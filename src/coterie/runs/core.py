@@ -34,9 +34,6 @@ class Core(Fold):
         call_off: Called before the cancellation of a running turn is written: nothing more may be heard of the child
             run that the turn is. Returns what that run has used.
         is_ending: Whether a child run that was called off has not ended yet: this run ends after it.
-
-    Attributes:
-        called_off: Whether the parent called this run off: what its attempts say is too late.
         closes: Whether there are steps to do between the engine's wish to end the run and its end.
     """
 
@@ -53,13 +50,8 @@ class Core(Fold):
         super().__init__(run, coordination)
         self.render, self._append, self._digest = render, append, digest
         self._call_off, self._is_ending = call_off, is_ending
-        self.called_off = False
         self.closes: Callable[[], bool] = lambda: False
         self._closing = False
-
-    def hears(self, turn: str, attempt: int) -> bool:
-        """Whether what *attempt* of *turn* says still counts."""
-        return not self.called_off and super().hears(turn, attempt)
 
     def write(self, now: float, record: Record, cause: Cause | None = None, source: str = "harness") -> Record:
         """Give *record* its place in the journal, append it and fold it in."""

@@ -184,10 +184,11 @@ class Family:
 
     def _informed(self, live: Live, said: Said) -> Said:
         """*said* without secrets, and with the open tasks where a verdict may depend on them."""
-        said = self.secrets.hide_fields(
-            said, "text", "outputs", "given", "event", "payload", "reason", "log", "incomplete"
-        )
-        if isinstance(said, Reply | Emit) and live.kind.needs_open_tasks(said):
+        if self.secrets.values:
+            said = self.secrets.hide_fields(
+                said, "text", "outputs", "given", "event", "payload", "reason", "log", "incomplete"
+            )
+        if live.kind.waits_for_tasks and isinstance(said, Reply | Emit) and live.kind.needs_open_tasks(said):
             return msgspec.structs.replace(said, open_tasks=self.place.open_tasks(live.run, live.kind.notes))
         return said
 
@@ -312,7 +313,9 @@ class Family:
             was_asked = keeps and known is not None and known.attempt == turn.attempt
             if was_asked and (kept := place.question(run, turn.ask.turn, turn.attempt)):
                 return kept  # what is remembered may have changed since
-            prompt = self.secrets.hide(render(core, turn, sources))
+            prompt = render(core, turn, sources)
+            if self.secrets.values:
+                prompt = self.secrets.hide(prompt)
             if keeps:
                 place.keep_question(run, turn.ask.turn, turn.attempt, prompt)
             return prompt

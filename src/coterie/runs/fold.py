@@ -67,6 +67,7 @@ class Fold:
         given: The outputs that the current attempt of a turn gave before its answer, by turn.
         notes: The changes of memory and tasks, by message.
         busy: Turns that run here and take a slot: no humans, no child runs.
+        called_off: Whether the parent called this run off: messages of its attempts are too late.
         todo: What is decided and not yet carried out, in order.
         stopping: The engine's wish to let go of the run, if it has one.
         ending: The engine's wish to end the run, if it has one.
@@ -86,6 +87,7 @@ class Fold:
         self.started: RunStarted | None = None
         self.finished: RunFinished | None = None
         self.stopped = ""
+        self.called_off = False
         self.turns: dict[str, Turn] = {}
         self.latest: dict[str, TurnFinished] = {}
         self.messages: dict[str, str] = {}
@@ -142,7 +144,7 @@ class Fold:
         known = self.turns.get(turn)
         if known is None or known.status != "running" or known.attempt != attempt:
             return False
-        return self.finished is None and not self.stopped
+        return self.finished is None and not self.stopped and not self.called_off
 
     def kind(self, agent: str) -> str:
         """What *agent* is: `agent`, `action`, `gate`, `human` or `topology`."""

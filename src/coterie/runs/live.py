@@ -176,6 +176,9 @@ class Live:
         self.nodes: tuple[str, ...] = (*parent[0].nodes, _node(*parent)) if parent is not None else ()
         """Where it answers: the nodes from the root down."""
         self.outbox: list[Effect | Cut | Steer] = []
+        self.kind: Kind = core.coordination
+        self.limits_time: bool = self.kind.limits_time or (parent is not None and parent[0].limits_time)
+        """Whether it, or a run above it, may have a limit of time."""
         self.root = root_of(run)
         self.here = Path(plan.folder) if plan.folder else None
         self.told = False
@@ -192,11 +195,6 @@ class Live:
         self.held: dict[str, Cause] = {}
         """Retries that a human must allow first, by turn."""
         self._asks_humans = self.kind.may_gain_humans or any(a.kind == "human" for a in core.agents.values())
-
-    @property
-    def kind(self) -> Kind:
-        """What coordinates it."""
-        return self.core.coordination
 
     @property
     def is_durable(self) -> bool:

@@ -63,7 +63,10 @@ def question(fold: Fold, turn: Turn, sources: Sources) -> list[str]:
     """The parts of a prompt rendered from the plan and the results so far."""
     ask, parts = turn.ask, list[str]()
     agent = fold.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
-    parts += filter(None, (agent.prompt, agent.role))
+    if agent.prompt:
+        parts.append(agent.prompt)
+    if agent.role:
+        parts.append(agent.role)
     parts += _task(fold.started.input if fold.started else {})
     shown = inputs(fold, turn)
     parts += [_result(fold, result) for result in shown]

@@ -231,8 +231,11 @@ class Shell:
             await self._leave()
             if root.core.finished or root.core.stopped:
                 return True
-            if not self._line and not await self._let_go(root):
-                return False
+            if not self._line:
+                reason = self._reason_to_stop()
+                if not reason:
+                    return False
+                await self._let_go(root, reason)
 
     def _drain(self) -> None:
         """Handle all that has happened. Attempts that ended together count in the order their turns were started."""
@@ -297,19 +300,14 @@ class Shell:
                 live.outbox.append(effect)
 
     def _agent(self, live: Live, start: Start) -> AgentPlan:
-        return filled(live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent), self.family.held)
+        agent = live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
+        return filled(agent, self.family.held) if self.family.held else agent
 
-    async def _let_go(self, root: Live) -> bool:
-        """Stop the tree when nothing can happen any more without a human or other limits.
-
-        Returns whether there is more to do: it was stopped, or something happened while the stop was notified.
-        """
-        if not (reason := self._reason_to_stop()):
-            return False
+    async def _let_go(self, root: Live, reason: str) -> None:
+        """Stop the tree for *reason*, unless something happens while the stop is notified."""
         await self._close_run(root, (), self._ended(root, None, reason))
         for live in reversed(self.family.runs.values()) if not self._line else ():
             live.core.stop(self._clock.now(), reason)
-        return True
 
     def _reason_to_stop(self) -> str:
         """Why the tree is to be stopped; empty: it goes on."""

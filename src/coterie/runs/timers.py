@@ -35,6 +35,8 @@ class Timers:
 
     def seconds_left(self, live: Live) -> float | None:
         """How long a turn of *live* may take that starts now, as far as the loops say that it is part of."""
+        if not live.limits_time:
+            return None
         now, found = self._clock.now(), list[float]()
         above: Live | None = live
         while above is not None:

@@ -18,7 +18,7 @@ from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs import prompts
 from coterie.runs.commands import Turn
-from coterie.runs.notes import Files, NoteSettings
+from coterie.runs.notes import NoteSettings
 
 if TYPE_CHECKING:
     from coterie.runs.fold import Fold
@@ -38,12 +38,16 @@ class Kind:
         keeps_prompts: Whether each prompt is kept in a file, because what it was made of may change.
         keeps_child_plans: Whether the journal of a child run holds its plan, because this run's plan may change.
         may_gain_humans: Whether a plan that is read again may add humans.
+        limits_time: Whether its runs may have a limit of time (`seconds_left`).
+        waits_for_tasks: Whether open tasks may keep a run from completing (`needs_open_tasks`).
     """
 
     coordination: ClassVar[type[Coordination] | None] = None
     keeps_prompts: ClassVar[bool] = False
     keeps_child_plans: ClassVar[bool] = False
     may_gain_humans: ClassVar[bool] = False
+    limits_time: ClassVar[bool] = False
+    waits_for_tasks: ClassVar[bool] = False
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -119,8 +123,8 @@ class Kind:
         """The prompt as data, for programs."""
         return prompts.as_data(fold, turn)
 
-    def environment(self, run: str, turn: str, files: Files | None) -> dict[str, str]:
-        """Variables for the process of a turn; *files* are those of the run's tasks."""
+    def environment(self, place: "Place", run: str, turn: str) -> dict[str, str]:
+        """Variables for the process of a turn; *place* knows where the run keeps its files."""
         return {}
 
     def node(self, turn: str, agent: str) -> str:

@@ -21,7 +21,7 @@ from coterie.runs.kinds.base import Kind
 from coterie.runs.kinds.loop import environment, prompt, reload
 from coterie.runs.kinds.loop.projecting import Projector, journal_file
 from coterie.runs.kinds.loop.waves import WaveFiles
-from coterie.runs.notes import Files, NoteSettings
+from coterie.runs.notes import NoteSettings
 from coterie.runs.prompts import Sources
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class LoopKind(Kind):
     keeps_prompts = True
     keeps_child_plans = True
     may_gain_humans = True
+    limits_time = True
+    waits_for_tasks = True
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
@@ -89,9 +91,11 @@ class LoopKind(Kind):
         given = fold.started.input if fold.started else {}
         return prompt.context(self._loop.plan, self._loop.brief(turn.ask.turn), given)
 
-    def environment(self, run: str, turn: str, files: Files | None) -> dict[str, str]:
+    def environment(self, place: "Place", run: str, turn: str) -> dict[str, str]:
         """The `AUTOLOOP_*` variables, and where the run's own notes lie."""
-        return environment.environment(self._loop, run, turn) | environment.notes_folder(files)
+        return environment.environment(self._loop, run, turn) | environment.notes_folder(
+            place.files(run, self.notes, "task")
+        )
 
     def node(self, turn: str, agent: str) -> str:
         """The role: turns are named after iterations."""
