@@ -3,6 +3,7 @@
 The recorded plan has a reference in their place, `***<agent>.<NAME>`, which is replaced when an attempt starts.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -56,18 +57,38 @@ def refuse_lost(plan: Plan, folder: Path) -> None:
 
 
 def filled(agent: AgentPlan, held: dict[str, str]) -> AgentPlan:
-    """*agent* with the values that it refers to."""
-    if not held or not agent.env:
-        return agent
-    return replace(agent, env={name: held.get(value, value) for name, value in agent.env.items()})
+    """*agent* with the values that it and its MCP servers refer to."""
+    return _mapped(agent, lambda owner, env: {name: held.get(value, value) for name, value in env.items()})
 
 
 def _referring(plan: Plan, path: str, held: dict[str, str]) -> Plan:
     agents = {}
     for name, agent in plan.agents.items():
-        secret = {key: value for key, value in agent.env.items() if is_secret(key, value)}
-        references = {key: f"{HIDDEN}{path}{name}.{key}" for key in secret}
-        held |= {references[key]: value for key, value in secret.items()}
+
+        def referring(owner: str, env: dict[str, str], agent: str = name) -> dict[str, str]:
+            secret = {key: value for key, value in env.items() if is_secret(key, str(value))}
+            references = {key: f"{HIDDEN}{path}{agent}{owner}.{key}" for key in secret}
+            held.update({references[key]: value for key, value in secret.items()})
+            return env | references
+
+        agent = _mapped(agent, referring)
         child = _referring(agent.child, f"{path}{name}/", held) if agent.child is not None else None
-        agents[name] = replace(agent, env=agent.env | references, child=child) if secret or child else agent
+        agents[name] = replace(agent, child=child) if child is not None else agent
     return replace(plan, agents=agents)
+
+
+def _mapped(agent: AgentPlan, change: Callable[[str, dict[str, str]], dict[str, str]]) -> AgentPlan:
+    """*agent* with its variables, and those of its MCP servers, as *change* makes them of an owner and its variables.
+
+    The owner is empty for the agent's own variables, and `.SERVER` for those of a server.
+    """
+    if agent.env:
+        agent = replace(agent, env=change("", agent.env))
+    servers = agent.options.get("mcp_servers", {})
+    if any(server.get("env") for server in servers.values()):
+        changed = {
+            name: {**server, "env": change(f".{name}", server["env"])} if server.get("env") else server
+            for name, server in servers.items()
+        }
+        agent = replace(agent, options={**agent.options, "mcp_servers": changed})
+    return agent
