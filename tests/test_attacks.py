@@ -26,10 +26,9 @@ from coterie.backends.command import CommandBackend
 from coterie.engines.fences import fenced
 from coterie.errors import GitFailed
 from coterie.journal import records as r
-from coterie.journal.jsonl import JsonlStore
 from coterie.runs import entries
-from coterie.runs.listing import history
 from coterie.runs.messages import respond
+from coterie.runs.repository import Runs
 from coterie.runs.tokens import Tokens
 from coterie.runs.trees import git as calls
 from coterie.runs.trees.git import need
@@ -580,7 +579,7 @@ class Attacked:
         return run
 
     def records(self, *kinds: type[r.Record]) -> list[Any]:
-        found = (one for _, one in history(JsonlStore(self.folder / ".coterie"), self.run.name))
+        found = (one for _, one in Runs(self.folder / ".coterie").history(self.run.name))
         return [one for one in found if not kinds or isinstance(one, kinds)]
 
     def refused(self) -> str:

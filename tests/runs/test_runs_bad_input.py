@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from command_line import Place, Said, make
 
-from coterie.journal.jsonl import JsonlStore
-from coterie.runs.listing import history
+from coterie.runs.repository import Runs
 
 ENOUGH = 30.0
 
@@ -33,7 +32,7 @@ def folder(place: Place) -> Path:
 def reads(place: Place) -> list[str]:
     """What happened in the one run, its child runs included: their journals read."""
     run = folder(place)
-    return [record.__struct_config__.tag for _, record in history(JsonlStore(run.parent.parent), run.name)]  # type: ignore[misc]
+    return [record.__struct_config__.tag for _, record in Runs(run.parent.parent).history(run.name)]  # type: ignore[misc]
 
 
 def one_error(said: Said) -> str:

@@ -36,7 +36,7 @@ from coterie.runs.ending import EXIT_WAITING
 from coterie.runs.fold import Fold
 from coterie.runs.fork import PARTS, Forked, fork
 from coterie.runs.kinds import kind_of
-from coterie.runs.listing import history
+from coterie.runs.repository import Runs
 from coterie.runs.turns import Settled
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import ArrowGroup
@@ -155,7 +155,7 @@ def as_history(record: Record) -> Record:
 
 def finished(state: Path, run: str) -> set[tuple[str, str]]:
     """The turns with a result, each with its run below the root."""
-    found = history(JsonlStore(state), run)
+    found = Runs(state).history(run)
     return {(one.partition("/")[2], record.turn) for one, record in found if isinstance(record, TurnFinished)}
 
 

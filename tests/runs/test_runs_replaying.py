@@ -29,11 +29,10 @@ from coterie.journal.records import (
 )
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs import launch
-from coterie.runs.asked import plan_of as plan_at
 from coterie.runs.fold import Fold
-from coterie.runs.following import follow
 from coterie.runs.fork import fork
 from coterie.runs.kinds import kind_of
+from coterie.runs.repository import Runs
 from coterie.runs.turns import LocalTurns, Settled
 from coterie.topology.model import ArrowGroup
 
@@ -141,10 +140,10 @@ def test_a_fork_exactly_at_a_reloaded_plan_takes_that_plan(tmp_path: Path) -> No
     at = fork("r", state_dir=tmp_path, at=reloaded.seq, run_id="at")
     before = fork("r", state_dir=tmp_path, at=reloaded.seq - 1, run_id="before")
 
-    store = JsonlStore(tmp_path)
-    assert plan_at(store, at.run).agents["c"].prompt == "Be brief."
-    assert plan_at(store, before.run).agents["c"].prompt == ""
-    assert launch.recorded_plan(store, "r", reloaded.seq).agents["c"].prompt == "Be brief."
+    runs = Runs(tmp_path)
+    assert runs.plan(at.run).agents["c"].prompt == "Be brief."
+    assert runs.plan(before.run).agents["c"].prompt == ""
+    assert runs.plan("r", reloaded.seq).agents["c"].prompt == "Be brief."
 
 
 def test_a_follower_stays_past_run_stopped_while_the_run_is_owned(tmp_path: Path) -> None:
@@ -155,7 +154,7 @@ def test_a_follower_stays_past_run_stopped_while_the_run_is_owned(tmp_path: Path
         owner = store.claim("r")
         owner.append([RunStarted(seq=1, run="r", engine="flow"), RunStopped(seq=2, reason="waiting")])
         await owner.durable(2)
-        news = follow(JsonlStore(tmp_path, poll=0), "r", look_every=0)
+        news = Runs(tmp_path, poll=0).follow("r", look_every=0)
         seen = [(await anext(news))[1].seq for _ in range(2)]
         more = asyncio.ensure_future(anext(news))
         for _ in range(50):

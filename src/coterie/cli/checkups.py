@@ -21,15 +21,14 @@ from msgspec import Struct
 
 from coterie.diagnostics import Severity
 from coterie.errors import CoterieError
-from coterie.journal.jsonl import JsonlStore
 from coterie.journal.lock import RunLock
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import APIS
 from coterie.runs import index
 from coterie.runs.fork import PARTS
 from coterie.runs.inbox import SOCKET_PATH_MOST, socket_path
-from coterie.runs.launch import first_record
-from coterie.runs.listing import ENDS, standing
+from coterie.runs.listing import ENDS
+from coterie.runs.repository import Runs, lying_in
 from coterie.views.words import plural
 
 OLDEST_PYTHON = (3, 11)
@@ -207,8 +206,9 @@ def runs(examinee: Examinee) -> Iterator[Finding]:
     ended, unreadable = 0, 0
     open_runs = []
     for entry in index.entries(examinee.state_dir):
-        standing_now = standing(Path(entry.folder))
-        if (problem := _unreadable(Path(entry.folder))) is not None:
+        here, run = lying_in(Path(entry.folder))
+        standing_now = here.status(run)
+        if (problem := _unreadable(here, run)) is not None:
             unreadable += 1
             yield problem
         elif standing_now in ENDS:
@@ -224,11 +224,11 @@ def runs(examinee: Examinee) -> Iterator[Finding]:
         yield Finding(check="forks", status="note", found=f"{left.name} was cut off while it was made", next=hint)
 
 
-def _unreadable(folder: Path) -> Finding | None:
+def _unreadable(runs: Runs, run: str) -> Finding | None:
     try:
-        first_record(JsonlStore(folder.parent.parent), folder.name)
+        runs.first(run)
     except CoterieError as error:
-        return Finding(check=f"run {folder.name}", status="warn", found=str(error), next=f"look at {folder}")
+        return Finding(check=f"run {run}", status="warn", found=str(error), next=f"look at {runs.folder(run)}")
     return None
 
 

@@ -14,7 +14,7 @@ from coterie.cli.options import STATE_DIR
 from coterie.cli.output import say
 
 if TYPE_CHECKING:
-    from coterie.journal.jsonl import JsonlStore
+    from coterie.runs.repository import Runs
 
 Given = Mapping[str, str]
 """The words that a command was given so far, by the name of their parameter."""
@@ -149,16 +149,16 @@ def _views(given: Given) -> Iterator[tuple[str, str]]:
 def _turns(given: Given) -> Iterator[tuple[str, str]]:
     from coterie.views.run import fold
 
-    store, run = _run(given)
-    for turn in fold(store.read(run)).turns:
+    runs, run = _run(given)
+    for turn in fold(runs.read(run)).turns:
         yield turn.id, turn.state
 
 
 def _agents(given: Given) -> Iterator[str]:
     from coterie.planning.changes import agents
-    from coterie.runs.launch import recorded_plan
 
-    yield from agents(recorded_plan(*_run(given)))
+    runs, run = _run(given)
+    yield from agents(runs.plan(run))
 
 
 def _backends(given: Given) -> Iterator[tuple[str, str]]:
@@ -180,12 +180,10 @@ def _presets(given: Given) -> Iterator[tuple[str, str]]:
     yield from ((one.name, one.about) for one in catalogue())
 
 
-def _run(given: Given) -> "tuple[JsonlStore, str]":
-    from coterie.journal.jsonl import JsonlStore
-    from coterie.runs import index
+def _run(given: Given) -> "tuple[Runs, str]":
+    from coterie.runs.repository import find
 
-    folder = index.find(given["run"], _state_dir(given))
-    return JsonlStore(folder.parent.parent), folder.name
+    return find(given["run"], _state_dir(given))
 
 
 def _state_dir(given: Given) -> Path:

@@ -9,7 +9,7 @@ from coterie.cli.options import STATE_DIR, AsJson, StateDir
 from coterie.cli.output import say, say_json
 
 if TYPE_CHECKING:
-    from coterie.journal.jsonl import JsonlStore
+    from coterie.runs.repository import Runs
 
 
 def watch(
@@ -26,22 +26,19 @@ def watch(
     run does not notice. Ctrl-C ends the watching, not the run.
     """
     from coterie.cli.driving import drive
-    from coterie.journal.jsonl import JsonlStore
-    from coterie.runs import index
-    from coterie.runs.listing import standing
+    from coterie.runs.repository import find
 
-    folder = index.find(run, state_dir)
-    drive(_show(JsonlStore(folder.parent.parent), folder.name, as_json), "no longer watching the run, which goes on")
+    runs, run = find(run, state_dir)
+    drive(_show(runs, run, as_json), "no longer watching the run, which goes on")
     if not as_json:
-        say(f"{folder.name}: {standing(folder)}")
+        say(f"{run}: {runs.status(run)}")
     return 0
 
 
-async def _show(store: "JsonlStore", run: str, as_json: bool) -> None:
+async def _show(runs: "Runs", run: str, as_json: bool) -> None:
     from coterie.cli.watching import choose
-    from coterie.runs.following import follow
 
-    async with aclosing(follow(store, run)) as news:
+    async with aclosing(runs.follow(run)) as news:
         if as_json:
             async for which, record in news:
                 say_json({"run": which, "record": record})

@@ -69,17 +69,16 @@ def fork(
     """
     from coterie.planning import changes
     from coterie.runs import fork as forking
-    from coterie.runs import index
+    from coterie.runs.repository import find
 
-    folder = index.find(run, state_dir)
+    runs, run = find(run, state_dir)
     wanted = _changes(prompts or (), models or (), settings or (), backend)
     instead = running._plan(str(reload), None) if reload is not None else None
 
     def change(recorded: "Plan") -> "Plan":
         return changes.change(instead or recorded, wanted)
 
-    kept = folder.parent.parent
-    made = forking.fork(folder.name, state_dir=kept, at=at, change=change, files=not no_worktree)
+    made = forking.fork(run, state_dir=runs.root, at=at, change=change, files=not no_worktree)
     again = f"; asked again: {', '.join(made.again)}" if made.again else ""
     complain(f"forked {made.origin} at record {made.seq} as {made.run}{again}")
     if made.cwd:
@@ -92,7 +91,7 @@ def fork(
         park=park,
         cassette=cassette,
         as_json=as_json,
-        state_dir=folder.parent.parent,
+        state_dir=runs.root,
     )
 
 

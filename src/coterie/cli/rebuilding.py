@@ -12,19 +12,19 @@ def rebuild(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     It is told from the runs' own journals, which are left as they are. Lines of runs that go on just now, and of runs
     that are gone, stay.
     """
-    from coterie.journal.jsonl import JsonlStore
     from coterie.runs import index
     from coterie.runs.folder import DiskPlace
     from coterie.runs.kinds.loop.projecting import rebuild
+    from coterie.runs.repository import Runs
 
     made: dict[Path, int] = {}
     for home in index.homes(state_dir):
-        store = JsonlStore(home)
-        runs = store.list()
-        living = [run for run in runs if store.owned(run)]
+        runs = Runs(home)
+        known = runs.list()
+        living = [run for run in known if runs.status(run) == "running"]
         for run in living:
             complain(f"coterie: {run} goes on just now, and writes its lines itself: they stay as they are")
-        made |= rebuild(store, [run for run in runs if run not in living], DiskPlace(store, Path.cwd()))
+        made |= rebuild(runs.store, [run for run in known if run not in living], DiskPlace(runs, Path.cwd()))
     if as_json:
         say_json([{"file": str(file), "runs": count} for file, count in made.items()])
     else:

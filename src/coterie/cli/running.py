@@ -166,30 +166,29 @@ def resume(
     from msgspec import structs
 
     from coterie.errors import UsageError
-    from coterie.journal.jsonl import JsonlStore
-    from coterie.runs import index, launch
-    from coterie.runs.listing import history
+    from coterie.runs import launch
+    from coterie.runs.repository import find
 
     if backend is not None and reload is None:
         raise UsageError("the recorded plan says who thinks; --backend needs --reload FILE")
     if params and reload is None:
         raise UsageError("the recorded plan holds the parameters; --set needs --reload FILE")
-    folder = index.find(run, state_dir)
+    runs, run = find(run, state_dir)
     plan = _plan(str(reload), backend, params) if reload is not None else None
     limits, tape = _limits(max_turns, max_cost, max_parallel), _tape(cassette)
     limits = structs.replace(limits, add_iterations=add_iterations)
 
     def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
-        watch.recall(history(JsonlStore(folder.parent.parent), folder.name))
         return launch.resume(
-            folder.name,
-            state_dir=folder.parent.parent,
+            run,
+            state_dir=runs.root,
             limits=limits,
             park=watch.parks,
             observe=watch.observe,
             human=watch.human,
             reload=plan,
             cassette=tape,
+            recall=watch.recall,
         )
 
     return _watched(main, park, as_json, state_dir)
@@ -201,10 +200,11 @@ def replay(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -
     Nothing is changed and nobody is asked. Where they disagree the first such record is named, and the status is 1.
     """
     from coterie.cli import text
-    from coterie.runs import index, launch
+    from coterie.runs import launch
+    from coterie.runs.repository import find
 
-    folder = index.find(run, state_dir)
-    report = launch.replay(folder.name, state_dir=folder.parent.parent)
+    runs, run = find(run, state_dir)
+    report = launch.replay(run, state_dir=runs.root)
     if as_json:
         say_json({"run": report.run, "agrees": True, "records": report.records, "left": report.left})
     else:

@@ -142,11 +142,10 @@ def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) ->
 
 def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
     """Where the memory, or the tasks, lie: of the turn's run, of one that is named or lives, else of the project."""
-    from coterie.journal.jsonl import JsonlStore
     from coterie.runs.folder import DiskPlace
     from coterie.runs.kinds import kind_of
-    from coterie.runs.launch import recorded_plan
     from coterie.runs.notes import Files
+    from coterie.runs.repository import lying_in
 
     file, variable = {
         "memory": ("memory.jsonl", "AUTOLOOP_MEMORY_FILE"),
@@ -158,10 +157,10 @@ def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
     folder, sender = _folder(run, state_dir)
     if folder is None:
         return Files(project=_of_settings(kind))
-    store = JsonlStore(folder.parent.parent)
-    settings = kind_of(recorded_plan(store, folder.name)).notes
-    name = os.environ["COTERIE_RUN"] if sender else folder.name
-    return DiskPlace(store, Path()).files(name, settings, kind)
+    runs, root = lying_in(folder)
+    settings = kind_of(runs.plan(root)).notes
+    name = os.environ["COTERIE_RUN"] if sender else root
+    return DiskPlace(runs, Path()).files(name, settings, kind)
 
 
 def _of_settings(kind: str) -> Path:

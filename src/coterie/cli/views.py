@@ -9,15 +9,12 @@ from msgspec import Struct, structs
 
 from coterie import files
 from coterie.cli import text
-from coterie.errors import NoSuchRun, NoSuchTurn
-from coterie.journal.jsonl import JsonlStore
-from coterie.planning.plan import Plan
-from coterie.runs import index
-from coterie.runs.asked import asked, plan_now
+from coterie.errors import NoSuchTurn
+from coterie.runs.asked import asked
 from coterie.runs.folder import DiskPlace
 from coterie.runs.kinds import kind_of
-from coterie.runs.launch import first_record
 from coterie.runs.notes import Memory, Tasks
+from coterie.runs.repository import Runs, find
 from coterie.views import run as run_view
 from coterie.views import timeline as timeline_view
 from coterie.views import usage as usage_view
@@ -27,9 +24,9 @@ Shown = tuple[Any, str]
 
 
 class Located(Struct, frozen=True, kw_only=True):
-    """A run, or a child run, and the store that has its journal."""
+    """A run, or a child run, and the state directory that holds it."""
 
-    store: JsonlStore
+    runs: Runs
     run: str
 
 
@@ -40,31 +37,26 @@ def locate(run: str, state_dir: Path) -> Located:
         NoSuchRun: If there is none.
         JournalUnreadable: If it never began.
     """
-    root, _, below = run.partition("/")
-    folder = index.find(root, state_dir)
-    located = Located(store=JsonlStore(folder.parent.parent), run=f"{folder.name}/{below}" if below else folder.name)
-    if not (located.store.folder(located.run) / "journal.jsonl").exists():
-        raise NoSuchRun(located.run)
-    first_record(located.store, located.run)
-    return located
+    runs, found = find(run, state_dir)
+    runs.first(found)
+    return Located(runs=runs, run=found)
 
 
 def timeline(at: Located) -> Shown:
     """The run in sentences."""
-    lines = timeline_view.fold(at.store.read(at.run)).lines
+    lines = timeline_view.fold(at.runs.read(at.run)).lines
     return lines, text.timeline(lines)
 
 
 def usage(at: Located) -> Shown:
     """What it used, in total and by agent."""
-    view = usage_view.fold(at.store.read(at.run))
+    view = usage_view.fold(at.runs.read(at.run))
     return {"total": view.total, "agents": view.agents}, text.usage_table(view)
 
 
 def journal(at: Located) -> Shown:
     """Its records; as text, the file as it is."""
-    path = at.store.folder(at.run) / "journal.jsonl"
-    return list(at.store.read(at.run)), _text(path).rstrip()
+    return list(at.runs.read(at.run)), _text(at.runs.file(at.run)).rstrip()
 
 
 def _text(path: Path) -> str:
@@ -74,17 +66,17 @@ def _text(path: Path) -> str:
 
 def why(at: Located, turn: str) -> Shown:
     """The chain of causes of a turn."""
-    reasons = why_view.why(at.store.read(at.run), turn)
+    reasons = why_view.why(at.runs.read(at.run), turn)
     return reasons, "\n".join(f"{reason.seq:>5}  {reason.text}" for reason in reasons)
 
 
 def turn(at: Located, turn: str) -> Shown:
     """What a turn was asked, what it answered, and how its attempts went."""
-    view = run_view.fold(at.store.read(at.run))
+    view = run_view.fold(at.runs.read(at.run))
     found = view.turn(turn)
     if found is None:
         raise NoSuchTurn(at.run, turn, [one.id for one in view.turns])
-    question = asked(at.store, at.run, turn, DiskPlace(at.store, Path(view.cwd or ".")))
+    question = asked(at.runs, at.run, turn, DiskPlace(at.runs, Path(view.cwd or ".")))
     child = f"{at.run}/{turn}.{found.attempt}"
     value = {
         "run": at.run,
@@ -101,7 +93,7 @@ def turn(at: Located, turn: str) -> Shown:
         "outputs": found.outputs,
         "text": found.text,
         "usage": structs.asdict(found.usage),
-        "child": child if (at.store.folder(child) / "journal.jsonl").exists() else None,
+        "child": child if at.runs.has(child) else None,
     }
     return value, text.turn(value, view.started or 0.0)
 
@@ -129,7 +121,7 @@ def output(at: Located, turn: str) -> Shown:
 
 def topology(at: Located) -> Shown:
     """Who there is and what decides who is asked, under the plan that the run obeys now."""
-    plan = plan_now(at.store, at.run)
+    plan = at.runs.journal(at.run).plan_now()
     return plan, text.plan(plan)
 
 
@@ -156,8 +148,8 @@ def _found(at: Located, name: str) -> dict[str, Any]:
 
 
 def _notes_place(at: Located, kind: str) -> Any:
-    plan: Plan = plan_now(at.store, at.run)
-    return DiskPlace(at.store, Path()).files(at.run, kind_of(plan).notes, kind)
+    plan = at.runs.journal(at.run).plan_now()
+    return DiskPlace(at.runs, Path()).files(at.run, kind_of(plan).notes, kind)
 
 
 OF_RUNS: Mapping[str, Callable[[Located], Shown]] = {

@@ -122,16 +122,15 @@ def _tree(run: str, state_dir: Path) -> "tuple[Path, Tree]":
     A run that was killed while its tree was made may have no journal, so it is looked up by its tree first.
     """
     from coterie.errors import UsageError
-    from coterie.runs import index
+    from coterie.runs.repository import find
     from coterie.runs.trees import worktree
 
     root, _, branch = run.partition("/")
     fitting = [(home, tree) for home, tree in _trees(state_dir) if tree.run == run]
     if len(fitting) == 1:
         return fitting[0]
-    folder = index.find(root, state_dir)
-    home = folder.parent.parent
-    name = f"{folder.name}/{branch}" if branch else folder.name
+    runs, found = find(root, state_dir)
+    home, name = runs.root, f"{found}/{branch}" if branch else found
     tree = worktree.read(home, name)
     if tree is None:
         raise UsageError(f"run {name!r} has no git work tree of its own; `coterie worktree list` shows which do")
@@ -153,7 +152,8 @@ def _check_idle(state_dir: Path, tree: "Tree") -> None:
     from coterie.errors import RunIsOwned
     from coterie.journal.lock import is_held
     from coterie.journal.rules import root_of
+    from coterie.runs.repository import Runs
 
-    lock = state_dir / "runs" / root_of(tree.run) / "lock"
+    lock = Runs(state_dir).folder(root_of(tree.run)) / "lock"
     if is_held(lock):
         raise RunIsOwned(tree.run, str(lock))

@@ -9,7 +9,7 @@ A run is copied, moved and deleted as one folder. What a writer does is in `cote
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -17,9 +17,9 @@ from coterie import files
 from coterie.errors import JournalFailed, JournalUnreadable, NoSuchRun
 from coterie.ids import folder_name
 from coterie.journal.codec import Decoder
-from coterie.journal.lines import make_folder
+from coterie.journal.lines import Reading, make_folder
 from coterie.journal.lock import RunLock, is_held
-from coterie.journal.records import Record
+from coterie.journal.records import Record, RunFinished
 from coterie.journal.rules import Claims, at_rest, check_claim, root_of
 from coterie.journal.syncer import Syncer
 from coterie.journal.writer import JsonlWriter
@@ -48,6 +48,8 @@ class JsonlStore:
         self.root = root
         self._poll = poll
         self._writers: dict[str, JsonlWriter] = {}
+        self._readings: dict[str, Reading] = {}
+        """What was read of runs that go on, until their owner has read it."""
         self._claims = Claims()
         self._syncer = Syncer()
 
@@ -71,7 +73,9 @@ class JsonlStore:
             folders = _make(folder, is_child=root != run)
             lock = self._writers[root].lock if root != run else RunLock(run, folder / "lock")
             try:
-                writer = JsonlWriter(run, folder / JOURNAL, lock, self._syncer, self._release, folders)
+                path = folder / JOURNAL
+                reading = self._reading(run, path) if path.exists() else None
+                writer = JsonlWriter(run, path, lock, self._syncer, self._release, folders, reading)
             except BaseException:
                 if root == run:
                     lock.release()
@@ -79,6 +83,8 @@ class JsonlStore:
         except OSError as error:
             raise JournalFailed(run, f"{folder}: {error.strerror or error}") from error
         self._writers[run] = writer
+        if reading is not None:
+            self._readings[run] = reading
         self._claims.add(run)
         return writer
 
@@ -87,9 +93,33 @@ class JsonlStore:
         return root_of(run) in self._writers or is_held(self.folder(root_of(run)) / "lock")
 
     def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
-        """The records of *run* from *from_seq* on; see `coterie.journal.base.Store`."""
+        """The records of *run* from *from_seq* on; see `coterie.journal.base.Store`.
+
+        The first read by an owner gives what its claim has decoded, which is not kept any longer.
+        """
         path = self._existing(run)
+        if run in self._writers:
+            reading = self._readings.pop(run, None)
+            if reading is not None and reading.decoder.last == self._writers[run].last:
+                return iter(reading.records[max(from_seq, 1) - 1 :])
         return _records(path, from_seq, verified=run in self._writers)
+
+    def load(self, run: str) -> Sequence[Record]:
+        """All records of *run*; if it goes on, they are kept for its next owner here, which does not decode them again.
+
+        Raises:
+            NoSuchRun, JournalUnreadable: As `read` does.
+        """
+        if run in self._writers:
+            return tuple(self.read(run))
+        reading = self._reading(run, self._existing(run))
+        reading.go_on()
+        if not (reading.records and isinstance(reading.records[-1], RunFinished)):
+            self._readings[run] = reading
+        return tuple(reading.records)
+
+    def _reading(self, run: str, path: Path) -> Reading:
+        return self._readings.pop(run, None) or Reading(path)
 
     async def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
         """Every record of *run*, those to come included; see `coterie.journal.base.Store`."""
@@ -128,6 +158,7 @@ class JsonlStore:
     def _release(self, run: str) -> None:
         """Called by the writer of *run* when it closes: a root takes its children with it."""
         writer = self._writers.pop(run)
+        self._readings.pop(run, None)
         for child in self._claims.let_go(run):
             self._writers[child].give_up()
         if root_of(run) == run:

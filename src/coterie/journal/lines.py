@@ -15,20 +15,39 @@ except ImportError:  # only Apple's systems have it, and need it: there a plain 
 
 from coterie import files
 from coterie.journal.codec import ROOM, Decoder
-from coterie.journal.records import JournalRepaired
+from coterie.journal.records import JournalRepaired, Record
 
 
-def scan(path: Path) -> Decoder:
-    """Read the whole journal at *path*; the decoder knows its last seq, its texts and where its whole lines end.
+class Reading:
+    """A journal that is read in steps: each `go_on` decodes only what came after the last.
 
-    Raises:
-        JournalUnreadable: If a line other than a torn last one cannot be read.
+    Attributes:
+        records: All records that were read.
+        decoder: Knows the last seq, the texts and where the whole lines end.
     """
-    decoder = Decoder(str(path))
-    with files.open_private(path, "rb") as file:
-        for _ in decoder.read(file):
-            pass
-    return decoder
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._begin(None)
+
+    def _begin(self, file: tuple[int, int] | None) -> None:
+        self._file = file  # its device and inode: another file in its place is read from its beginning
+        self.records: list[Record] = []
+        self.decoder = Decoder(str(self.path))
+
+    def go_on(self) -> None:
+        """Read what the journal holds now.
+
+        Raises:
+            JournalUnreadable: If a line other than a torn last one cannot be read.
+        """
+        with files.open_private(self.path, "rb") as file:
+            found = os.fstat(file.fileno())
+            if self._file != (found.st_dev, found.st_ino) or found.st_size < self.decoder.end:
+                self._begin((found.st_dev, found.st_ino))
+            if found.st_size > self.decoder.end:
+                file.seek(self.decoder.end)
+                self.records += self.decoder.read(file)
 
 
 def set_aside(journal: int, folder: Path, end: int) -> JournalRepaired | None:

@@ -25,7 +25,7 @@ from coterie import files
 from coterie.errors import Fenced, JournalFailed, RunDeleted
 from coterie.journal.codec import Encoder
 from coterie.journal.commits import CommitFile
-from coterie.journal.lines import scan, set_aside, sync_data
+from coterie.journal.lines import Reading, set_aside, sync_data
 from coterie.journal.lock import RunLock
 from coterie.journal.records import JournalRepaired, Record
 from coterie.journal.rules import check_next
@@ -42,6 +42,7 @@ class JsonlWriter:
 
     Args:
         folders: Those in which a name leads to the file; see `coterie.journal.commits.CommitFile`.
+        reading: What was read of the file, if there is one; the rest is read here.
 
     Attributes:
         repaired: What was cut off at the claim, or None.
@@ -61,11 +62,14 @@ class JsonlWriter:
         syncer: Syncer,
         released: Callable[[str], None],
         folders: Sequence[Path],
+        reading: Reading | None = None,
     ) -> None:
         self._run, self._path, self._syncer, self._released = run, path, syncer, released
         self.lock = lock
         self.repaired: JournalRepaired | None = None
-        known = scan(path) if path.exists() else None
+        if reading is not None:
+            reading.go_on()
+        known = reading.decoder if reading is not None else None
         fd = files.open_fd(path, os.O_RDWR | os.O_CREAT)
         try:
             if known is not None:

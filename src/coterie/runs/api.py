@@ -10,10 +10,11 @@ from coterie.errors import TopologyError, UsageError
 from coterie.planning.changes import change, word
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import fork as forking
-from coterie.runs import index, launch
+from coterie.runs import launch
 from coterie.runs.folder import STATE_DIR
 from coterie.runs.launch import Outcome
 from coterie.runs.live import Observe
+from coterie.runs.repository import find
 from coterie.runs.thinkers import AskHuman
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
@@ -117,10 +118,10 @@ async def resume(
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be carried on.
     """
-    folder = index.find(run, Path(state_dir))
+    runs, run = find(run, Path(state_dir))
     return await launch.resume(
-        folder.name,
-        state_dir=folder.parent.parent,
+        run,
+        state_dir=runs.root,
         limits=limits,
         park=park,
         observe=observe,
@@ -153,8 +154,7 @@ async def fork(
         UsageError: If it cannot be forked there, or a change means nothing.
         ReplayMismatch: If after the changes the shared records would have been decided otherwise.
     """
-    folder = index.find(run, Path(state_dir))
+    runs, run = find(run, Path(state_dir))
     words = [word(name, value) for name, value in (changes or {}).items()]
-    kept = folder.parent.parent
-    made = forking.fork(folder.name, state_dir=kept, at=at, change=lambda recorded: change(recorded, words))
-    return await launch.resume(made.run, state_dir=kept, limits=limits, park=park, observe=observe, human=human)
+    made = forking.fork(run, state_dir=runs.root, at=at, change=lambda recorded: change(recorded, words))
+    return await launch.resume(made.run, state_dir=runs.root, limits=limits, park=park, observe=observe, human=human)

@@ -8,15 +8,13 @@ from msgspec import Struct
 
 from coterie.engines.commands import Ask
 from coterie.errors import NoSuchTurn
-from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import ConfigChanged, PlanReloaded, TurnStarted
-from coterie.planning.plan import Plan, from_json
+from coterie.journal.records import TurnStarted
 from coterie.runs.commands import Again, Turn
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of
-from coterie.runs.launch import first_record, recorded_plan
 from coterie.runs.live import Place
 from coterie.runs.prompts import Sources, render
+from coterie.runs.repository import Runs
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -33,7 +31,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     same: bool
 
 
-def asked(store: JsonlStore, run: str, turn: str, place: Place | None = None) -> Asked:
+def asked(runs: Runs, run: str, turn: str, place: Place | None = None) -> Asked:
     """The question of the latest attempt of *turn* in *run*, which may be a child run.
 
     Raises:
@@ -41,50 +39,23 @@ def asked(store: JsonlStore, run: str, turn: str, place: Place | None = None) ->
         ReplayMismatch: If today's engine decides otherwise than the journal says.
     """
     place = place or Place()
-    records = list(store.read(run))
-    starts = [record for record in records if isinstance(record, TurnStarted)]
+    journal = runs.journal(run)
+    starts = [record for record in journal.records if isinstance(record, TurnStarted)]
     start = next((record for record in reversed(starts) if record.turn == turn), None)
     if start is None or start.cause is None:
         raise NoSuchTurn(run, turn, dict.fromkeys(record.turn for record in starts))
     kept = place.question(run, turn, start.attempt)
     if kept and _digest(kept) == start.prompt:
         return Asked(turn=turn, attempt=start.attempt, prompt=kept, same=True)
-    fold = _fold(run, plan_of(store, run, start.seq))
-    fold.fold(record for record in records if record.seq < start.seq)
+    fold = Fold(run, kind_of(journal.plan(start.seq)))
+    fold.fold(record for record in journal.records if record.seq < start.seq)
     sources = Sources(read=place.read_file, how_far=partial(place.how_far, run), notes=partial(place.notes, run))
     prompt = render(fold, _turn(fold, start), sources)
     return Asked(turn=turn, attempt=start.attempt, prompt=prompt, same=_digest(prompt) == start.prompt)
 
 
-def plan_of(store: JsonlStore, run: str, upto: int | None = None) -> Plan:
-    """The plan that *run* obeys at its record *upto*, by default its last; a child run's is part of its parent's.
-
-    What a loop has read again since is told by its records, and a child of a loop holds its own plan.
-    """
-    parent, below, attempt = run.rpartition("/")
-    if not below or first_record(store, run).plan:
-        return recorded_plan(store, run, upto)
-    agent = attempt.partition("#")[0]
-    child = plan_of(store, parent).agents[agent].child
-    assert child is not None
-    return child
-
-
-def plan_now(store: JsonlStore, run: str) -> Plan:
-    """The plan that *run* obeys at its end, with what a loop has read again since it began."""
-    plan = plan_of(store, run)
-    for record in store.read(run):
-        if isinstance(record, ConfigChanged | PlanReloaded):
-            plan = from_json(record.plan)
-    return plan
-
-
 def _digest(prompt: str) -> str:
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _fold(run: str, plan: Plan) -> Fold:
-    return Fold(run, kind_of(plan))
 
 
 def _turn(fold: Fold, start: TurnStarted) -> Turn:

@@ -14,7 +14,6 @@ from msgspec import Struct
 from coterie.clock import Clock
 from coterie.errors import NoSuchRun, ReplayMismatch
 from coterie.ids import child_run_id
-from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
@@ -33,17 +32,18 @@ from coterie.planning.plan import Plan, to_json
 from coterie.runs.commands import Turn
 from coterie.runs.core import Core
 from coterie.runs.kinds import kind_of
+from coterie.runs.repository import Runs
 
 
 class Copy:
-    """Writes a fork, under *plan*, into the store *there*.
+    """Writes a fork, under *plan*, into the runs *there*.
 
     Attributes:
         now: When.
         again: The turns that are asked again.
     """
 
-    def __init__(self, here: JsonlStore, there: JsonlStore, plan: Plan, *, changed: bool, clock: Clock) -> None:
+    def __init__(self, here: Runs, there: Runs, plan: Plan, *, changed: bool, clock: Clock) -> None:
         self._here, self._there, self._plan, self._changed = here, there, plan, changed
         self.now = clock.now()
         self.again: list[str] = []
@@ -58,7 +58,7 @@ class Copy:
         assert isinstance(first, RunStarted)
         forked_from = ForkedFrom(run=origin, seq=len(prefix))
         first = msgspec.structs.replace(first, run=fork, forked_from=forked_from, cwd=cwd or first.cwd)
-        writer = self._there.claim(fork)
+        writer = self._there.store.claim(fork)
         try:
             core = self._write(_Journal(origin, fork, self._plan, writer), [first, *rest], 0)
             self._children(origin, fork, self._plan, prefix, None if is_all else prefix[-1].at)
@@ -104,7 +104,7 @@ class Copy:
         first, *rest = records
         assert isinstance(first, RunStarted)
         first = msgspec.structs.replace(first, run=fork, parent=fork.rpartition("/")[0])
-        writer = self._there.claim(fork)
+        writer = self._there.store.claim(fork)
         core = self._write(_Journal(origin, fork, plan, writer), [first, *rest], began)
         self._children(origin, fork, plan, records, before, began)
         if not ended:
@@ -153,7 +153,7 @@ class Copy:
         core.stop(core.at, "forked")
 
     def _has_begun(self, fork: str, turn: Turn) -> bool:
-        return (self._there.folder(child_run_id(fork, turn.ask.turn, turn.attempt)) / JOURNAL).exists()
+        return self._there.has(child_run_id(fork, turn.ask.turn, turn.attempt))
 
 
 class _Journal(Struct, frozen=True):

@@ -21,7 +21,6 @@ from coterie.backends import wrapper
 from coterie.backends.base import Event, Text
 from coterie.errors import shortage, suppress_os_errors
 from coterie.ids import attempt_id, folder_name
-from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import Record, TreeMade, TreeSaved, TreesJoined
 from coterie.journal.rules import root_of
 from coterie.planning.plan import Plan
@@ -30,6 +29,7 @@ from coterie.runs.ending import Ending
 from coterie.runs.kinds import kind_of
 from coterie.runs.live import Ended, Place
 from coterie.runs.notes import Files, Memory, Notes, NoteSettings, Tasks
+from coterie.runs.repository import Runs
 from coterie.runs.tokens import Tokens
 from coterie.runs.trees.keeping import Trees
 
@@ -51,23 +51,23 @@ class DiskPlace(Place):
     """The files of runs under one state directory.
 
     Args:
-        store: Knows where each run's folder is.
+        runs: Knows where each run's folder is.
         cwd: What file names that agents `read` start from.
         trees: The files that the runs work on, where git has them.
         ending: The steps before the root run ends.
     """
 
-    def __init__(self, store: JsonlStore, cwd: Path, trees: Trees | None = None, ending: Ending | None = None) -> None:
-        self._store, self._cwd, self._trees, self._ending = store, cwd, trees, ending
+    def __init__(self, runs: Runs, cwd: Path, trees: Trees | None = None, ending: Ending | None = None) -> None:
+        self._runs, self._cwd, self._trees, self._ending = runs, cwd, trees, ending
         self._tokens: dict[str, Tokens] = {}
 
     def folder(self, run: str) -> Path:
         """The folder of *run*."""
-        return self._store.folder(run)
+        return self._runs.folder(run)
 
     def attempt_folder(self, run: str, turn: str, attempt: int) -> Path:
         """The folder of an attempt; whoever first needs it makes it."""
-        return self._store.folder(run) / "turns" / folder_name(attempt_id(turn, attempt))
+        return self._runs.folder(run) / "turns" / folder_name(attempt_id(turn, attempt))
 
     def token(self, run: str, turn: str, attempt: int, epoch: int) -> str:
         """The token of an attempt, made with the secret of its root run.
@@ -77,7 +77,7 @@ class DiskPlace(Place):
         """
         root = root_of(run)
         if root not in self._tokens:
-            self._tokens[root] = Tokens(self._store.folder(root))
+            self._tokens[root] = Tokens(self._runs.folder(root))
         return self._tokens[root].attempt(run, turn, attempt, epoch)
 
     def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
@@ -144,12 +144,12 @@ class DiskPlace(Place):
         The branch of a wave has those of the loop that opened it: what it learns is not lost with it.
         """
         name = {"memory": "memory.jsonl", "task": "tasks.jsonl"}[kind]
-        project = self._store.root / name
+        project = self._runs.root / name
         if settings is not None:
             project = settings.memory if kind == "memory" else settings.tasks
             if settings.of_parent:
                 run = run.rpartition("/")[0]
-        return Files(project=project, run=self._store.folder(run) / name)
+        return Files(project=project, run=self._runs.folder(run) / name)
 
     def notes(self, run: str, settings: NoteSettings | None, turn: str, attempt: int) -> Notes:
         """What the prompt of an attempt in *run* shows of its memory and tasks, and its wrapper."""
@@ -197,7 +197,7 @@ class DiskPlace(Place):
 
     def held(self, run: str) -> dict[str, str]:
         """Values that the plan of the root of *run* refers to."""
-        return held.read(self._store.folder(root_of(run)))
+        return held.read(self._runs.folder(root_of(run)))
 
     def closes(self, plan: Plan) -> bool:
         """Whether a root run of *plan* has steps to do before it ends."""

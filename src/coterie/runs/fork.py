@@ -22,7 +22,6 @@ from msgspec import Struct
 from coterie import files
 from coterie.clock import Clock, SystemClock
 from coterie.errors import JournalFailed, UsageError
-from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.lines import make_folder, sync_folder
 from coterie.journal.records import Record, RunFinished, RunNotified, RunStarted, TreeCleared, TreeMerged
 from coterie.planning.plan import Plan
@@ -30,8 +29,7 @@ from coterie.runs import index, naming
 from coterie.runs.copying import Copy
 from coterie.runs.held import hold
 from coterie.runs.held import read as read_held
-from coterie.runs.launch import recorded_plan
-from coterie.runs.listing import history
+from coterie.runs.repository import Journal, Runs
 from coterie.runs.trees.returning import drop, last_saved, reopen
 
 PARTS = "forks"
@@ -83,21 +81,21 @@ def fork(
     """
     if "/" in run:
         raise UsageError(f"{run!r} is a child run, which is forked with its root: fork {run.split('/')[0]!r}")
-    store = JsonlStore(state_dir)
-    records = list(_settled(store, run))
+    runs = Runs(state_dir)
+    records = list(_settled(runs, run))
     seq = _place(run, records, at)
-    recorded = recorded_plan(store, run, upto=seq)
+    recorded = Journal(runs, run, records).plan(seq)
     plan = change(recorded) if change is not None else recorded
     fork = run_id or naming.fresh(plan, state_dir)
     first = records[0]
     before = records[seq - 1].at if seq < len(records) else inf
-    commit = last_saved(one for one in history(store, run) if _is_before(one, run, seq, before)) if files else ""
+    commit = last_saved(one for one in runs.history(run) if _is_before(one, run, seq, before)) if files else ""
     tree = reopen(state_dir, first, fork, commit, plan) if commit and isinstance(first, RunStarted) else None
-    part, folder = state_dir / PARTS / fork, store.folder(fork)
+    part, folder = state_dir / PARTS / fork, runs.folder(fork)
     made = False
     try:
-        plan = hold(plan, part / "runs" / folder.name, held=read_held(store.folder(run)))
-        copy = Copy(store, JsonlStore(part), plan, changed=plan != recorded, clock=clock or SystemClock())
+        plan = hold(plan, part / "runs" / folder.name, held=read_held(runs.folder(run)))
+        copy = Copy(runs, Runs(part), plan, changed=plan != recorded, clock=clock or SystemClock())
         copy.root(run, fork, records[:seq], is_all=seq == len(records), cwd=tree.cwd if tree is not None else "")
         make_folder(folder.parent)
         (part / "runs" / folder.name).rename(folder)
@@ -126,10 +124,10 @@ def _is_before(told: tuple[str, Record], root: str, seq: int, at: float) -> bool
     return record.seq <= seq if run == root else record.at < at
 
 
-def _settled(store: JsonlStore, run: str) -> Iterator[Record]:
+def _settled(runs: Runs, run: str) -> Iterator[Record]:
     """The records of *run*, each safe from a power cut: a living owner may have written some and not synced them."""
-    records = store.read(run)
-    with files.open_private(store.folder(run) / JOURNAL, "rb") as file:
+    records = runs.read(run)
+    with files.open_private(runs.file(run), "rb") as file:
         os.fsync(file.fileno())
     return records
 

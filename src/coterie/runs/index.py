@@ -72,7 +72,7 @@ def find(run: str, state_dir: Path) -> Path:
     """
     known = entries(state_dir)
     here = {folder.resolve() for folder in homes(state_dir)}
-    local = [entry for entry in known if Path(entry.folder).parent.parent.resolve() in here]
+    local = [entry for entry in known if home_of(Path(entry.folder)).resolve() in here]
     if run == "last" and (local or known):
         return Path((local or known)[-1].folder)
     exact = [entry for entry in known if entry.run == run]
@@ -84,6 +84,11 @@ def find(run: str, state_dir: Path) -> Path:
         more = f" and {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
         raise UsageError(f"{run!r} fits {some}{more}; give more of the id")
     return Path(fitting[0].folder)
+
+
+def home_of(folder: Path) -> Path:
+    """The state directory of the root run whose files lie in *folder*."""
+    return folder.parent.parent
 
 
 def living(state_dir: Path) -> list[Path]:
@@ -118,7 +123,7 @@ def homes(state_dir: Path | None) -> list[Path]:
 
 def state_dirs(state_dir: Path) -> list[Path]:
     """Every state directory that is known: those that count as *state_dir*, and those of all runs in the index."""
-    named = (Path(entry.folder).parent.parent for entry in _named())
+    named = (home_of(Path(entry.folder)) for entry in _named())
     return [*dict.fromkeys(path.resolve() for path in (*homes(state_dir), *named) if _exists(path))]
 
 

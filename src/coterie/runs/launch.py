@@ -1,8 +1,9 @@
 """Start, resume and replay runs whose journals lie on disk: what the command line and programs call."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coterie.clock import Clock, SystemClock
-from coterie.errors import Fenced, JournalFailed, JournalUnreadable, RunDeleted, RunIsFinished, UsageError
-from coterie.ids import child_run_id
-from coterie.journal.jsonl import JOURNAL, JsonlStore
-from coterie.journal.records import NO_USAGE, PlanReloaded, Record, RunStarted, Usage
-from coterie.planning.plan import Limits, Plan, from_record
+from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, UsageError
+from coterie.journal.records import NO_USAGE, Record, Usage
+from coterie.planning.plan import Limits, Plan
 from coterie.runs import index, naming
 from coterie.runs.commands import phrase
 from coterie.runs.ending import EXIT_COMPLETED, Ending, exit_of, notices
@@ -23,8 +22,9 @@ from coterie.runs.folder import DiskPlace
 from coterie.runs.held import hold, refuse_lost
 from coterie.runs.inbox import Inbox
 from coterie.runs.kinds import Kind, check_start, kind_of
-from coterie.runs.listing import ENDS, first_line, standing
+from coterie.runs.listing import ENDS, first_line
 from coterie.runs.live import Ended, Observe, Place, Waiting
+from coterie.runs.repository import News, Runs
 from coterie.runs.shell import Shell
 from coterie.runs.thinkers import AskHuman, ready_turns
 from coterie.runs.trees import worktree
@@ -127,8 +127,8 @@ async def start(
     _check_name(plan.folder)
     run, clock = run_id or naming.fresh(plan, state_dir), clock or SystemClock()
     cwd = (cwd or Path.cwd()).resolve()
-    store = JsonlStore(state_dir)
-    plan = _held(run, plan, store)
+    runs = Runs(state_dir)
+    plan = _held(run, plan, runs)
     tree, said = None, list[str]()
     if kind.place is not None:
         tree = await in_thread(isolate, run, cwd, state_dir, kind.place, said.append)
@@ -137,18 +137,18 @@ async def start(
     cwd = Path(tree.cwd) if tree is not None else cwd
     with suppress(OSError):  # where nothing can be written, the journal says so
         hide_state(state_dir, kind.place, cwd)
-    index.add(index.Entry(run=run, folder=str(store.folder(run).resolve()), topology=plan.name, started=clock.now()))
+    index.add(index.Entry(run=run, folder=str(runs.folder(run).resolve()), topology=plan.name, started=clock.now()))
     if tree is not None:
         worktree.write(state_dir, tree)  # before its files: a kill from here on leaves a tree that is known
-    observe = _observers(kind, store, run, cwd, observe)
-    place = _place(store, run, cwd, tree, snapshots)
-    shell = _shell(run, store, turns, clock, limits, park, observe, cwd, place)
+    observe = _observers(kind, runs, run, cwd, observe)
+    place = _place(runs, run, cwd, tree, snapshots)
+    shell = _shell(run, runs, turns, clock, limits, park, observe, cwd, place)
     if attach is not None:
         attach(shell)
     try:
-        return await _drive(shell, store, run, shell.start(run, plan, given), limits, clock)
+        return await _drive(shell, runs, run, shell.start(run, plan, given), limits, clock)
     except JournalFailed as error:
-        if isinstance(error, Fenced | RunDeleted) or first_line(store.folder(run) / JOURNAL):
+        if isinstance(error, Fenced | RunDeleted) or first_line(runs.file(run)):
             raise
         raise JournalFailed(run, error.reason, began=False) from None
 
@@ -166,10 +166,14 @@ async def resume(
     cassette: "Cassette | None" = None,
     attach: Callable[[Shell], object] | None = None,
     clock: Clock | None = None,
+    recall: Callable[[Iterable[News]], object] | None = None,
 ) -> Outcome:
     """Carry *run* on from its journal, under the recorded plan or *reload*.
 
     What an earlier owner left alive is ended first; attempts that were cut off are asked again and told so.
+
+    Args:
+        recall: Called once with the records of earlier owners, those of child runs included, before *observe*.
 
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished, JournalUnreadable: If it cannot be taken over.
@@ -178,28 +182,34 @@ async def resume(
         UsageError: If the folder it was started in is gone: every turn would fail for good; or if a program decides
             in it, which only that program can carry on.
     """
-    store, clock = JsonlStore(state_dir), clock or SystemClock()
-    first = first_record(store, run)
-    if (state := standing(store.folder(run))) in ENDS:
+    runs, clock = Runs(state_dir), clock or SystemClock()
+    tree = runs.tree(run, is_claimed_next=True)
+    journal = next(tree)
+    first = journal.started
+    if (state := runs.status(run)) in ENDS:
         raise RunIsFinished(run, state)
-    plan = _held(run, reload, store) if reload is not None else recorded_plan(store, run)
-    refuse_lost(plan, store.folder(run))
+    recorded = journal.plan()
+    plan = _held(run, reload, runs) if reload is not None else recorded
+    refuse_lost(plan, runs.folder(run))
     if turns is None:
         kind_of(plan).check_resume(run)
         turns = ready_turns(plan, human, cassette)
-    cwd, tree = Path(first.cwd) if first.cwd else Path.cwd(), worktree.read(state_dir, run)
-    if not cwd.is_dir() and (tree is None or tree.status == "running"):
+    cwd, own = Path(first.cwd) if first.cwd else Path.cwd(), worktree.read(state_dir, run)
+    if not cwd.is_dir() and (own is None or own.status == "running"):
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
-    kind = kind_of(recorded_plan(store, run))
+    kind = kind_of(recorded)
     with suppress(OSError):
         hide_state(state_dir, kind.place, cwd)
-    observe = _observers(kind, store, run, cwd, observe)
-    place = _place(store, run, cwd, tree, first.snapshots)
-    shell = _shell(run, store, turns, clock, limits, park, observe, cwd, place)
+    observe = _observers(kind, runs, run, cwd, observe)
+    place = _place(runs, run, cwd, own, first.snapshots)
+    shell = _shell(run, runs, turns, clock, limits, park, observe, cwd, place)
     if attach is not None:
         attach(shell)
+    if recall is not None:
+        recall((one.run, record) for one in chain((journal,), tree) for record in one.records)
+    del journal, tree  # the records are only needed until they are folded
     main = shell.resume(run, plan, reloaded=reload is not None)
-    return await _drive(shell, store, run, main, limits, clock)
+    return await _drive(shell, runs, run, main, limits, clock)
 
 
 def replay(run: str, *, state_dir: Path) -> ReplayReport:
@@ -208,49 +218,25 @@ def replay(run: str, *, state_dir: Path) -> ReplayReport:
     Raises:
         ReplayMismatch: If an engine decides otherwise than its journal says.
     """
-    store = JsonlStore(state_dir)
-    return _replay(store, run, recorded_plan(store, run))
+    folds: dict[str, Fold] = {}
+    open_below: dict[str, str] = {}  # runs that are not over: what is said before a phrase of theirs
+    left: list[str] = []
+    for journal in Runs(state_dir).tree(run):
+        name, above = journal.run, journal.above
+        folds[name] = fold = Fold(name, kind_of(journal.plan()))
+        fold.fold(journal.records)
+        if above is None:
+            open_below[name] = ""
+        elif above.run in open_below and folds[above.run].turns[journal.turn].status != "ended":
+            open_below[name] = f"{open_below[above.run]}{name}: "
+        if name in open_below:
+            left += [open_below[name] + phrase(what) for what in fold.todo.values()]
+    return ReplayReport(run=run, records=sum(fold.seq for fold in folds.values()), left=tuple(left))
 
 
-def first_record(store: JsonlStore, run: str) -> RunStarted:
-    """The record a run began with.
-
-    Raises:
-        NoSuchRun, JournalUnreadable: If there is none to read.
-    """
-    first = next(store.read(run), None)
-    if not isinstance(first, RunStarted):
-        place = str(store.folder(run) / JOURNAL)
-        raise JournalUnreadable(place, 1, "it does not begin with run.started, so the run never began; start it anew")
-    return first
-
-
-def recorded_plan(store: JsonlStore, run: str, upto: int | None = None) -> Plan:
-    """The plan in the journal of *run*: the one it was started with, or that was taken instead at a resume.
-
-    Args:
-        upto: The record at which it obeys it; by default the last one.
-
-    Raises:
-        NoSuchRun, JournalUnreadable: If there is none to read.
-    """
-    found: RunStarted | PlanReloaded = first_record(store, run)
-    for record in store.read(run):
-        if isinstance(record, PlanReloaded) and (upto is None or record.seq <= upto):
-            found = record
-    try:
-        return from_record(found.plan, found.plan_hash)
-    except ValueError as error:
-        reason = f"the plan in record {found.seq} is damaged, or of another coterie ({error}); restore it from a backup"
-        path, key = store.folder(run) / JOURNAL, b'"seq":%d,' % found.seq
-        with path.open("rb") as file:
-            line = next((n for n, text in enumerate(file, 1) if key in text), 1)
-        raise JournalUnreadable(str(path), line, reason) from error
-
-
-def _observers(kind: Kind, store: JsonlStore, run: str, cwd: Path, observe: Observe | None) -> Observe | None:
+def _observers(kind: Kind, runs: Runs, run: str, cwd: Path, observe: Observe | None) -> Observe | None:
     """What hears of durable records: the writers of files that *kind* has, then *observe*."""
-    hearing = kind.observers(store, run, DiskPlace(store, cwd)) + ([observe] if observe is not None else [])
+    hearing = kind.observers(runs.store, run, DiskPlace(runs, cwd)) + ([observe] if observe is not None else [])
     if len(hearing) < 2:
         return hearing[0] if hearing else None
 
@@ -268,15 +254,15 @@ def _check_name(folder: str) -> None:
         raise UsageError(f"the name of the folder {folder!r} is not UTF-8 text: rename it, then run") from None
 
 
-def _place(store: JsonlStore, run: str, cwd: Path, tree: Tree | None, snapshots: bool) -> DiskPlace:
+def _place(runs: Runs, run: str, cwd: Path, tree: Tree | None, snapshots: bool) -> DiskPlace:
     """Where the files of a run lie, and those that its agents work on."""
-    trees = Trees(store.root, cwd, store.folder, lambda run: standing(store.folder(run)), tree=tree, saves=snapshots)
-    return DiskPlace(store, cwd, trees, Ending(store.root, run, cwd))
+    trees = Trees(runs.root, cwd, runs.folder, runs.status, tree=tree, saves=snapshots)
+    return DiskPlace(runs, cwd, trees, Ending(runs.root, run, cwd))
 
 
 def _shell(
     run: str,
-    store: JsonlStore,
+    runs: Runs,
     turns: Turns,
     clock: Clock,
     limits: Limits | None,
@@ -287,27 +273,27 @@ def _shell(
 ) -> Shell:
     """A shell for a run whose files lie on disk."""
     return Shell(
-        store=store,
+        store=runs.store,
         turns=turns,
         clock=clock,
         limits=limits,
         park=park,
         observe=observe,
         place=place,
-        reload=lambda child, plan: kind_of(plan).reread(child, plan, lambda found: hold(found, store.folder(run))),
+        reload=lambda child, plan: kind_of(plan).reread(child, plan, lambda found: hold(found, runs.folder(run))),
         cwd=cwd,
     )
 
 
-def _held(run: str, plan: Plan, store: JsonlStore) -> Plan:
+def _held(run: str, plan: Plan, runs: Runs) -> Plan:
     try:
-        return hold(plan, store.folder(run))
+        return hold(plan, runs.folder(run))
     except OSError as error:
-        raise JournalFailed(run, f"{store.folder(run)}: {error.strerror or error}", began=False) from error
+        raise JournalFailed(run, f"{runs.folder(run)}: {error.strerror or error}", began=False) from error
 
 
-async def _drive(shell: Shell, store: JsonlStore, run: str, main: Any, limits: Limits | None, clock: Clock) -> Outcome:
-    inbox = Inbox(store.folder(run), shell, clock.now)
+async def _drive(shell: Shell, runs: Runs, run: str, main: Any, limits: Limits | None, clock: Clock) -> Outcome:
+    inbox = Inbox(runs.folder(run), shell, clock.now)
 
     async def serve() -> None:
         await shell.opened.wait()
@@ -337,7 +323,7 @@ async def _drive(shell: Shell, store: JsonlStore, run: str, main: Any, limits: L
     finally:
         opening.cancel()
         await inbox.close()
-    return replace(outcome(ended, limits or Limits()), notices=tuple(notices(store.root, run, shell.steps)))
+    return replace(outcome(ended, limits or Limits()), notices=tuple(notices(runs.root, run, shell.steps)))
 
 
 def outcome(ended: Ended, limits: Limits) -> Outcome:
@@ -361,25 +347,3 @@ def _overshoot(ended: Ended, limits: Limits) -> str:
         over = ended.usage.cost - limits.max_cost
         return f"${over:.4f} above --max-cost, by what was running when it was reached"
     return ""
-
-
-def _replay(store: JsonlStore, run: str, plan: Plan) -> ReplayReport:
-    fold = Fold(run, kind_of(plan))
-    left: list[str] = []
-    for record in store.read(run):
-        fold.apply(record)
-    records = fold.seq
-    left += map(phrase, fold.todo.values())
-    for name, turn in fold.turns.items():
-        agent = fold.agents.get(turn.ask.agent)
-        for attempt in range(1, turn.attempt + 1):
-            below = child_run_id(run, name, attempt)
-            if not (store.folder(below) / JOURNAL).exists():
-                continue
-            own = first_record(store, below).plan  # a child of a loop has one
-            child = recorded_plan(store, below) if own else agent.child if agent is not None else None
-            if child is not None:
-                report = _replay(store, below, child)
-                records += report.records
-                left += [f"{below}: {what}" for what in report.left] if turn.status != "ended" else []
-    return ReplayReport(run=run, records=records, left=tuple(left))

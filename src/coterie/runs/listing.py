@@ -1,16 +1,14 @@
-"""Reading the runs that lie on disk: how it stands with one, and the records of one with its child runs."""
+"""How it stands with a run that lies on disk, from the ends of its journal."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from coterie import files
-from coterie.ids import child_run_id
-from coterie.journal.jsonl import JOURNAL, JsonlStore
+from coterie.journal.jsonl import JOURNAL
 from coterie.journal.lock import is_held
-from coterie.journal.records import MERGE_CONFLICT, Record, TurnStarted
+from coterie.journal.records import MERGE_CONFLICT
 
 ENDS = frozenset({"completed", "failed", "cancelled"})
 """How a run stands that is over for good."""
@@ -69,23 +67,6 @@ def last_line(journal: Path) -> dict[str, Any]:
                 window *= 2
     except OSError:
         return {}
-
-
-def history(store: JsonlStore, run: str) -> Iterator[tuple[str, Record]]:
-    """Every record of *run*, then those of its child runs, each with the id of its run.
-
-    Raises:
-        NoSuchRun, JournalUnreadable: If one cannot be read.
-    """
-    children = []
-    for record in store.read(run):
-        yield run, record
-        if isinstance(record, TurnStarted):
-            child = child_run_id(run, record.turn, record.attempt)
-            if (store.folder(child) / JOURNAL).exists():
-                children.append(child)
-    for child in children:
-        yield from history(store, child)
 
 
 def _decoded(line: bytes) -> dict[str, Any]:

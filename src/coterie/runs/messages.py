@@ -17,11 +17,10 @@ from coterie.backends.base import Launched
 from coterie.backends.processes import MARK, any_alive, attempt_of
 from coterie.errors import UsageError
 from coterie.ids import new_message_id
-from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import AttemptLaunched
 from coterie.runs import index
 from coterie.runs.fold import refusal
-from coterie.runs.listing import history
+from coterie.runs.repository import lying_in
 from coterie.runs.tokens import Tokens
 
 UNREADABLE = "unreadable"
@@ -117,7 +116,8 @@ def _not_an_operator(folder: Path, message: Message) -> str:
 
 def _attempts_live(folder: Path) -> bool:
     """Whether a process of an attempt of the run in *folder*, which has no owner, is alive."""
-    records = (record for _, record in history(JsonlStore(folder.parent.parent), folder.name))
+    runs, run = lying_in(folder)
+    records = (record for _, record in runs.history(run))
     launched = [
         Launched(pid=one.pid, group=one.group, started=one.started)
         for one in records
@@ -141,7 +141,8 @@ def verdict_of(folder: Path, name: str, status: str, detail: str) -> Verdict:
 
 def recorded(folder: Path, name: str) -> Verdict | None:
     """What the journal says of the message *name*; None if it does not know it."""
-    for _, record in history(JsonlStore(folder.parent.parent), folder.name):
+    runs, run = lying_in(folder)
+    for _, record in runs.history(run):
         if getattr(record, "message", "") == name:
             return verdict(refusal(record))
     return None

@@ -9,14 +9,12 @@ from typing import Any
 import msgspec
 
 from coterie.engines.commands import Emit, Reply
-from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import AttemptFailed
 from coterie.runs.fold import Fold, refusal
 from coterie.runs.folder import DiskPlace
 from coterie.runs.kinds import kind_of
-from coterie.runs.launch import first_record, recorded_plan
-from coterie.runs.listing import standing
 from coterie.runs.messages import WAITS, Message, Verdict
+from coterie.runs.repository import Runs, lying_in
 from coterie.runs.tokens import Tokens
 from coterie.runs.verdicts import not_asking, sender_of
 
@@ -34,14 +32,14 @@ def verdict(folder: Path, name: str, message: dict[str, Any]) -> Verdict:
     said = msgspec.convert({"id": name, **message}, Message)
     if said.attempt and (problem := sender_of(said, folder.name, Tokens(folder)).problem):
         return Verdict(status="refused", detail=f"{problem}\n({PROVISIONAL})")
-    store = JsonlStore(folder.parent.parent)
+    runs, run = lying_in(folder)
     below, _, turn = said.turn.rpartition("/")
-    fold = _fold(store, folder.name, below.split("/") if below else [])
+    fold = _fold(runs, f"{run}/{below}" if below else run)
     if fold is None or said.epoch != fold.epoch or not fold.hears(turn, said.attempt):
         (folder / "inbox" / f"{name}.json").unlink(missing_ok=True)
         over = f"attempt {turn}.{said.attempt} is over (stale)"
         return Verdict(status="refused", detail=over if turn else "an event belongs to a turn, and none runs")
-    if refused := _refused(fold, store, turn, said):
+    if refused := _refused(fold, runs, turn, said):
         return Verdict(status="refused", detail=f"{refused}\n({PROVISIONAL})")
     return Verdict(status="accepted", detail=f"({PROVISIONAL})")
 
@@ -56,10 +54,11 @@ def unusable(folder: Path, message: Message) -> str:
         JournalUnreadable, ReplayMismatch: If the run cannot be folded.
     """
     inbox = folder / "inbox"
-    if standing(folder) != "stopped: waiting" or [one.stem for one in inbox.glob("*.json")] != [message.id]:
+    runs, run = lying_in(folder)
+    if runs.status(run) != "stopped: waiting" or [one.stem for one in inbox.glob("*.json")] != [message.id]:
         return ""
     below, _, turn = message.turn.rpartition("/")
-    fold = _fold(JsonlStore(folder.parent.parent), folder.name, below.split("/") if below else [])
+    fold = _fold(runs, f"{run}/{below}" if below else run)
     why = _unusable(fold, turn, message) if fold is not None else f"no turn {below!r} is a run that goes on"
     if why:
         (inbox / f"{message.id}.json").unlink(missing_ok=True)
@@ -79,28 +78,21 @@ def _unusable(fold: Fold, turn: str, message: Message) -> str:
     return judged.reason if isinstance(judged, AttemptFailed) else ""
 
 
-def _refused(fold: Fold, store: JsonlStore, turn: str, said: Message) -> str:
+def _refused(fold: Fold, runs: Runs, turn: str, said: Message) -> str:
     if not said.event and said.outputs:
         return ""
     emit = Emit(turn=turn, attempt=said.attempt, event=said.event, payload=said.payload)
     if fold.coordination.needs_open_tasks(emit):
-        tasks = DiskPlace(store, Path()).open_tasks(fold.run, fold.coordination.notes)
+        tasks = DiskPlace(runs, Path()).open_tasks(fold.run, fold.coordination.notes)
         emit = msgspec.structs.replace(emit, open_tasks=tasks)
     return refusal(fold.engine.judge(emit))
 
 
-def _fold(store: JsonlStore, root: str, attempts: list[str]) -> Fold | None:
-    """The fold of the run below *root* that *attempts*, each `<turn>.<attempt>`, lead to; None if there is none."""
-    run, plan = root, recorded_plan(store, root)
-    while True:
-        fold = Fold(run, kind_of(plan))
-        fold.fold(store.read(run))
-        if not attempts:
-            return fold
-        turn = fold.turns.get(attempts[0].rpartition(".")[0])
-        agent = fold.agents.get(turn.ask.agent) if turn is not None else None
-        if agent is None or agent.child is None:
-            return None
-        run = f"{run}/{attempts.pop(0)}"
-        has_own = bool(first_record(store, run).plan)  # a child of a loop has
-        plan = recorded_plan(store, run) if has_own else agent.child
+def _fold(runs: Runs, run: str) -> Fold | None:
+    """The fold of *run*; None if it has no journal."""
+    if not runs.has(run):
+        return None
+    journal = runs.journal(run)
+    fold = Fold(run, kind_of(journal.plan()))
+    fold.fold(journal.records)
+    return fold

@@ -7,11 +7,10 @@ from statistics import median
 from msgspec import Struct
 
 from coterie.errors import CoterieError
-from coterie.journal.jsonl import JsonlStore
 from coterie.journal.owned import OwnedTime
 from coterie.journal.records import AttemptFailed, IterationStarted, TurnCancelled, TurnFinished
 from coterie.runs.index import Entry
-from coterie.runs.listing import standing
+from coterie.runs.repository import lying_in
 from coterie.views.usage import UsageView
 
 UNREADABLE = "unreadable"
@@ -60,11 +59,11 @@ class Statistics(Struct, frozen=True, kw_only=True):
 
 def told(entry: Entry) -> Told:
     """The run of *entry* in numbers; one whose journal cannot be read has none."""
-    folder = Path(entry.folder)
+    runs, run = lying_in(Path(entry.folder))
     usage, time, iterations = UsageView(), OwnedTime(), 0
     children: set[str] = set()  # turns that were child runs: what ran in those counts instead
     try:
-        for record in JsonlStore(folder.parent.parent).read(folder.name):
+        for record in runs.read(run):
             usage.apply(record)
             time.apply(record)
             iterations += isinstance(record, IterationStarted)
@@ -76,7 +75,7 @@ def told(entry: Entry) -> Told:
     return Told(
         run=entry.run,
         team=entry.topology,
-        state=standing(folder).partition(":")[0],
+        state=runs.status(run).partition(":")[0],
         turns=total.turns + total.nested - len(children),
         iterations=iterations,
         cost=total.cost,

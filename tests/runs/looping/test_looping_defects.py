@@ -11,12 +11,11 @@ from loop_projects import project
 
 from coterie.cli.reading import plan_for_a_run
 from coterie.journal import records as r
-from coterie.journal.jsonl import JsonlStore
 from coterie.planning.loop import LoopGiven
 from coterie.runs import launch
 from coterie.runs.launch import Outcome
-from coterie.runs.listing import history
 from coterie.runs.messages import guide
+from coterie.runs.repository import Runs
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +34,7 @@ def run(loop: Path, *overrides: str) -> Outcome:
 
 def records(outcome: Outcome, kind: type) -> list[Any]:
     """What the journals of a run and its child runs hold of *kind*."""
-    return [one for _, one in history(JsonlStore(Path(".autoloop")), outcome.run) if isinstance(one, kind)]
+    return [one for _, one in Runs(Path(".autoloop")).history(outcome.run) if isinstance(one, kind)]
 
 
 READS = """

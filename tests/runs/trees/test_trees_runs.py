@@ -12,14 +12,13 @@ from repositories import commit, git, holds, put, repository
 
 from coterie.cli.reading import plan_for_a_run
 from coterie.errors import GitFailed, UsageError
-from coterie.journal.jsonl import JsonlStore
 from coterie.journal.lock import RunLock
 from coterie.journal.records import RunStarted, TreeSaved, TreesJoined, TurnFinished
 from coterie.planning.loop import LoopGiven
 from coterie.runs import ending, launch
 from coterie.runs.fork import fork
 from coterie.runs.launch import Outcome
-from coterie.runs.listing import history
+from coterie.runs.repository import Runs
 from coterie.runs.trees import worktree
 from coterie.runs.trees.git import need
 from coterie.runs.trees.isolation import decide, is_used
@@ -50,7 +49,7 @@ def run(loop: Path, *overrides: str, told: list[str] | None = None, **options: A
 
 def records(outcome: Outcome, kind: type) -> list[Any]:
     """What the journals of a run and its child runs hold of *kind*."""
-    return [one for _, one in history(JsonlStore(Path(".autoloop")), outcome.run) if isinstance(one, kind)]
+    return [one for _, one in Runs(Path(".autoloop")).history(outcome.run) if isinstance(one, kind)]
 
 
 def test_a_run_that_succeeds_is_merged_and_cleaned_up(folder: Path, tmp_path: Path) -> None:

@@ -18,12 +18,11 @@ from repositories import commit, git, put, repository
 from coterie.cli.app import main
 from coterie.cli.reading import plan_for_a_run
 from coterie.errors import GitFailed
-from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import Record, RunFinished, RunNotified, TreeCleared, TreeMade, TreeMerged, TreesJoined
 from coterie.planning.loop import LoopGiven
 from coterie.runs import launch
 from coterie.runs.launch import Outcome
-from coterie.runs.listing import history
+from coterie.runs.repository import Runs
 from coterie.runs.trees import merging, repository_lock, worktree
 from coterie.runs.trees.git import need
 
@@ -78,7 +77,7 @@ def run(loop: Path, **options: Any) -> Outcome:
 def steps(run: str) -> list[Record]:
     """The records of the steps of *run*, in order."""
     kinds = (TreeMade, TreesJoined, TreeMerged, TreeCleared, RunNotified, RunFinished)
-    return [one for which, one in history(JsonlStore(STATE), run) if isinstance(one, kinds) and which == run]
+    return [one for which, one in Runs(STATE).history(run) if isinstance(one, kinds) and which == run]
 
 
 def test_each_step_of_a_run_that_completes_is_recorded_before_its_end(folder: Path, tmp_path: Path) -> None:

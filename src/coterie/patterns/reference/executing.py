@@ -16,7 +16,6 @@ from coterie.backends.human import AskHuman
 from coterie.clock import Clock, SystemClock
 from coterie.errors import NoSuchRun, PatternRefused, RowsFailed
 from coterie.ids import new_run_id
-from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record, RunFinished, RunStarted
 from coterie.patterns.identity import execution_id
@@ -30,6 +29,7 @@ from coterie.planning.plan import Limits
 from coterie.planning.program import ProgramPlan
 from coterie.runs import launch
 from coterie.runs.live import Ended
+from coterie.runs.repository import Runs
 from coterie.runs.shell import Shell
 
 if TYPE_CHECKING:
@@ -95,14 +95,14 @@ async def execute(
 
         return await _drive(topology, run, options, begin, store.read, correlation)
     start = partial(launch.start, plan, given, state_dir=options.state_dir, limits=options.limits, run_id=run)
-    return await _drive(topology, run, options, start, JsonlStore(options.state_dir).read, correlation)
+    return await _drive(topology, run, options, start, Runs(options.state_dir).read, correlation)
 
 
 async def resume(topology: "BaseTopology", wanted: UUID | str, options: Options) -> Execution:
     """Continue an execution of *topology*; see `BaseTopology.resume`."""
-    store = JsonlStore(options.state_dir)
-    run = _find(store, wanted)
-    recorded = launch.recorded_plan(store, run).coordination
+    runs = Runs(options.state_dir)
+    run = _find(runs, wanted)
+    recorded = runs.plan(run).coordination
     program = f"{type(topology).__module__}:{type(topology).__qualname__}"
     if not isinstance(recorded, ProgramPlan):
         raise PatternRefused(
@@ -116,7 +116,7 @@ async def resume(topology: "BaseTopology", wanted: UUID | str, options: Options)
     await prepare(topology)
 
     again = partial(launch.resume, run, state_dir=options.state_dir, limits=options.limits)
-    return await _drive(topology, run, options, again, store.read, recorded.correlation or None)
+    return await _drive(topology, run, options, again, runs.read, recorded.correlation or None)
 
 
 async def _drive(
@@ -201,10 +201,10 @@ def _as_execution(
     return execution
 
 
-def _find(store: JsonlStore, wanted: UUID | str) -> str:
+def _find(runs: Runs, wanted: UUID | str) -> str:
     """The run with this id, or of the execution with this id."""
-    runs = store.list()
-    for run in runs:
+    known = runs.list()
+    for run in known:
         if str(wanted) in (run, str(execution_id(run))):
             return run
-    raise NoSuchRun(str(wanted), runs)
+    raise NoSuchRun(str(wanted), known)

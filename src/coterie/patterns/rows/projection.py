@@ -21,7 +21,6 @@ from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from coterie.errors import CoterieError, RowsFailed, UsageError
-from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import Record, RunFinished, RunStarted
 from coterie.journal.rules import root_of
 from coterie.patterns.identity import execution_id
@@ -29,8 +28,8 @@ from coterie.patterns.rows.engine import open_engine
 from coterie.patterns.rows.fold import Read, RowFold, RowUpdate, family
 from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.writing import Writing
-from coterie.runs import index
 from coterie.runs.folder import STATE_DIR
+from coterie.runs.repository import find
 
 ROWS = "rows.sqlite"
 """The default database, beside the runs."""
@@ -254,11 +253,9 @@ async def project(run: str = "last", place: Place | None = None, *, state_dir: s
         UsageError: If neither it nor a child run is a run of a pattern.
         RowsFailed: If the rows cannot be written.
     """
-    folder = index.find(run, Path(state_dir))
-    kept = folder.parent.parent
-    store = JsonlStore(kept)
-    async with Projection(kept / ROWS if place is None else place) as rows:
-        executions = await rows.project(folder.name, store.read, store.owned(folder.name))
+    runs, run = find(run, Path(state_dir))
+    async with Projection(runs.root / ROWS if place is None else place) as rows:
+        executions = await rows.project(run, runs.read, runs.status(run) == "running")
     if not executions:
-        raise UsageError(f"run {folder.name!r} has no rows: only runs of built-in patterns have")
+        raise UsageError(f"run {run!r} has no rows: only runs of built-in patterns have")
     return executions

@@ -3,10 +3,10 @@
 import time
 from pathlib import Path
 
-from coterie.ids import folder_name
 from coterie.journal.rules import root_of
 from coterie.runs import index
-from coterie.runs.listing import ENDS, standing
+from coterie.runs.listing import ENDS
+from coterie.runs.repository import Runs
 from coterie.runs.trees.git import find
 from coterie.runs.trees.snapshots import forget
 from coterie.runs.trees.worktree import Tree, returning
@@ -17,8 +17,8 @@ KEPT_FOR = 14 * 24 * 3600.0
 
 def is_over(state_dir: Path, tree: Tree) -> bool:
     """Whether the run of *tree* will not go on in it: it has ended, or is gone."""
-    folder = state_dir / "runs" / folder_name(root_of(tree.run))
-    return not (folder / "journal.jsonl").exists() or standing(folder) in ENDS
+    runs, root = Runs(state_dir), root_of(tree.run)
+    return not runs.has(root) or runs.status(root) in ENDS
 
 
 def is_of(folder: Path, state_dir: Path, tree: Tree) -> bool:
@@ -29,7 +29,7 @@ def is_of(folder: Path, state_dir: Path, tree: Tree) -> bool:
 
 def is_cut_off(state_dir: Path, tree: Tree) -> bool:
     """Whether the run of *tree* has neither an owner nor an end."""
-    state = standing(state_dir / "runs" / folder_name(root_of(tree.run)))
+    state = Runs(state_dir).status(root_of(tree.run))
     return state != "running" and state not in ENDS
 
 

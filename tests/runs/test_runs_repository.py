@@ -1,0 +1,165 @@
+"""The repository of runs: what it finds, the tree of child runs, and how often a resume decodes a journal."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from coterie.backends.base import Answer, OnEvent, Request
+from coterie.errors import JournalUnreadable, NoSuchRun
+from coterie.journal.codec import Decoder
+from coterie.journal.jsonl import JOURNAL
+from coterie.journal.records import Record
+from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
+from coterie.runs import launch
+from coterie.runs.repository import Runs, find
+from coterie.runs.turns import LocalTurns, Settled
+from coterie.topology.model import ArrowGroup
+
+CHILD, GRANDCHILD = "r/team#1.1", "r/team#1.1/team#1.1"
+
+
+class Stub:
+    """A backend that answers at once."""
+
+    async def start(self, request: Request, on_event: OnEvent) -> Settled:
+        return Settled(Answer(text="done"))
+
+    async def close(self) -> None: ...
+
+
+def team(depth: int) -> Plan:
+    """`a`, then a team of the same form while *depth* lasts, then `b`."""
+    middle = AgentPlan(name="team", backend="stub")
+    if depth:
+        middle = AgentPlan(name="team", kind="topology", child=team(depth - 1))
+    agents = {"a": AgentPlan(name="a", backend="stub"), "team": middle, "b": AgentPlan(name="b", backend="stub")}
+    groups = (ArrowGroup(source="a", targets=("team",)), ArrowGroup(source="team", targets=("b",)))
+    return Plan(name="team", agents=agents, coordination=FlowPlan(mentions=tuple(agents), groups=groups))
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    """A state directory with a run `r`, three deep, that stopped in its innermost team."""
+    turns = LocalTurns({"stub": Stub()})
+    main = launch.start(
+        team(2), {"prompt": "x"}, state_dir=tmp_path, run_id="r", turns=turns, limits=Limits(max_turns=4)
+    )
+    assert asyncio.run(main).status == "stopped"
+    return tmp_path
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, int]]:
+    """How often each record was decoded, by its journal and seq."""
+    counts: Counter[tuple[str, int]] = Counter()
+    read = Decoder.read
+
+    def counted(self: Decoder, file: BinaryIO) -> Iterator[Record]:
+        for record in read(self, file):
+            counts[self.place, record.seq] += 1
+            yield record
+
+    monkeypatch.setattr(Decoder, "read", counted)
+    return counts
+
+
+def test_a_resume_decodes_each_record_once(stopped: Path, decoded: Counter[tuple[str, int]]) -> None:
+    """For the plan, the claim and the fold, of the run and of the child runs that go on."""
+    main = launch.resume("r", state_dir=stopped, turns=LocalTurns({"stub": Stub()}))
+
+    assert asyncio.run(main).status == "completed"
+    assert len({place for place, _ in decoded}) == 3
+    assert set(decoded.values()) == {1}
+
+
+def test_what_earlier_owners_did_is_recalled_without_decoding_it_again(
+    stopped: Path, decoded: Counter[tuple[str, int]]
+) -> None:
+    """A display gets all records of the tree before the first new one."""
+    told: list[str] = []
+    main = launch.resume(
+        "r",
+        state_dir=stopped,
+        turns=LocalTurns({"stub": Stub()}),
+        recall=lambda news: told.extend(run for run, _ in news),
+        observe=lambda run, record: told.append("new"),
+    )
+
+    assert asyncio.run(main).status == "completed"
+    assert list(dict.fromkeys(told)) == ["r", CHILD, GRANDCHILD, "new"]
+    assert set(decoded.values()) == {1}
+
+
+def test_a_journal_that_grew_since_it_was_read_is_claimed_as_it_is_now(stopped: Path) -> None:
+    """Another owner may have driven the run in between, or put another journal in its place."""
+    runs = Runs(stopped)
+    early = runs.journal("r", is_claimed_next=True)
+    assert asyncio.run(launch.resume("r", state_dir=stopped, turns=LocalTurns({"stub": Stub()}))).status == "completed"
+
+    owner = runs.store.claim("r")
+    now = list(runs.read("r"))
+    owner.give_up()
+
+    assert now[: len(early.records)] == list(early.records)
+    assert owner.last == len(now) > len(early.records)
+
+    runs.journal("r/team#1.1", is_claimed_next=True)
+    lines = runs.file("r").read_bytes().splitlines(keepends=True)
+    runs.file("r").unlink()
+    runs.file("r").write_bytes(b"".join(lines[:2]))
+    owner = runs.store.claim("r")
+    owner.give_up()
+
+    assert owner.last == len(list(Runs(stopped).read("r"))) < len(early.records)
+
+
+def test_the_tree_is_read_once_each_run_with_its_plan(stopped: Path, decoded: Counter[tuple[str, int]]) -> None:
+    """A team's plan is a part of the plan above it."""
+    plan = team(2)
+    below = plan.agents["team"].child
+    assert below is not None
+
+    told = [(one.run, one.turn, one.plan()) for one in Runs(stopped).tree("r")]
+
+    assert told == [("r", "", plan), (CHILD, "team#1", below), (GRANDCHILD, "team#1", below.agents["team"].child)]
+    assert set(decoded.values()) == {1}
+    assert Runs(stopped).plan(GRANDCHILD) == told[2][2], "found from below, too"
+
+
+def test_a_run_is_found_by_what_a_person_types(stopped: Path) -> None:
+    """An id, a beginning of one, `last`, and a child run behind any of them."""
+    for name in ("r", "last"):
+        assert find(name, stopped)[1] == "r"
+    runs, run = find("last/team#1.1", stopped)
+
+    assert (runs.root, run, runs.has(run), runs.list()) == (stopped, CHILD, True, ["r"])
+    assert runs.status("r") == "stopped: max_turns"
+    with pytest.raises(NoSuchRun):
+        find("r/b#1.1", stopped)
+    with pytest.raises(NoSuchRun):
+        find("other", stopped)
+
+
+def test_a_child_run_that_its_parents_plan_does_not_name_is_an_error_with_its_place(stopped: Path) -> None:
+    """Such a folder came from somewhere else."""
+    runs = Runs(stopped)
+    strange = runs.file("r/b#1.1")
+    strange.parent.mkdir(parents=True)
+    strange.write_bytes(runs.file(CHILD).read_bytes())
+
+    with pytest.raises(JournalUnreadable, match="no team 'b'"):
+        runs.plan("r/b#1.1")
+
+
+def test_a_run_that_never_began_has_no_plan(stopped: Path) -> None:
+    """Its owner died before the first record was durable."""
+    path = stopped / "runs" / "empty" / JOURNAL
+    path.parent.mkdir()
+    path.touch()
+
+    with pytest.raises(JournalUnreadable, match="never began"):
+        Runs(stopped).plan("empty")
