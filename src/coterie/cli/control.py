@@ -11,6 +11,7 @@ from coterie.cli.output import complain, say, say_json
 
 if TYPE_CHECKING:
     from coterie.runs.messages import Verdict
+    from coterie.runs.repository import Runs
 
 
 def respond(
@@ -38,20 +39,20 @@ def respond(
     from coterie.cli.inputs import pair
     from coterie.errors import UsageError
     from coterie.ids import new_message_id
-    from coterie.runs import index, messages
+    from coterie.runs import messages
 
     if len(words) > 2:
         raise UsageError("give RUN, perhaps a TURN, and one TEXT: put a text of several words in quotes")
     turn = words[0] if len(words) == 2 else None
     text = _standard_input() if words[-1] == "-" else words[-1]
     outputs = dict(map(pair, named)) if named else None
-    folder = _open(index.find(run, state_dir))
+    runs, run = _open(run, state_dir)
     message = messages.Message(id=new_message_id(), kind="answer", turn=turn or "", text=text, outputs=outputs)
-    verdict = messages.send(folder, message)
+    verdict = messages.send(runs, run, message)
     if verdict.status == "queued":
         from coterie.runs import provisional
 
-        if why := provisional.unusable(folder, message):
+        if why := provisional.unusable(runs, run, message):
             verdict = messages.Verdict(status="refused", detail=why)
     return _tell(verdict, as_json)
 
@@ -73,12 +74,12 @@ def guide(
     The turn that runs is given it at once where its backend can be steered. Without an owner it waits in the run's
     inbox for `coterie resume`, and an attempt that is then retried has it in its prompt.
     """
-    from coterie.runs import index, messages
+    from coterie.runs import messages
 
-    folder = _open(index.find(run, state_dir))
-    verdict = messages.guide(folder, _standard_input() if words == ["-"] else " ".join(words))
+    runs, run = _open(run, state_dir)
+    verdict = messages.guide(runs, run, _standard_input() if words == ["-"] else " ".join(words))
     if at_once and verdict.status == "accepted":
-        messages.interrupt(folder)  # nothing may run just now: then the next turn hears it anyway
+        messages.interrupt(runs, run)  # nothing may run just now: then the next turn hears it anyway
     return _tell(verdict, as_json)
 
 
@@ -94,9 +95,10 @@ def interrupt(
 
     They are asked again; in a loop the turn ends, and the next iteration asks the same role.
     """
-    from coterie.runs import index, messages
+    from coterie.runs import messages
 
-    return _tell(messages.interrupt(_open(index.find(run, state_dir)), turn), as_json)
+    runs, run = _open(run, state_dir)
+    return _tell(messages.interrupt(runs, run, turn), as_json)
 
 
 def _standard_input() -> str:
@@ -112,15 +114,17 @@ def _standard_input() -> str:
         ) from None
 
 
-def _open(folder: Path) -> Path:
-    """*folder*, unless its run is over for good: a message would wait there for ever."""
+def _open(name: str, state_dir: Path) -> "tuple[Runs, str]":
+    """The run that *name* names, unless it is over for good: a message would wait there for ever."""
     from coterie.errors import RunIsFinished
-    from coterie.runs.listing import ENDS, standing
+    from coterie.runs.listing import ENDS
+    from coterie.runs.repository import find
 
-    state = standing(folder)
+    runs, run = find(name, state_dir)
+    state = runs.status(run)
     if state in ENDS:
-        raise RunIsFinished(folder.name, state)
-    return folder
+        raise RunIsFinished(run, state)
+    return runs, run
 
 
 def _tell(verdict: "Verdict", as_json: bool) -> int:

@@ -18,6 +18,7 @@ from coterie.cli.output import complain, say
 
 if TYPE_CHECKING:
     from coterie.runs.notes import Files
+    from coterie.runs.repository import Runs
 
 OfRun = Annotated[
     str | None,
@@ -52,11 +53,11 @@ def emit(
     """
     message = _meant(words.emit, given or [], named or [], name)
     name = str(message.pop("id", "")) or os.environ.get(speaking.MESSAGE, "") or speaking.new_id()
-    folder, sender = _folder(run, state_dir)
-    if folder is None:
+    found, sender = _run(run, state_dir)
+    if found is None:
         complain("coterie: no run lives here, or several: say which with --run")
         return 2
-    return _send(folder, name, message | sender)
+    return _send(*found, name, message | sender)
 
 
 def _meant(read: Any, *given: Any) -> dict[str, Any]:
@@ -69,54 +70,56 @@ def _meant(read: Any, *given: Any) -> dict[str, Any]:
     return message
 
 
-def _folder(run: str | None, state_dir: Path) -> tuple[Path | None, dict[str, Any]]:
-    """The folder of the run that is meant, None if it is not clear, and who speaks: nobody, outside of a turn."""
+def _run(name: str | None, state_dir: Path) -> "tuple[tuple[Runs, str] | None, dict[str, Any]]":
+    """The run that is meant, None if that is not clear, and the sender: empty outside of a turn."""
     from coterie.runs import index
+    from coterie.runs.repository import find, lying_in
 
     given = os.environ.get(speaking.RUN_FOLDER)
-    if run is not None:
-        found = index.find(run, state_dir)
-        own = given is not None and found.resolve() == Path(given).resolve()
-        return found, speaking.sender(os.environ) if own else {}
+    if name is not None:
+        runs, run = find(name, state_dir)
+        own = given is not None and runs.folder(run).resolve() == Path(given).resolve()
+        return (runs, run), speaking.sender(os.environ) if own else {}
     if given:
-        return Path(given), speaking.sender(os.environ)
+        return lying_in(Path(given)), speaking.sender(os.environ)
     living = index.living(state_dir)
-    return (living[0] if len(living) == 1 else None), {}
+    return (lying_in(living[0]) if len(living) == 1 else None), {}
 
 
-def _send(folder: Path, name: str, message: Mapping[str, Any]) -> int:
-    """Say *message* to the run in *folder*, and print what becomes of it."""
+def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
+    """Say *message* to *run*, and print what becomes of it."""
     import msgspec
 
     from coterie.errors import UsageError
     from coterie.runs import messages
-    from coterie.runs.listing import ENDS, standing
+    from coterie.runs.listing import ENDS
 
-    verdict = messages.recorded(folder, name)  # it was sent before, and perhaps heard
-    if verdict is None and (state := standing(folder)) in ENDS:
-        (folder / "inbox" / f"{name}.json").unlink(missing_ok=True)
+    folder = str(runs.folder(run))
+    verdict = messages.recorded(runs, run, name)  # it was sent before, and perhaps heard
+    if verdict is None and (state := runs.status(run)) in ENDS:
+        (messages.inbox_of(runs, run) / f"{name}.json").unlink(missing_ok=True)
         verdict = messages.Verdict(
             status="refused", detail=f"the run has {state}, and so is every attempt over (stale)"
         )
     if verdict is None and not message.get("attempt"):
-        verdict = messages.send(folder, msgspec.convert({"id": name, **message}, messages.Message))
-        if verdict.status == "queued" and message["kind"] == "emit" and not posting.is_owned(str(folder)):
+        verdict = messages.send(runs, run, msgspec.convert({"id": name, **message}, messages.Message))
+        if verdict.status == "queued" and message["kind"] == "emit" and not posting.is_owned(folder):
             from coterie.runs import provisional
 
-            verdict = provisional.verdict(folder, name, dict(message))
+            verdict = provisional.verdict(runs, run, name, dict(message))
     if verdict is not None:
         return speaking.tell(message, verdict.status, verdict.detail)
     try:
-        status, detail = posting.send(str(folder), name, dict(message))
+        status, detail = posting.send(folder, name, dict(message))
     except UnicodeEncodeError:
         raise UsageError("this is not UTF-8 text, and nothing was sent") from None
     if status == posting.UNOWNED and message["kind"] == "emit":
         from coterie.runs import provisional
 
-        verdict = provisional.verdict(folder, name, dict(message))
+        verdict = provisional.verdict(runs, run, name, dict(message))
         return speaking.tell(message, verdict.status, verdict.detail)
     if status in (posting.UNOWNED, posting.TAKEN):
-        verdict = messages.verdict_of(folder, name, status, detail)
+        verdict = messages.verdict_of(runs, run, name, status, detail)
         status, detail = verdict.status, verdict.detail
     return speaking.tell(message, status, detail)
 
@@ -124,9 +127,9 @@ def _send(folder: Path, name: str, message: Mapping[str, Any]) -> int:
 def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) -> int:
     """Have memory or tasks changed: by the run that is meant, or here, where no run is. The exit status."""
     name = os.environ.get(speaking.MESSAGE, "") or speaking.new_id()
-    folder, sender = _folder(run, state_dir)
-    if folder is not None:
-        return _send(folder, name, {"kind": kind, "note": note, **sender})
+    found, sender = _run(run, state_dir)
+    if found is not None:
+        return _send(*found, name, {"kind": kind, "note": note, **sender})
     from coterie.runs.notes import KINDS, NotPossible
 
     files = files_of(kind, None, state_dir)
@@ -145,7 +148,6 @@ def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
     from coterie.runs.folder import DiskPlace
     from coterie.runs.kinds import kind_of
     from coterie.runs.notes import Files
-    from coterie.runs.repository import lying_in
 
     file, variable = {
         "memory": ("memory.jsonl", "AUTOLOOP_MEMORY_FILE"),
@@ -154,10 +156,10 @@ def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
     given, notes = os.environ.get(variable), os.environ.get(speaking.NOTES_FOLDER)
     if run is None and given:
         return Files(project=Path(given), run=Path(notes) / file if notes else None)
-    folder, sender = _folder(run, state_dir)
-    if folder is None:
+    found, sender = _run(run, state_dir)
+    if found is None:
         return Files(project=_of_settings(kind))
-    runs, root = lying_in(folder)
+    runs, root = found
     settings = kind_of(runs.plan(root)).notes
     name = os.environ["COTERIE_RUN"] if sender else root
     return DiskPlace(runs, Path()).files(name, settings, kind)

@@ -20,7 +20,7 @@ from coterie.ids import new_message_id
 from coterie.journal.records import AttemptLaunched
 from coterie.runs import index
 from coterie.runs.fold import refusal
-from coterie.runs.repository import lying_in
+from coterie.runs.repository import Runs
 from coterie.runs.tokens import Tokens
 
 UNREADABLE = "unreadable"
@@ -65,23 +65,23 @@ class Verdict(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-def respond(folder: Path, turn: str | None, text: str, outputs: dict[str, Any] | None = None) -> Verdict:
-    """Answer the question that a human turn of the run in *folder* asks; without *turn*, the only one open."""
-    return send(folder, Message(id=new_message_id(), kind="answer", turn=turn or "", text=text, outputs=outputs))
+def respond(runs: Runs, run: str, turn: str | None, text: str, outputs: dict[str, Any] | None = None) -> Verdict:
+    """Answer the question that a human turn of the root run *run* asks; without *turn*, the only one open."""
+    return send(runs, run, Message(id=new_message_id(), kind="answer", turn=turn or "", text=text, outputs=outputs))
 
 
-def interrupt(folder: Path, turn: str | None = None) -> Verdict:
+def interrupt(runs: Runs, run: str, turn: str | None = None) -> Verdict:
     """Cut off the attempt of *turn*, or of all turns; they are asked again, and no failure is counted."""
-    return send(folder, Message(id=new_message_id(), kind="interrupt", turn=turn or ""))
+    return send(runs, run, Message(id=new_message_id(), kind="interrupt", turn=turn or ""))
 
 
-def guide(folder: Path, text: str) -> Verdict:
-    """Give the loop of the run in *folder* guidance: to the turn that runs, if possible, and to the next iteration."""
-    return send(folder, Message(id=new_message_id(), kind="guide", text=text))
+def guide(runs: Runs, run: str, text: str) -> Verdict:
+    """Give the loop of the root run *run* guidance: to the turn that runs, if possible, and to the next iteration."""
+    return send(runs, run, Message(id=new_message_id(), kind="guide", text=text))
 
 
-def send(folder: Path, message: Message) -> Verdict:
-    """Send the run in *folder* an operator's *message* and, if its owner lives, wait for the verdict.
+def send(runs: Runs, run: str, message: Message) -> Verdict:
+    """Send the root run *run* an operator's *message* and, if its owner lives, wait for the verdict.
 
     Refused at once: a message from within an attempt, and an answer to a run without an owner while an attempt of it
     is still alive.
@@ -94,14 +94,15 @@ def send(folder: Path, message: Message) -> Verdict:
         message = msgspec.json.decode(msgspec.json.encode(message), type=Message)
     except UnicodeEncodeError:
         raise UsageError("the message is not UTF-8 text, and nothing was sent") from None
-    if problem := _not_an_operator(folder, message):
+    if problem := _not_an_operator(runs, run, message):
         return Verdict(status="refused", detail=problem)
+    folder = runs.folder(run)
     message = msgspec.structs.replace(message, token=Tokens(folder).operator(message.signed))
     data = msgspec.to_builtins(message)
-    return verdict_of(folder, message.id, *posting.send(str(folder), message.id, data))
+    return verdict_of(runs, run, message.id, *posting.send(str(folder), message.id, data))
 
 
-def _not_an_operator(folder: Path, message: Message) -> str:
+def _not_an_operator(runs: Runs, run: str, message: Message) -> str:
     """Return why this process may not send *message* as an operator; empty if it may."""
     attempt = os.environ.get(MARK) or attempt_of(os.getppid())
     if attempt:
@@ -109,24 +110,23 @@ def _not_an_operator(folder: Path, message: Message) -> str:
             f"this process belongs to the attempt {attempt}, and an agent is not the operator: "
             "ask the operator to run this command outside of the run"
         )
-    if message.kind == "answer" and not posting.is_owned(str(folder)) and _attempts_live(folder):
-        return f"an attempt of the run is still alive: end it with `coterie resume {folder.name}`, then answer"
+    if message.kind == "answer" and not runs.is_owned(run) and _attempts_live(runs, run):
+        return f"an attempt of the run is still alive: end it with `coterie resume {run}`, then answer"
     return ""
 
 
-def _attempts_live(folder: Path) -> bool:
-    """Whether a process of an attempt of the run in *folder*, which has no owner, is alive."""
-    runs, run = lying_in(folder)
+def _attempts_live(runs: Runs, run: str) -> bool:
+    """Whether a process of an attempt of *run*, which has no owner, is alive."""
     records = (record for _, record in runs.history(run))
     launched = [
         Launched(pid=one.pid, group=one.group, started=one.started)
         for one in records
         if isinstance(one, AttemptLaunched)
     ]
-    return any_alive("" if index.is_shared(folder.name) else f"{folder.name}/", launched)
+    return any_alive("" if index.is_shared(run) else f"{run}/", launched)
 
 
-def verdict_of(folder: Path, name: str, status: str, detail: str) -> Verdict:
+def verdict_of(runs: Runs, run: str, name: str, status: str, detail: str) -> Verdict:
     """What `coterie.agentside.posting` says of the message *name*, as a verdict."""
     match status:
         case posting.UNREACHABLE:
@@ -134,14 +134,18 @@ def verdict_of(folder: Path, name: str, status: str, detail: str) -> Verdict:
         case posting.UNOWNED:
             return Verdict(status="queued", detail=f"nobody runs it now; {WAITS}")
         case posting.TAKEN:
-            return recorded(folder, name) or Verdict(status="refused", detail="the run was over before it was read")
+            return recorded(runs, run, name) or Verdict(status="refused", detail="the run was over before it was read")
         case _:
             return Verdict(status=status, detail=detail)
 
 
-def recorded(folder: Path, name: str) -> Verdict | None:
-    """What the journal says of the message *name*; None if it does not know it."""
-    runs, run = lying_in(folder)
+def inbox_of(runs: Runs, run: str) -> Path:
+    """The folder in which messages to the root run *run* wait."""
+    return runs.folder(run) / "inbox"
+
+
+def recorded(runs: Runs, run: str, name: str) -> Verdict | None:
+    """What the journals of *run* and its child runs say of the message *name*; None if they do not know it."""
     for _, record in runs.history(run):
         if getattr(record, "message", "") == name:
             return verdict(refusal(record))

@@ -13,16 +13,16 @@ from coterie.journal.records import AttemptFailed
 from coterie.runs.fold import Fold, refusal
 from coterie.runs.folder import DiskPlace
 from coterie.runs.kinds import kind_of
-from coterie.runs.messages import WAITS, Message, Verdict
-from coterie.runs.repository import Runs, lying_in
+from coterie.runs.messages import WAITS, Message, Verdict, inbox_of
+from coterie.runs.repository import Runs
 from coterie.runs.tokens import Tokens
 from coterie.runs.verdicts import not_asking, sender_of
 
 PROVISIONAL = f"provisional: nobody runs it now; {WAITS}"
 
 
-def verdict(folder: Path, name: str, message: dict[str, Any]) -> Verdict:
-    """What the run in *folder* would say to the emit *message*, whose attempt may have outlived its owner.
+def verdict(runs: Runs, run: str, name: str, message: dict[str, Any]) -> Verdict:
+    """What the root run *run* would say to the emit *message*, whose attempt may have outlived its owner.
 
     One that no owner could ever take, since its attempt is over, is taken out of the inbox.
 
@@ -30,13 +30,12 @@ def verdict(folder: Path, name: str, message: dict[str, Any]) -> Verdict:
         JournalUnreadable, ReplayMismatch: If the run cannot be folded.
     """
     said = msgspec.convert({"id": name, **message}, Message)
-    if said.attempt and (problem := sender_of(said, folder.name, Tokens(folder)).problem):
+    if said.attempt and (problem := sender_of(said, run, Tokens(runs.folder(run))).problem):
         return Verdict(status="refused", detail=f"{problem}\n({PROVISIONAL})")
-    runs, run = lying_in(folder)
     below, _, turn = said.turn.rpartition("/")
     fold = _fold(runs, f"{run}/{below}" if below else run)
     if fold is None or said.epoch != fold.epoch or not fold.hears(turn, said.attempt):
-        (folder / "inbox" / f"{name}.json").unlink(missing_ok=True)
+        (inbox_of(runs, run) / f"{name}.json").unlink(missing_ok=True)
         over = f"attempt {turn}.{said.attempt} is over (stale)"
         return Verdict(status="refused", detail=over if turn else "an event belongs to a turn, and none runs")
     if refused := _refused(fold, runs, turn, said):
@@ -44,8 +43,8 @@ def verdict(folder: Path, name: str, message: dict[str, Any]) -> Verdict:
     return Verdict(status="accepted", detail=f"({PROVISIONAL})")
 
 
-def unusable(folder: Path, message: Message) -> str:
-    """Why whoever takes the run in *folder* up next cannot use the answer *message*; empty: it may be of use.
+def unusable(runs: Runs, run: str, message: Message) -> str:
+    """Why whoever takes the root run *run* up next cannot use the answer *message*; empty: it may be of use.
 
     Said only of a run that waits for people, and has no other message that would be heard first. Such an answer is
     taken out of the inbox.
@@ -53,8 +52,7 @@ def unusable(folder: Path, message: Message) -> str:
     Raises:
         JournalUnreadable, ReplayMismatch: If the run cannot be folded.
     """
-    inbox = folder / "inbox"
-    runs, run = lying_in(folder)
+    inbox = inbox_of(runs, run)
     if runs.status(run) != "stopped: waiting" or [one.stem for one in inbox.glob("*.json")] != [message.id]:
         return ""
     below, _, turn = message.turn.rpartition("/")

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import unquote
 
 from coterie.errors import JournalUnreadable, NoSuchRun
 from coterie.ids import child_run_id
@@ -179,6 +180,10 @@ class Runs:
         """The plan that *run* obeys; see `Journal.plan`."""
         return self.journal(run).plan(upto)
 
+    def is_owned(self, run: str) -> bool:
+        """Whether a living process owns *run*, this one included."""
+        return self.store.owned(run)
+
     def status(self, run: str) -> str:
         """How the root run *run* stands; see `coterie.runs.listing.standing`."""
         return standing(self.folder(run))
@@ -278,4 +283,4 @@ def find(name: str, state_dir: Path) -> tuple[Runs, str]:
 
 def lying_in(folder: Path) -> tuple[Runs, str]:
     """The root run whose files lie in *folder*, and the state directory that holds it."""
-    return Runs(index.home_of(folder)), folder.name
+    return Runs(index.home_of(folder)), unquote(folder.name)
