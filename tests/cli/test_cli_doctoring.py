@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from command_line import Place
 
-from coterie.cli import checkups
 from coterie.journal import lock
-from coterie.runs import index
+from coterie.runs import checkups, index
 
 
 def doctor(place: Place, *words: str, status: int = 0) -> dict[str, dict[str, Any]]:

@@ -9,12 +9,13 @@ from typing import BinaryIO
 import pytest
 
 from coterie.backends.base import Answer, OnEvent, Request
-from coterie.errors import JournalUnreadable, NoSuchRun
+from coterie.errors import JournalUnreadable, NoSuchRun, NoSuchTurn
 from coterie.journal.codec import Decoder
 from coterie.journal.jsonl import JOURNAL
 from coterie.journal.records import Record
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs import launch
+from coterie.runs.asked import detail
 from coterie.runs.repository import Runs, find
 from coterie.runs.turns import LocalTurns, Settled
 from coterie.topology.model import ArrowGroup
@@ -163,3 +164,15 @@ def test_a_run_that_never_began_has_no_plan(stopped: Path) -> None:
 
     with pytest.raises(JournalUnreadable, match="never began"):
         Runs(stopped).plan("empty")
+
+
+def test_the_detail_of_a_turn_is_computed_by_the_library(stopped: Path, decoded: Counter[tuple[str, int]]) -> None:
+    """Its question, its answer and its child run, from one reading of each journal; the command line only shows it."""
+    runs = Runs(stopped)
+    of_team, of_agent = detail(runs, "r", "team#1"), detail(Runs(stopped), CHILD, "a#1")
+
+    assert (of_team.view.state, of_team.child) == ("running", CHILD)
+    assert (of_agent.view.text, of_agent.child, of_agent.question.same) == ("done", None, True)
+    assert {seq: n for (place, seq), n in decoded.items() if place == str(runs.file(CHILD))}[1] == 1
+    with pytest.raises(NoSuchTurn):
+        detail(runs, "r", "b#1")

@@ -13,10 +13,11 @@ def doctor(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     directory with its disk and locks, runs that did not end, and the teams of the current folder. Nothing is changed.
     The status is 1 when something does not work.
     """
+    from coterie import __version__
     from coterie.cli import text
-    from coterie.cli.checkups import Examinee, examine
+    from coterie.runs.checkups import Examinee, examine
 
-    found = examine(Examinee(Path(), state_dir))
+    found = examine(Examinee(Path(), state_dir, __version__))
     failed = any(one.status == "fail" for one in found)
     if as_json:
         say_json({"ok": not failed, "findings": found})

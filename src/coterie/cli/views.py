@@ -9,13 +9,11 @@ from msgspec import Struct, structs
 
 from coterie import files
 from coterie.cli import text
-from coterie.errors import NoSuchTurn
-from coterie.runs.asked import asked
+from coterie.runs import asked
 from coterie.runs.folder import DiskPlace
 from coterie.runs.kinds import kind_of
 from coterie.runs.notes import Memory, Tasks
 from coterie.runs.repository import Runs, find
-from coterie.views import run as run_view
 from coterie.views import timeline as timeline_view
 from coterie.views import usage as usage_view
 from coterie.views import why as why_view
@@ -72,12 +70,8 @@ def why(at: Located, turn: str) -> Shown:
 
 def turn(at: Located, turn: str) -> Shown:
     """What a turn was asked, what it answered, and how its attempts went."""
-    view = run_view.fold(at.runs.read(at.run))
-    found = view.turn(turn)
-    if found is None:
-        raise NoSuchTurn(at.run, turn, [one.id for one in view.turns])
-    question = asked(at.runs, at.run, turn, DiskPlace(at.runs, Path(view.cwd or ".")))
-    child = f"{at.run}/{turn}.{found.attempt}"
+    detail = asked.detail(at.runs, at.run, turn)
+    found, question = detail.view, detail.question
     value = {
         "run": at.run,
         "turn": found.id,
@@ -93,9 +87,9 @@ def turn(at: Located, turn: str) -> Shown:
         "outputs": found.outputs,
         "text": found.text,
         "usage": structs.asdict(found.usage),
-        "child": child if at.runs.has(child) else None,
+        "child": detail.child,
     }
-    return value, text.turn(value, view.started or 0.0)
+    return value, text.turn(value, detail.run_started)
 
 
 def prompt(at: Located, turn: str) -> Shown:

@@ -1,20 +1,24 @@
-"""What a turn was asked, told again: the journal up to its start, through the engine that decided it."""
+"""One turn in detail; its question is made again from the journal, by the engine that decided it."""
 
 import hashlib
 from functools import partial
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from coterie.engines.commands import Ask
 from coterie.errors import NoSuchTurn
+from coterie.ids import child_run_id
 from coterie.journal.records import TurnStarted
 from coterie.runs.commands import Again, Turn
 from coterie.runs.fold import Fold
+from coterie.runs.folder import DiskPlace
 from coterie.runs.kinds import kind_of
 from coterie.runs.live import Place
 from coterie.runs.prompts import Sources, render
-from coterie.runs.repository import Runs
+from coterie.runs.repository import Journal, Runs
+from coterie.views.run import TurnView, fold
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -31,15 +35,54 @@ class Asked(Struct, frozen=True, kw_only=True):
     same: bool
 
 
-def asked(runs: Runs, run: str, turn: str, place: Place | None = None) -> Asked:
-    """The question of the latest attempt of *turn* in *run*, which may be a child run.
+class TurnDetail(Struct, frozen=True, kw_only=True):
+    """All that is known of one turn.
+
+    Attributes:
+        view: Its state, its attempts and its answer.
+        question: What its latest attempt was asked.
+        child: The child run that its latest attempt is; None if it is none.
+        run_started: When its run began.
+    """
+
+    run: str
+    view: TurnView
+    question: Asked
+    child: str | None
+    run_started: float
+
+
+def detail(runs: Runs, run: str, turn: str) -> TurnDetail:
+    """What *turn* of *run* was asked, what it answered, and how its attempts went.
+
+    Raises:
+        NoSuchRun, JournalUnreadable: If the run cannot be read.
+        NoSuchTurn: If the turn never started there.
+        ReplayMismatch: If today's engine decides otherwise than the journal says.
+    """
+    journal = runs.journal(run)
+    view = fold(journal.records)
+    found = view.turn(turn)
+    if found is None:
+        raise NoSuchTurn(run, turn, [one.id for one in view.turns])
+    child = child_run_id(run, turn, found.attempt)
+    return TurnDetail(
+        run=run,
+        view=found,
+        question=asked(journal, turn, DiskPlace(runs, Path(view.cwd or "."))),
+        child=child if runs.has(child) else None,
+        run_started=view.started or 0.0,
+    )
+
+
+def asked(journal: Journal, turn: str, place: Place | None = None) -> Asked:
+    """The question of the latest attempt of *turn* in the run of *journal*, which may be a child run.
 
     Raises:
         NoSuchTurn: If the turn never started there.
         ReplayMismatch: If today's engine decides otherwise than the journal says.
     """
-    place = place or Place()
-    journal = runs.journal(run)
+    place, run = place or Place(), journal.run
     starts = [record for record in journal.records if isinstance(record, TurnStarted)]
     start = next((record for record in reversed(starts) if record.turn == turn), None)
     if start is None or start.cause is None:
@@ -47,10 +90,10 @@ def asked(runs: Runs, run: str, turn: str, place: Place | None = None) -> Asked:
     kept = place.question(run, turn, start.attempt)
     if kept and _digest(kept) == start.prompt:
         return Asked(turn=turn, attempt=start.attempt, prompt=kept, same=True)
-    fold = Fold(run, kind_of(journal.plan(start.seq)))
-    fold.fold(record for record in journal.records if record.seq < start.seq)
+    before = Fold(run, kind_of(journal.plan(start.seq)))
+    before.fold(record for record in journal.records if record.seq < start.seq)
     sources = Sources(read=place.read_file, how_far=partial(place.how_far, run), notes=partial(place.notes, run))
-    prompt = render(fold, _turn(fold, start), sources)
+    prompt = render(before, _turn(before, start), sources)
     return Asked(turn=turn, attempt=start.attempt, prompt=prompt, same=_digest(prompt) == start.prompt)
 
 

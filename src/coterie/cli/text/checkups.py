@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from coterie.views.words import plural
 
 if TYPE_CHECKING:
-    from coterie.cli.checkups import Finding
+    from coterie.runs.checkups import Finding
 
 
 def findings(found: "Sequence[Finding]") -> str:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from coterie import formats, planning
 from coterie.diagnostics import Severity
 from coterie.errors import CoterieError
 from coterie.journal.lock import RunLock
@@ -60,10 +61,11 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True)
 class Examinee:
-    """Where doctor was called."""
+    """Where doctor was called, and of which version of coterie."""
 
     folder: Path
     state_dir: Path
+    version: str
 
     @property
     def where(self) -> Path:
@@ -99,9 +101,7 @@ def installed(examinee: Examinee) -> Iterator[Finding]:
     """Which coterie this is, and which extras are there."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from coterie import __version__
-
-    yield Finding(check="coterie", status="ok", found=__version__)
+    yield Finding(check="coterie", status="ok", found=examinee.version)
     for extra, (library, purpose) in EXTRAS.items():
         try:
             yield Finding(check=f"extra {extra}", status="ok", found=f"{library} {version(library)}")
@@ -256,10 +256,8 @@ def files(examinee: Examinee) -> Iterator[Finding]:
 
 
 def _file(path: Path) -> Iterator[Finding]:
-    from coterie.cli.reading import examine as examine_file
-
-    source = examine_file(path)
-    severities = [one.severity for one in source.diagnostics]
+    plan, diagnostics = planning.examine(formats.read(path))
+    severities = [one.severity for one in diagnostics]
     errors, warnings = severities.count(Severity.ERROR), severities.count(Severity.WARNING)
     if errors or warnings:
         found = ", ".join(plural(n, noun) for n, noun in ((errors, "error"), (warnings, "warning")) if n)
@@ -267,8 +265,8 @@ def _file(path: Path) -> Iterator[Finding]:
         yield Finding(check=str(path), status="warn" if errors else "note", found=found, next=hint)
     else:
         yield Finding(check=str(path), status="ok", found="valid")
-    if source.plan is not None:
-        yield from _thinkers(path, source.plan)
+    if plan is not None:
+        yield from _thinkers(path, plan)
 
 
 def _thinkers(path: Path, plan: Plan) -> Iterator[Finding]:
