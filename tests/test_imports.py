@@ -216,3 +216,18 @@ def modules_imported(module: str) -> list[Import]:
     """What *module* imports from coterie."""
     file = path(module)
     return list(imports(file.read_text(encoding="utf-8"), module, is_package=file.name == "__init__.py"))
+
+
+@pytest.mark.parametrize(
+    ("name", "homes"),
+    [("JsonlStore", {"coterie.runs.repository"}), ("parent.parent", {"coterie.runs.index"})],
+)
+def test_one_module_knows_where_runs_lie(name: str, homes: set[str]) -> None:
+    """Who reads runs asks the repository: a run can lie elsewhere one day, and its readers stay as they are."""
+    users = {
+        module
+        for module in MODULES
+        if not module.startswith("coterie.journal") and name in path(module).read_text(encoding="utf-8")
+    }
+
+    assert users == homes
