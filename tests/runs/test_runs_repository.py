@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
+from loop_play import loop_plan, plan_of
+from msgspec.structs import replace
 
 from coterie.backends.base import Answer, OnEvent, Request
 from coterie.errors import JournalUnreadable, NoSuchRun, NoSuchTurn
 from coterie.journal.codec import Decoder
 from coterie.journal.jsonl import JOURNAL
 from coterie.journal.records import Record
+from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs import launch
 from coterie.runs.asked import detail
@@ -176,3 +179,24 @@ def test_the_detail_of_a_turn_is_computed_by_the_library(stopped: Path, decoded:
     assert {seq: n for (place, seq), n in decoded.items() if place == str(runs.file(CHILD))}[1] == 1
     with pytest.raises(NoSuchTurn):
         detail(runs, "r", "b#1")
+
+
+def test_a_resume_of_a_loop_decodes_each_record_once(tmp_path: Path, decoded: Counter[tuple[str, int]]) -> None:
+    """The files that it keeps for people are brought up to date from the same reading."""
+    place = RunPlace(
+        work_dir=str(tmp_path), state_dir=".autoloop", journal_file=".autoloop/journal.jsonl", project=str(tmp_path)
+    )
+    turns, state = LocalTurns({"stub": Stub()}), tmp_path / ".autoloop"
+    plan = plan_of(loop_plan(place=place))
+    plan = replace(plan, agents={name: replace(one, backend="stub") for name, one in plan.agents.items()})
+    main = launch.start(plan, {"prompt": "x"}, state_dir=state, run_id="r", turns=turns, limits=Limits(max_turns=2))
+    ended = asyncio.run(main)
+    assert ended.status == "stopped", ended.reason
+    (tmp_path / ".autoloop/journal.jsonl").unlink()
+    decoded.clear()
+
+    resumed = launch.resume("r", state_dir=state, turns=turns, limits=Limits(max_turns=3))
+
+    assert asyncio.run(resumed).status == "stopped"
+    assert set(decoded.values()) == {1}
+    assert b"iteration" in (tmp_path / ".autoloop/journal.jsonl").read_bytes()

@@ -58,6 +58,13 @@ class Writer(Protocol):
         """Make what was appended durable if possible, and give the run up. Idempotent; never raises."""
 
 
+class Reader(Protocol):
+    """Reads journals."""
+
+    def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
+        """As `Store.read`."""
+
+
 class Store(Protocol):
     """Keeps journals. A child run's journal is covered by its root's claim."""
 

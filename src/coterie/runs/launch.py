@@ -24,7 +24,7 @@ from coterie.runs.inbox import Inbox
 from coterie.runs.kinds import Kind, check_start, kind_of
 from coterie.runs.listing import ENDS, first_line
 from coterie.runs.live import Ended, Observe, Place, Waiting
-from coterie.runs.repository import News, Runs
+from coterie.runs.repository import Earlier, Journal, News, Runs
 from coterie.runs.shell import Shell
 from coterie.runs.thinkers import AskHuman, ready_turns
 from coterie.runs.trees import worktree
@@ -140,7 +140,7 @@ async def start(
     index.add(index.Entry(run=run, folder=str(runs.folder(run).resolve()), topology=plan.name, started=clock.now()))
     if tree is not None:
         worktree.write(state_dir, tree)  # before its files: a kill from here on leaves a tree that is known
-    observe = _observers(kind, runs, run, cwd, observe)
+    observe = _observers(kind, runs, Journal(runs, run, ()), cwd, observe)
     place = _place(runs, run, cwd, tree, snapshots)
     shell = _shell(run, runs, turns, clock, limits, park, observe, cwd, place)
     if attach is not None:
@@ -200,7 +200,7 @@ async def resume(
     kind = kind_of(recorded)
     with suppress(OSError):
         hide_state(state_dir, kind.place, cwd)
-    observe = _observers(kind, runs, run, cwd, observe)
+    observe = _observers(kind, runs, journal, cwd, observe)
     place = _place(runs, run, cwd, own, first.snapshots)
     shell = _shell(run, runs, turns, clock, limits, park, observe, cwd, place)
     if attach is not None:
@@ -234,15 +234,26 @@ def replay(run: str, *, state_dir: Path) -> ReplayReport:
     return ReplayReport(run=run, records=sum(fold.seq for fold in folds.values()), left=tuple(left))
 
 
-def _observers(kind: Kind, runs: Runs, run: str, cwd: Path, observe: Observe | None) -> Observe | None:
-    """What hears of durable records: the writers of files that *kind* has, then *observe*."""
-    hearing = kind.observers(runs.store, run, DiskPlace(runs, cwd)) + ([observe] if observe is not None else [])
-    if len(hearing) < 2:
-        return hearing[0] if hearing else None
+def _observers(kind: Kind, runs: Runs, journal: Journal, cwd: Path, observe: Observe | None) -> Observe | None:
+    """What hears of durable records: the writers of files that *kind* has, then *observe*.
+
+    Args:
+        journal: What earlier owners wrote, which those writers catch up with.
+    """
+    earlier = Earlier(journal)
+    hearing = kind.observers(earlier, journal.run, DiskPlace(runs, cwd))
+    if not hearing:
+        return observe
 
     def each(which: str, record: Record) -> None:
+        if which == earlier.run and not earlier.continues_with(record):
+            earlier.forget()
         for hear in hearing:
             hear(which, record)
+        if which == earlier.run:
+            earlier.forget()
+        if observe is not None:
+            observe(which, record)
 
     return each
 

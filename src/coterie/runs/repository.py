@@ -262,6 +262,30 @@ class Journal:
         return JournalUnreadable(str(path), line, reason)
 
 
+class Earlier:
+    """Gives observers the records before the first one that they see, which were read already; other runs are read.
+
+    It keeps them until `forget`.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._runs, self.run, self._records = journal.runs, journal.run, journal.records
+
+    def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
+        """As `Runs.read`."""
+        if run == self.run and self._records:
+            return iter(self._records[max(from_seq, 1) - 1 :])
+        return self._runs.read(run, from_seq)
+
+    def continues_with(self, record: Record) -> bool:
+        """Whether *record* of the run is the next after those that were read."""
+        return record.seq == len(self._records) + 1
+
+    def forget(self) -> None:
+        """Read the run, too, from now on."""
+        self._records = ()
+
+
 def find(name: str, state_dir: Path) -> tuple[Runs, str]:
     """The run that *name* names, and the state directory that holds it, which may be another than *state_dir*.
 

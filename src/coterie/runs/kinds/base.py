@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coterie.diagnostics import error
 from coterie.engines.commands import Emit, Engine, Reply
 from coterie.errors import TopologyError
-from coterie.journal.base import Store
+from coterie.journal.base import Reader
 from coterie.journal.records import ConfigAnswer, ConfigKept, TurnFinished
 from coterie.planning.coordination import Coordination
 from coterie.planning.place import RunPlace
@@ -105,7 +105,7 @@ class Kind:
         """The command to start when the run ends, as an argv list; empty: none."""
         return ()
 
-    def observers(self, store: Store, run: str, place: "Place") -> "list[Observe]":
+    def observers(self, journals: Reader, run: str, place: "Place") -> "list[Observe]":
         """What writes files for people as the run's records become durable."""
         return []
 

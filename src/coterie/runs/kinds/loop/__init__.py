@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from coterie.diagnostics import Diagnostic
 from coterie.engines.commands import Emit, Engine, Reply
 from coterie.engines.loop import Loop
-from coterie.journal.base import Store
+from coterie.journal.base import Reader
 from coterie.journal.records import ConfigAnswer, TurnFinished
 from coterie.planning.branches import BRANCH, asked_by_loop
 from coterie.planning.coordination import Coordination
@@ -69,13 +69,13 @@ class LoopKind(Kind):
         """`notify.command`."""
         return self._began.notify
 
-    def observers(self, store: Store, run: str, place: "Place") -> "list[Observe]":
+    def observers(self, journals: Reader, run: str, place: "Place") -> "list[Observe]":
         """The projection of the journal and the files of waves, for a loop that has a folder."""
         path, here = journal_file(self.plan), self._began.place
         if path is None:
             return []
-        waves = WaveFiles(store, run, Path(here.work_dir) / here.state_dir / "waves")
-        return [Projector(store, run, path, place).observe, waves.observe]
+        waves = WaveFiles(journals, run, Path(here.work_dir) / here.state_dir / "waves")
+        return [Projector(journals, run, path, place).observe, waves.observe]
 
     # -- a turn -------------------------------------------------------------------------------------------------------
 

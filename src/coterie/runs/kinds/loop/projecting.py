@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from coterie import files
 from coterie.errors import CoterieError
-from coterie.journal.base import Store
+from coterie.journal.base import Reader, Store
 from coterie.journal.records import Record, RunStarted
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, from_json
@@ -34,8 +34,8 @@ class Projector:
         place: Knows what the run's attempts were asked.
     """
 
-    def __init__(self, store: Store, run: str, path: Path, place: "Place") -> None:
-        self._store, self._run, self._path = store, run, path
+    def __init__(self, journals: Reader, run: str, path: Path, place: "Place") -> None:
+        self._journals, self._run, self._path = journals, run, path
         self._view = Projection(lambda turn, attempt: place.question(run, turn, attempt))
         self._seen = 0
 
@@ -54,7 +54,7 @@ class Projector:
 
     def _catch_up(self, upto: int) -> None:
         """Add what is missing of the records before *upto*."""
-        earlier = (record for record in self._store.read(self._run, self._seen + 1) if record.seq < upto)
+        earlier = (record for record in self._journals.read(self._run, self._seen + 1) if record.seq < upto)
         lines = [as_line(line) for record in earlier for line in self._view.apply(record)]
         with _opened(self._path) as file:
             begins = beginning(self._run)

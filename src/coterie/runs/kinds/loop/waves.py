@@ -17,7 +17,7 @@ from coterie import files
 from coterie.engines.loop.apart import kept_apart
 from coterie.errors import CoterieError
 from coterie.ids import child_run_id
-from coterie.journal.base import Store
+from coterie.journal.base import Reader
 from coterie.journal.records import (
     Record,
     TreesJoined,
@@ -62,8 +62,8 @@ class Joined(Struct, frozen=True, kw_only=True):
 class WaveFiles:
     """Writes the files of the waves of the run *run* below *home*, as its records come."""
 
-    def __init__(self, store: Store, run: str, home: Path) -> None:
-        self._store, self._run, self._home = store, run, home
+    def __init__(self, journals: Reader, run: str, home: Path) -> None:
+        self._journals, self._run, self._home = journals, run, home
         self._caught_up = False
         self._open: OpenWave | None = None
         self._joined: tuple[Joined, int] | None = None
@@ -75,7 +75,7 @@ class WaveFiles:
             return
         with suppress(OSError, CoterieError, ValueError):  # nothing is decided from these files
             if not self._caught_up and record.seq > 1:
-                for earlier in self._store.read(run):
+                for earlier in self._journals.read(run):
                     if earlier.seq < record.seq:
                         self._write(earlier)
             self._caught_up = True
@@ -100,7 +100,7 @@ class WaveFiles:
             self._open.apply(record)
 
     def _write_branch(self, folder: Path, branch: Branch) -> None:
-        records = list(self._store.read(branch.run)) if branch.run else []
+        records = list(self._journals.read(branch.run)) if branch.run else []
         _put(folder / "result.md", f"{branch.outcome} ({duration(branch.seconds)})\n\n{branch.text}".rstrip() + "\n")
         _put(folder / "log.txt", "".join(f"{sentence(record)}\n" for record in records))
         _put(folder / "journal.jsonl", b"".join(map(as_line, fold(records))).decode())
