@@ -185,7 +185,7 @@ def test_a_pattern_of_ones_own_is_found_beside_its_file(talk: Place) -> None:
         (("  slots:", "  config: {rude: true}\n  slots:"), "there is no setting 'rude'"),
         (("own_medicine:second_opinion", "own_medicine:third"), "cannot be loaded"),
         (("own_medicine:second_opinion", "nowhere_at_all:play"), "cannot be loaded"),
-        (("own_medicine:second_opinion", "own_medicine:Question"), "is no pattern"),
+        (("own_medicine:second_opinion", "own_medicine:Question"), "is not a pattern"),
     ],
 )
 def test_what_is_wrong_with_ones_own_is_told_before_anything_begins(
