@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from coterie.formats.at.language import ATTRIBUTES, LANGUAGE, Block, Entries, Field, within
+from coterie.formats.at.language import ATTRIBUTES, LANGUAGE, BlockSpec, Entries, FieldSpec, within
 from coterie.formats.at.language.spec import Inner, Many, Own
 from coterie.planning.codes import CODES, Code
 
@@ -58,7 +58,7 @@ def _contents() -> Iterator[str]:
     yield ""
 
 
-def _block(block: Block, level: int, seen: set[str]) -> Iterator[str]:
+def _block(block: BlockSpec, level: int, seen: set[str]) -> Iterator[str]:
     """A section for *block*, and for each block within that was not *seen* before."""
     yield f"{'#' * level} {block.name}\n"
     yield f"{block.about}{' It is kept and has no effect yet.' if level == 2 and not block.executed else ''}\n"
@@ -82,12 +82,12 @@ def _block(block: Block, level: int, seen: set[str]) -> Iterator[str]:
             yield from _block(inner, level + 1, seen)
 
 
-def _row(field: Field) -> str:
+def _row(field: FieldSpec) -> str:
     effect = "models" if field.model_only else _effect(field.executed)
     return f"| `{field.name}` | {_holds(field)} | {_cell(field.about)} | {_cell(field.default)} | {effect} |"
 
 
-def _holds(field: Field) -> str:
+def _holds(field: FieldSpec) -> str:
     """What a field may hold; of a block only its name, for it has a table of its own."""
     match field.kind:
         case Inner(block=block):

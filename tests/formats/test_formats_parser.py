@@ -47,7 +47,7 @@ def test_the_rest_of_a_file_is_read_behind_a_bad_item() -> None:
     root = parsed.tree.items[0]
 
     assert isinstance(root, Root)
-    assert [type(item).__name__ for item in root.items] == ["Block", "FlowBlock"]
+    assert [type(item).__name__ for item in root.items] == ["BlockNode", "FlowBlock"]
     assert [diagnostic.code for diagnostic in parsed.diagnostics] == ["unexpected-text"]
     assert parsed.lost_items
 

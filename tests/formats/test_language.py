@@ -7,7 +7,7 @@ import pytest
 
 from coterie.formats import read_text
 from coterie.formats.at.flow_parser import ATTRIBUTE_WORDS
-from coterie.formats.at.language import ATTRIBUTES, BLOCKS, LANGUAGE, Block, Field, within
+from coterie.formats.at.language import ATTRIBUTES, BLOCKS, LANGUAGE, BlockSpec, FieldSpec, within
 from coterie.topology.block import NOTHING
 from coterie.topology.checks.facts import kind_of
 from coterie.topology.model import Agent
@@ -15,7 +15,7 @@ from coterie.topology.model import Agent
 DATA = Path(__file__).parent.parent / "data" / "at" / "valid"
 
 
-def blocks(outer: tuple[Block, ...] = LANGUAGE) -> Iterator[Block]:
+def blocks(outer: tuple[BlockSpec, ...] = LANGUAGE) -> Iterator[BlockSpec]:
     """Every block, however deep."""
     for block in outer:
         yield block
@@ -61,7 +61,7 @@ def test_the_attributes_of_arrows_are_those_of_the_parser() -> None:
 
 
 @pytest.mark.parametrize("block", [block for block in LANGUAGE if block.example], ids=lambda block: block.name)
-def test_an_example_is_read_without_a_word_against_its_form(block: Block) -> None:
+def test_an_example_is_read_without_a_word_against_its_form(block: BlockSpec) -> None:
     """It is copied from pages."""
     example = f"gates {{ {block.example} }}" if block.name == "gate" else block.example
     text = f"topology t : [pipeline, fan-out] {{\n  {example.replace('NAME {', 'x {').replace('{ … }', '{ }')}\n}}\n"
@@ -71,7 +71,7 @@ def test_an_example_is_read_without_a_word_against_its_form(block: Block) -> Non
 
 
 @pytest.mark.parametrize("field", BLOCKS["agent"].fields, ids=lambda field: field.name)
-def test_a_value_that_does_not_fit_is_an_error_at_its_place(field: Field) -> None:
+def test_a_value_that_does_not_fit_is_an_error_at_its_place(field: FieldSpec) -> None:
     """Nothing an agent says is taken as something else, and one fault is told once."""
     if field.name in ("prompt", "description", "skip"):
         wrong = "[a, b]"  # any text fits

@@ -9,8 +9,8 @@ from coterie.errors import UsageError
 from coterie.lsp.completing import complete
 from coterie.lsp.document import Document
 from coterie.lsp.findings import findings
-from coterie.lsp.names import Kind
-from coterie.lsp.places import Place, definition, references
+from coterie.lsp.names import NameKind
+from coterie.lsp.places import FileRange, definition, references
 from coterie.lsp.renaming import rename
 
 TEAM = """topology t : [pipeline] {
@@ -47,26 +47,26 @@ TEAM = """topology t : [pipeline] {
 @pytest.mark.parametrize(
     ("kind", "owner", "name", "places"),
     [
-        (Kind.NODE, "", "writer", 9),
-        (Kind.NODE, "", "reviewer", 12),
-        (Kind.NODE, "", "fetch", 4),
-        (Kind.NODE, "", "boss", 3),
-        (Kind.NODE, "", "orchestrator", 2),
-        (Kind.NODE, "", "other", 2),
-        (Kind.OUTPUT, "reviewer", "verdict", 3),
-        (Kind.VALUE, "reviewer.verdict", "revise", 3),
-        (Kind.ROLE, "", "critic", 2),
-        (Kind.ARTIFACT, "", "draft", 3),
-        (Kind.STORE, "", "notes", 3),
-        (Kind.RETRIEVAL, "", "near", 2),
-        (Kind.SERVER, "", "git", 2),
-        (Kind.TOOL, "", "lint", 3),
-        (Kind.SKILL, "", "reading", 2),
-        (Kind.SCHEMA, "", "finding", 3),
-        (Kind.PARAM, "", "tone", 2),
+        (NameKind.NODE, "", "writer", 9),
+        (NameKind.NODE, "", "reviewer", 12),
+        (NameKind.NODE, "", "fetch", 4),
+        (NameKind.NODE, "", "boss", 3),
+        (NameKind.NODE, "", "orchestrator", 2),
+        (NameKind.NODE, "", "other", 2),
+        (NameKind.OUTPUT, "reviewer", "verdict", 3),
+        (NameKind.VALUE, "reviewer.verdict", "revise", 3),
+        (NameKind.ROLE, "", "critic", 2),
+        (NameKind.ARTIFACT, "", "draft", 3),
+        (NameKind.STORE, "", "notes", 3),
+        (NameKind.RETRIEVAL, "", "near", 2),
+        (NameKind.SERVER, "", "git", 2),
+        (NameKind.TOOL, "", "lint", 3),
+        (NameKind.SKILL, "", "reading", 2),
+        (NameKind.SCHEMA, "", "finding", 3),
+        (NameKind.PARAM, "", "tone", 2),
     ],
 )
-def test_a_name_is_found_wherever_it_stands(kind: Kind, owner: str, name: str, places: int) -> None:
+def test_a_name_is_found_wherever_it_stands(kind: NameKind, owner: str, name: str, places: int) -> None:
     """From each of its places, the same places and the same declaration."""
     document = Document.of(TEAM)
     (symbol,) = [each for each in document.names.symbols(kind, owner) if each.name == name]
@@ -97,7 +97,7 @@ def test_another_file_is_opened_from_where_it_is_named(tmp_path: Path) -> None:
 
     assert definition(document, text.index("more")) == []
     (tmp_path / "more.at").write_text("fragment more { }")
-    assert definition(document, text.index("more")) == [Place(0, 0, (tmp_path / "more.at").resolve())]
+    assert definition(document, text.index("more")) == [FileRange(0, 0, (tmp_path / "more.at").resolve())]
     assert definition(Document.of(text), text.index("more")) == []
 
 

@@ -10,7 +10,7 @@ from lsprotocol.types import (
     TextDocumentContentChangeWholeDocument,
 )
 
-from coterie.lsp.positions import Text
+from coterie.lsp.positions import LineIndex
 
 LETTERS = st.sampled_from(["a", "é", "€", "🙂", "\n", "\r\n", "\u2028", "\x0c", "{", " "])
 TEXTS = st.lists(LETTERS, max_size=12).map("".join)
@@ -21,7 +21,7 @@ ENCODINGS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-
 @given(text=TEXTS)
 def test_an_offset_is_found_again_by_its_position(encoding: str, text: str) -> None:
     """Between two letters, whatever the letters; only the middle of a line end is no place of its own."""
-    there = Text(text, encoding)
+    there = LineIndex(text, encoding)
 
     for offset in range(len(text) + 1):
         expected = offset - (text[offset - 1 : offset + 1] == "\r\n")
@@ -33,17 +33,17 @@ def test_an_offset_is_found_again_by_its_position(encoding: str, text: str) -> N
 )
 def test_characters_count_as_the_encoding_does(encoding: str, character: int) -> None:
     """An emoji is four, two or one."""
-    assert Text("x\r\na🙂b", encoding).position(5) == Position(1, character)
+    assert LineIndex("x\r\na🙂b", encoding).position(5) == Position(1, character)
 
 
 def test_only_line_ends_end_lines() -> None:
     """A form feed and a line separator are letters, as they are in the reader of files."""
-    assert Text("a\x0cb\u2028c\rd").position(6) == Position(1, 0)
+    assert LineIndex("a\x0cb\u2028c\rd").position(6) == Position(1, 0)
 
 
 def test_a_position_outside_is_the_nearest_one_inside() -> None:
     """Behind a line its end, behind the text its end, inside a letter before it."""
-    text = Text("🙂b\nc")
+    text = LineIndex("🙂b\nc")
 
     assert text.offset(Position(0, 99)) == 2
     assert text.offset(Position(9, 0)) == 4
@@ -56,7 +56,7 @@ def test_after_any_changes_the_text_is_that_of_the_editor(
     encoding: str, text: str, edits: list[tuple[int, int, str]]
 ) -> None:
     """An editor that keeps lines of encoded letters, and sends what it replaces, ends with the same text."""
-    ours = Text(text, encoding)
+    ours = LineIndex(text, encoding)
     codec, size = ENCODINGS[encoding]
     for at, length, new in edits:
         start = min(at, len(text))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coterie.diagnostics import Span
 from coterie.errors import UsageError
 from coterie.lsp.document import Document
-from coterie.lsp.names import Kind, Symbol
+from coterie.lsp.names import NameKind, Symbol
 from coterie.lsp.renaming import apply, rename
 
 TEAM = """
@@ -42,7 +42,7 @@ DOCUMENT = Document.of(TEAM)
 RENAMABLE = [
     one.symbol
     for one in DOCUMENT.names.all
-    if (one.declares and not one.fixed) or one.symbol == Symbol(Kind.OUTPUT, "topic", "orchestrator")
+    if (one.declares and not one.fixed) or one.symbol == Symbol(NameKind.OUTPUT, "topic", "orchestrator")
 ]
 
 

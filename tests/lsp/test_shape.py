@@ -3,7 +3,7 @@
 from coterie.lsp.document import Document
 from coterie.lsp.formatting import format_document
 from coterie.lsp.renaming import apply
-from coterie.lsp.shape import Part, folds, outline
+from coterie.lsp.shape import OutlineItem, folds, outline
 
 TEAM = """topology t : [pipeline] {
   import "./x.at" as other
@@ -13,7 +13,7 @@ TEAM = """topology t : [pipeline] {
 """
 
 
-def shown(parts: tuple[Part, ...] | list[Part]) -> list[object]:
+def shown(parts: tuple[OutlineItem, ...] | list[OutlineItem]) -> list[object]:
     """Kind, name and detail of each part, with its children."""
     return [(part.kind, part.name, part.detail, *shown(part.children)) for part in parts]
 

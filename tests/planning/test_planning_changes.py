@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coterie.errors import UsageError
-from coterie.planning.changes import Change, agents, change
+from coterie.planning.changes import AgentChange, agents, change
 from coterie.planning.plan import AgentPlan, Plan
 
 INNER = Plan(name="inner", agents={"critic": AgentPlan(name="critic", model="small")})
@@ -22,7 +22,7 @@ PLAN = Plan(
 
 def changed(agent: str, key: str, value: Any) -> AgentPlan:
     """The plan of *agent* after one change."""
-    plan = change(PLAN, [Change(agent=agent, key=key, value=value)])
+    plan = change(PLAN, [AgentChange(agent=agent, key=key, value=value)])
     *path, name = agent.split("/")
     for step in path:
         child = plan.agents[step].child
@@ -68,7 +68,7 @@ def test_a_change_becomes_what_the_file_could_have_said(
 def test_only_what_is_named_is_changed() -> None:
     """Every other agent is the value that it was; the plan that was given stays as it is."""
     before = PLAN.content_hash()
-    plan = change(PLAN, [Change(agent="writer", key="model", value="large")])
+    plan = change(PLAN, [AgentChange(agent="writer", key="model", value="large")])
 
     assert [name for name, agent in plan.agents.items() if agent is not PLAN.agents[name]] == ["writer"]
     assert PLAN.content_hash() == before
@@ -76,7 +76,7 @@ def test_only_what_is_named_is_changed() -> None:
 
 def test_a_change_for_all_reaches_every_agent_that_thinks() -> None:
     """Those inside teams too; people and commands have no model. What is said later of one agent wins."""
-    words = [Change(agent="", key="model", value="large"), Change(agent="writer", key="model", value="own")]
+    words = [AgentChange(agent="", key="model", value="large"), AgentChange(agent="writer", key="model", value="own")]
     plan = change(PLAN, words)
 
     child = plan.agents["team"].child
@@ -117,7 +117,7 @@ def test_a_change_for_all_reaches_every_agent_that_thinks() -> None:
 def test_what_does_not_fit_is_refused_and_told_how_it_would(agent: str, key: str, value: Any, told: str) -> None:
     """Names, keys and values alike."""
     with pytest.raises(UsageError) as refused:
-        change(PLAN, [Change(agent=agent, key=key, value=value)])
+        change(PLAN, [AgentChange(agent=agent, key=key, value=value)])
     assert told in str(refused.value)
 
 

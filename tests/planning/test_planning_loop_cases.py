@@ -8,7 +8,7 @@ from loop_cases import cases
 from loops import folder, loop_of, plan, planned
 
 from coterie.planning.loops.backends import BackendSpec, UnknownKind, kind_of, of_flag, permitted, settle
-from coterie.planning.loops.texts import Place, fill
+from coterie.planning.loops.texts import TextLocation, fill
 from coterie.planning.plan import AgentPlan
 from coterie.topology.routing import suggested
 
@@ -173,7 +173,7 @@ def test_how_often_there_is_a_review(case: dict[str, Any], tmp_path: Path) -> No
 def test_placeholders(case: dict[str, Any]) -> None:
     """They are replaced; one that there is not is an error."""
     found: list[Any] = []
-    text = fill(case["input"], {"STATE_DIR": "/s", "TOOL_PATH": "/t"}, "the text", Place("f"), found.append)
+    text = fill(case["input"], {"STATE_DIR": "/s", "TOOL_PATH": "/t"}, "the text", TextLocation("f"), found.append)
 
     if "error" in case:
         assert [each.code for each in found] == ["unknown-placeholder"]
@@ -186,7 +186,7 @@ def test_a_path_of_the_state_is_warned_about(case: dict[str, Any]) -> None:
     """It is right only where the state lies there."""
     found: list[Any] = []
 
-    assert fill(case["input"], {}, "the text", Place("f"), found.append) == case["expanded"]
+    assert fill(case["input"], {}, "the text", TextLocation("f"), found.append) == case["expanded"]
     assert [(each.code, each.is_error) for each in found] == [("raw-state-path", False)]
 
 

@@ -9,7 +9,7 @@ from coterie.diagnostics import Diagnostic
 from coterie.errors import UsageError
 from coterie.formats import read_text
 from coterie.planning import examine, plan
-from coterie.planning.changes import Change, change
+from coterie.planning.changes import AgentChange, change
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import Plan, from_json, to_json
 from coterie.planning.teams import as_topology
@@ -224,7 +224,8 @@ def test_an_agent_of_a_pattern_can_be_changed() -> None:
     """By its slot, inside a team too."""
     plan, _ = made(pipeline("{model: haiku}", f"{{{ensemble('{model: haiku}')}}}"))
     changed = change(
-        plan, [Change(agent="s0", key="prompt", value="Be brief."), Change(agent="", key="model", value="opus")]
+        plan,
+        [AgentChange(agent="s0", key="prompt", value="Be brief."), AgentChange(agent="", key="model", value="opus")],
     )
 
     assert (changed.agents["s0"].prompt, changed.agents["s0"].model) == ("Be brief.", "opus")
@@ -232,7 +233,7 @@ def test_an_agent_of_a_pattern_can_be_changed() -> None:
     assert child is not None
     assert child.agents["ensemble_1"].model == "opus"
     with pytest.raises(UsageError, match="the plan has no agent 's9'"):
-        change(plan, [Change(agent="s9", key="prompt", value="")])
+        change(plan, [AgentChange(agent="s9", key="prompt", value="")])
 
 
 def test_a_plan_is_seen_as_a_pattern_again() -> None:

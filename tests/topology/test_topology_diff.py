@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.formats import read_text
-from coterie.topology.diff import Change, Kind, diff
+from coterie.topology.diff import Difference, DifferenceKind, diff
 from coterie.topology.model import Agent, ArrowGroup, Flow, Topology
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def changed(*changes: tuple[str, str]) -> list[tuple[Any, ...]]:
     return [said(change) for change in diff(team(), team(BASE, *changes))]
 
 
-def said(change: Change) -> tuple[Any, ...]:
+def said(change: Difference) -> tuple[Any, ...]:
     return change.kind.value, change.what, change.field, change.old, change.new
 
 
@@ -147,10 +147,10 @@ def test_somebody_new_is_not_taken_for_somebody_else() -> None:
     )
 
     assert {(each.kind, each.what) for each in found} == {
-        (Kind.REMOVED, "agent x"),
-        (Kind.ADDED, "agent y"),
-        (Kind.REMOVED, "arrow a -> x"),
-        (Kind.ADDED, "arrow y -> a"),
+        (DifferenceKind.REMOVED, "agent x"),
+        (DifferenceKind.ADDED, "agent y"),
+        (DifferenceKind.REMOVED, "arrow a -> x"),
+        (DifferenceKind.ADDED, "arrow y -> a"),
     }
 
 
@@ -164,7 +164,7 @@ def test_every_field_of_the_model_is_compared(path: Path) -> None:
 
     assert diff(topology, topology) == diff(topology, shuffled) == ()
     gone = diff(topology, Topology(name=topology.name))
-    assert {change.kind for change in gone} <= {Kind.REMOVED}
+    assert {change.kind for change in gone} <= {DifferenceKind.REMOVED}
     assert len(gone) >= len(topology.nodes) + len(topology.kept)
 
 
@@ -174,8 +174,12 @@ def test_what_changed_is_found_both_ways(chosen: random.Random) -> None:
     one, other = _team(chosen), _team(chosen)
     there, back = diff(one, other), diff(other, one)
 
-    assert bool(there) == (_meaning(one) != _meaning(other)) or {each.kind for each in there} == {Kind.REORDERED}
-    assert sum(each.kind is Kind.ADDED for each in there) == sum(each.kind is Kind.REMOVED for each in back)
+    assert bool(there) == (_meaning(one) != _meaning(other)) or {each.kind for each in there} == {
+        DifferenceKind.REORDERED
+    }
+    assert sum(each.kind is DifferenceKind.ADDED for each in there) == sum(
+        each.kind is DifferenceKind.REMOVED for each in back
+    )
     assert diff(one, one) == ()
 
 

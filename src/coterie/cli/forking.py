@@ -11,7 +11,7 @@ from coterie.cli.options import STATE_DIR, AsJson, Cassette, MaxCost, MaxParalle
 from coterie.cli.output import complain
 
 if TYPE_CHECKING:
-    from coterie.planning.changes import Change
+    from coterie.planning.changes import AgentChange
     from coterie.planning.plan import Plan
 
 
@@ -97,22 +97,23 @@ def fork(
 
 def _changes(
     prompts: Iterable[str], models: Iterable[str], settings: Iterable[str], backend: str | None
-) -> "list[Change]":
+) -> "list[AgentChange]":
     """What the options change, those for all agents first."""
     from coterie.cli.inputs import pair
     from coterie.errors import UsageError
-    from coterie.planning.changes import Change, word
+    from coterie.planning.changes import AgentChange, word
 
-    found = [Change(agent="", key="backend", value=backend)] if backend is not None else []
+    found = [AgentChange(agent="", key="backend", value=backend)] if backend is not None else []
     named = [one.rpartition("=")[::2] for one in models]
     found += [
-        Change(agent=agent, key="model", value=model) for agent, model in sorted(named, key=lambda one: one[0] != "")
+        AgentChange(agent=agent, key="model", value=model)
+        for agent, model in sorted(named, key=lambda one: one[0] != "")
     ]
     for prompt in prompts:
         agent, _, file = prompt.partition("=")
         if not agent or not file:
             raise UsageError(f"--prompt {prompt!r} names no agent and file; write --prompt AGENT=FILE")
-        found.append(Change(agent=agent, key="prompt", value=_text_of(Path(file))))
+        found.append(AgentChange(agent=agent, key="prompt", value=_text_of(Path(file))))
     return found + [word(*pair(setting)) for setting in settings]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coterie.diagnostics import Diagnostic, error
-from coterie.formats.at import Reading, compose, parse, read_at
+from coterie.formats.at import AtResult, compose, parse, read_at
 from coterie.formats.at.tree import File
 from coterie.formats.files import MAX_BYTES, SUFFIXES, YAML, Library, Unreadable
 from coterie.formats.folders import loop_folder
@@ -180,7 +180,7 @@ class _Reader:
         return Source(text, file, topology, told, parsed.tree)
 
 
-def _checked(topology: Topology | None, reading: Reading) -> list[Diagnostic]:
+def _checked(topology: Topology | None, reading: AtResult) -> list[Diagnostic]:
     """What the checks find, less what may only be so because a part of the text is not known."""
     if topology is None or reading.lost_items:
         return []

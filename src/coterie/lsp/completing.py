@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from lsprotocol.types import CompletionItemKind as Sort
 
-from coterie.formats.at.tree import Block, Field, Root, span_of
+from coterie.formats.at.tree import BlockNode, FieldNode, Root, span_of
 from coterie.formats.at.values import text_of
 from coterie.lsp import vocabulary
 from coterie.lsp.document import Document
-from coterie.lsp.names import Kind, Symbol, named_by
-from coterie.lsp.spots import BehindNode, FieldValue, FlowNode, InAttribute, Item, Typed, spot
+from coterie.lsp.names import NameKind, Symbol, named_by
+from coterie.lsp.spots import BehindNode, FieldValue, FlowNode, InAttribute, ItemStart, Typed, spot
 from coterie.topology.checks.facts import kind_of, values_of
 from coterie.topology.conditions import Operator
 from coterie.topology.model import Output
@@ -55,7 +55,7 @@ def complete(document: Document, offset: int) -> list[Proposal]:
         return []
     propose = _Proposer(document, found.typed)
     match found:
-        case Item():
+        case ItemStart():
             return list(propose.items(found))
         case FieldValue():
             return list(propose.values(found))
@@ -75,7 +75,7 @@ class _Proposer:
         self._names = document.names
         self._typed = typed
 
-    def items(self, item: Item) -> Iterator[Proposal]:
+    def items(self, item: ItemStart) -> Iterator[Proposal]:
         """Fields and blocks that are not there yet; of those with a name there may be many."""
         for word in vocabulary.roots() if item.blocks is None else vocabulary.items(item.blocks):
             if word.many or word.name not in item.taken:
@@ -91,7 +91,7 @@ class _Proposer:
             for model in self._models():
                 yield self._of(model, Sort.EnumMember, "a model of this file")
         kind = named_by(value.blocks[-1][0] if value.blocks and value.blocks[-1] else "", value.field)
-        if kind is Kind.NODE:
+        if kind is NameKind.NODE:
             yield from self.nodes(frozenset())
         elif kind is not None:
             for symbol in self._names.symbols(kind):
@@ -102,7 +102,7 @@ class _Proposer:
     def nodes(self, taken: Iterable[str]) -> Iterator[Proposal]:
         """The nodes of the team, those of included files among them; then names that nothing declares."""
         declared = self._document.facts.declared
-        mentioned = [symbol.name for symbol in self._names.symbols(Kind.NODE) if self._elsewhere(symbol)]
+        mentioned = [symbol.name for symbol in self._names.symbols(NameKind.NODE) if self._elsewhere(symbol)]
         in_order = sorted(mentioned, key=lambda name: name not in declared)
         for name in dict.fromkeys((*in_order, *declared)):
             if name not in taken:
@@ -151,7 +151,7 @@ class _Proposer:
         """The outputs of *agent*: those it declares, then those that conditions read."""
         declared = self._document.facts.outputs(agent)
         known = {output.name for output in declared}
-        read = [symbol.name for symbol in self._names.symbols(Kind.OUTPUT, agent) if self._elsewhere(symbol)]
+        read = [symbol.name for symbol in self._names.symbols(NameKind.OUTPUT, agent) if self._elsewhere(symbol)]
         return [*declared, *(Output(name=name, type="any") for name in read if name not in known)]
 
     def _compared(self, agent: str, field: str) -> Iterator[Proposal]:
@@ -159,7 +159,7 @@ class _Proposer:
         output = next((output for output in self._outputs(agent) if output.name == field), None)
         members = values_of(output) if output is not None else None
         if members is None:
-            symbols = self._names.symbols(Kind.VALUE, f"{agent}.{field}")
+            symbols = self._names.symbols(NameKind.VALUE, f"{agent}.{field}")
             members = tuple(symbol.name for symbol in symbols if self._elsewhere(symbol))
         for member in members:
             plain = str(member).lower() if isinstance(member, bool) else str(member)
@@ -169,12 +169,12 @@ class _Proposer:
     def _models(self) -> list[str]:
         """The models that the file names, in order of first mention."""
         blocks = [item for root in self._document.tree.items if isinstance(root, Root) for item in root.items]
-        fields = [field for block in blocks if isinstance(block, Block) for field in block.items]
+        fields = [field for block in blocks if isinstance(block, BlockNode) for field in block.items]
         return list(
             dict.fromkeys(
                 text_of(field.value)
                 for field in fields
-                if isinstance(field, Field) and field.key.text == "model" and field.value is not None
+                if isinstance(field, FieldNode) and field.key.text == "model" and field.value is not None
                 if span_of(field.value).offset != self._typed.offset
             )
         )

@@ -16,7 +16,7 @@ from coterie.diagnostics import Diagnostic
 from coterie.formats import Source, read_text
 from coterie.formats.at.tree import File
 from coterie.lsp.names import Names, names_in
-from coterie.lsp.positions import Text
+from coterie.lsp.positions import LineIndex
 from coterie.planning.plan import Plan
 from coterie.topology.checks.facts import Facts
 from coterie.topology.model import Topology
@@ -31,14 +31,14 @@ class Document:
         version: The editor's own count of changes.
     """
 
-    text: Text
+    text: LineIndex
     path: Path | None = None
     version: int = 0
 
     @classmethod
     def of(cls, content: str, path: Path | None = None) -> "Document":
         """A document with *content*, counted as UTF-16, as editors do."""
-        return cls(Text(content), path)
+        return cls(LineIndex(content), path)
 
     def changed(self, changes: Sequence[TextDocumentContentChangeEvent], version: int = 0) -> "Document":
         """The document after *changes*, each made to what the one before left."""

@@ -14,7 +14,7 @@ _WORD = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DocumentDiagnostic:
     """A diagnostic and the stretch of the document that it is about; of another file's, where that is named.
 
     Attributes:
@@ -29,12 +29,12 @@ class Finding:
     fix: Fix | None = None
 
 
-def findings(document: Document) -> list[Finding]:
+def findings(document: Document) -> list[DocumentDiagnostic]:
     """All that `coterie topology validate` would say, in the order of the text."""
     return [_finding(document, one) for one in document.diagnostics]
 
 
-def mendable(document: Document, offset: int, length: int = 0) -> list[Finding]:
+def mendable(document: Document, offset: int, length: int = 0) -> list[DocumentDiagnostic]:
     """The findings with a fix that touch the *length* characters from *offset*."""
     return [
         one
@@ -43,17 +43,19 @@ def mendable(document: Document, offset: int, length: int = 0) -> list[Finding]:
     ]
 
 
-def _finding(document: Document, one: Diagnostic) -> Finding:
+def _finding(document: Document, one: Diagnostic) -> DocumentDiagnostic:
     message = f"{one.message}: {one.hint}" if one.hint else one.message
     elsewhere = bool(one.file) and one.file != document.source.file
     if one.span is not None and not elsewhere:
-        return Finding(one, message, one.span.offset, one.span.length, one.fix or _guess(document, one, one.span))
+        return DocumentDiagnostic(
+            one, message, one.span.offset, one.span.length, one.fix or _guess(document, one, one.span)
+        )
     at = next((item.keyword for item in document.tree.items if isinstance(item, Root)), None)
     if elsewhere:
         place = f"{one.file}:{one.span.line}:{one.span.column}" if one.span is not None else one.file
         message = f"{place}: {message}"
         at = next((word for word, path in named_files(document) if path == Path(one.file).resolve()), at)
-    return Finding(one, message, at.offset if at else 0, len(at.text) if at else 0)
+    return DocumentDiagnostic(one, message, at.offset if at else 0, len(at.text) if at else 0)
 
 
 def _guess(document: Document, one: Diagnostic, span: Span) -> Fix | None:

@@ -5,7 +5,7 @@ from itertools import takewhile
 from coterie.errors import TopologyError
 from coterie.formats.at.layout import format_text
 from coterie.lsp.document import Document
-from coterie.lsp.positions import Text
+from coterie.lsp.positions import LineIndex
 from coterie.lsp.renaming import Edit
 
 
@@ -15,7 +15,7 @@ def format_document(document: Document) -> list[Edit]:
     It leaves the lines above and below the first and the last change alone, so that a cursor there stays where it is.
     """
     try:
-        text = Text(format_text(document.text.content))
+        text = LineIndex(format_text(document.text.content))
     except TopologyError:
         return []
     old, new = _lines(document.text), _lines(text)
@@ -27,7 +27,7 @@ def format_document(document: Document) -> list[Edit]:
     return [Edit(start, len(removed), added)] if removed != added else []
 
 
-def _lines(text: Text) -> list[str]:
+def _lines(text: LineIndex) -> list[str]:
     ends = [*text.starts[1:], len(text.content)]
     return [text.content[start:end] for start, end in zip(text.starts, ends, strict=True)]
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from coterie.formats.at.lexer import Token
-from coterie.formats.at.tree import Attributes, Block, Field, FlowBlock, Raw, Root
+from coterie.formats.at.tree import Attributes, BlockNode, FieldNode, FlowBlock, Raw, Root
 from coterie.lsp import vocabulary
 from coterie.lsp.document import Document
-from coterie.lsp.findings import Finding, findings
-from coterie.lsp.names import Kind, Occurrence
+from coterie.lsp.findings import DocumentDiagnostic, findings
+from coterie.lsp.names import NameKind, Occurrence
 from coterie.lsp.spots import Path, holders
 from coterie.planning import thinks
 from coterie.planning.codes import CODES, Code
@@ -19,7 +19,7 @@ _CODES = {code.code: code for code in CODES}
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class HoverText:
     """*text*, about the *length* characters from *offset*."""
 
     text: str
@@ -27,44 +27,44 @@ class Note:
     length: int
 
 
-def hover(document: Document, offset: int) -> Note | None:
+def hover(document: Document, offset: int) -> HoverText | None:
     """What there is to say of the word at *offset*, and of what is wrong with it.
 
     Names are told by what they stand for, words of the notation by what they mean, attributes with the bound they set,
     and findings by their rule.
     """
     one = document.names.at(offset)
-    word = Note(_of_name(document, one), one.offset, one.length) if one is not None else _of_word(document, offset)
+    word = HoverText(_of_name(document, one), one.offset, one.length) if one is not None else _of_word(document, offset)
     return _with_rules(document, word, offset)
 
 
-def _with_rules(document: Document, word: Note | None, offset: int) -> Note | None:
+def _with_rules(document: Document, word: HoverText | None, offset: int) -> HoverText | None:
     """*word* with the rules behind the findings at *offset*."""
     found = [one for one in findings(document) if one.offset <= offset <= one.offset + one.length and one.length]
     rules = [f"`{code.code}`: {' '.join(filter(None, (code.meaning, code.about)))}" for code in _codes(found)]
     if not rules:
         return word
     text = "\n\n".join([*([word.text] if word is not None else []), *rules])
-    at = word if word is not None else Note("", found[0].offset, found[0].length)
-    return Note(text, at.offset, at.length)
+    at = word if word is not None else HoverText("", found[0].offset, found[0].length)
+    return HoverText(text, at.offset, at.length)
 
 
-def _codes(found: Sequence[Finding]) -> list[Code]:
+def _codes(found: Sequence[DocumentDiagnostic]) -> list[Code]:
     return [_CODES[code] for code in dict.fromkeys(one.diagnostic.code for one in found) if code in _CODES]
 
 
 def _of_name(document: Document, one: Occurrence) -> str:
     symbol = one.symbol
     match symbol.kind:
-        case Kind.NODE:
+        case NameKind.NODE:
             return _node(document, symbol.name)
-        case Kind.OUTPUT:
+        case NameKind.OUTPUT:
             types = [each for each in _outputs(document, symbol.owner) if each.partition(":")[0] == symbol.name]
             said = types[0] if types else f"{symbol.name}: not declared, so any text"
             return f"{_code(said)}\n\nAn output of `{symbol.owner}`."
-        case Kind.VALUE:
+        case NameKind.VALUE:
             return f"A value of `{symbol.owner}`."
-        case Kind.ROLE:
+        case NameKind.ROLE:
             topology = document.source.topology
             text = topology.roles.get(symbol.name, "") if topology is not None else ""
             return "\n\n".join([f"**role {symbol.name}**", *([text] if text else [])])
@@ -112,30 +112,30 @@ def _arrow(arrow: OutlinedArrow) -> str:
     return f"{', '.join(f'`{name}`' for name in arrow.targets)}{when}{bound}{implied}"
 
 
-def _of_word(document: Document, offset: int) -> Note | None:
+def _of_word(document: Document, offset: int) -> HoverText | None:
     """What the keyword, the field or the attribute at *offset* means."""
     path = holders(document.tree, offset)
     holder = path[-1] if path else None
-    blocks: Path = tuple(tuple(word.text for word in block.head) for block in path if isinstance(block, Block))
+    blocks: Path = tuple(tuple(word.text for word in block.head) for block in path if isinstance(block, BlockNode))
     match holder:
         case Attributes():
             return _of_attribute(document, holder, offset)
-        case Root() | Block():
+        case Root() | BlockNode():
             for item in holder.items:
                 match item:
-                    case Field() | Raw() if _on(item.key, offset):
+                    case FieldNode() | Raw() if _on(item.key, offset):
                         return _of_item(blocks, item.key)
-                    case Block() if item.head and _on(item.head[0], offset):
+                    case BlockNode() if item.head and _on(item.head[0], offset):
                         return _of_item(blocks, item.head[0])
                     case FlowBlock() if _on(item.keyword, offset):
                         return _of_item(blocks, item.keyword)
     return None
 
 
-def _of_item(blocks: Path, key: Token) -> Note | None:
+def _of_item(blocks: Path, key: Token) -> HoverText | None:
     word = vocabulary.word(blocks, key.text)
     return (
-        Note(
+        HoverText(
             f"{_code(f'{word.name}: {word.shape}' if not word.is_block else word.shape)}\n\n{word.about}",
             key.offset,
             len(key.text),
@@ -145,7 +145,7 @@ def _of_item(blocks: Path, key: Token) -> Note | None:
     )
 
 
-def _of_attribute(document: Document, attributes: Attributes, offset: int) -> Note | None:
+def _of_attribute(document: Document, attributes: Attributes, offset: int) -> HoverText | None:
     for item in attributes.items:
         first = item.words[0] if item.words else None
         if first is not None and any(_on(word, offset) for word in item.words):
@@ -155,7 +155,7 @@ def _of_attribute(document: Document, attributes: Attributes, offset: int) -> No
             bound = _bound(document, attributes) if first.text in ("max", "per", "on-max") else ""
             last = item.words[-1]
             text = "\n\n".join([_code(word.shape), word.about, *([bound] if bound else [])])
-            return Note(text, first.offset, last.offset + len(last.text) - first.offset)
+            return HoverText(text, first.offset, last.offset + len(last.text) - first.offset)
     return None
 
 

@@ -13,12 +13,12 @@ from coterie.formats.at.lexer import NAME, RAW, SINGLE_QUOTED, STRING, Token
 from coterie.formats.at.nodes import OUTPUT_TYPES
 from coterie.formats.at.schemas import TYPES
 from coterie.formats.at.tree import (
-    Attribute,
+    AttributeNode,
     Attributes,
-    Block,
+    BlockNode,
     Directive,
     Entry,
-    Field,
+    FieldNode,
     File,
     FlowBlock,
     ListValue,
@@ -28,12 +28,12 @@ from coterie.formats.at.tree import (
     Statement,
     Stray,
     Value,
-    Words,
+    WordsNode,
 )
 from coterie.topology.composition import PLACEHOLDER
 
 
-class Kind(Enum):
+class NameKind(Enum):
     """What a name stands for; the value is what a person calls it."""
 
     NODE = "node"
@@ -54,7 +54,7 @@ class Kind(Enum):
 class Symbol:
     """What a name stands for. An output's owner is its agent, a value's `agent.output`."""
 
-    kind: Kind
+    kind: NameKind
     name: str
     owner: str = ""
 
@@ -107,12 +107,12 @@ class Names:
         """Where *symbol* is declared; more than one place is a mistake in the file."""
         return [one for one in self.of(symbol) if one.declares]
 
-    def symbols(self, kind: Kind, owner: str = "") -> list[Symbol]:
+    def symbols(self, kind: NameKind, owner: str = "") -> list[Symbol]:
         """Every symbol of *kind* that has *owner*, in order of first mention."""
         return [symbol for symbol in self._of if symbol.kind is kind and symbol.owner == owner]
 
 
-def named_by(block: str, field: str) -> Kind | None:
+def named_by(block: str, field: str) -> NameKind | None:
     """What the value of *field* in *block* names; None when it is no name."""
     return _USES.get(field) or _USES_IN.get((block, field))
 
@@ -123,47 +123,48 @@ def names_in(tree: File) -> Names:
     for item in tree.items:
         found += _entries(item.items) if isinstance(item, Root) else _entry(item)
     declared = {one.symbol for one in found if one.declares}
-    if any(symbol.kind is Kind.PARAM for symbol in declared):
+    if any(symbol.kind is NameKind.PARAM for symbol in declared):
         found += _placeholders(tree)
     return Names(one for one in found if not one.perhaps or one.symbol in declared)
 
 
 _NODES = frozenset({"agent", "action", "gate", "human", "group"})
-_DECLARES: Mapping[str, Kind] = {
-    **dict.fromkeys(_NODES, Kind.NODE),
-    "schema": Kind.SCHEMA,
-    "store": Kind.STORE,
-    "retrieval": Kind.RETRIEVAL,
-    "skill": Kind.SKILL,
-    "tool": Kind.TOOL,
-    "artifact": Kind.ARTIFACT,
+_DECLARES: Mapping[str, NameKind] = {
+    **dict.fromkeys(_NODES, NameKind.NODE),
+    "schema": NameKind.SCHEMA,
+    "store": NameKind.STORE,
+    "retrieval": NameKind.RETRIEVAL,
+    "skill": NameKind.SKILL,
+    "tool": NameKind.TOOL,
+    "artifact": NameKind.ARTIFACT,
 }
 """What a block with a name declares, by its first word."""
 
-_USES: Mapping[str, Kind] = {
+_USES: Mapping[str, NameKind] = {
     **dict.fromkeys(
-        ("after", "before", "members", "handles", "compensates", "error-handler", "entry", "exit", "omit"), Kind.NODE
+        ("after", "before", "members", "handles", "compensates", "error-handler", "entry", "exit", "omit"),
+        NameKind.NODE,
     ),
-    "role": Kind.ROLE,
-    "tools": Kind.TOOL,
-    "disallowed-tools": Kind.TOOL,
-    "allowed-tools": Kind.TOOL,
-    "skills": Kind.SKILL,
-    "mcp-servers": Kind.SERVER,
-    "memory": Kind.STORE,
-    "retrieval": Kind.RETRIEVAL,
-    "produces": Kind.ARTIFACT,
-    "consumes": Kind.ARTIFACT,
-    "depends-on": Kind.ARTIFACT,
+    "role": NameKind.ROLE,
+    "tools": NameKind.TOOL,
+    "disallowed-tools": NameKind.TOOL,
+    "allowed-tools": NameKind.TOOL,
+    "skills": NameKind.SKILL,
+    "mcp-servers": NameKind.SERVER,
+    "memory": NameKind.STORE,
+    "retrieval": NameKind.RETRIEVAL,
+    "produces": NameKind.ARTIFACT,
+    "consumes": NameKind.ARTIFACT,
+    "depends-on": NameKind.ARTIFACT,
 }
 """What the value of a field names, by the field."""
 
-_USES_IN: Mapping[tuple[str, str], Kind] = {
-    ("job", "agent"): Kind.NODE,
-    ("job", "action"): Kind.NODE,
-    ("skill", "agent"): Kind.NODE,
-    ("skill", "scripts"): Kind.TOOL,
-    ("retrieval", "sources"): Kind.STORE,
+_USES_IN: Mapping[tuple[str, str], NameKind] = {
+    ("job", "agent"): NameKind.NODE,
+    ("job", "action"): NameKind.NODE,
+    ("skill", "agent"): NameKind.NODE,
+    ("skill", "scripts"): NameKind.TOOL,
+    ("retrieval", "sources"): NameKind.STORE,
 }
 """The same for fields that only do so in one block."""
 
@@ -181,9 +182,9 @@ def _entries(items: Sequence[Entry], block: str = "", owner: str = "") -> Iterat
 def _entry(item: Entry, block: str = "", owner: str = "") -> Iterator[Occurrence]:
     """The names in *item*, which stands in *block*, inside the declaration of *owner*."""
     match item:
-        case Field():
+        case FieldNode():
             yield from _field(item, block)
-        case Block():
+        case BlockNode():
             yield from _block(item, block, owner)
         case FlowBlock():
             for statement in item.statements:
@@ -192,61 +193,61 @@ def _entry(item: Entry, block: str = "", owner: str = "") -> Iterator[Occurrence
         case Directive():
             for word, name in zip(item.words, item.words[1:], strict=False):
                 if word.text == "as" and name.kind == NAME:
-                    yield _occurrence(Kind.NODE, name, declares=True)
+                    yield _occurrence(NameKind.NODE, name, declares=True)
         case Stray(skipped=[_, mark, colon, *words]) if mark.kind == "?" and colon.kind == ":" and block in _SCHEMAS:
             yield from _schema([word for word in words if word.kind != ","])
         case Raw() | Stray():
             pass
 
 
-def _block(item: Block, block: str, owner: str) -> Iterator[Occurrence]:
+def _block(item: BlockNode, block: str, owner: str) -> Iterator[Occurrence]:
     keyword = item.keyword
     kind = _DECLARES.get(keyword)
     match block, keyword:
         case _, "orchestrator" if not block:
-            symbol = Symbol(Kind.NODE, keyword)
+            symbol = Symbol(NameKind.NODE, keyword)
             yield Occurrence(symbol, item.head[0].offset, len(keyword), declares=True, fixed=True)
             owner = keyword
         case _, "roles" | "params" if not block:
             for field in item.items:
-                if isinstance(field, Field):
-                    yield _occurrence(Kind.ROLE if keyword == "roles" else Kind.PARAM, field.key, declares=True)
+                if isinstance(field, FieldNode):
+                    yield _occurrence(NameKind.ROLE if keyword == "roles" else NameKind.PARAM, field.key, declares=True)
             return
         case _, "outputs":
             for field in item.items:
-                if isinstance(field, Field):
+                if isinstance(field, FieldNode):
                     yield from _output(field, owner)
             return
         case "mcp-servers", _ if item.head:
-            yield _occurrence(Kind.SERVER, item.head[0], declares=True)
+            yield _occurrence(NameKind.SERVER, item.head[0], declares=True)
         case _ if kind is not None and len(item.head) > 1:
             yield _occurrence(kind, item.head[1], declares=True)
-            owner = _text(item.head[1]) if kind is Kind.NODE else owner
+            owner = _text(item.head[1]) if kind is NameKind.NODE else owner
     yield from _entries(item.items, keyword, owner)
 
 
-def _field(item: Field, block: str) -> Iterator[Occurrence]:
+def _field(item: FieldNode, block: str) -> Iterator[Occurrence]:
     name = _text(item.key)
     kind = named_by(block, name)
-    if name in _POLICIES and isinstance(item.value, Words):
+    if name in _POLICIES and isinstance(item.value, WordsNode):
         if item.value.words[0].text == "fallback" and len(item.value.words) == 2:
-            yield _occurrence(Kind.NODE, item.value.words[1])
+            yield _occurrence(NameKind.NODE, item.value.words[1])
     elif block in _SCHEMAS:
-        yield from _schema(item.value.words if isinstance(item.value, Words) else _words(item.value))
-    elif name == "skip" and isinstance(item.value, Words):
+        yield from _schema(item.value.words if isinstance(item.value, WordsNode) else _words(item.value))
+    elif name == "skip" and isinstance(item.value, WordsNode):
         yield from _condition(item.value.words)
     elif name == "reads":
         for word in _words(item.value):
-            yield replace(_occurrence(Kind.NODE, word), perhaps=True)
+            yield replace(_occurrence(NameKind.NODE, word), perhaps=True)
     elif kind is not None:
         for word in _words(item.value):
             yield _occurrence(kind, word)
 
 
-def _output(field: Field, owner: str) -> Iterator[Occurrence]:
+def _output(field: FieldNode, owner: str) -> Iterator[Occurrence]:
     """An output's declaration, and those of the values it can have."""
-    yield _occurrence(Kind.OUTPUT, field.key, owner, declares=True)
-    members = field.value.words[::2] if isinstance(field.value, Words) else _words(field.value)
+    yield _occurrence(NameKind.OUTPUT, field.key, owner, declares=True)
+    members = field.value.words[::2] if isinstance(field.value, WordsNode) else _words(field.value)
     if len(members) == 1 and members[0].text in OUTPUT_TYPES:
         return
     for word in members:
@@ -257,38 +258,38 @@ def _statement(statement: Statement) -> Iterator[Occurrence]:
     for part in statement.parts:
         match part:
             case Token() if part.kind == NAME:
-                yield _occurrence(Kind.NODE, part)
+                yield _occurrence(NameKind.NODE, part)
             case NameList():
                 for name in part.names:
                     if name.kind == NAME:
-                        yield _occurrence(Kind.NODE, name)
+                        yield _occurrence(NameKind.NODE, name)
             case Attributes():
                 for attribute in part.items:
                     yield from _attribute(attribute)
 
 
-def _attribute(attribute: Attribute) -> Iterator[Occurrence]:
+def _attribute(attribute: AttributeNode) -> Iterator[Occurrence]:
     words = attribute.words
     keyword = words[0].text.lower() if words else ""
     if keyword == "when":
         yield from _condition(words[1:])
     elif keyword == "per" and len(words) > 1 and words[1].kind == NAME and words[1].text not in ("run", "phase"):
-        yield _occurrence(Kind.NODE, words[1])
+        yield _occurrence(NameKind.NODE, words[1])
 
 
 def _condition(words: Sequence[Token]) -> Iterator[Occurrence]:
     """The names in `reviewer.verdict == "revise"`, as far as it is there."""
     if words and words[0].kind == NAME:
-        yield _occurrence(Kind.NODE, words[0])
+        yield _occurrence(NameKind.NODE, words[0])
         if [word.kind for word in words[1:3]] == [".", NAME]:
-            yield _occurrence(Kind.OUTPUT, words[2], words[0].text)
+            yield _occurrence(NameKind.OUTPUT, words[2], words[0].text)
             if len(words) > 4:
                 yield from _value(words[4], f"{words[0].text}.{words[2].text}")
 
 
 def _value(word: Token, owner: str, declares: bool = False) -> Iterator[Occurrence]:
     if _is_name(word) and word.text not in _CONSTANTS:
-        yield _occurrence(Kind.VALUE, word, owner, declares)
+        yield _occurrence(NameKind.VALUE, word, owner, declares)
 
 
 def _placeholders(tree: File) -> Iterator[Occurrence]:
@@ -296,7 +297,7 @@ def _placeholders(tree: File) -> Iterator[Occurrence]:
     for token in tree.tokens():
         if token.kind in (STRING, RAW) and "${param." in token.text:
             for place in PLACEHOLDER.finditer(token.text):
-                yield Occurrence(Symbol(Kind.PARAM, place[1]), token.offset + place.start(1), len(place[1]))
+                yield Occurrence(Symbol(NameKind.PARAM, place[1]), token.offset + place.start(1), len(place[1]))
 
 
 def _words(value: Value | None) -> list[Token]:
@@ -314,7 +315,7 @@ def _schema(type: list[Token]) -> Iterator[Occurrence]:
     """The schema that the type of a field names: `finding`, `array of finding`, but not `low | high`."""
     alone = len(type) == 1 or [word.text for word in type[:-1]] in (["?"], ["array", "of"], ["?", "array", "of"])
     if alone and type[-1].kind == NAME and type[-1].text not in TYPES:
-        yield _occurrence(Kind.SCHEMA, type[-1])
+        yield _occurrence(NameKind.SCHEMA, type[-1])
 
 
 def _is_name(word: Token) -> bool:
@@ -322,7 +323,7 @@ def _is_name(word: Token) -> bool:
     return word.kind in (NAME, *_QUOTED) and "${" not in word.text
 
 
-def _occurrence(kind: Kind, word: Token, owner: str = "", declares: bool = False) -> Occurrence:
+def _occurrence(kind: NameKind, word: Token, owner: str = "", declares: bool = False) -> Occurrence:
     name = _text(word)
     return Occurrence(Symbol(kind, name, owner), word.offset + (word.kind in _QUOTED), len(name), declares)
 

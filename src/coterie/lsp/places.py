@@ -8,11 +8,11 @@ from coterie.formats.at.lexer import STRING, Token
 from coterie.formats.at.tree import Directive, Root
 from coterie.formats.at.values import string
 from coterie.lsp.document import Document
-from coterie.lsp.names import Kind, Symbol
+from coterie.lsp.names import NameKind, Symbol
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FileRange:
     """A stretch of a file.
 
     Attributes:
@@ -26,37 +26,37 @@ class Place:
     text: str = ""
 
 
-def definition(document: Document, offset: int) -> list[Place]:
+def definition(document: Document, offset: int) -> list[FileRange]:
     """Where the name at *offset* is declared; of a file that is named there, its beginning."""
     if (file := _file_at(document, offset)) is not None:
-        return [Place(0, 0, file)]
+        return [FileRange(0, 0, file)]
     one = document.names.at(offset)
     if one is None:
         return []
-    here = [Place(each.offset, each.length) for each in document.names.declarations(one.symbol)]
+    here = [FileRange(each.offset, each.length) for each in document.names.declarations(one.symbol)]
     included = included_declaration(document, one.symbol)
     return here or ([included] if included is not None else [])
 
 
-def included_declaration(document: Document, symbol: Symbol) -> Place | None:
+def included_declaration(document: Document, symbol: Symbol) -> FileRange | None:
     """Where an included file declares the node *symbol*; None where none does."""
-    node = document.facts.declared.get(symbol.name) if symbol.kind is Kind.NODE else None
+    node = document.facts.declared.get(symbol.name) if symbol.kind is NameKind.NODE else None
     if node is None or node.span is None:
         return None
     parts = document.facts.topology.included
     part = next((part for part in reversed(parts) if part.start <= node.span.offset), None)
     if part is None:
         return None
-    return Place(node.span.offset - part.start, node.span.length, Path(part.file), part.text)
+    return FileRange(node.span.offset - part.start, node.span.length, Path(part.file), part.text)
 
 
-def references(document: Document, offset: int, *, declarations: bool = True) -> list[Place]:
+def references(document: Document, offset: int, *, declarations: bool = True) -> list[FileRange]:
     """Every place where the name at *offset* stands."""
     one = document.names.at(offset)
     if one is None:
         return []
     found = document.names.of(one.symbol)
-    return [Place(each.offset, each.length) for each in found if declarations or not each.declares]
+    return [FileRange(each.offset, each.length) for each in found if declarations or not each.declares]
 
 
 def named_files(document: Document) -> Iterator[tuple[Token, Path]]:

@@ -28,7 +28,7 @@ _UNITS: Mapping[str, Callable[[str], int]] = {
 
 
 @dataclass(frozen=True)
-class Text:
+class LineIndex:
     """A text and its lines, in which a position can be found.
 
     Attributes:
@@ -71,12 +71,12 @@ class Text:
         """The range of *length* characters from *offset*."""
         return Range(self.position(offset), self.position(offset + length))
 
-    def changed(self, change: TextDocumentContentChangeEvent) -> "Text":
+    def changed(self, change: TextDocumentContentChangeEvent) -> "LineIndex":
         """The text after *change*."""
         if not isinstance(change, TextDocumentContentChangePartial):
-            return Text(change.text, self.encoding)
+            return LineIndex(change.text, self.encoding)
         start, end = self.offset(change.range.start), self.offset(change.range.end)
-        return Text(self.content[:start] + change.text + self.content[max(start, end) :], self.encoding)
+        return LineIndex(self.content[:start] + change.text + self.content[max(start, end) :], self.encoding)
 
     def _line(self, number: int) -> str:
         """The line *number*, without its end."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from coterie.errors import UsageError
 from coterie.lsp.document import Document
-from coterie.lsp.names import Kind, Names, Occurrence, Symbol
+from coterie.lsp.names import NameKind, Names, Occurrence, Symbol
 from coterie.lsp.places import included_declaration
 from coterie.planning.agents import role_of
 from coterie.topology.model import Agent, Gate
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*")
-_OPEN = frozenset({Kind.NODE, Kind.OUTPUT, Kind.VALUE})
+_OPEN = frozenset({NameKind.NODE, NameKind.OUTPUT, NameKind.VALUE})
 """What may be renamed though nothing declares it; an undeclared tool or skill is somebody else's."""
 
 
@@ -43,7 +43,7 @@ def renamable(document: Document, offset: int) -> Occurrence:
         raise UsageError(f"the {symbol.kind.value} {symbol.name!r} is not declared in this file")
     if not declared and (elsewhere := included_declaration(document, symbol)) is not None:
         raise UsageError(f"{symbol.name!r} is declared in {elsewhere.path}")
-    if symbol.kind is Kind.OUTPUT and not declared:
+    if symbol.kind is NameKind.OUTPUT and not declared:
         if isinstance(document.facts.declared.get(symbol.owner), Gate):
             raise UsageError(f"what a gate gives back is always called {symbol.name!r}")
         if document.facts.output(symbol.owner, symbol.name) is not None:
@@ -84,9 +84,9 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 def _check(document: Document, symbol: Symbol, name: str) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name: it begins with a letter and holds a-z, A-Z, 0-9, '_' and '-'")
-    if symbol.kind is Kind.NODE and name in ("run", "phase"):
+    if symbol.kind is NameKind.NODE and name in ("run", "phase"):
         raise UsageError(f"{name!r} means something else behind 'per': choose another name")
-    if symbol.kind is Kind.VALUE and name in ("true", "false"):
+    if symbol.kind is NameKind.VALUE and name in ("true", "false"):
         raise UsageError(f"{name!r} is no text: choose another name")
     taken = replace(symbol, name=name)
     if document.names.of(taken) or included_declaration(document, taken) is not None:
@@ -111,11 +111,11 @@ def _mapped(one: Symbol, symbol: Symbol, name: str) -> Symbol:
     if one == symbol:
         return replace(one, name=name)
     owner = one.owner
-    if symbol.kind is Kind.NODE and one.kind is Kind.OUTPUT and owner == symbol.name:
+    if symbol.kind is NameKind.NODE and one.kind is NameKind.OUTPUT and owner == symbol.name:
         owner = name
-    elif symbol.kind is Kind.NODE and one.kind is Kind.VALUE and owner.startswith(f"{symbol.name}."):
+    elif symbol.kind is NameKind.NODE and one.kind is NameKind.VALUE and owner.startswith(f"{symbol.name}."):
         owner = name + owner[len(symbol.name) :]
-    elif symbol.kind is Kind.OUTPUT and one.kind is Kind.VALUE and owner == f"{symbol.owner}.{symbol.name}":
+    elif symbol.kind is NameKind.OUTPUT and one.kind is NameKind.VALUE and owner == f"{symbol.owner}.{symbol.name}":
         owner = f"{symbol.owner}.{name}"
     return one if owner == one.owner else replace(one, owner=owner)
 

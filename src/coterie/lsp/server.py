@@ -26,7 +26,7 @@ from coterie.diagnostics import Severity
 from coterie.errors import UsageError
 from coterie.lsp import completing, findings, formatting, hovering, places, renaming, shape
 from coterie.lsp.document import Document
-from coterie.lsp.positions import Text
+from coterie.lsp.positions import LineIndex
 
 QUIET = 0.05
 """Seconds without a change, after which diagnostics are looked for."""
@@ -84,7 +84,7 @@ class _Server(LanguageServer):
         item = params.text_document
         path = to_fs_path(item.uri) if item.uri.startswith("file:") else None
         encoding = types.PositionEncodingKind(self.workspace.position_encoding or types.PositionEncodingKind.Utf16)
-        text = Text(item.text, encoding.value)
+        text = LineIndex(item.text, encoding.value)
         self.documents[item.uri] = Document(text, Path(path) if path else None, item.version)
         self._look(item.uri, after=0)
 
@@ -244,10 +244,10 @@ def _is_no_refusal(record: logging.LogRecord) -> bool:
     return record.exc_info is None or not isinstance(record.exc_info[1], JsonRpcException)
 
 
-def _location(document: Document, params: Any, place: places.Place) -> types.Location:
+def _location(document: Document, params: Any, place: places.FileRange) -> types.Location:
     if place.path is None:
         return types.Location(params.text_document.uri, document.text.range(place.offset, place.length))
-    there = Document(Text(place.text, document.text.encoding))
+    there = Document(LineIndex(place.text, document.text.encoding))
     uri = from_fs_path(str(place.path.resolve())) or params.text_document.uri
     return types.Location(uri, there.text.range(place.offset, place.length))
 
@@ -256,7 +256,7 @@ def _edits(document: Document, edits: Sequence[renaming.Edit]) -> list[types.Tex
     return [types.TextEdit(document.text.range(edit.offset, edit.length), edit.text) for edit in edits]
 
 
-def _diagnostic(document: Document, one: findings.Finding) -> types.Diagnostic:
+def _diagnostic(document: Document, one: findings.DocumentDiagnostic) -> types.Diagnostic:
     return types.Diagnostic(
         range=document.text.range(one.offset, one.length),
         message=one.message,
@@ -266,7 +266,7 @@ def _diagnostic(document: Document, one: findings.Finding) -> types.Diagnostic:
     )
 
 
-def _action(document: Document, uri: str, one: findings.Finding) -> types.CodeAction:
+def _action(document: Document, uri: str, one: findings.DocumentDiagnostic) -> types.CodeAction:
     fix = one.fix
     assert fix is not None  # only what has one is offered
     edit = types.TextEdit(document.text.range(fix.span.offset, fix.span.length), fix.text)
@@ -293,7 +293,7 @@ def _completion(document: Document, at: int, one: completing.Proposal, snippets:
     )
 
 
-def _symbol(document: Document, part: shape.Part) -> types.DocumentSymbol:
+def _symbol(document: Document, part: shape.OutlineItem) -> types.DocumentSymbol:
     return types.DocumentSymbol(
         name=part.name,
         detail=" ".join(word for word in (part.kind if part.kind != part.name else "", part.detail) if word),

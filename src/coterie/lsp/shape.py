@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from coterie.formats.at.lexer import Token
-from coterie.formats.at.tree import Block, Directive, Entry, Field, File, FlowBlock, Raw, Root
+from coterie.formats.at.tree import BlockNode, Directive, Entry, FieldNode, File, FlowBlock, Raw, Root
 from coterie.formats.at.values import text_of
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class OutlineItem:
     """A block or an output, for an editor's outline.
 
     Attributes:
@@ -25,10 +25,10 @@ class Part:
     length: int
     name_offset: int
     name_length: int
-    children: "tuple[Part, ...]" = ()
+    children: "tuple[OutlineItem, ...]" = ()
 
 
-def outline(tree: File) -> list[Part]:
+def outline(tree: File) -> list[OutlineItem]:
     """What *tree* declares, in the order of the text."""
     return [part for item in tree.items for part in (_root(item) if isinstance(item, Root) else _parts([item]))]
 
@@ -38,7 +38,7 @@ def folds(tree: File) -> list[tuple[int, int]]:
     return list(_folds(tree.items))
 
 
-def _root(root: Root) -> list[Part]:
+def _root(root: Root) -> list[OutlineItem]:
     children = tuple(_parts(root.items))
     if root.name is None:
         return list(children)
@@ -46,10 +46,10 @@ def _root(root: Root) -> list[Part]:
     return [_part(root.name, root.keyword.text, "", root.keyword.offset, end, children)]
 
 
-def _parts(items: Sequence[Entry]) -> Iterator[Part]:
+def _parts(items: Sequence[Entry]) -> Iterator[OutlineItem]:
     for item in items:
         match item:
-            case Block() if item.head:
+            case BlockNode() if item.head:
                 yield _block(item)
             case FlowBlock():
                 end = item.close.offset + 1 if item.close is not None else item.open.offset + 1
@@ -61,40 +61,42 @@ def _parts(items: Sequence[Entry]) -> Iterator[Part]:
                 yield _part(name, item.words[0].text, "", item.words[0].offset, last.offset + len(last.text))
 
 
-def _block(item: Block) -> Part:
+def _block(item: BlockNode) -> OutlineItem:
     name = item.head[1] if len(item.head) > 1 else item.head[0]
     children = tuple(_outputs(item)) or tuple(part for part in _parts(item.items) if len(item.head) == 1)
     end = item.close.offset + 1 if item.close is not None else _end(children, item.open)
     return _part(name, item.keyword, _model(item), item.head[0].offset, end, children)
 
 
-def _outputs(item: Block) -> Iterator[Part]:
+def _outputs(item: BlockNode) -> Iterator[OutlineItem]:
     for inner in item.items:
-        if isinstance(inner, Block) and inner.keyword == "outputs":
+        if isinstance(inner, BlockNode) and inner.keyword == "outputs":
             for field in inner.items:
-                if isinstance(field, Field):
+                if isinstance(field, FieldNode):
                     detail = " ".join(text_of(field.value).split()) if field.value is not None else ""
                     yield _part(field.key, "output", detail, field.key.offset, _field_end(field))
 
 
-def _field_end(field: Field) -> int:
+def _field_end(field: FieldNode) -> int:
     tokens = list(field.tokens())
     last = tokens[-2] if tokens[-1] is field.comma and len(tokens) > 1 else tokens[-1]
     return last.offset + len(last.text)
 
 
-def _model(item: Block) -> str:
+def _model(item: BlockNode) -> str:
     for field in item.items:
-        if isinstance(field, Field) and field.key.text == "model" and field.value is not None:
+        if isinstance(field, FieldNode) and field.key.text == "model" and field.value is not None:
             return text_of(field.value)
     return ""
 
 
-def _part(name: Token, kind: str, detail: str, offset: int, end: int, children: tuple[Part, ...] = ()) -> Part:
-    return Part(name.text, kind, detail, offset, end - offset, name.offset, len(name.text), children)
+def _part(
+    name: Token, kind: str, detail: str, offset: int, end: int, children: tuple[OutlineItem, ...] = ()
+) -> OutlineItem:
+    return OutlineItem(name.text, kind, detail, offset, end - offset, name.offset, len(name.text), children)
 
 
-def _end(children: Sequence[Part], last: Token) -> int:
+def _end(children: Sequence[OutlineItem], last: Token) -> int:
     """The end of what is not closed: that of its last part."""
     return max([last.offset + len(last.text), *(part.offset + part.length for part in children)])
 
@@ -102,7 +104,7 @@ def _end(children: Sequence[Part], last: Token) -> int:
 def _folds(items: Sequence[Root | Entry]) -> Iterator[tuple[int, int]]:
     for item in items:
         match item:
-            case Root() | Block() | FlowBlock() | Raw():
+            case Root() | BlockNode() | FlowBlock() | Raw():
                 if item.open is not None and item.close is not None:
                     yield item.open.offset, item.close.offset
                 if not isinstance(item, FlowBlock | Raw):

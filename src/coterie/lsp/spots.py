@@ -24,10 +24,10 @@ from coterie.formats.at.lexer import (
 )
 from coterie.formats.at.tree import (
     Attributes,
-    Block,
+    BlockNode,
     Directive,
     Entry,
-    Field,
+    FieldNode,
     File,
     FlowBlock,
     ListValue,
@@ -56,7 +56,7 @@ class Typed:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ItemStart:
     """A field or a block may begin here.
 
     Attributes:
@@ -118,8 +118,8 @@ class InAttribute:
     after: tuple[str, ...]
 
 
-Spot = Item | FieldValue | FlowNode | BehindNode | InAttribute
-Holder = Root | Block | FlowBlock | ListValue | NameList | Attributes
+Spot = ItemStart | FieldValue | FlowNode | BehindNode | InAttribute
+Holder = Root | BlockNode | FlowBlock | ListValue | NameList | Attributes
 _WORDS = frozenset({NAME, WORD, NUMBER, DURATION})
 _ARROWS = frozenset({"->", ERROR_ARROW, BAD_ARROW})
 
@@ -148,7 +148,7 @@ def spot(tree: File, text: str, offset: int) -> Spot | None:
 def _spot(path: list[Holder], before: list[Token], typed: Typed, text: str) -> Spot | None:
     """What may be written at *typed* behind the tokens *before*, inside *path*."""
     if not path:
-        return Item(typed, None, frozenset()) if not before else None
+        return ItemStart(typed, None, frozenset()) if not before else None
     begins_line = not before or "\n" in text[before[-1].offset + len(before[-1].text) : typed.offset]
     match path[-1]:
         case Attributes() as attributes:
@@ -164,15 +164,15 @@ def _spot(path: list[Holder], before: list[Token], typed: Typed, text: str) -> S
             if root.open is None or typed.offset <= root.open.offset:
                 return None
             return _in_block((), root.items, before, typed, begins_line)
-        case Block() as block:
+        case BlockNode() as block:
             return _in_block(_blocks(path), block.items, before, typed, begins_line)
 
 
 def _in_block(
     blocks: Path, items: Sequence[Entry], before: list[Token], typed: Typed, begins_line: bool
-) -> Item | FieldValue | None:
+) -> ItemStart | FieldValue | None:
     last = before[-1]
-    item = None if typed.quoted else Item(typed, blocks, _taken(items, typed))
+    item = None if typed.quoted else ItemStart(typed, blocks, _taken(items, typed))
     if last.kind == ":":
         return FieldValue(typed, blocks, before[-2].text) if len(before) > 1 else None
     if last.kind in ("{", "}", "]", ",", RAW, OPEN_RAW) or (begins_line and last.kind != "|"):
@@ -246,10 +246,10 @@ def _taken(items: Sequence[Entry], typed: Typed) -> frozenset[str]:
     found = set[str]()
     for item in items:
         match item:
-            case Field() | Raw():
+            case FieldNode() | Raw():
                 if item.key.offset != typed.offset:
                     found.add(item.key.text)
-            case Block() if item.head and item.head[0].offset != typed.offset:
+            case BlockNode() if item.head and item.head[0].offset != typed.offset:
                 found.add(item.keyword)
             case FlowBlock():
                 found.add(item.keyword.text)
@@ -257,7 +257,7 @@ def _taken(items: Sequence[Entry], typed: Typed) -> frozenset[str]:
 
 
 def _blocks(path: list[Holder]) -> Path:
-    return tuple(tuple(word.text for word in holder.head) for holder in path if isinstance(holder, Block))
+    return tuple(tuple(word.text for word in holder.head) for holder in path if isinstance(holder, BlockNode))
 
 
 def _list_owner(path: list[Holder], values: ListValue) -> str:
@@ -265,13 +265,13 @@ def _list_owner(path: list[Holder], values: ListValue) -> str:
     owner = path[-2] if len(path) > 1 else None
     if isinstance(owner, Root) and owner.patterns is values:
         return "patterns"
-    if isinstance(owner, Root | Block):
+    if isinstance(owner, Root | BlockNode):
         return next((field.key.text for field in _fields(owner.items) if field.value is values), "")
     return ""
 
 
-def _fields(items: Sequence[Entry]) -> list[Field]:
-    return [item for item in items if isinstance(item, Field)]
+def _fields(items: Sequence[Entry]) -> list[FieldNode]:
+    return [item for item in items if isinstance(item, FieldNode)]
 
 
 def holders(tree: File, offset: int) -> list[Holder]:
@@ -285,7 +285,7 @@ def holders(tree: File, offset: int) -> list[Holder]:
             return path
         path.append(holder)
         match holder:
-            case Root() | Block():
+            case Root() | BlockNode():
                 items = holder.items
                 if isinstance(holder, Root) and holder.patterns is not None and _holds(holder.patterns, offset):
                     return [*path, holder.patterns]
@@ -300,10 +300,10 @@ def _holder(item: Root | Entry | Statement, offset: int) -> Holder | None:
     match item:
         case Root():
             return item if item.close is None or offset <= item.close.offset else None
-        case Block() | FlowBlock():
+        case BlockNode() | FlowBlock():
             return item if _holds(item, offset) else None
-        case Field():
-            return item.value if isinstance(item.value, ListValue | Block) and _holds(item.value, offset) else None
+        case FieldNode():
+            return item.value if isinstance(item.value, ListValue | BlockNode) and _holds(item.value, offset) else None
         case Statement():
             for part in item.parts:
                 if isinstance(part, NameList | Attributes) and _holds(part, offset):
@@ -313,7 +313,7 @@ def _holder(item: Root | Entry | Statement, offset: int) -> Holder | None:
             return None
 
 
-def _holds(holder: Block | FlowBlock | ListValue | NameList | Attributes, offset: int) -> bool:
+def _holds(holder: BlockNode | FlowBlock | ListValue | NameList | Attributes, offset: int) -> bool:
     return holder.open.offset < offset and (holder.close is None or offset <= holder.close.offset)
 
 
@@ -324,7 +324,7 @@ def _near(holder: Holder | File, offset: int) -> list[Token]:
             items, lead = list[Root | Entry | Statement](holder.items), list[Token]()
         case Root():
             items, lead = list(holder.items), list(_header(holder))
-        case Block():
+        case BlockNode():
             items, lead = list(holder.items), [*holder.head, holder.open]
         case FlowBlock():
             items, lead = list(holder.statements), [holder.keyword, holder.open]

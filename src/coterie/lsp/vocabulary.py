@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 
 from coterie.formats.at.language import ATTRIBUTES, BLOCKS, LANGUAGE, ROOTS
 from coterie.formats.at.language.spec import (
-    Block,
+    BlockSpec,
     Entries,
-    Field,
-    Flag,
+    FieldSpec,
+    FlagType,
     Inner,
-    Join,
+    JoinType,
     Kind,
     Many,
     OneOf,
     Own,
-    Policy,
+    PolicyType,
     SchemaFields,
     Values,
 )
@@ -34,7 +34,7 @@ _DIRECTIVES = {"import": 'import "${1:./team.at}" as ${2:name}', "include": 'inc
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Keyword:
     """A word of the notation: a block, a field or an attribute.
 
     Attributes:
@@ -52,37 +52,37 @@ class Word:
     snippet: str = ""
 
 
-def roots() -> list[Word]:
+def roots() -> list[Keyword]:
     """What a file may hold."""
     topology = "topology ${1:name} : [${2:pipeline}] {\n  $0\n}"
     return [replace(_top(block), snippet=topology) if block.name == "topology" else _top(block) for block in ROOTS]
 
 
-def items(blocks: Path) -> list[Word]:
+def items(blocks: Path) -> list[Keyword]:
     """The fields and blocks that may stand in *blocks*, the innermost last; at the top the blocks of a topology."""
     if not blocks:
         return [_top(block) for block in LANGUAGE]
     if (keys := _coterie_keys(blocks)) is not None:
-        return [Word(key, "", "Who thinks here, and how.", snippet=f"{key}: $0") for key in keys]
+        return [Keyword(key, "", "Who thinks here, and how.", snippet=f"{key}: $0") for key in keys]
     if blocks[-1][:1] == ("extensions",):
-        return [Word("coterie", "a block", "What coterie alone knows: who thinks.", True, snippet="coterie { $0 }")]
+        return [Keyword("coterie", "a block", "What coterie alone knows: who thinks.", True, snippet="coterie { $0 }")]
     found = _resolve(blocks)
     if found is None:
         return []
     return [*map(_field, found.fields), *map(_entry, _entries(found))]
 
 
-def word(blocks: Path, name: str) -> Word | None:
+def word(blocks: Path, name: str) -> Keyword | None:
     """What *name* is in *blocks*, if the notation knows it."""
     return next((each for each in items(blocks) if each.name == name), None)
 
 
-def attribute(name: str) -> Word | None:
+def attribute(name: str) -> Keyword | None:
     """What the attribute *name* of an arrow is."""
     return next((_attribute(each.name) for each in ATTRIBUTES if each.name == name), None)
 
 
-def attributes(before: Sequence[str], after: Sequence[str]) -> list[Word]:
+def attributes(before: Sequence[str], after: Sequence[str]) -> list[Keyword]:
     """The attributes that may stand between *before* and *after*, in their order."""
     low = max((_ORDER.index(name) for name in before if name in _ORDER), default=-1)
     high = min((_ORDER.index(name) for name in after if name in _ORDER), default=len(_ORDER))
@@ -117,17 +117,17 @@ def _choices(kind: Kind) -> Sequence[str]:
     match kind:
         case OneOf():
             return kind.choices
-        case Flag():
+        case FlagType():
             return ("true", "false")
-        case Policy():
+        case PolicyType():
             return (*kind.choices, "fallback")
-        case Join():
+        case JoinType():
             return ("all", "any", "all-done", "none-failed")
         case _:
             return ()
 
 
-def _resolve(blocks: Path) -> Block | None:
+def _resolve(blocks: Path) -> BlockSpec | None:
     """The description of the innermost of *blocks*; None where anything may stand."""
     found = BLOCKS.get(blocks[0][0]) if blocks and blocks[0] else None
     for head in blocks[1:]:
@@ -135,7 +135,7 @@ def _resolve(blocks: Path) -> Block | None:
     return found
 
 
-def _inner(block: Block, head: tuple[str, ...]) -> Block | None:
+def _inner(block: BlockSpec, head: tuple[str, ...]) -> BlockSpec | None:
     """The block that begins with *head* in *block*."""
     keyword = head[0] if head else ""
     known = block.by_name.get(keyword)
@@ -143,7 +143,7 @@ def _inner(block: Block, head: tuple[str, ...]) -> Block | None:
         case Inner() as kind:
             return kind.block
         case Many() as kind:
-            return Block(keyword, block.about, entries=(kind.entries,))
+            return BlockSpec(keyword, block.about, entries=(kind.entries,))
         case Own(block=inner) if inner is not None:
             return inner
     for entries in _entries(block):
@@ -152,7 +152,7 @@ def _inner(block: Block, head: tuple[str, ...]) -> Block | None:
     return None
 
 
-def _entries(block: Block) -> tuple[Entries, ...]:
+def _entries(block: BlockSpec) -> tuple[Entries, ...]:
     if block.name == "gates":
         return (Entries("gate", BLOCKS["gate"]),)
     return block.entries
@@ -166,32 +166,32 @@ def _coterie_keys(blocks: Path) -> Sequence[str] | None:
     return _COTERIE.get(owner, PROCESS_KEYS)
 
 
-def _top(block: Block) -> Word:
+def _top(block: BlockSpec) -> Keyword:
     about = _about(block.about, block.executed)
     if block.name in _DIRECTIVES:
-        return Word(block.name, block.example, about, True, True, _DIRECTIVES[block.name])
+        return Keyword(block.name, block.example, about, True, True, _DIRECTIVES[block.name])
     name = f"{block.name} ${{1:name}}" if block.named else block.name
     shape = f"{block.name} NAME {{ … }}" if block.named else f"{block.name} {{ … }}"
-    return Word(block.name, shape, about, True, block.named, f"{name} {{\n  $0\n}}")
+    return Keyword(block.name, shape, about, True, block.named, f"{name} {{\n  $0\n}}")
 
 
-def _field(field: Field) -> Word:
+def _field(field: FieldSpec) -> Keyword:
     is_block = isinstance(field.kind, Inner | Many | Values | SchemaFields) or (
         isinstance(field.kind, Own) and field.kind.words.startswith("a block")
     )
     about = _about(field.about, field.executed, field.default, model_only=field.model_only)
     snippet = f"{field.name} {{ $0 }}" if is_block else f"{field.name}: $0"
-    return Word(field.name, field.kind.words, about, is_block, snippet=snippet)
+    return Keyword(field.name, field.kind.words, about, is_block, snippet=snippet)
 
 
-def _entry(entries: Entries) -> Word:
+def _entry(entries: Entries) -> Keyword:
     head = f"{entries.word} ${{1:name}}" if entries.word else "${1:name}"
-    return Word(entries.word or "NAME", entries.shape, entries.block.about, True, True, f"{head} {{\n  $0\n}}")
+    return Keyword(entries.word or "NAME", entries.shape, entries.block.about, True, True, f"{head} {{\n  $0\n}}")
 
 
-def _attribute(name: str) -> Word:
+def _attribute(name: str) -> Keyword:
     found = next(each for each in ATTRIBUTES if each.name == name)
-    return Word(name, found.shape, _about(found.about, found.executed))
+    return Keyword(name, found.shape, _about(found.about, found.executed))
 
 
 def _about(about: str, executed: bool, default: str = "", *, model_only: bool = False) -> str:

@@ -16,7 +16,7 @@ from coterie.planning.extension import read_extension
 from coterie.planning.plan import AgentPlan, Plan
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class AgentChange(Struct, frozen=True, kw_only=True):
     """One word on an agent.
 
     Attributes:
@@ -30,13 +30,13 @@ class Change(Struct, frozen=True, kw_only=True):
     value: Any
 
 
-def word(name: str, value: Any) -> Change:
+def word(name: str, value: Any) -> AgentChange:
     """The change that people write as `AGENT.KEY`, or as `KEY` for every agent that thinks."""
     agent, dot, key = name.partition(".")
-    return Change(agent=agent, key=key, value=value) if dot else Change(agent="", key=name, value=value)
+    return AgentChange(agent=agent, key=key, value=value) if dot else AgentChange(agent="", key=name, value=value)
 
 
-def change(plan: Plan, changes: Iterable[Change]) -> Plan:
+def change(plan: Plan, changes: Iterable[AgentChange]) -> Plan:
     """*plan* after *changes*, the later ones winning.
 
     Raises:
@@ -60,7 +60,7 @@ def agents(plan: Plan, path: str = "") -> Iterable[str]:
             yield from agents(agent.child, f"{path}{name}/")
 
 
-def _change_one(plan: Plan, path: list[str], wanted: Change) -> Plan:
+def _change_one(plan: Plan, path: list[str], wanted: AgentChange) -> Plan:
     agent = plan.agents[path[0]]
     if len(path) > 1:
         assert agent.child is not None
@@ -72,7 +72,7 @@ def _change_one(plan: Plan, path: list[str], wanted: Change) -> Plan:
     return _with(plan, _changed(plan, agent, wanted))
 
 
-def _change_all(plan: Plan, wanted: Change) -> Plan:
+def _change_all(plan: Plan, wanted: AgentChange) -> Plan:
     for agent in plan.agents.values():
         if agent.child is not None:
             plan = _with(plan, replace(agent, child=_change_all(agent.child, wanted)))
@@ -85,7 +85,7 @@ def _with(plan: Plan, agent: AgentPlan) -> Plan:
     return replace(plan, agents={**plan.agents, agent.name: agent})
 
 
-def _changed(plan: Plan, agent: AgentPlan, wanted: Change) -> AgentPlan:
+def _changed(plan: Plan, agent: AgentPlan, wanted: AgentChange) -> AgentPlan:
     try:
         return replace(agent, **KEYS[_base(wanted.key)].read(plan, agent, wanted))
     except _Wrong as wrong:
@@ -125,11 +125,11 @@ class _Key(Struct, frozen=True):
     """What a key means: the kinds of agents that have it, and how its value becomes fields of their plan."""
 
     kinds: tuple[str, ...]
-    read: Callable[[Plan, AgentPlan, Change], dict[str, Any]]
+    read: Callable[[Plan, AgentPlan, AgentChange], dict[str, Any]]
 
 
-def _text(field: str) -> Callable[[Plan, AgentPlan, Change], dict[str, Any]]:
-    def read(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+def _text(field: str) -> Callable[[Plan, AgentPlan, AgentChange], dict[str, Any]]:
+    def read(plan: Plan, agent: AgentPlan, wanted: AgentChange) -> dict[str, Any]:
         if not isinstance(wanted.value, str):
             raise _Wrong("a text")
         return {field: wanted.value}
@@ -137,14 +137,14 @@ def _text(field: str) -> Callable[[Plan, AgentPlan, Change], dict[str, Any]]:
     return read
 
 
-def _retry(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+def _retry(plan: Plan, agent: AgentPlan, wanted: AgentChange) -> dict[str, Any]:
     text = str(wanted.value) if not isinstance(wanted.value, bool) else ""
     if not (text.isascii() and text.isdigit()):
         raise _Wrong("a number of further attempts, 0 or more")
     return {"retry": int(text)}
 
 
-def _timeout(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+def _timeout(plan: Plan, agent: AgentPlan, wanted: AgentChange) -> dict[str, Any]:
     if wanted.value in ("none", None):
         return {"timeout": None}
     seconds = wanted.value
@@ -153,7 +153,7 @@ def _timeout(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
     return {"timeout": _as_in_a_file(agent, "timeout", seconds)}
 
 
-def _on_fail(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+def _on_fail(plan: Plan, agent: AgentPlan, wanted: AgentChange) -> dict[str, Any]:
     word, _, name = str(wanted.value).partition(" ")
     if word == "fallback" and name in plan.agents and name != agent.name:
         return {"on_fail": word, "fallback": name}
@@ -162,24 +162,24 @@ def _on_fail(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
     return {"on_fail": word, "fallback": ""}
 
 
-def _backend(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+def _backend(plan: Plan, agent: AgentPlan, wanted: AgentChange) -> dict[str, Any]:
     backend = _as_in_a_file(agent, "backend", wanted.value)
     return {"backend": backend, "kind": "human" if backend == "human" else "agent"}
 
 
-def _command(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+def _command(plan: Plan, agent: AgentPlan, wanted: AgentChange) -> dict[str, Any]:
     return {"argv": _as_in_a_file(agent, "command", wanted.value), "backend": "command"}
 
 
-def _field(key: str) -> Callable[[Plan, AgentPlan, Change], dict[str, Any]]:
-    def read(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+def _field(key: str) -> Callable[[Plan, AgentPlan, AgentChange], dict[str, Any]]:
+    def read(plan: Plan, agent: AgentPlan, wanted: AgentChange) -> dict[str, Any]:
         return {key.replace("-", "_"): _as_in_a_file(agent, key, wanted.value)}
 
     return read
 
 
-def _entry(field: str) -> Callable[[Plan, AgentPlan, Change], dict[str, Any]]:
-    def read(plan: Plan, agent: AgentPlan, wanted: Change) -> dict[str, Any]:
+def _entry(field: str) -> Callable[[Plan, AgentPlan, AgentChange], dict[str, Any]]:
+    def read(plan: Plan, agent: AgentPlan, wanted: AgentChange) -> dict[str, Any]:
         name = wanted.key.partition(".")[2]
         return {field: {**getattr(agent, field), **_as_in_a_file(agent, field, {name: wanted.value})}}
 

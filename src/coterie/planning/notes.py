@@ -14,7 +14,7 @@ from coterie.topology.checks.facts import kind_of, listing, title
 from coterie.topology.model import AnyNode, Topology
 
 if TYPE_CHECKING:
-    from coterie.formats.at.language import Entries, Field
+    from coterie.formats.at.language import Entries, FieldSpec
 
 
 def not_executed(topology: Topology, plan: Plan | None = None) -> list[Diagnostic]:
@@ -111,7 +111,7 @@ def _on_nodes(topology: Topology) -> Iterator[Diagnostic]:
             yield note("not-executed", _idle(names, title(node)), span)
 
 
-def _said(node: AnyNode, fields: Sequence["Field"]) -> Iterator["Field"]:
+def _said(node: AnyNode, fields: Sequence["FieldSpec"]) -> Iterator["FieldSpec"]:
     """Those of *fields* that *node* says something of."""
     extra = getattr(node, "extra", None)
     for field in fields:

@@ -26,7 +26,7 @@ _CLOSING = {'"""': '"""', "'''": "'''"}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Assignment:
     """One setting of a file.
 
     Attributes:
@@ -43,7 +43,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedSettings:
     """What a text says.
 
     Attributes:
@@ -51,7 +51,7 @@ class Reading:
         ok: Whether it could be read; else *diagnostics* holds the error, and there are no entries.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[Assignment, ...]
     grammar: str
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -61,7 +61,7 @@ class Reading:
         return not any(each.is_error for each in self.diagnostics)
 
 
-def read(text: str, grammar: str = "") -> Reading:
+def read(text: str, grammar: str = "") -> ParsedSettings:
     """Read a settings file.
 
     Args:
@@ -69,18 +69,18 @@ def read(text: str, grammar: str = "") -> Reading:
     """
     text = text.removeprefix("\ufeff")
     if (beyond := check_toml(text)) is not None:
-        return Reading((), grammar or TOML, (beyond,))
+        return ParsedSettings((), grammar or TOML, (beyond,))
     if grammar == LINES:
         return _as_lines(text)
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as failure:
         if grammar == TOML:
-            return Reading((), TOML, (_not_toml(text, failure, error),))
+            return ParsedSettings((), TOML, (_not_toml(text, failure, error),))
         found = _as_lines(text)
-        return Reading(found.entries, LINES, (_not_toml(text, failure, warning), *found.diagnostics))
+        return ParsedSettings(found.entries, LINES, (_not_toml(text, failure, warning), *found.diagnostics))
     where = {".".join(_part(str(part)) for part in path): span for path, span in places(text).items()}
-    return Reading(tuple(Entry(key, value, _place_of(key, where)) for key, value in _flat(values)), TOML)
+    return ParsedSettings(tuple(Assignment(key, value, _place_of(key, where)) for key, value in _flat(values)), TOML)
 
 
 def _not_toml(text: str, failure: Exception, kind: Any) -> Diagnostic:
@@ -125,8 +125,8 @@ class _Unclosed(Exception):
     """A quote or bracket is not closed."""
 
 
-def _as_lines(text: str) -> Reading:
-    entries: dict[str, Entry] = {}
+def _as_lines(text: str) -> ParsedSettings:
+    entries: dict[str, Assignment] = {}
     found: list[Diagnostic] = []
     section = ""
     offset = 0
@@ -159,16 +159,16 @@ def _as_lines(text: str) -> Reading:
             value, raw, end = _value(text, begin)
         except _Unclosed as unclosed:
             found.append(error("unclosed-value", f"the value of {key!r} is never closed: {unclosed}", span))
-            return Reading((), LINES, tuple(found))
+            return ParsedSettings((), LINES, tuple(found))
         while at < len(lines) and starts[at] < end:
             at += 1
         entries.pop(section + key, None)
         if isinstance(value, dict):
             for inner, each in _flat(value, f"{section}{key}."):
-                entries[inner] = Entry(inner, each, span)
+                entries[inner] = Assignment(inner, each, span)
         else:
-            entries[section + key] = Entry(section + key, value, span, raw)
-    return Reading(tuple(entries.values()), LINES, tuple(found))
+            entries[section + key] = Assignment(section + key, value, span, raw)
+    return ParsedSettings(tuple(entries.values()), LINES, tuple(found))
 
 
 def _key(text: str) -> list[str]:

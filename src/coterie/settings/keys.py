@@ -32,7 +32,7 @@ class Says:
     fixed: bool = False
 
 
-class EventLoop(Struct, frozen=True, kw_only=True):
+class EventLoopSettings(Struct, frozen=True, kw_only=True):
     """How long the loop goes on, and when it is done."""
 
     max_iterations: Annotated[int, Says("Iterations before the loop stops.", least=0)] = 3
@@ -58,7 +58,7 @@ class EventLoop(Struct, frozen=True, kw_only=True):
     max_failures: Annotated[int, Says("Turns in a row that may fail before the run does.", least=1)] = 3
 
 
-class Backend(Struct, frozen=True, kw_only=True):
+class BackendSettings(Struct, frozen=True, kw_only=True):
     """Who thinks, where no role says otherwise."""
 
     kind: Annotated[str, Says("The kind of backend; empty: as the command's name says.")] = ""
@@ -74,7 +74,7 @@ class Backend(Struct, frozen=True, kw_only=True):
     model: Annotated[str, Says("The model.")] = ""
 
 
-class Review(Struct, frozen=True, kw_only=True):
+class ReviewSettings(Struct, frozen=True, kw_only=True):
     """The review that tidies up between iterations. What is unset here is as in `backend`."""
 
     enabled: Annotated[bool, Says("Whether there are reviews.")] = True
@@ -94,7 +94,7 @@ class Review(Struct, frozen=True, kw_only=True):
     prompt_file: Annotated[str, Says("A file in the project that says it, when `prompt` is empty.")] = "metareview.md"
 
 
-class Parallel(Struct, frozen=True, kw_only=True):
+class ParallelSettings(Struct, frozen=True, kw_only=True):
     """Waves: several branches of one iteration at once."""
 
     enabled: Annotated[bool, Says("Whether agents may open waves with `.parallel` events.")] = False
@@ -104,7 +104,7 @@ class Parallel(Struct, frozen=True, kw_only=True):
     ] = 180.0
 
 
-class Worktree(Struct, frozen=True, kw_only=True):
+class WorktreeSettings(Struct, frozen=True, kw_only=True):
     """A git work tree of a run's own."""
 
     enabled: Annotated[
@@ -120,37 +120,37 @@ class Worktree(Struct, frozen=True, kw_only=True):
     ] = "on_success"
 
 
-class Isolation(Struct, frozen=True, kw_only=True):
+class IsolationSettings(Struct, frozen=True, kw_only=True):
     """Another name of `worktree`."""
 
     enabled: Annotated[bool | None, Says("The same as `worktree.enabled`; either switches it on.", fixed=True)] = None
 
 
-class Profiles(Struct, frozen=True, kw_only=True):
+class ProfilesSettings(Struct, frozen=True, kw_only=True):
     """Fragments that join the prompts of roles."""
 
     default: Annotated[tuple[str, ...], Says("Profiles every run has, each `repo:<name>` or `user:<name>`.")] = ()
 
 
-class Memory(Struct, frozen=True, kw_only=True):
+class MemorySettings(Struct, frozen=True, kw_only=True):
     """What the agents remember."""
 
     prompt_budget_chars: Annotated[int, Says("Characters of memory in a prompt; 0: all of it.", least=0)] = 8000
 
 
-class Tasks(Struct, frozen=True, kw_only=True):
+class TasksSettings(Struct, frozen=True, kw_only=True):
     """What is left to do."""
 
     prompt_budget_chars: Annotated[int, Says("Characters of tasks in a prompt; 0: all of them.", least=0)] = 4000
 
 
-class Harness(Struct, frozen=True, kw_only=True):
+class HarnessSettings(Struct, frozen=True, kw_only=True):
     """What every iteration is told."""
 
     instructions_file: Annotated[str, Says("A file in the project with standing instructions.")] = "harness.md"
 
 
-class Core(Struct, frozen=True, kw_only=True):
+class CoreSettings(Struct, frozen=True, kw_only=True):
     """Where the run keeps what it writes. Unset files lie in `state_dir`."""
 
     state_dir: Annotated[str, Says("The folder of everything the runs write.", fixed=True)] = ".autoloop"
@@ -166,7 +166,7 @@ class Core(Struct, frozen=True, kw_only=True):
     )
 
 
-class Notify(Struct, frozen=True, kw_only=True):
+class NotifySettings(Struct, frozen=True, kw_only=True):
     """Who is told when a run ends."""
 
     command: Annotated[
@@ -175,18 +175,18 @@ class Notify(Struct, frozen=True, kw_only=True):
 
 
 SECTIONS: dict[str, type[Struct]] = {
-    "event_loop": EventLoop,
-    "backend": Backend,
-    "review": Review,
-    "parallel": Parallel,
-    "worktree": Worktree,
-    "isolation": Isolation,
-    "profiles": Profiles,
-    "memory": Memory,
-    "tasks": Tasks,
-    "harness": Harness,
-    "core": Core,
-    "notify": Notify,
+    "event_loop": EventLoopSettings,
+    "backend": BackendSettings,
+    "review": ReviewSettings,
+    "parallel": ParallelSettings,
+    "worktree": WorktreeSettings,
+    "isolation": IsolationSettings,
+    "profiles": ProfilesSettings,
+    "memory": MemorySettings,
+    "tasks": TasksSettings,
+    "harness": HarnessSettings,
+    "core": CoreSettings,
+    "notify": NotifySettings,
 }
 
 

@@ -15,21 +15,21 @@ from msgspec import Struct
 from coterie import bounds
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
 from coterie.settings.convert import DoesNotFit, convert
-from coterie.settings.grammar import Entry, read
+from coterie.settings.grammar import Assignment, read
 from coterie.settings.keys import (
     SECTIONS,
-    Backend,
-    Core,
-    EventLoop,
-    Harness,
-    Isolation,
-    Memory,
-    Notify,
-    Parallel,
-    Profiles,
-    Review,
-    Tasks,
-    Worktree,
+    BackendSettings,
+    CoreSettings,
+    EventLoopSettings,
+    HarnessSettings,
+    IsolationSettings,
+    MemorySettings,
+    NotifySettings,
+    ParallelSettings,
+    ProfilesSettings,
+    ReviewSettings,
+    TasksSettings,
+    WorktreeSettings,
     keys,
 )
 
@@ -71,18 +71,18 @@ class Settings(Struct, frozen=True, kw_only=True):
         grammars: How each file was read, by path: a reload tries only that again.
     """
 
-    event_loop: EventLoop = EventLoop()
-    backend: Backend = Backend()
-    review: Review = Review()
-    parallel: Parallel = Parallel()
-    worktree: Worktree = Worktree()
-    isolation: Isolation = Isolation()
-    profiles: Profiles = Profiles()
-    memory: Memory = Memory()
-    tasks: Tasks = Tasks()
-    harness: Harness = Harness()
-    core: Core = Core()
-    notify: Notify = Notify()
+    event_loop: EventLoopSettings = EventLoopSettings()
+    backend: BackendSettings = BackendSettings()
+    review: ReviewSettings = ReviewSettings()
+    parallel: ParallelSettings = ParallelSettings()
+    worktree: WorktreeSettings = WorktreeSettings()
+    isolation: IsolationSettings = IsolationSettings()
+    profiles: ProfilesSettings = ProfilesSettings()
+    memory: MemorySettings = MemorySettings()
+    tasks: TasksSettings = TasksSettings()
+    harness: HarnessSettings = HarnessSettings()
+    core: CoreSettings = CoreSettings()
+    notify: NotifySettings = NotifySettings()
     origins: dict[str, Origin] = {}
     unknown: dict[str, Any] = {}
     grammars: dict[str, str] = {}
@@ -213,11 +213,11 @@ class _Job:
             return
         raw = value.strip()
         reading = read(f"{name.strip()} = {raw}", "lines")
-        entries = reading.entries or (Entry(name.strip(), raw, None, raw),)
+        entries = reading.entries or (Assignment(name.strip(), raw, None, raw),)
         for entry in entries:
             self._take(replace(entry, span=None), COMMAND_LINE, "")
 
-    def _take(self, entry: Entry, layer: str, file: str) -> None:
+    def _take(self, entry: Assignment, layer: str, file: str) -> None:
         key = keys().get(entry.key)
         if key is None:
             self._keep(entry, file)
@@ -230,7 +230,7 @@ class _Job:
         self._values[key.section][key.attribute] = value
         self._origins[key.name] = Origin(layer, file, entry.span.line if entry.span else 0)
 
-    def _keep(self, entry: Entry, file: str) -> None:
+    def _keep(self, entry: Assignment, file: str) -> None:
         """Keep what no setting is called, and say so."""
         self._unknown[entry.key] = entry.value
         if entry.key in SECTIONS:

@@ -18,7 +18,7 @@ from coterie.topology.loops import bounded
 from coterie.topology.model import AgentGroup, ArrowGroup, Flow, Topology
 
 
-class Kind(Enum):
+class DifferenceKind(Enum):
     """What happened to a thing."""
 
     ADDED = "added"
@@ -29,7 +29,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Difference:
     """One difference.
 
     Attributes:
@@ -39,18 +39,18 @@ class Change:
         new: Likewise.
     """
 
-    kind: Kind
+    kind: DifferenceKind
     what: str
     field: str = ""
     old: Any = None
     new: Any = None
 
 
-def diff(old: Topology, new: Topology) -> tuple[Change, ...]:
+def diff(old: Topology, new: Topology) -> tuple[Difference, ...]:
     """All that is different in *new*: renames first, then part by part as the model has them, the order last."""
     names = _renames(old, new)
     called = [
-        Change(kind=Kind.RENAMED, what=_title(node), old=node.name, new=names[node.name])
+        Difference(kind=DifferenceKind.RENAMED, what=_title(node), old=node.name, new=names[node.name])
         for node in old.nodes
         if node.name in names
     ]
@@ -85,7 +85,7 @@ _REFERENCES = frozenset(
 _NOTHING: tuple[Any, ...] = (None, "", (), {}, [])
 
 
-def _team(old: Topology, new: Topology) -> Iterator[Change]:
+def _team(old: Topology, new: Topology) -> Iterator[Difference]:
     for each in fields(Topology):
         before, after = getattr(old, each.name), getattr(new, each.name)
         if not each.compare or each.name == "file" or before == after:
@@ -107,34 +107,36 @@ def _team(old: Topology, new: Topology) -> Iterator[Change]:
             yield from _compare("topology", word, before, after)
 
 
-def _things(old: Sequence[Any], new: Sequence[Any]) -> Iterator[Change]:
+def _things(old: Sequence[Any], new: Sequence[Any]) -> Iterator[Difference]:
     """Values with names: each is compared with the one of its name."""
     before, after = _by_key(old, titled=True), _by_key(new, titled=True)
     for key in dict.fromkeys((*before, *after)):
         if key not in after:
-            yield Change(kind=Kind.REMOVED, what=_title(before[key]), old=_plain(before[key]))
+            yield Difference(kind=DifferenceKind.REMOVED, what=_title(before[key]), old=_plain(before[key]))
         elif key not in before:
-            yield Change(kind=Kind.ADDED, what=_title(after[key]), new=_plain(after[key]))
+            yield Difference(kind=DifferenceKind.ADDED, what=_title(after[key]), new=_plain(after[key]))
         else:
             if type(before[key]) is not type(after[key]):
                 kinds = _word(before[key]), _word(after[key])
-                yield Change(kind=Kind.CHANGED, what=_title(after[key]), field="kind", old=kinds[0], new=kinds[1])
+                yield Difference(
+                    kind=DifferenceKind.CHANGED, what=_title(after[key]), field="kind", old=kinds[0], new=kinds[1]
+                )
             yield from _fields(_title(after[key]), "", before[key], after[key])
 
 
-def _blocks(old: Mapping[str, Block], new: Mapping[str, Block]) -> Iterator[Change]:
+def _blocks(old: Mapping[str, Block], new: Mapping[str, Block]) -> Iterator[Difference]:
     for kind in dict.fromkeys((*old, *new)):
         before, after = (blocks.get(kind, Block(kind=kind)) for blocks in (old, new))
         yield from _compare(kind, "", *(_view(replace(block, entries=())) or None for block in (before, after)))
         yield from _things(before.entries, after.entries)
 
 
-def _mapping(word: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _mapping(word: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
     for key in dict.fromkeys((*old, *new)):
         yield from _compare(f"{word} {key}", "", old.get(key), new.get(key))
 
 
-def _compare(what: str, path: str, old: Any, new: Any) -> Iterator[Change]:
+def _compare(what: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
     """What is different between two values, as deep as both have the same shape."""
     if old == new:
         return
@@ -150,11 +152,17 @@ def _compare(what: str, path: str, old: Any, new: Any) -> Iterator[Change]:
         for key in dict.fromkeys((*before, *after)):
             yield from _compare(what, _join(path, key), before.get(key), after.get(key))
     elif not (path.rpartition(".")[2].replace("-", "_") in _SETS and _same_set(old, new)):
-        kind = Kind.ADDED if old in _NOTHING else Kind.REMOVED if new in _NOTHING else Kind.CHANGED
-        yield Change(kind=kind, what=what, field=path, old=_plain(old), new=_plain(new))
+        kind = (
+            DifferenceKind.ADDED
+            if old in _NOTHING
+            else DifferenceKind.REMOVED
+            if new in _NOTHING
+            else DifferenceKind.CHANGED
+        )
+        yield Difference(kind=kind, what=what, field=path, old=_plain(old), new=_plain(new))
 
 
-def _fields(what: str, path: str, old: Any, new: Any) -> Iterator[Change]:
+def _fields(what: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
     """What is different between the fields of two values; they need not be of one kind."""
     if isinstance(old, Block):
         yield from _compare(what, path, old, new)
@@ -169,16 +177,16 @@ def _fields(what: str, path: str, old: Any, new: Any) -> Iterator[Change]:
 # ---- the flow
 
 
-def _arrows(old: Flow, new: Flow) -> Iterator[Change]:
+def _arrows(old: Flow, new: Flow) -> Iterator[Difference]:
     pairs, gone, come = _matched(old.groups, new.groups)
     for before, after in pairs:
         for change in _fields(f"arrow {after}", "", before, after):
             if change.field not in ("source", "implied-max"):
                 yield change
     for group in gone:
-        yield Change(kind=Kind.REMOVED, what=f"arrow {group}", old=_plain(group))
+        yield Difference(kind=DifferenceKind.REMOVED, what=f"arrow {group}", old=_plain(group))
     for group in come:
-        yield Change(kind=Kind.ADDED, what=f"arrow {group}", new=_plain(group))
+        yield Difference(kind=DifferenceKind.ADDED, what=f"arrow {group}", new=_plain(group))
 
 
 def _matched(
@@ -215,7 +223,7 @@ _ALIKE: tuple[Callable[[ArrowGroup], Hashable], ...] = (
 )
 
 
-def _order(old: Flow, new: Flow) -> Iterator[Change]:
+def _order(old: Flow, new: Flow) -> Iterator[Difference]:
     """Where the order of what both flows say is another, and means something."""
     pairs, _, _ = _matched(old.groups, new.groups)
     was = {id(after): before for before, after in pairs}
@@ -228,19 +236,19 @@ def _order(old: Flow, new: Flow) -> Iterator[Change]:
     if [name for name in old.mentions if name in common] != [name for name in new.mentions if name in common]:
         ranks = [[name for name in _starts(flow) if name in common] for flow in (old, new)]
         if ranks[0] != ranks[1]:
-            yield Change(kind=Kind.REORDERED, what="who starts first", old=ranks[0], new=ranks[1])
+            yield Difference(kind=DifferenceKind.REORDERED, what="who starts first", old=ranks[0], new=ranks[1])
 
 
 def _by_end(
     what: str, old: Sequence[ArrowGroup], new: Sequence[ArrowGroup], ends: Callable[[ArrowGroup], list[str]]
-) -> Iterator[Change]:
+) -> Iterator[Difference]:
     for name in dict.fromkeys(end for group in new for end in ends(group)):
         before, after = ([group for group in flow if name in ends(group)] for flow in (old, new))
         if [id(group) for group in before] != [id(group) for group in after]:
             said = [list(map(str, before)), list(map(str, after))]
             if said[0] == said[1]:
                 said = [[f"{group} [when {group.when}]" for group in flow] for flow in (before, after)]
-            yield Change(kind=Kind.REORDERED, what=f"{what} {name}", old=said[0], new=said[1])
+            yield Difference(kind=DifferenceKind.REORDERED, what=f"{what} {name}", old=said[0], new=said[1])
 
 
 def _starts(flow: Flow) -> list[str]:

@@ -6,19 +6,19 @@ from itertools import groupby
 from typing import Any, assert_never
 
 from coterie.cli.text.words import as_json
-from coterie.topology.diff import Change, Kind
+from coterie.topology.diff import Difference, DifferenceKind
 
 _LONG = 60
 _SHOWN = 40  # lines of a text that changed
 
 
-def changes(found: Sequence[Change]) -> str:
+def changes(found: Sequence[Difference]) -> str:
     """Each thing that changed once: `+` it came, `-` it went, `~` it is another; below, what of it."""
     lines = [line for what, each in groupby(found, key=lambda change: change.what) for line in _thing(what, list(each))]
     return "\n".join(lines) if lines else "the same"
 
 
-def _thing(what: str, found: Sequence[Change]) -> Iterator[str]:
+def _thing(what: str, found: Sequence[Difference]) -> Iterator[str]:
     whole = [change for change in found if not change.field]
     parts = [change for change in found if change.field]
     for change in whole:
@@ -29,36 +29,36 @@ def _thing(what: str, found: Sequence[Change]) -> Iterator[str]:
             yield from _part(change)
 
 
-def _whole(change: Change) -> Iterator[str]:
+def _whole(change: Difference) -> Iterator[str]:
     match change.kind:
-        case Kind.ADDED:
+        case DifferenceKind.ADDED:
             yield f"+ {change.what}{_about(change.new)}"
-        case Kind.REMOVED:
+        case DifferenceKind.REMOVED:
             yield f"- {change.what}{_about(change.old)}"
-        case Kind.RENAMED:
+        case DifferenceKind.RENAMED:
             yield f"~ {change.what} is now called {change.new}"
-        case Kind.REORDERED:
+        case DifferenceKind.REORDERED:
             yield f"~ {change.what}, in another order"
             yield f"    - {_listed(change.old)}"
             yield f"    + {_listed(change.new)}"
-        case Kind.CHANGED:
+        case DifferenceKind.CHANGED:
             yield f"~ {change.what}"
             yield from _values(change, "")
         case _:
             assert_never(change.kind)
 
 
-def _part(change: Change) -> Iterator[str]:
+def _part(change: Difference) -> Iterator[str]:
     match change.kind:
-        case Kind.ADDED:
+        case DifferenceKind.ADDED:
             yield f"    + {change.field}: {_short(_filled(change.new))}"
-        case Kind.REMOVED:
+        case DifferenceKind.REMOVED:
             yield f"    - {change.field}: {_short(_filled(change.old))}"
         case _:
             yield from _values(change, f"{change.field}: ")
 
 
-def _values(change: Change, name: str) -> Iterator[str]:
+def _values(change: Difference, name: str) -> Iterator[str]:
     """Both values beside each other, or line by line where they are long texts."""
     old, new = change.old, change.new
     if isinstance(old, str) and isinstance(new, str) and (max(len(old), len(new)) > _LONG or "\n" in old + new):

@@ -18,7 +18,7 @@ from coterie.formats.at.lexer import (
     WORD,
     Token,
 )
-from coterie.formats.at.tree import Attribute, Attributes
+from coterie.formats.at.tree import AttributeNode, Attributes
 from coterie.formats.at.values import number, scalar, seconds
 from coterie.topology.conditions import Condition, Operator
 
@@ -65,7 +65,7 @@ class _Reader:
         self._at = 0
         self._pieces: list[tuple[str, list[Token]]] = []
 
-    def read(self, attribute: Attribute) -> None:
+    def read(self, attribute: AttributeNode) -> None:
         """Read what stands between two commas; where a comma is missing, that is several attributes."""
         self._words, self._at = attribute.words, 0
         if not self._words:

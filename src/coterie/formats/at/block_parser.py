@@ -21,7 +21,18 @@ from coterie.formats.at.lexer import (
     WORD,
     Token,
 )
-from coterie.formats.at.tree import Block, Directive, Entry, Field, Item, ListValue, Raw, Stray, Value, Words
+from coterie.formats.at.tree import (
+    BlockNode,
+    Directive,
+    Entry,
+    FieldNode,
+    ListItem,
+    ListValue,
+    Raw,
+    Stray,
+    Value,
+    WordsNode,
+)
 
 READ_BLOCKS = frozenset(
     {"meta", "orchestrator", "roles", "agent", "action", "gates", "gate", "human", "group", "flow", "extensions"}
@@ -93,7 +104,7 @@ def _block(cursor: Cursor, length: int, owner: str, lenient: bool) -> Entry:
         return _too_deep(cursor, head, colon)
     open = cursor.take()
     items, close = parse_body(cursor, head[0], open, lenient)
-    return Block(head, colon, open, items, close, cursor.take_if(","))
+    return BlockNode(head, colon, open, items, close, cursor.take_if(","))
 
 
 def _is_lenient(keyword: str, owner: str, top: bool) -> bool:
@@ -140,7 +151,7 @@ def _nesting(token: Token) -> int:
     return (token.kind in ("{", "[")) - (token.kind in ("}", "]"))
 
 
-def _field(cursor: Cursor, lenient: bool) -> Field:
+def _field(cursor: Cursor, lenient: bool) -> FieldNode:
     key, colon = cursor.take(), cursor.take_if(":")
     if colon is None and not lenient:
         fix = Fix("insert the colon", key.end, ":")
@@ -148,7 +159,7 @@ def _field(cursor: Cursor, lenient: bool) -> Field:
     value = _value(cursor, lenient)
     if value is None and not lenient:
         cursor.error("missing-value", f"{shown(key)!r} has no value", key.span, "write 'name: value'")
-    return Field(key, colon, value, cursor.take_if(","))
+    return FieldNode(key, colon, value, cursor.take_if(","))
 
 
 def _directive(cursor: Cursor) -> Directive:
@@ -197,7 +208,7 @@ def _value(cursor: Cursor, lenient: bool) -> Value | None:
     return _words(cursor, lenient)
 
 
-def _words(cursor: Cursor, lenient: bool) -> Token | Words:
+def _words(cursor: Cursor, lenient: bool) -> Token | WordsNode:
     """A value of one or more words. It goes on over the line's end only beside a sign that joins, such as `|`."""
     first = cursor.take()
     words = [first]
@@ -206,7 +217,7 @@ def _words(cursor: Cursor, lenient: bool) -> Token | Words:
     for word in words:
         if not lenient or word.kind == OPEN_STRING:  # it may hold the brace that ends the block
             cursor.check(word)
-    return first if len(words) == 1 else Words(words)
+    return first if len(words) == 1 else WordsNode(words)
 
 
 def _goes_on(cursor: Cursor, before: Token) -> bool:
@@ -240,7 +251,7 @@ def _is_optional(cursor: Cursor) -> bool:
 
 def parse_list(cursor: Cursor, lenient: bool) -> ListValue:
     """The list of values that begins at the next token, `[`."""
-    open, items = cursor.take(), list[Item]()
+    open, items = cursor.take(), list[ListItem]()
     cursor.depth += 1
     while cursor.token.kind not in ("]", "}", ":", END):
         start = cursor.at
@@ -248,7 +259,7 @@ def parse_list(cursor: Cursor, lenient: bool) -> ListValue:
         comma = cursor.take_if(",")
         if cursor.at == start:
             break
-        items.append(Item(value, comma))
+        items.append(ListItem(value, comma))
     cursor.depth -= 1
     close = cursor.take_if("]")
     if close is None:
@@ -260,11 +271,11 @@ def _list_value(cursor: Cursor, lenient: bool) -> Value | None:
     kind = cursor.token.kind
     if kind in ("{", "[") and cursor.depth > _MAX_DEPTH:
         cursor.error("too-deep", f"values are nested more than {_MAX_DEPTH} deep", cursor.token.span)
-        return Words(_take_group(cursor))
+        return WordsNode(_take_group(cursor))
     if kind == "{":
         open = cursor.take()
         items, close = parse_body(cursor, open, open, lenient=True)
-        return Block([], None, open, items, close, None)
+        return BlockNode([], None, open, items, close, None)
     if kind == "[":
         return parse_list(cursor, lenient)
     if kind == "," or _begins_field(cursor):

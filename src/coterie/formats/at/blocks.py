@@ -12,30 +12,30 @@ from typing import Any, assert_never
 from coterie.diagnostics import Span, did_you_mean, error, warning
 from coterie.formats.at.fields import UNREADABLE, Fields, Report, key_of
 from coterie.formats.at.language.spec import (
-    Block as Spec,
+    BlockSpec as Spec,
 )
 from coterie.formats.at.language.spec import (
-    Count,
-    Duration,
+    CountType,
+    DurationType,
     Entries,
-    Field,
-    Flag,
+    FieldSpec,
+    FlagType,
     Inner,
-    Join,
+    JoinType,
     Many,
-    Number,
+    NumberType,
     OneOf,
     Own,
-    Policy,
-    Rate,
+    PolicyType,
+    RateType,
     SchemaFields,
-    Text,
+    TextType,
     Values,
-    Word,
-    Words,
+    WordsType,
+    WordType,
 )
 from coterie.formats.at.lexer import Token
-from coterie.formats.at.tree import Block as Tree
+from coterie.formats.at.tree import BlockNode as Tree
 from coterie.formats.at.tree import Directive, Entry, FlowBlock, ListValue, Stray, span_of
 from coterie.formats.at.values import seconds, text_of
 from coterie.topology.block import Block
@@ -88,44 +88,44 @@ def without_defaults(values: Mapping[str, Any], spec: Spec) -> dict[str, Any]:
     return {name: value for name, value in values.items() if _says(spec.by_name[name], value)}
 
 
-def _says(field: Field, value: Any) -> bool:
+def _says(field: FieldSpec, value: Any) -> bool:
     """Whether *value* is more than what holds without *field*."""
     match field.kind:
-        case Flag():
+        case FlagType():
             return bool(value) is not (field.default == "true")
-        case Number() | Count():
+        case NumberType() | CountType():
             return not field.default or value != float(field.default)
-        case Duration():
+        case DurationType():
             return not field.default or value != (seconds(field.default) or float(field.default))
         case _:
             return value not in ("", (), {}, field.default)
 
 
-def _value(fields: Fields, field: Field) -> Any:
+def _value(fields: Fields, field: FieldSpec) -> Any:
     """The value of one field; None when it could not be read, which is reported."""
     name, kind = field.name, field.kind
     match kind:
-        case Text():
+        case TextType():
             return fields.text(name)
-        case Word():
+        case WordType():
             return fields.word(name)
-        case Words():
+        case WordsType():
             return fields.words(name, kind.names)
-        case Number():
+        case NumberType():
             return _number(fields, name, kind)
-        case Count():
+        case CountType():
             return fields.count(name, kind.low)
-        case Duration():
+        case DurationType():
             return fields.seconds(name, bare=bool(kind.bare))
-        case Flag():
+        case FlagType():
             return fields.flag(name)
         case OneOf():
             return _one_of(fields, name, kind)
-        case Rate():
+        case RateType():
             return _rate(fields, name)
-        case Join():
+        case JoinType():
             return _join(fields, name)
-        case Policy():
+        case PolicyType():
             return fields.policy(name, kind.choices, kind.also)
         case Values():
             return _values(fields, name)
@@ -143,7 +143,7 @@ def _value(fields: Fields, field: Field) -> Any:
             assert_never(kind)
 
 
-def _number(fields: Fields, name: str, kind: Number) -> float | None:
+def _number(fields: Fields, name: str, kind: NumberType) -> float | None:
     value = fields.number(name)
     if value is None:
         return None

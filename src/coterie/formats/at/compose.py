@@ -18,7 +18,7 @@ from coterie.formats.at.filling import filled, unknown_places
 from coterie.formats.at.moving import moved
 from coterie.formats.at.params import given_to, joined, read_interface, read_params
 from coterie.formats.at.parser import Parsed, parse
-from coterie.formats.at.tree import Block, Directive, Entry, File, FlowBlock, Root
+from coterie.formats.at.tree import BlockNode, Directive, Entry, File, FlowBlock, Root
 from coterie.formats.at.values import string
 from coterie.formats.files import Library, Unreadable, find
 from coterie.topology.composition import MAX_DEPTH, Included, Interface, Param
@@ -77,7 +77,7 @@ def compose(
 
 
 def _composes(entry: Entry) -> bool:
-    return isinstance(entry, Directive) or (isinstance(entry, Block) and entry.keyword in _COMPOSING)
+    return isinstance(entry, Directive) or (isinstance(entry, BlockNode) and entry.keyword in _COMPOSING)
 
 
 class _Place(NamedTuple):
@@ -147,19 +147,19 @@ class _Composer:
     def _entries(self, root: Root, place: _Place) -> Iterator[tuple[int, Entry]]:
         """The entries of one file, those of its includes in their places, each with the number of its file."""
         for entry in root.items:
-            keyword = entry.keyword if isinstance(entry, Block | Directive) else ""
+            keyword = entry.keyword if isinstance(entry, BlockNode | Directive) else ""
             if isinstance(entry, Directive) and keyword == "include":
                 yield from self._include(entry, place)
             elif isinstance(entry, Directive) and keyword == "import":
                 self._imports.append((entry, place.folder))
-            elif isinstance(entry, Block) and keyword == "params":
+            elif isinstance(entry, BlockNode) and keyword == "params":
                 self._params += [(len(place.chain), param) for param in read_params(entry, self._report)]
-            elif isinstance(entry, Block) and keyword == "interface":
+            elif isinstance(entry, BlockNode) and keyword == "interface":
                 self._add_interface(entry)
             elif not (place.number and keyword == "meta"):  # a fragment's describes the fragment
                 yield place.number, moved(entry, place.folder)
 
-    def _add_interface(self, block: Block) -> None:
+    def _add_interface(self, block: BlockNode) -> None:
         if self._interface is None:
             self._interface = read_interface(block, self._report)
         else:
@@ -253,7 +253,7 @@ def _joins(entry: Entry) -> str:
     match entry:
         case FlowBlock():
             return "flow"
-        case Block() if entry.keyword in _JOINED and len(entry.head) == 1:
+        case BlockNode() if entry.keyword in _JOINED and len(entry.head) == 1:
             return entry.keyword
         case _:
             return ""
@@ -261,8 +261,8 @@ def _joins(entry: Entry) -> str:
 
 def _together(first: Entry, second: Entry) -> Entry:
     match first, second:
-        case Block(), Block():
-            return Block(first.head, first.colon, first.open, first.items + second.items, first.close, first.comma)
+        case BlockNode(), BlockNode():
+            return BlockNode(first.head, first.colon, first.open, first.items + second.items, first.close, first.comma)
         case FlowBlock(), FlowBlock():
             statements = first.statements + second.statements
             return FlowBlock(first.keyword, first.colon, first.open, statements, first.close, first.comma)

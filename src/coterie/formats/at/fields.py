@@ -11,16 +11,16 @@ from typing import Any
 from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error, warning
 from coterie.formats.at.lexer import BAD, NAME, NUMBER, OPEN_STRING, SINGLE_QUOTED, Token
 from coterie.formats.at.tree import (
-    Block,
+    BlockNode,
     Directive,
     Entry,
-    Field,
+    FieldNode,
     FlowBlock,
     ListValue,
     Raw,
     Stray,
     Value,
-    Words,
+    WordsNode,
     span_of,
 )
 from coterie.formats.at.values import dedent, number, plain_items, seconds, text_of
@@ -51,16 +51,16 @@ class Fields:
         self.spans: dict[str, Span] = {}
         self.owner = owner
         self.report = report
-        self._left: dict[str, Field | Raw | Block] = {}
+        self._left: dict[str, FieldNode | Raw | BlockNode] = {}
         self._kept: dict[str, Any] = {}
         for item in items:
             match item:
-                case Field() | Raw() | Block():
+                case FieldNode() | Raw() | BlockNode():
                     self._add(key_of(item), item)
                 case FlowBlock() | Directive() | Stray():
                     pass
 
-    def _add(self, key: Token, item: Field | Raw | Block) -> None:
+    def _add(self, key: Token, item: FieldNode | Raw | BlockNode) -> None:
         name = text_of(key)
         if name in self._left:
             message = f"{name!r} is given twice in {self.owner}"
@@ -74,7 +74,7 @@ class Fields:
     def text(self, name: str) -> str:
         """A text, quoted or not; empty when the field is not there."""
         value = self.value(name, "a text")
-        if isinstance(value, ListValue | Block):
+        if isinstance(value, ListValue | BlockNode):
             self.wrong(name, value, "a text")
             return ""
         return "" if value is None else text_of(value)
@@ -85,8 +85,8 @@ class Fields:
         value = self.value(name, "one word")
         if value is None:
             return missing
-        if isinstance(value, ListValue | Block) or (isinstance(value, Words) and not value.one):
-            if not isinstance(value, Words) or all(word.kind not in _REPORTED for word in value.words):
+        if isinstance(value, ListValue | BlockNode) or (isinstance(value, WordsNode) and not value.one):
+            if not isinstance(value, WordsNode) or all(word.kind not in _REPORTED for word in value.words):
                 self.wrong(name, value, "one word")
             return UNREADABLE
         return text_of(value)
@@ -101,7 +101,7 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, ListValue):
-            if isinstance(value, Token) or (isinstance(value, Words) and value.one):
+            if isinstance(value, Token) or (isinstance(value, WordsNode) and value.one):
                 return (text_of(value),)
             self.wrong(name, value, "a list", "write [a, b]")
             return ()
@@ -112,13 +112,13 @@ class Fields:
         return tuple(self._list_item(item.value) for item in value.items if item.value is not None)
 
     def _list_item(self, value: Value) -> str:
-        if isinstance(value, Words) and not value.one:
+        if isinstance(value, WordsNode) and not value.one:
             split = next(word for word in value.words[1:] if word.trivia)
             at = value.words[value.words.index(split) - 1].end
             fix = Fix("insert the comma", at, ",")
             message = f"a comma is missing before {split.text!r}"
             self.report(error("missing-comma", message, at, "write '[a, b]'", fix))
-        elif isinstance(value, ListValue | Block):
+        elif isinstance(value, ListValue | BlockNode):
             self.report(error("bad-value", "a list stands in a list", span_of(value), "write [a, b]"))
         return text_of(value)
 
@@ -184,7 +184,7 @@ class Fields:
         text = text_of(value)
         if text in choices or (also and text == also):
             return text
-        if isinstance(value, Words) and value.words[0].text == "fallback":
+        if isinstance(value, WordsNode) and value.words[0].text == "fallback":
             if len(value.words) == 2 and value.words[1].kind == NAME and value.words[1].trivia:
                 self.spans["fallback"] = value.words[1].span
                 return text
@@ -203,12 +203,12 @@ class Fields:
             return None
         key = key_of(item)
         self.spans[name] = key.span
-        if isinstance(item, Block):
+        if isinstance(item, BlockNode):
             return Fields(item.items, f"{name!r} of {self.owner}", self.report)
         self.report(error("bad-value", f"{name!r} of {self.owner} is not a block", key.span, f"write {example}"))
         return None
 
-    def inner(self, name: str, example: str, text: bool = False) -> Block | str | None:
+    def inner(self, name: str, example: str, text: bool = False) -> BlockNode | str | None:
         """An inner block as it stands; None when it is not there, or no block.
 
         Args:
@@ -218,12 +218,12 @@ class Fields:
         match item:
             case None:
                 return None
-            case Block():
+            case BlockNode():
                 self.spans[name] = item.head[0].span
                 return item
             case Raw():
                 self.spans[name] = item.key.span
-            case Field(value=value) if value is not None:
+            case FieldNode(value=value) if value is not None:
                 self.spans[name] = span_of(value)
                 if text and isinstance(value, Token):
                     return text_of(value)
@@ -247,7 +247,7 @@ class Fields:
 
     def is_block(self, name: str) -> bool:
         """Whether the field *name* is a block."""
-        return isinstance(self._left.get(name), Block)
+        return isinstance(self._left.get(name), BlockNode)
 
     def raw(self, name: str) -> str | None:
         """The text of `name { any text }`; None when the field is something else."""
@@ -258,7 +258,7 @@ class Fields:
         self.spans[name] = item.key.span
         return dedent(item.text.text)
 
-    def items(self) -> Iterator[tuple[str, Field | Raw | Block]]:
+    def items(self) -> Iterator[tuple[str, FieldNode | Raw | BlockNode]]:
         """What was not taken yet, by name."""
         yield from self._left.items()
 
@@ -268,11 +268,11 @@ class Fields:
         match item:
             case None:
                 return None
-            case Field():
+            case FieldNode():
                 if item.value is not None:
                     self.spans[name] = span_of(item.value)
                 return item.value
-            case Raw() | Block():
+            case Raw() | BlockNode():
                 span = self.spans[name] = key_of(item).span
                 self.report(error("bad-value", f"{name!r} of {self.owner} is not {wanted}: a block", span))
                 return None
@@ -310,16 +310,16 @@ class Fields:
         self.report(error("bad-value", message, span_of(value), hint, fix))
 
 
-def key_of(item: Field | Raw | Block) -> Token:
+def key_of(item: FieldNode | Raw | BlockNode) -> Token:
     """The word that names an item of a block."""
-    return item.head[0] if isinstance(item, Block) else item.key
+    return item.head[0] if isinstance(item, BlockNode) else item.key
 
 
 def _brief(value: Value) -> str:
     match value:
         case ListValue():
             return "a list"
-        case Block():
+        case BlockNode():
             return "a block"
         case _:
             text = text_of(value)

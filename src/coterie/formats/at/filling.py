@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, warning
 from coterie.formats.at.fields import Report
 from coterie.formats.at.lexer import NAME, NUMBER, OPEN_RAW, RAW, STRING, Token
-from coterie.formats.at.tree import Node
+from coterie.formats.at.tree import SyntaxNode
 from coterie.formats.at.values import string
 from coterie.topology.composition import PLACEHOLDER, Param, fill, shown, values_of
 from coterie.topology.conditions import Scalar
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=SyntaxNode)
 
 _STANDS_IN = {"number": "1", "boolean": "false"}
 """What is read as long as a parameter has no value, and nothing runs."""
@@ -59,7 +59,7 @@ def has_place(token: Token) -> bool:
     return token.kind in (STRING, RAW, OPEN_RAW) and "${param." in token.text
 
 
-def unknown_places(entries: Sequence[Node], params: Sequence[Param], report: Report) -> None:
+def unknown_places(entries: Sequence[SyntaxNode], params: Sequence[Param], report: Report) -> None:
     """Report the places of parameters that nobody declares."""
     known = [param.name for param in params]
     for token in (token for entry in entries for token in entry.tokens() if has_place(token)):
@@ -78,7 +78,7 @@ def mapped(node: N, change: Callable[[Token], Token]) -> N:
     return type(node)(*_mapped_parts(node, change))
 
 
-def _mapped_parts(node: Node, change: Callable[[Token], Token]) -> Iterator[Any]:
+def _mapped_parts(node: SyntaxNode, change: Callable[[Token], Token]) -> Iterator[Any]:
     for name in node.__struct_fields__:
         yield _mapped(getattr(node, name), change)
 
@@ -87,7 +87,7 @@ def _mapped(part: Any, change: Callable[[Token], Token]) -> Any:
     match part:
         case Token():
             return change(part)
-        case Node():
+        case SyntaxNode():
             return mapped(part, change)
         case list():
             return [_mapped(each, change) for each in part]

@@ -18,7 +18,7 @@ from coterie.formats.at.lexer import (
     WORD,
     Token,
 )
-from coterie.formats.at.tree import Attribute, Attributes, FlowBlock, NameList, Statement, Stray
+from coterie.formats.at.tree import AttributeNode, Attributes, FlowBlock, NameList, Statement, Stray
 
 ATTRIBUTE_WORDS = ("when", "max", "per", "on-max", "race", "tolerance", "wait", "weight", "reflection")
 
@@ -186,7 +186,7 @@ def _opens_attributes(cursor: Cursor) -> bool:
 
 
 def _attribute_list(cursor: Cursor) -> Attributes:
-    open, items = cursor.take(), list[Attribute]()
+    open, items = cursor.take(), list[AttributeNode]()
     while True:
         start = cursor.at
         while cursor.token.kind not in (",", "]", "[", "{", "}", "->", ERROR_ARROW, END):
@@ -198,7 +198,7 @@ def _attribute_list(cursor: Cursor) -> Attributes:
             cursor.check(word)
         comma = cursor.take_if(",")
         if words or comma:
-            items.append(Attribute(words, comma))
+            items.append(AttributeNode(words, comma))
         if comma is None:
             break
     close = cursor.take_if("]")

@@ -22,15 +22,15 @@ from coterie.formats.at.lexer import BAD_ARROW, ERROR_ARROW, NAME, NAMED_BLOCKS,
 from coterie.formats.at.page import STEP, WIDTH, Page
 from coterie.formats.at.parser import parse
 from coterie.formats.at.tree import (
-    Attribute,
+    AttributeNode,
     Attributes,
-    Block,
+    BlockNode,
     Directive,
     Entry,
-    Field,
+    FieldNode,
     File,
     FlowBlock,
-    Item,
+    ListItem,
     ListValue,
     NameList,
     Raw,
@@ -38,7 +38,7 @@ from coterie.formats.at.tree import (
     Statement,
     Stray,
     Value,
-    Words,
+    WordsNode,
 )
 
 _ARROWS = frozenset({"->", ERROR_ARROW, BAD_ARROW})
@@ -111,13 +111,13 @@ class _Layout:
                 self._statement(part, "")
             case ListValue():
                 self._list(part, "")
-            case Token() | Words():
+            case Token() | WordsNode():
                 self._value(part, "")
             case _:
                 self._entry(part, "")
         return self._page.only_line
 
-    def _fits(self, part: Block | FlowBlock | Statement | ListValue | NameList | Attributes, gap: str) -> bool:
+    def _fits(self, part: BlockNode | FlowBlock | Statement | ListValue | NameList | Attributes, gap: str) -> bool:
         """Whether *part* can stand on the line under way."""
         if self._flat:
             return True
@@ -138,7 +138,7 @@ class _Layout:
 
     def _entry(self, item: Entry, gap: str, owner: str = "") -> None:
         match item:
-            case Field():
+            case FieldNode():
                 self._page.put(item.key, gap)
                 if item.colon is not None:
                     self._page.put(item.colon, "")
@@ -146,7 +146,7 @@ class _Layout:
                     self._value(item.value, " ", is_enum=owner == _OUTPUTS)
             case Raw():
                 self._raw(item, gap)
-            case Block():
+            case BlockNode():
                 self._block(item, gap, owner)
             case FlowBlock():
                 self._flow(item, gap)
@@ -164,7 +164,7 @@ class _Layout:
         for token in skipped[1:]:
             self._page.text(token.trivia + token.text)
 
-    def _block(self, block: Block, gap: str, owner: str = "") -> None:
+    def _block(self, block: BlockNode, gap: str, owner: str = "") -> None:
         close = _given(block.close, block.open)
         indent = self._page.indent
         inner = _owner(block, owner)
@@ -183,7 +183,7 @@ class _Layout:
         if colon is not None:
             self._page.put(colon, "")
 
-    def _flat_block(self, block: Block, close: Token, gap: str, owner: str) -> None:
+    def _flat_block(self, block: BlockNode, close: Token, gap: str, owner: str) -> None:
         in_columns = len(block.head) > 1 and not self._flat
         was, self._flat = self._flat, True
         self._head(block.head, block.colon, gap)
@@ -240,11 +240,11 @@ class _Layout:
         match value:
             case Token():
                 self._page.put(value, gap)
-            case Words():
+            case WordsNode():
                 self._words(value.words, gap, is_enum)
             case ListValue():
                 self._list(value, gap)
-            case Block():
+            case BlockNode():
                 self._block(value, gap)
 
     def _words(self, words: Sequence[Token], gap: str, is_enum: bool = False) -> None:
@@ -273,7 +273,7 @@ class _Layout:
             self._page.line(indent, comments_at=indent + STEP)
         self._page.put(close, "", last=True)
 
-    def _item(self, item: Item, gap: str, is_last: bool) -> None:
+    def _item(self, item: ListItem, gap: str, is_last: bool) -> None:
         """An item and its comma, which may lack in the file; where nothing stands before a comma, it stays."""
         if item.value is None:
             if item.comma is not None:
@@ -371,7 +371,7 @@ class _Layout:
             self._page.line(indent, comments_at=indent + STEP)
         self._page.put(close, "", last=True)
 
-    def _attribute(self, attribute: Attribute, gap: str) -> None:
+    def _attribute(self, attribute: AttributeNode, gap: str) -> None:
         before: Token | None = None
         for word in attribute.words:
             self._page.put(word, gap if before is None else _gap(before, word))
@@ -392,7 +392,7 @@ def _needs_comma(item: Entry, behind: Entry | None) -> bool:
     """Whether *item*, at the end of a line, would say something else without its comma."""
     if isinstance(behind, Stray):
         return True
-    if not isinstance(item, Field) or isinstance(item.value, ListValue):
+    if not isinstance(item, FieldNode) or isinstance(item.value, ListValue):
         return False
     if item.colon is None or item.value is None:
         return True
@@ -400,7 +400,7 @@ def _needs_comma(item: Entry, behind: Entry | None) -> bool:
     return last.text in _GOES_ON or last.text in NAMED_BLOCKS  # `agent` before `a {` would be its head
 
 
-def _owner(block: Block, owner: str) -> str:
+def _owner(block: BlockNode, owner: str) -> str:
     """What the items of *block*, which stands in *owner*, belong to."""
     if owner == "" and block.keyword in _HAVE_OUTPUTS:
         return _NODE
@@ -414,9 +414,9 @@ def _comma_of(item: Entry) -> Token | None:
 def _key(item: Entry) -> str:
     """By what items of blocks below each other are alike."""
     match item:
-        case Field() | Raw():
+        case FieldNode() | Raw():
             return item.key.text
-        case Block():
+        case BlockNode():
             return item.keyword
         case _:
             return ""

@@ -4,27 +4,27 @@ from pathlib import PurePosixPath
 
 from coterie.formats.at.filling import filled_in, quoted
 from coterie.formats.at.lexer import STRING, Token
-from coterie.formats.at.tree import Block, Entry, Field
+from coterie.formats.at.tree import BlockNode, Entry, FieldNode
 from coterie.formats.at.values import string
 
 
 def moved(entry: Entry, folder: PurePosixPath) -> Entry:
     """*entry* with the paths that an agent's prompt or inner topology has from *folder* on, as they are from above."""
-    if not isinstance(entry, Block) or entry.keyword != "agent" or folder == PurePosixPath():
+    if not isinstance(entry, BlockNode) or entry.keyword != "agent" or folder == PurePosixPath():
         return entry
     items = [_moved_item(item, folder) for item in entry.items]
-    return Block(entry.head, entry.colon, entry.open, items, entry.close, entry.comma)
+    return BlockNode(entry.head, entry.colon, entry.open, items, entry.close, entry.comma)
 
 
 def _moved_item(item: Entry, folder: PurePosixPath) -> Entry:
     match item:
-        case Field() if item.key.text == "prompt" and isinstance(item.value, Token) and _is_path(item.value):
+        case FieldNode() if item.key.text == "prompt" and isinstance(item.value, Token) and _is_path(item.value):
             return _with_path(item, folder)
-        case Field() if item.key.text == "topology" and isinstance(item.value, Token) and item.value.kind == STRING:
+        case FieldNode() if item.key.text == "topology" and isinstance(item.value, Token) and item.value.kind == STRING:
             return _with_path(item, folder)
-        case Block() if item.keyword in ("extensions", "coterie"):
+        case BlockNode() if item.keyword in ("extensions", "coterie"):
             items = [_moved_item(inner, folder) for inner in item.items]
-            return Block(item.head, item.colon, item.open, items, item.close, item.comma)
+            return BlockNode(item.head, item.colon, item.open, items, item.close, item.comma)
         case _:
             return item
 
@@ -34,8 +34,8 @@ def _is_path(token: Token) -> bool:
     return text.endswith((".md", ".txt")) and not any(letter.isspace() for letter in text)
 
 
-def _with_path(field: Field, folder: PurePosixPath) -> Field:
+def _with_path(field: FieldNode, folder: PurePosixPath) -> FieldNode:
     value = field.value
     assert isinstance(value, Token)
     path = filled_in(value, STRING, quoted(str(folder / string(value))))
-    return Field(field.key, field.colon, path, field.comma)
+    return FieldNode(field.key, field.colon, path, field.comma)

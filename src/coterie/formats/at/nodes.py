@@ -8,11 +8,11 @@ from typing import Any
 from coterie.formats.at.blocks import read_block, read_fields, without_defaults
 from coterie.formats.at.fields import Fields, Report, key_of
 from coterie.formats.at.language import BLOCKS
-from coterie.formats.at.language.spec import Block as Spec
-from coterie.formats.at.language.spec import Field, Own
+from coterie.formats.at.language.spec import BlockSpec as Spec
+from coterie.formats.at.language.spec import FieldSpec, Own
 from coterie.formats.at.lexer import NAME, Token
-from coterie.formats.at.tree import Block as Tree
-from coterie.formats.at.tree import Words, span_of
+from coterie.formats.at.tree import BlockNode as Tree
+from coterie.formats.at.tree import WordsNode, span_of
 from coterie.formats.at.values import scalar
 from coterie.formats.prompts import read_prompt
 from coterie.topology.block import NOTHING, Block
@@ -88,7 +88,7 @@ def _rest(own: dict[str, Any], fields: Fields, spec: Spec) -> dict[str, Any]:
     return {**own, "kept": own["kept"] | fields.kept((), tuple(spec.by_name)), "spans": fields.spans}
 
 
-def _retry(fields: Fields, spec: Field) -> dict[str, Any]:
+def _retry(fields: Fields, spec: FieldSpec) -> dict[str, Any]:
     """`retry: 2` or `retry { max: 2 … }`: the count, and how the attempts are spaced."""
     if not fields.is_block("retry"):
         return {"retry": fields.count("retry")}
@@ -131,7 +131,7 @@ def _output(fields: Fields, name: str, key: Token) -> Output:
             return Output(name=name, type=OUTPUT_TYPES[value.text], span=key.span)
         case Token():
             return Output(name=name, type="enum", values=(scalar(value),), span=key.span)
-        case Words() if members := _alternatives(value):
+        case WordsNode() if members := _alternatives(value):
             if len({(type(member), member) for member in members}) < len(members):
                 fields.wrong(name, value, "", "one of its values stands there twice")
             return Output(name=name, type="enum", values=members, span=key.span)
@@ -141,7 +141,7 @@ def _output(fields: Fields, name: str, key: Token) -> Output:
     return Output(name=name, type="any", span=key.span)
 
 
-def _alternatives(value: Words) -> tuple[Scalar, ...]:
+def _alternatives(value: WordsNode) -> tuple[Scalar, ...]:
     """The members of `a | b | c`; none when the words are something else."""
     members, signs = value.words[::2], value.words[1::2]
     well_formed = len(members) == len(signs) + 1 and all(sign.kind == "|" for sign in signs)

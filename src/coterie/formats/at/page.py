@@ -29,7 +29,7 @@ class Cell(Struct):
     text: str
 
 
-class Line(Struct):
+class PageLine(Struct):
     """A line, without cells where it is blank."""
 
     indent: int = 0
@@ -51,8 +51,8 @@ class Page:
     """
 
     def __init__(self, part: bool = False) -> None:
-        self._lines: list[Line] = []
-        self._line: Line | None = None
+        self._lines: list[PageLine] = []
+        self._line: PageLine | None = None
         self._fresh = True
         self._pieces = [""]  # of the trivia of tokens that were left out
         self._top = True
@@ -150,12 +150,12 @@ class Page:
 
     def _begin(self, text: str, indent: int) -> None:
         self._end()
-        self._line = Line(indent, [Cell("", "", text)])
+        self._line = PageLine(indent, [Cell("", "", text)])
         self._fresh = self._top = False
 
     def _break(self) -> None:
         self._end()
-        self._lines.append(Line())
+        self._lines.append(PageLine())
 
     def _end(self) -> None:
         if self._line is not None:
@@ -177,7 +177,7 @@ def _joined(first: list[str], then: list[str]) -> list[str]:
     return [*first[:-1], *then] if not first[-1] else [*first, *then]
 
 
-def _align(lines: Sequence[Line], column: int = 0) -> None:
+def _align(lines: Sequence[PageLine], column: int = 0) -> None:
     """Let equal cells of lines below each other begin in one column, from *column* on."""
     start = 0
     while start < len(lines):
@@ -191,13 +191,13 @@ def _align(lines: Sequence[Line], column: int = 0) -> None:
         start = end
 
 
-def _alike(one: Line, other: Line, column: int) -> bool:
+def _alike(one: PageLine, other: PageLine, column: int) -> bool:
     if len(other.cells) <= column + 1 or one.indent != other.indent:
         return False
     return one.cells[column].key == other.cells[column].key and one.cells[column + 1].key == other.cells[column + 1].key
 
 
-def _pad(lines: Sequence[Line], column: int) -> None:
+def _pad(lines: Sequence[PageLine], column: int) -> None:
     widest = max(len(line.cells[column].text) for line in lines)
     if all(len(str(line)) + widest - len(line.cells[column].text) <= WIDTH for line in lines):
         for line in lines:

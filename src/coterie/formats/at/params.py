@@ -6,7 +6,7 @@ from dataclasses import replace
 from coterie.diagnostics import Diagnostic, did_you_mean, error
 from coterie.formats.at.fields import Fields, Report
 from coterie.formats.at.lexer import NAME, Token
-from coterie.formats.at.tree import Block, Field, Raw, Value, Words, span_of
+from coterie.formats.at.tree import BlockNode, FieldNode, Raw, Value, WordsNode, span_of
 from coterie.formats.at.values import scalar, text_of
 from coterie.topology.checks.facts import listing
 from coterie.topology.composition import PARAM_TYPES, Interface, Param, converted
@@ -15,21 +15,21 @@ from coterie.topology.conditions import Scalar
 _FORM = "write name: string, number or boolean, with a default if you like: rounds: number = 3"
 
 
-def read_params(block: Block, report: Report) -> list[Param]:
+def read_params(block: BlockNode, report: Report) -> list[Param]:
     """`params { rounds: number = 3  tone: string }`."""
     fields = Fields(block.items, "'params'", report)
     found = []
     for name, item in list(fields.items()):
-        if isinstance(item, Field) and item.key.kind == NAME and item.value is not None:
+        if isinstance(item, FieldNode) and item.key.kind == NAME and item.value is not None:
             found.append(_param(name, item.key, item.value, report))
         else:
-            key = item.key if isinstance(item, Field | Raw) else item.head[0]
+            key = item.key if isinstance(item, FieldNode | Raw) else item.head[0]
             report(error("bad-value", f"{name!r} is no parameter", key.span, _FORM))
     return [param for param in found if param is not None]
 
 
 def _param(name: str, key: Token, value: Value, report: Report) -> Param | None:
-    words = [value] if isinstance(value, Token) else value.words if isinstance(value, Words) else []
+    words = [value] if isinstance(value, Token) else value.words if isinstance(value, WordsNode) else []
     type = words[0].text if words else ""
     if type not in PARAM_TYPES or len(words) not in (1, 3) or (len(words) == 3 and words[1].kind != "="):
         hint = did_you_mean(type, PARAM_TYPES) or _FORM
@@ -83,7 +83,7 @@ def _unknown(name: str, names: Sequence[str], owner: str) -> Diagnostic:
     return error("unknown-param", f"{owner!r} has no parameter {name!r}", hint=hint)
 
 
-def read_interface(block: Block, report: Report) -> Interface:
+def read_interface(block: BlockNode, report: Report) -> Interface:
     """`interface { entry: writer, exit: reviewer }`."""
     fields = Fields(block.items, "'interface'", report)
     entry, exit = fields.word("entry"), fields.word("exit")

@@ -5,7 +5,7 @@ from typing import Any
 
 from coterie.diagnostics import Span, error
 from coterie.formats.at.fields import UNREADABLE, Fields, Report, key_of
-from coterie.formats.at.tree import Block, Field, Raw, span_of
+from coterie.formats.at.tree import BlockNode, FieldNode, Raw, span_of
 from coterie.formats.at.values import plain, plain_items, text_of
 from coterie.topology.patterns.kinds import words
 from coterie.topology.patterns.model import Pattern, Slot
@@ -14,7 +14,7 @@ _FIELDS = ("type", "config", "slots")
 _SLOT = ("agent", "capabilities", "calls", "cost")
 
 
-def read_pattern(block: Block, report: Report) -> tuple[Pattern, Mapping[str, Any]]:
+def read_pattern(block: BlockNode, report: Report) -> tuple[Pattern, Mapping[str, Any]]:
     """The pattern, and what the block says besides; that is kept, and reported."""
     key = block.head[0].span
     fields = Fields(block.items, "'pattern'", report)
@@ -39,7 +39,7 @@ def read_pattern(block: Block, report: Report) -> tuple[Pattern, Mapping[str, An
 def _slots(named: Fields, report: Report) -> Iterator[Slot]:
     for name, item in named.items():
         key = key_of(item).span
-        if isinstance(item, Block):
+        if isinstance(item, BlockNode):
             fields = Fields(item.items, f"slot {name!r}", report)
             yield Slot(
                 name=name,
@@ -50,21 +50,21 @@ def _slots(named: Fields, report: Report) -> Iterator[Slot]:
                 span=fields.spans.get("agent") or key,
             )
             fields.kept((), _SLOT)
-        elif isinstance(item, Field) and item.value is not None:
+        elif isinstance(item, FieldNode) and item.value is not None:
             yield Slot(name=name, node=text_of(item.value), span=span_of(item.value))
         else:
             report(error("bad-value", f"slot {name!r} names nobody", key, f"write {name}: AGENT"))
 
 
-def _value(item: Field | Raw | Block) -> Any:
+def _value(item: FieldNode | Raw | BlockNode) -> Any:
     match item:
-        case Field():
+        case FieldNode():
             return plain(item.value)
-        case Block():
+        case BlockNode():
             return plain_items(item.items)
         case Raw():
             return UNREADABLE
 
 
-def _place(item: Field | Raw | Block) -> Span:
-    return span_of(item.value) if isinstance(item, Field) and item.value is not None else key_of(item).span
+def _place(item: FieldNode | Raw | BlockNode) -> Span:
+    return span_of(item.value) if isinstance(item, FieldNode) and item.value is not None else key_of(item).span

@@ -14,12 +14,12 @@ from coterie.formats.at.blocks import read_block, read_entry, read_fields
 from coterie.formats.at.fields import Fields
 from coterie.formats.at.flows import read_flow
 from coterie.formats.at.language import BLOCKS
-from coterie.formats.at.language.spec import Block as Spec
+from coterie.formats.at.language.spec import BlockSpec as Spec
 from coterie.formats.at.language.spec import Entries
 from coterie.formats.at.nodes import read_agent, read_extensions, read_node
 from coterie.formats.at.parser import Parsed
-from coterie.formats.at.tree import Block as Tree
-from coterie.formats.at.tree import Directive, Entry, Field, File, FlowBlock, Raw, Root, Stray, Words, span_of
+from coterie.formats.at.tree import BlockNode as Tree
+from coterie.formats.at.tree import Directive, Entry, FieldNode, File, FlowBlock, Raw, Root, Stray, WordsNode, span_of
 from coterie.formats.at.values import dedent, plain, plain_items, text_of, words_of
 from coterie.topology.block import Block
 from coterie.topology.model import AnyNode, Flow, Topology
@@ -32,7 +32,7 @@ _ELSEWHERE = frozenset({"flow", "import", "include", "params", "interface"})
 _MANY = frozenset({"agent", "action", "gate", "gates", "human", "group", "skill"})
 
 
-class Reading(Struct, frozen=True):
+class AtResult(Struct, frozen=True):
     """What was read from a text.
 
     Attributes:
@@ -47,7 +47,7 @@ class Reading(Struct, frozen=True):
     lost_items: bool
 
 
-def read_at(parsed: Parsed, file: str = "", folder: Path | None = None) -> Reading:
+def read_at(parsed: Parsed, file: str = "", folder: Path | None = None) -> AtResult:
     """The topology that a tree describes, and everything that is wrong with how it does so.
 
     Args:
@@ -57,7 +57,7 @@ def read_at(parsed: Parsed, file: str = "", folder: Path | None = None) -> Readi
     """
     reader = _Reader(parsed, folder)
     topology = reader.read(parsed.tree, file)
-    return Reading(topology, reader.diagnostics, reader.lost_flow, reader.lost_items)
+    return AtResult(topology, reader.diagnostics, reader.lost_flow, reader.lost_items)
 
 
 class _Reader:
@@ -132,7 +132,7 @@ class _Reader:
                 self._block(item)
             case Directive():
                 self._directive(item)
-            case Field():
+            case FieldNode():
                 self._field(item)
             case Raw():
                 self._unknown(item.key.text, item.key.span)
@@ -160,9 +160,9 @@ class _Reader:
         """What composes a team of several files was taken out before, so this says something else."""
         word = item.words[0]
         self._unknown(word.text, word.span)
-        self._kept.append(Block(kind=word.text, kept={"text": words_of(Words(item.words[1:]))}, span=word.span))
+        self._kept.append(Block(kind=word.text, kept={"text": words_of(WordsNode(item.words[1:]))}, span=word.span))
 
-    def _field(self, item: Field) -> None:
+    def _field(self, item: FieldNode) -> None:
         name = text_of(item.key)
         message = f"the topology has no field {name!r}"
         self._report(warning("unknown-field", message, item.key.span, "fields stand in blocks: agent, meta, …"))
@@ -231,7 +231,7 @@ class _Reader:
         for item in block.items:
             if isinstance(item, Tree) and item.keyword == "gate":
                 self._node(item)
-            elif isinstance(item, Tree | Field | Raw):
+            elif isinstance(item, Tree | FieldNode | Raw):
                 head = item.head[0] if isinstance(item, Tree) else item.key
                 self._report(error("bad-value", f"{head.text!r} is no gate", head.span, "write: gate NAME { … }"))
 

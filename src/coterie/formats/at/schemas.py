@@ -5,8 +5,8 @@ from typing import Any
 from coterie.diagnostics import Span, error, warning
 from coterie.formats.at.fields import Report
 from coterie.formats.at.lexer import NAME, STRING, Token
-from coterie.formats.at.tree import Block as Tree
-from coterie.formats.at.tree import Entry, Field, Raw, Stray, Value, Words, span_of
+from coterie.formats.at.tree import BlockNode as Tree
+from coterie.formats.at.tree import Entry, FieldNode, Raw, Stray, Value, WordsNode, span_of
 from coterie.formats.at.values import text_of
 from coterie.topology.block import Block
 
@@ -32,13 +32,13 @@ def read_schema_fields(block: Tree, owner: str, report: Report) -> tuple[Block, 
 
 def _field(item: Entry, owner: str, report: Report) -> Block | None:
     match item:
-        case Field() if item.value is not None:
+        case FieldNode() if item.value is not None:
             return _typed(item.key, _words(item.value), False, owner, report)
         case Stray(skipped=[key, mark, colon, *words]) if key.kind in (NAME, STRING) and mark.kind == "?" and words:
             if colon.kind == ":":
                 return _typed(key, [word for word in words if word.kind != ","], True, owner, report)
             return _unread(key, owner, report)
-        case Field() | Raw():
+        case FieldNode() | Raw():
             return _unread(item.key, owner, report)
         case _:
             return _unread(next(item.tokens()), owner, report)
@@ -54,7 +54,7 @@ def _words(value: Value) -> list[Token]:
     match value:
         case Token():
             return [value]
-        case Words():
+        case WordsNode():
             return value.words
         case _:
             return []
@@ -81,4 +81,4 @@ def _typed(key: Token, words: list[Token], optional: bool, owner: str, report: R
 
 
 def _whole(words: list[Token], span: Span) -> Span:
-    return span_of(Words(words)) if words else span
+    return span_of(WordsNode(words)) if words else span

@@ -13,7 +13,7 @@ from coterie.diagnostics import Span
 from coterie.formats.at.lexer import Token, join
 
 
-class Node(Struct, gc=False):
+class SyntaxNode(Struct, gc=False):
     """Base of everything below. A tree has no cycles, so the garbage collector need not look for any."""
 
     def tokens(self) -> Iterator[Token]:
@@ -25,7 +25,7 @@ class Node(Struct, gc=False):
         return join(self.tokens())
 
 
-class Words(Node, gc=False):
+class WordsNode(SyntaxNode, gc=False):
     """A value of several tokens: `approve | revise`, `fallback writer`, `openai/gpt-4o`."""
 
     words: list[Token]
@@ -36,22 +36,22 @@ class Words(Node, gc=False):
         return all(not word.trivia for word in self.words[1:])
 
 
-class Item(Node, gc=False):
+class ListItem(SyntaxNode, gc=False):
     """A value in a list, with the comma behind it."""
 
     value: "Value | None"
     comma: Token | None
 
 
-class ListValue(Node, gc=False):
+class ListValue(SyntaxNode, gc=False):
     """`[a, b]`."""
 
     open: Token
-    items: list[Item]
+    items: list[ListItem]
     close: Token | None
 
 
-class Field(Node, gc=False):
+class FieldNode(SyntaxNode, gc=False):
     """`model: sonnet`."""
 
     key: Token
@@ -60,7 +60,7 @@ class Field(Node, gc=False):
     comma: Token | None
 
 
-class Raw(Node, gc=False):
+class Raw(SyntaxNode, gc=False):
     """`prompt { any text }`."""
 
     key: Token
@@ -71,7 +71,7 @@ class Raw(Node, gc=False):
     comma: Token | None
 
 
-class Block(Node, gc=False):
+class BlockNode(SyntaxNode, gc=False):
     """`agent writer { … }`: a keyword, names or numbers, and items in braces. A block in a list has no head."""
 
     head: list[Token]
@@ -87,7 +87,7 @@ class Block(Node, gc=False):
         return self.head[0].text if self.head else ""
 
 
-class Directive(Node, gc=False):
+class Directive(SyntaxNode, gc=False):
     """`import "x.at" as x`, `include "y.at"`."""
 
     words: list[Token]
@@ -98,13 +98,13 @@ class Directive(Node, gc=False):
         return self.words[0].text
 
 
-class Stray(Node, gc=False):
+class Stray(SyntaxNode, gc=False):
     """Tokens that fit nowhere; a diagnostic says so."""
 
     skipped: list[Token]
 
 
-class NameList(Node, gc=False):
+class NameList(SyntaxNode, gc=False):
     """`[a, b]` in a flow: names and the commas between them."""
 
     open: Token
@@ -117,29 +117,29 @@ class NameList(Node, gc=False):
         return [word for word in self.words if word.kind != ","]
 
 
-class Attribute(Node, gc=False):
+class AttributeNode(SyntaxNode, gc=False):
     """`max 3` behind an arrow."""
 
     words: list[Token]
     comma: Token | None
 
 
-class Attributes(Node, gc=False):
+class Attributes(SyntaxNode, gc=False):
     """`[when a.b == c, max 3]`."""
 
     open: Token
-    items: list[Attribute]
+    items: list[AttributeNode]
     close: Token | None
 
 
-class Statement(Node, gc=False):
+class Statement(SyntaxNode, gc=False):
     """`a -> [b, c] -> d [max 3]`: nodes, the arrows between them and attributes, in the order of the text."""
 
     parts: list[Token | NameList | Attributes]
     comma: Token | None
 
 
-class FlowBlock(Node, gc=False):
+class FlowBlock(SyntaxNode, gc=False):
     """`flow { … }`."""
 
     keyword: Token
@@ -150,7 +150,7 @@ class FlowBlock(Node, gc=False):
     comma: Token | None
 
 
-class Root(Node, gc=False):
+class Root(SyntaxNode, gc=False):
     """`topology NAME : [patterns] { … }`."""
 
     keyword: Token
@@ -163,15 +163,15 @@ class Root(Node, gc=False):
     close: Token | None
 
 
-class File(Node, gc=False):
+class File(SyntaxNode, gc=False):
     """A whole file."""
 
     items: "list[Root | Entry]"
     end: Token
 
 
-Value = Token | Words | ListValue | Block
-Entry = Field | Raw | Block | FlowBlock | Directive | Stray
+Value = Token | WordsNode | ListValue | BlockNode
+Entry = FieldNode | Raw | BlockNode | FlowBlock | Directive | Stray
 
 
 def span_of(value: Value) -> Span:
@@ -179,11 +179,11 @@ def span_of(value: Value) -> Span:
     match value:
         case Token():
             return value.span
-        case Words():
+        case WordsNode():
             return _from_to(value.words[0], value.words[-1])
         case ListValue():
             return _from_to(value.open, value.close or value.open)
-        case Block():
+        case BlockNode():
             return (value.head[0] if value.head else value.open).span
 
 
@@ -197,7 +197,7 @@ def _tokens(part: Any) -> Iterator[Token]:
     match part:
         case Token():
             yield part
-        case Node():
+        case SyntaxNode():
             yield from part.tokens()
         case list():
             for each in part:

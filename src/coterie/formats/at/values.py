@@ -15,7 +15,18 @@ from coterie.formats.at.lexer import (
     Token,
     join,
 )
-from coterie.formats.at.tree import Block, Directive, Entry, Field, FlowBlock, ListValue, Raw, Stray, Value, Words
+from coterie.formats.at.tree import (
+    BlockNode,
+    Directive,
+    Entry,
+    FieldNode,
+    FlowBlock,
+    ListValue,
+    Raw,
+    Stray,
+    Value,
+    WordsNode,
+)
 from coterie.topology.conditions import Scalar
 
 QUOTED = frozenset({STRING, OPEN_STRING, SINGLE_QUOTED})
@@ -54,7 +65,7 @@ def scalar(token: Token) -> Scalar:
     return string(token) if token.kind in QUOTED else token.text
 
 
-def words_of(value: Words) -> str:
+def words_of(value: WordsNode) -> str:
     """Several words as one text: as written, what blanks and comments stand between them as one blank."""
     return "".join((" " if word.trivia and at else "") + word.text for at, word in enumerate(value.words))
 
@@ -64,9 +75,9 @@ def text_of(value: Value) -> str:
     match value:
         case Token():
             return string(value) if value.kind in QUOTED else value.text
-        case Words():
+        case WordsNode():
             return words_of(value)
-        case ListValue() | Block():
+        case ListValue() | BlockNode():
             return str(value).strip()
 
 
@@ -81,11 +92,11 @@ def plain(value: Value | None, durations: bool = False) -> Any:
             return None
         case Token():
             return seconds(value.text) if durations and value.kind == DURATION else scalar(value)
-        case Words():
+        case WordsNode():
             return words_of(value)
         case ListValue():
             return [plain(item.value, durations) for item in value.items if item.value is not None]
-        case Block():
+        case BlockNode():
             return plain_items(value.items, durations)
 
 
@@ -103,14 +114,14 @@ def plain_items(items: Sequence[Entry], durations: bool = False) -> dict[str, An
 def _entries(items: Sequence[Entry], durations: bool) -> Iterator[tuple[list[str], Any]]:
     for item in items:
         match item:
-            case Field():
+            case FieldNode():
                 yield [text_of(item.key)], plain(item.value, durations)
             case Raw():
                 yield [text_of(item.key)], dedent(item.text.text)
-            case Block():
+            case BlockNode():
                 yield [text_of(word) for word in item.head], plain_items(item.items, durations)
             case Directive():
-                yield [item.words[0].text], words_of(Words(item.words[1:]))
+                yield [item.words[0].text], words_of(WordsNode(item.words[1:]))
             case FlowBlock() | Stray():
                 first, *rest = item.tokens()
                 yield ["text"], first.text + join(rest)

@@ -3,8 +3,8 @@
 from coterie.diagnostics import error
 from coterie.formats.at.fields import Fields, Report
 from coterie.formats.at.lexer import Token
-from coterie.formats.at.tree import Block as Tree
-from coterie.formats.at.tree import Value, Words, span_of
+from coterie.formats.at.tree import BlockNode as Tree
+from coterie.formats.at.tree import Value, WordsNode, span_of
 from coterie.formats.at.values import QUOTED, string, text_of
 from coterie.topology.block import Block
 
@@ -38,9 +38,9 @@ def _parts(value: Value) -> tuple[str, str | None]:
     match value:
         case Token():
             return "", text_of(value)
-        case Words(words=[first, second]) if first.text in KINDS and second.kind in QUOTED:
+        case WordsNode(words=[first, second]) if first.text in KINDS and second.kind in QUOTED:
             return first.text, string(second)
-        case Words() if value.one:
+        case WordsNode() if value.one:
             return "", text_of(value)
         case _:
             return "", None

@@ -14,7 +14,7 @@ from coterie.toml_places import places
 Report = Callable[[Diagnostic], None]
 
 
-class Document:
+class TomlDocument:
     """A TOML file that was read, or *text* in its place; what is wrong with it goes to *report*, with its name.
 
     Attributes:

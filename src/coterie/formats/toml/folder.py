@@ -8,7 +8,7 @@ from typing import Any
 from coterie import bounds
 from coterie.diagnostics import Diagnostic
 from coterie.formats.folders import AGENTS, TOPOLOGY
-from coterie.formats.toml.document import Document, shown
+from coterie.formats.toml.document import TomlDocument, shown
 from coterie.formats.toml.roles import TOP_FIELDS, read_loop
 from coterie.topology.block import Block
 from coterie.topology.loop import Role
@@ -38,8 +38,8 @@ def read_folder(path: Path, text: str | None = None) -> Folder:
     """
     found: list[Diagnostic] = []
     file = str(path / TOPOLOGY)
-    document = Document(path / TOPOLOGY, file, found.append, text)
-    agents = Document(path / AGENTS, str(path / AGENTS), found.append)
+    document = TomlDocument(path / TOPOLOGY, file, found.append, text)
+    agents = TomlDocument(path / AGENTS, str(path / AGENTS), found.append)
     if not document.ok:
         return Folder(file, None, document.text, tuple(found))
     loop = read_loop(document)
@@ -56,14 +56,14 @@ def read_folder(path: Path, text: str | None = None) -> Folder:
     return Folder(file, topology, document.text, tuple(found))
 
 
-def _kept(document: Document) -> Iterator[Block]:
+def _kept(document: TomlDocument) -> Iterator[Block]:
     """What the topology says that a loop does not know; it was reported when the loop was read."""
     for name, value in document.values.items():
         if name not in TOP_FIELDS:
             yield Block(kind=name, kept=value if isinstance(value, dict) else {name: value}, span=document.span(name))
 
 
-def _with_prompt(role: Role, folder: Path, document: Document) -> Role:
+def _with_prompt(role: Role, folder: Path, document: TomlDocument) -> Role:
     """*role* with the text of the file that its prompt stands in; a prompt written in place wins."""
     if role.prompt or not role.prompt_file:
         return role
@@ -95,7 +95,7 @@ def _inside(folder: Path, name: str) -> Path | None:
         return None
 
 
-def _agents(document: Document) -> Mapping[str, Any]:
+def _agents(document: TomlDocument) -> Mapping[str, Any]:
     """What `agents.toml` says: an agent for each role of a preset; what is no text says nothing."""
     for name in [each for each in document.values if each not in ("defaults", "preset")]:
         hint = "it is kept, and has no effect"

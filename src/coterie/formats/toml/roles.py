@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coterie.diagnostics import Fix, Span, did_you_mean
-from coterie.formats.toml.document import Document, shown
+from coterie.formats.toml.document import TomlDocument, shown
 from coterie.topology import expressions
 from coterie.topology.loop import Handoff, Loop, Role
 from coterie.topology.routing import is_pattern
@@ -42,7 +42,7 @@ _WANTED = {
 }
 
 
-def read_loop(document: Document) -> Loop:
+def read_loop(document: TomlDocument) -> Loop:
     """What *document*, a `topology.toml`, says."""
     for name in [each for each in document.values if each not in TOP_FIELDS]:
         _unknown(document, "the topology", name, document.span(name), TOP_FIELDS)
@@ -60,7 +60,7 @@ def read_loop(document: Document) -> Loop:
     )
 
 
-def _role(document: Document, at: int, table: Mapping[str, Any]) -> Role | None:
+def _role(document: TomlDocument, at: int, table: Mapping[str, Any]) -> Role | None:
     """The role that is the *at*-th table; None, reported, without an id."""
     span = document.span("role", at, "id") or document.span("role", at)
     id_ = _text(document, table, "id", "a role", "role", at, "id")
@@ -94,7 +94,7 @@ def _role(document: Document, at: int, table: Mapping[str, Any]) -> Role | None:
     )
 
 
-def _spans(document: Document, table: Mapping[str, Any], at: int) -> dict[str, Span]:
+def _spans(document: TomlDocument, table: Mapping[str, Any], at: int) -> dict[str, Span]:
     """Where each field stands, and each of the `events`, `events.review.passed`."""
     events = table.get("events")
     paths: dict[str, tuple[str, ...]] = {name: (name,) for name in table}
@@ -102,7 +102,7 @@ def _spans(document: Document, table: Mapping[str, Any], at: int) -> dict[str, S
     return {name: span for name, path in paths.items() if (span := document.span("role", at, *path)) is not None}
 
 
-def _events(document: Document, value: Any, owner: str, at: int) -> Mapping[str, str]:
+def _events(document: TomlDocument, value: Any, owner: str, at: int) -> Mapping[str, str]:
     """The events that a team emits, each with its condition."""
     if isinstance(value, dict) and all(isinstance(when, str) for when in value.values()):
         return dict(value)
@@ -112,27 +112,27 @@ def _events(document: Document, value: Any, owner: str, at: int) -> Mapping[str,
     return {}
 
 
-def _emits(document: Document, table: Mapping[str, Any], owner: str, at: int) -> tuple[str, ...]:
+def _emits(document: TomlDocument, table: Mapping[str, Any], owner: str, at: int) -> tuple[str, ...]:
     events = _list(document, table.get("emits", []), f"'emits' of {owner}", document.span("role", at, "emits"))
     for event in events:
         _check_pattern(document, event, document.span("role", at, "emits"))
     return events
 
 
-def _handoff(document: Document, event: str, value: Any) -> Handoff:
+def _handoff(document: TomlDocument, event: str, value: Any) -> Handoff:
     span = document.span("handoff", event)
     _check_pattern(document, event, span)
     targets = (value,) if isinstance(value, str) else _list(document, value, f"handoff of {event!r}", span)
     return Handoff(event=event, targets=targets, span=span)
 
 
-def _check_pattern(document: Document, event: str, span: Span | None) -> None:
+def _check_pattern(document: TomlDocument, event: str, span: Span | None) -> None:
     if is_pattern(event) and (problem := expressions.problem(event[1:-1])):
         message = f"{shown(event)} is no regular expression that can be used: {problem}"
         document.error("bad-pattern", message, span, "mend it; a name without slashes is matched as it is")
 
 
-def _backend(document: Document, table: Mapping[str, Any], name: str, kind: str, owner: str, at: int) -> Any:
+def _backend(document: TomlDocument, table: Mapping[str, Any], name: str, kind: str, owner: str, at: int) -> Any:
     """The field `backend_<name>`; None when it is not set. An empty text sets nothing."""
     field = BACKEND + name
     value = table.get(field)
@@ -154,7 +154,7 @@ def _backend(document: Document, table: Mapping[str, Any], name: str, kind: str,
     return None
 
 
-def _text(document: Document, table: Mapping[str, Any], name: str, owner: str, *path: str | int) -> str:
+def _text(document: TomlDocument, table: Mapping[str, Any], name: str, owner: str, *path: str | int) -> str:
     value = table.get(name, "")
     if isinstance(value, str):
         return value
@@ -162,14 +162,14 @@ def _text(document: Document, table: Mapping[str, Any], name: str, owner: str, *
     return ""
 
 
-def _list(document: Document, value: Any, what: str, span: Span | None) -> tuple[str, ...]:
+def _list(document: TomlDocument, value: Any, what: str, span: Span | None) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     document.error("bad-value", f"{what} is a list of texts, not {shown(value)}", span, 'write ["a", "b"]')
     return ()
 
 
-def _unknown(document: Document, owner: str, name: str, span: Span | None, known: tuple[str, ...]) -> None:
+def _unknown(document: TomlDocument, owner: str, name: str, span: Span | None, known: tuple[str, ...]) -> None:
     close = did_you_mean(name, known)
     fix = Fix("mend the name", span, close.split("'")[1]) if close and span is not None else None
     hint = close or "it is kept, and has no effect"

@@ -1,5 +1,5 @@
 """Patterns in YAML: `*.pattern.yaml`, or any YAML file with `pattern:` at its top level."""
 
-from coterie.formats.yaml.reading import Reading, read_yaml
+from coterie.formats.yaml.reading import YamlResult, read_yaml
 
-__all__ = ["Reading", "read_yaml"]
+__all__ = ["YamlResult", "read_yaml"]

@@ -9,7 +9,7 @@ from typing import Any
 from coterie.diagnostics import Span, did_you_mean, error
 from coterie.formats.prompts import read_prompt
 from coterie.formats.yaml.document import Report, Table, merged, plain, without
-from coterie.formats.yaml.fields import Fields
+from coterie.formats.yaml.fields import TableReader
 from coterie.topology.checks.facts import UNREADABLE, listing
 from coterie.topology.model import Agent, Topology
 
@@ -88,7 +88,7 @@ def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, 
         folder: Where the paths that it names begin.
     """
     owner = f"agent {name!r}"
-    fields = Fields(table, owner, ENTRIES, report)
+    fields = TableReader(table, owner, ENTRIES, report)
     extension, spans = _extension(fields)
     model = fields.text("model")
     topology = _thinks(fields, name, model, extension, team, report)
@@ -100,7 +100,7 @@ def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, 
     if functions:
         extension["tools"] = functions
     fallback = fields.text("fallback")
-    budget = Fields(fields.table("budget", "write {calls: 5, cost: 0.5}"), "'budget'", ("calls", "cost"), report)
+    budget = TableReader(fields.table("budget", "write {calls: 5, cost: 0.5}"), "'budget'", ("calls", "cost"), report)
     node = Agent(
         name=name,
         description=fields.text("description"),
@@ -124,7 +124,7 @@ def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, 
     )
 
 
-def _extension(fields: Fields) -> tuple[dict[str, Any], dict[str, Span]]:
+def _extension(fields: TableReader) -> tuple[dict[str, Any], dict[str, Span]]:
     """What belongs into the coterie extension, and where all entries stand by the names that rules look for."""
     extension: dict[str, Any] = {}
     spans: dict[str, Span] = {}
@@ -158,7 +158,7 @@ def _extension(fields: Fields) -> tuple[dict[str, Any], dict[str, Span]]:
 
 
 def _thinks(
-    fields: Fields, name: str, model: str, extension: dict[str, Any], team: Team, report: Report
+    fields: TableReader, name: str, model: str, extension: dict[str, Any], team: Team, report: Report
 ) -> Topology | None:
     """Say in *extension* who thinks, or give the team that is written in place."""
     backend = fields.text("type")
@@ -198,7 +198,7 @@ def _thinks(
     return None
 
 
-def _tools(fields: Fields, report: Report) -> tuple[tuple[str, ...] | None, dict[str, str]]:
+def _tools(fields: TableReader, report: Report) -> tuple[tuple[str, ...] | None, dict[str, str]]:
     """The tools by name, and the Python functions among them, `module:function`, by theirs."""
     hint = "write [NAME, module:function]"
     listed = fields.texts("tools", hint)

@@ -6,7 +6,7 @@ from coterie.diagnostics import Span, did_you_mean, error
 from coterie.formats.yaml.document import Leaf, Report, Sequence, Table, Value, plain, shown
 
 
-class Fields:
+class TableReader:
     """Reads a table; what does not fit is reported and counts as left out.
 
     Args:

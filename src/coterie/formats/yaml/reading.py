@@ -20,7 +20,7 @@ from coterie.formats.files import YAML
 from coterie.formats.imports import MAX_IMPORTS
 from coterie.formats.yaml.agents import Filler, laid_over, read_agent
 from coterie.formats.yaml.document import Leaf, Report, Table, Value, load, plain, shown, spans, without
-from coterie.formats.yaml.fields import Fields, entry_span
+from coterie.formats.yaml.fields import TableReader, entry_span
 from coterie.formats.yaml.given import with_settings
 from coterie.topology.checks.facts import UNREADABLE, listing
 from coterie.topology.checks.names import fallback_of
@@ -35,14 +35,14 @@ _HINT = "its top level has `pattern:`, and may have `agents:`"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class YamlResult:
     """What a text says, and what is wrong with it."""
 
     topology: Topology | None
     diagnostics: tuple[Diagnostic, ...]
 
 
-def read_yaml(text: str, file: str, folder: Path | None, given: Mapping[str, Any] | None = None) -> Reading:
+def read_yaml(text: str, file: str, folder: Path | None, given: Mapping[str, Any] | None = None) -> YamlResult:
     """Read *text*, which stands in *file*. What it says is read as far as it goes, and every fault is told.
 
     Args:
@@ -52,7 +52,7 @@ def read_yaml(text: str, file: str, folder: Path | None, given: Mapping[str, Any
     found: list[Diagnostic] = []
     root = load(text, found.append)
     topology = _team(root, file, folder, given or {}, found.append) if root is not None else None
-    return Reading(topology, tuple(found))
+    return YamlResult(topology, tuple(found))
 
 
 def _team(root: Value, file: str, folder: Path | None, given: Mapping[str, Any], report: Report) -> Topology | None:
@@ -64,7 +64,7 @@ def _team(root: Value, file: str, folder: Path | None, given: Mapping[str, Any],
         message = f"there is no team in this file: it says {known}, and no 'pattern'"
         report(error("no-pattern", message, next(iter(root.keys.values()), None), _HINT))
         return None
-    fields = Fields(root, "the file", ("pattern", "agents"), report)
+    fields = TableReader(root, "the file", ("pattern", "agents"), report)
     said = root.entries["pattern"]
     if not isinstance(said, Table) and plain(said) is not None:
         fields.wrong("pattern", said, "a table", "write pattern: {type: …, slots: …}")
@@ -116,7 +116,7 @@ class _Reader:
 
     def _pattern(self, table: Table, name: str, key: Span, agents: Iterable[Agent] = ()) -> Topology:
         """The team that *table* describes, called *name* unless it says otherwise; *agents* belong to it besides."""
-        fields = Fields(table, "'pattern'", _PATTERN, self._report)
+        fields = TableReader(table, "'pattern'", _PATTERN, self._report)
         kind, config = fields.text("type"), fields.table("config", "write {max_rounds: 2}")
         if "type" not in fields:
             hint = f"write type: debate, or another of {', '.join(words())}"

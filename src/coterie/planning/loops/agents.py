@@ -11,21 +11,21 @@ from coterie.planning.extension import BACKENDS
 from coterie.planning.loop import GLOBAL, REVIEW, LoopGiven
 from coterie.planning.loops import backends
 from coterie.planning.loops.backends import BackendSpec, Layer, NoArguments, UnknownKind
-from coterie.planning.loops.texts import Place, Report
+from coterie.planning.loops.texts import Report, TextLocation
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import Unclear, choose_provider
 from coterie.settings import Settings
 from coterie.topology.checks.facts import listing
 from coterie.topology.loop import Loop, Role
 
-__all__ = ["SESSIONS", "Sources", "loop_agents"]
+__all__ = ["SESSIONS", "BackendSources", "loop_agents"]
 
 SESSIONS = frozenset(backends.KINDS) - BACKENDS
 """Kinds of backends that are planned and rehearsed, and that nobody runs yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class BackendSources:
     """What says who thinks.
 
     Attributes:
@@ -38,12 +38,12 @@ class Sources:
     settings: Settings
     given: LoopGiven
     preset: str
-    topology: Place
-    project: Place
+    topology: TextLocation
+    project: TextLocation
     team: Callable[[Role], Plan | None]
 
 
-def loop_agents(sources: Sources, *, reviews: bool, report: Report) -> dict[str, AgentPlan]:
+def loop_agents(sources: BackendSources, *, reviews: bool, report: Report) -> dict[str, AgentPlan]:
     """Who may be asked, by name: the roles, or where there is none `@loop`; and `@review`, if *reviews*."""
     settings, given = sources.settings, sources.given
     layer = backends.of_settings(settings)
@@ -74,24 +74,24 @@ def loop_agents(sources: Sources, *, reviews: bool, report: Report) -> dict[str,
     return agents
 
 
-def _team(sources: Sources, role: Role) -> AgentPlan:
+def _team(sources: BackendSources, role: Role) -> AgentPlan:
     """The agent of a role for which a team answers: only what bounds an iteration bounds it."""
     timeout = sources.settings.event_loop.max_iteration_runtime or None
     return AgentPlan(name=role.id, kind="topology", timeout=timeout, child=sources.team(role))
 
 
-def _mode(sources: Sources, role: Role) -> Layer:
+def _mode(sources: BackendSources, role: Role) -> Layer:
     """The agent or mode that `agents.toml` gives *role*; it wins over the role's own."""
     agent = sources.loop.agent_of(sources.preset, role.id)
     return {"agent": agent} if agent else {}
 
 
-def _place(sources: Sources, role: Role) -> Place:
+def _place(sources: BackendSources, role: Role) -> TextLocation:
     span = role.spans.get("backend_kind") or role.spans.get("backend_command") or role.span
-    return Place(sources.topology.file, span, sources.topology.text)
+    return TextLocation(sources.topology.file, span, sources.topology.text)
 
 
-def _warn_of_own(sources: Sources, report: Report) -> None:
+def _warn_of_own(sources: BackendSources, report: Report) -> None:
     """Whoever names a backend on the command line should know which roles keep theirs."""
     chosen = {"kind", "provider", "command", "args"}
     own = [role.id for role in sources.loop.roles if role.topology or role.backend.keys() & chosen]
@@ -103,7 +103,7 @@ def _warn_of_own(sources: Sources, report: Report) -> None:
         )
 
 
-def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place: Place, report: Report) -> None:
+def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place: TextLocation, report: Report) -> None:
     try:
         spec = backends.settle(layer)
     except UnknownKind as wrong:

@@ -11,7 +11,7 @@ from typing import Any
 
 from coterie.diagnostics import did_you_mean
 from coterie.settings import Settings
-from coterie.settings.keys import Backend
+from coterie.settings.keys import BackendSettings
 from coterie.settings.layers import DEFAULT
 
 Layer = Mapping[str, Any]
@@ -29,7 +29,7 @@ PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
     GENERIC: ("", ()),
 }
 """The command and arguments that a provider of ACP is started with, unless others are given."""
-TIMEOUT = Backend().timeout
+TIMEOUT = BackendSettings().timeout
 """Seconds one call may take, unless something else is said."""
 SKIP_PERMISSIONS = "--dangerously-skip-permissions"
 

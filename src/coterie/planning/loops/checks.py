@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from coterie.diagnostics import Diagnostic, did_you_mean, warning
 from coterie.planning.loop import LoopPlan
-from coterie.planning.loops.texts import Place
+from coterie.planning.loops.texts import TextLocation
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan
 from coterie.topology.checks.facts import listing
@@ -16,7 +16,11 @@ from coterie.topology.routing import COORDINATION, JOINED, START, is_pattern, ma
 
 
 def check(
-    plan: LoopPlan, loop: Loop, topology: Place, completion: Place, place_of: Callable[[str], Place]
+    plan: LoopPlan,
+    loop: Loop,
+    topology: TextLocation,
+    completion: TextLocation,
+    place_of: Callable[[str], TextLocation],
 ) -> Iterator[Diagnostic]:
     """What is to be said of *plan*.
 
@@ -34,7 +38,7 @@ def check(
 
 
 def outputs_are_given(
-    plan: LoopPlan, agents: Mapping[str, AgentPlan], loop: Loop, place: Place
+    plan: LoopPlan, agents: Mapping[str, AgentPlan], loop: Loop, place: TextLocation
 ) -> Iterator[Diagnostic]:
     """What chooses the event of a team is an output that its kind of pattern gives."""
     written = {role.id: role for role in loop.roles}
@@ -55,7 +59,7 @@ def outputs_are_given(
                 yield replace(place, span=span).told(warning("output-never-given", message, hint=hint))
 
 
-def _somebody_completes(plan: LoopPlan, emits: list[str], place: Place) -> Iterator[Diagnostic]:
+def _somebody_completes(plan: LoopPlan, emits: list[str], place: TextLocation) -> Iterator[Diagnostic]:
     """Some role may emit the event that completes the loop."""
     if plan.completion and not matches_any(emits, plan.completion):
         message = f"no role may emit {plan.completion!r}, which completes the loop"
@@ -63,7 +67,7 @@ def _somebody_completes(plan: LoopPlan, emits: list[str], place: Place) -> Itera
         yield place.told(warning("nobody-completes", message, hint=hint))
 
 
-def _required_events_come(plan: LoopPlan, emits: list[str], place: Place) -> Iterator[Diagnostic]:
+def _required_events_come(plan: LoopPlan, emits: list[str], place: TextLocation) -> Iterator[Diagnostic]:
     """Every event that has to come before completion is one that some role may emit, and that counts."""
     for event in plan.required:
         message, hint = "", ""
@@ -78,7 +82,7 @@ def _required_events_come(plan: LoopPlan, emits: list[str], place: Place) -> Ite
             yield place.told(warning("required-event-missing", message, hint=hint))
 
 
-def _every_role_is_reached(plan: LoopPlan, loop: Loop, place: Place) -> Iterator[Diagnostic]:
+def _every_role_is_reached(plan: LoopPlan, loop: Loop, place: TextLocation) -> Iterator[Diagnostic]:
     """Some chain of events leads from the start to every role."""
     reached = _reached(plan)
     for role in loop.roles:
@@ -88,7 +92,7 @@ def _every_role_is_reached(plan: LoopPlan, loop: Loop, place: Place) -> Iterator
             yield replace(place, span=role.span).told(told)
 
 
-def _every_event_is_handled(plan: LoopPlan, loop: Loop, place: Place) -> Iterator[Diagnostic]:
+def _every_event_is_handled(plan: LoopPlan, loop: Loop, place: TextLocation) -> Iterator[Diagnostic]:
     """Where a loop hands events on, it says so of each: what is in no key leads to all roles."""
     keys = [key for key, _ in plan.handoff]
     seen = set[str]()

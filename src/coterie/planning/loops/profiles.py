@@ -9,14 +9,14 @@ from pathlib import Path
 
 from coterie import bounds
 from coterie.diagnostics import did_you_mean, error, warning
-from coterie.planning.loops.texts import Place, Report, joined
+from coterie.planning.loops.texts import Report, TextLocation, joined
 from coterie.settings.layers import scope_folder
 
 SCOPES = ("repo", "user")
 
 
 def fragments(
-    profiles: Mapping[str, Place],
+    profiles: Mapping[str, TextLocation],
     preset: str,
     roles: Iterable[str],
     work_dir: Path,
@@ -44,7 +44,7 @@ def fragments(
     return {role: joined(texts) for role, texts in found.items() if texts}
 
 
-def _folder(profile: str, work_dir: Path, env: Mapping[str, str], place: Place, report: Report) -> Path | None:
+def _folder(profile: str, work_dir: Path, env: Mapping[str, str], place: TextLocation, report: Report) -> Path | None:
     scope, colon, name = profile.partition(":")
     if scope not in SCOPES or not colon or not _is_name(name):
         message = f"{profile!r} names no profile"
@@ -64,7 +64,7 @@ def _is_name(name: str) -> bool:
     return bool(name) and name not in (".", "..") and "/" not in name and "\0" not in name
 
 
-def _fragment(path: Path, place: Place, report: Report) -> str:
+def _fragment(path: Path, place: TextLocation, report: Report) -> str:
     try:
         return bounds.read_bytes(path).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):

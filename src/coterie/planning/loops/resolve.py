@@ -11,9 +11,9 @@ from coterie.diagnostics import Diagnostic, error, warning
 from coterie.formats.folders import AGENTS, TOPOLOGY, is_folder
 from coterie.planning.loop import LoopGiven, LoopPlan, ParallelPlan, ReviewPlan, RolePlan
 from coterie.planning.loops import checks
-from coterie.planning.loops.agents import Sources, loop_agents
+from coterie.planning.loops.agents import BackendSources, loop_agents
 from coterie.planning.loops.profiles import fragments
-from coterie.planning.loops.texts import Place, Report, fill, joined, place_of, read
+from coterie.planning.loops.texts import Report, TextLocation, fill, joined, place_of, read
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
 from coterie.planning.resolve import Team, teams_of
@@ -83,14 +83,14 @@ def plan_loop(
     if before is not None:
         found += _fixed(here, before.place, settings)
         here = before.place
-    reader = _Texts(folder, work_dir / here.state_dir, settings, Place(topology.file, text=text), found.append)
-    sources = Sources(
+    reader = _Texts(folder, work_dir / here.state_dir, settings, TextLocation(topology.file, text=text), found.append)
+    sources = BackendSources(
         loop=loop,
         settings=settings,
         given=given,
         preset=preset,
         topology=reader.topology,
-        project=Place(str(project_file(folder))),
+        project=TextLocation(str(project_file(folder))),
         team=lambda role: reader.team(role, team or teams_of(Path(topology.file))),
     )
     agents = loop_agents(sources, reviews=settings.review.enabled, report=found.append)
@@ -206,12 +206,12 @@ def _gone(before: LoopPlan, wanted: Collection[str]) -> Found:
     ]
 
 
-def _roles(sources: Sources, reader: "_Texts", work_dir: Path, env: Mapping[str, str]) -> tuple[RolePlan, ...]:
+def _roles(sources: BackendSources, reader: "_Texts", work_dir: Path, env: Mapping[str, str]) -> tuple[RolePlan, ...]:
     """The roles with their whole prompts: their own, then what profiles add."""
     settings, given = sources.settings, sources.given
     usual = settings.profiles.default if given.default_profiles else ()
     profiles = dict.fromkeys(usual, reader.place("profiles.default"))
-    profiles |= {profile: Place("the command line") for profile in given.profiles if profile not in profiles}
+    profiles |= {profile: TextLocation("the command line") for profile in given.profiles if profile not in profiles}
     ids = [role.id for role in sources.loop.roles]
     added = fragments(profiles, sources.preset, ids, work_dir, env, reader.report)
     made = []
@@ -261,7 +261,9 @@ class _Texts:
         wanted: The files of the folder that the loop is made of, whether they are there or not.
     """
 
-    def __init__(self, folder: Path, state_dir: Path, settings: Settings, topology: Place, report: Report) -> None:
+    def __init__(
+        self, folder: Path, state_dir: Path, settings: Settings, topology: TextLocation, report: Report
+    ) -> None:
         self.report = report
         self.topology = topology
         self.wanted = [TOPOLOGY, AGENTS]
@@ -281,7 +283,7 @@ class _Texts:
         self.wanted.append(name)
         place = self.place(file) if self._settings.origins[file].layer != DEFAULT else None
         text = read(self._folder, name, what, place, self.report)
-        return self.fill(text, what, Place(str(self._folder / name))) if filled else text
+        return self.fill(text, what, TextLocation(str(self._folder / name))) if filled else text
 
     def team(self, role: Role, planned: Team) -> Plan | None:
         """The plan of the team that answers for *role*: that in a file of the folder, or of a loop's folder in it."""
@@ -293,21 +295,21 @@ class _Texts:
 
         return planned(f"role {role.id!r}", file, self._folder, role.spans.get("topology") or role.span, report)
 
-    def place(self, setting: str) -> Place:
+    def place(self, setting: str) -> TextLocation:
         """Where *setting* got its value."""
         place = place_of(self._settings.origins[setting])
-        return place if place.file else Place(self.topology.file)
+        return place if place.file else TextLocation(self.topology.file)
 
     def there(self) -> tuple[str, ...]:
         """The files of the folder that were wanted, and are there."""
         return tuple(dict.fromkeys(name for name in self.wanted if (self._folder / name).is_file()))
 
-    def completion(self, loop: Loop) -> Place:
+    def completion(self, loop: Loop) -> TextLocation:
         """Where the event is named that completes *loop*."""
         if loop.completion:
             return replace(self.topology, span=loop.spans.get("completion"))
         return self.place("event_loop.completion_event")
 
-    def fill(self, text: str, what: str, place: Place) -> str:
+    def fill(self, text: str, what: str, place: TextLocation) -> str:
         """*text* with its placeholders replaced."""
         return fill(text, self._values, what, place, self.report)

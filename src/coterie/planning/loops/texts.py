@@ -20,7 +20,7 @@ _STATE = re.compile(r"(?<![\w.-])(?:\./)?\.autoloop(?![\w-])")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextLocation:
     """Where a text is named, for what is to be said of it."""
 
     file: str
@@ -32,20 +32,20 @@ class Place:
         return replace(found, file=self.file, span=self.span, text=self.text)
 
 
-def place_of(origin: Origin) -> Place:
+def place_of(origin: Origin) -> TextLocation:
     """Where a setting got its value."""
     span = as_span(origin)
     try:
-        return Place(origin.file, span, _text(origin.file) if span is not None else "")
+        return TextLocation(origin.file, span, _text(origin.file) if span is not None else "")
     except (OSError, ValueError):  # it was there a moment ago
-        return Place(origin.file)
+        return TextLocation(origin.file)
 
 
 def _text(file: str) -> str:
     return bounds.read_bytes(Path(file)).decode()
 
 
-def fill(text: str, values: Mapping[str, str], owner: str, place: Place, report: Report) -> str:
+def fill(text: str, values: Mapping[str, str], owner: str, place: TextLocation, report: Report) -> str:
     """*text* with its placeholders, `{{STATE_DIR}}`, replaced; one that there is not is reported and stays.
 
     Args:
@@ -64,7 +64,7 @@ def fill(text: str, values: Mapping[str, str], owner: str, place: Place, report:
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
 
 
-def read(folder: Path, name: str, what: str, place: Place | None, report: Report) -> str:
+def read(folder: Path, name: str, what: str, place: TextLocation | None, report: Report) -> str:
     """The text of the file *name* in *folder*.
 
     Args:
@@ -74,7 +74,11 @@ def read(folder: Path, name: str, what: str, place: Place | None, report: Report
     path = inside(folder, name)
     if path is None:
         reason, hint = "lies outside the loop's folder", "put the file into the folder"
-        report((place or Place("")).told(error("outside-folder", f"the file of {what} {reason}: {name!r}", hint=hint)))
+        report(
+            (place or TextLocation("")).told(
+                error("outside-folder", f"the file of {what} {reason}: {name!r}", hint=hint)
+            )
+        )
         return ""
     try:
         return bounds.read_bytes(path).decode("utf-8-sig")
@@ -92,9 +96,9 @@ def read(folder: Path, name: str, what: str, place: Place | None, report: Report
     return ""
 
 
-def _unreadable(what: str, name: str, reason: str, place: Place | None, report: Report) -> None:
+def _unreadable(what: str, name: str, reason: str, place: TextLocation | None, report: Report) -> None:
     message = f"the file of {what} cannot be read: {name!r}: {reason}"
-    report((place or Place("")).told(error("unreadable-file", message)))
+    report((place or TextLocation("")).told(error("unreadable-file", message)))
 
 
 def joined(parts: Iterable[str]) -> str:

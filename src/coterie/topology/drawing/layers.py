@@ -28,7 +28,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Rectangle:
     """A rectangle, by its upper left corner."""
 
     x: float
@@ -63,14 +63,14 @@ class Route:
 
     arrow: Arrow
     points: tuple[Point, ...]
-    label: Place | None = None
+    label: Rectangle | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
     """Everything in its place; all of it lies in *width* and *height*."""
 
-    boxes: Mapping[str, Place]
+    boxes: Mapping[str, Rectangle]
     routes: tuple[Route, ...]
     width: float
     height: float
@@ -107,7 +107,7 @@ def place(graph: Graph, sizes: Mapping[str, Size], labels: Mapping[str, Size]) -
     _settle(layers)
     rows = _rows(layers)
     boxes = {
-        name: Place(spot.middle - spot.width / 2, rows[2 * layer[name]].y, spot.width, spot.height)
+        name: Rectangle(spot.middle - spot.width / 2, rows[2 * layer[name]].y, spot.width, spot.height)
         for name, spot in spots.items()
     }
     routes = [
@@ -233,27 +233,27 @@ def _apart(row: Sequence[_Spot], wishes: Sequence[float]) -> None:
         spot.middle = start + offset
 
 
-def _rows(layers: Sequence[list[_Spot]]) -> list[Place]:
+def _rows(layers: Sequence[list[_Spot]]) -> list[Rectangle]:
     """The rectangle that each layer fills."""
-    rows: list[Place] = []
+    rows: list[Rectangle] = []
     y = 0.0
     for row in layers:
         left = min((spot.middle - spot.width / 2 for spot in row), default=0.0)
         right = max((spot.middle + spot.width / 2 for spot in row), default=0.0)
-        rows.append(Place(left, y, right - left, max((spot.height for spot in row), default=0.0)))
+        rows.append(Rectangle(left, y, right - left, max((spot.height for spot in row), default=0.0)))
         y += rows[-1].height + LAYER_GAP / 2
     return rows
 
 
-def _down(arrow: Arrow, chain: Sequence[_Spot], boxes: Mapping[str, Place], rows: Sequence[Place]) -> Route:
+def _down(arrow: Arrow, chain: Sequence[_Spot], boxes: Mapping[str, Rectangle], rows: Sequence[Rectangle]) -> Route:
     """An arrow down: through the middle of each spot, upright where it passes one; *rows* begin below its source."""
     source, target = boxes[arrow.source], boxes[arrow.target]
     points: list[Point] = [(source.middle, source.bottom)]
-    label: Place | None = None
+    label: Rectangle | None = None
     for spot, row in zip(chain, rows, strict=False):
         if spot.width:
             y = row.y + (row.height - spot.height) / 2
-            label = Place(spot.middle - spot.width / 2, y, spot.width, spot.height)
+            label = Rectangle(spot.middle - spot.width / 2, y, spot.width, spot.height)
         if row.height:
             points += [(spot.middle, row.y), (spot.middle, row.bottom)]
     points.append((target.middle, target.y))
@@ -261,7 +261,7 @@ def _down(arrow: Arrow, chain: Sequence[_Spot], boxes: Mapping[str, Place], rows
 
 
 def _lanes(
-    back: Sequence[Arrow], boxes: Mapping[str, Place], rows: Sequence[Place], labels: Mapping[str, Size]
+    back: Sequence[Arrow], boxes: Mapping[str, Rectangle], rows: Sequence[Rectangle], labels: Mapping[str, Size]
 ) -> list[Route]:
     """The arrows back, each in a lane right of all that stands beside it, short ones inside."""
     routes: list[Route] = []
@@ -274,8 +274,8 @@ def _lanes(
         middle = (top + bottom) / 2
         top, bottom = min(top, middle - height / 2), max(bottom, middle + height / 2)
         x = max((each.right for each in taken if each.y < bottom and each.bottom > top), default=0.0) + _LANE_GAP
-        label = Place(x + 4, middle - height / 2, width, height) if arrow.label else None
-        taken.append(Place(x, top, width + 4, bottom - top))
+        label = Rectangle(x + 4, middle - height / 2, width, height) if arrow.label else None
+        taken.append(Rectangle(x, top, width + 4, bottom - top))
         points = (*leaving, (x, leaving[-1][1]), (x, entering[-1][1]), *reversed(entering))
         routes.append(Route(arrow, points, label))
     return routes
@@ -284,7 +284,7 @@ def _lanes(
 class _Docks:
     """Where arrows back leave boxes and enter them: at the right side where that is free, else below and above."""
 
-    def __init__(self, boxes: Mapping[str, Place]) -> None:
+    def __init__(self, boxes: Mapping[str, Rectangle]) -> None:
         self._boxes = boxes
         self._last: dict[float, float] = {}
         for box in boxes.values():
@@ -318,11 +318,11 @@ def _share(number: int) -> float:
 
 
 def _framed(
-    graph: Graph, boxes: Mapping[str, Place], routes: Sequence[Route], idle: Iterable[tuple[str, Size]]
+    graph: Graph, boxes: Mapping[str, Rectangle], routes: Sequence[Route], idle: Iterable[tuple[str, Size]]
 ) -> Placed:
     """Everything moved so that it begins at 0, with the boxes that no arrow leads to below."""
     found = {id(route.arrow): route for route in routes}
-    corners = [Place(x, y, 0.0, 0.0) for route in routes for x, y in route.points]
+    corners = [Rectangle(x, y, 0.0, 0.0) for route in routes for x, y in route.points]
     everything = [*boxes.values(), *corners, *(route.label for route in routes if route.label is not None)]
     left = min((each.x for each in everything), default=0.0)
     top = min((each.y for each in everything), default=0.0)
@@ -333,7 +333,7 @@ def _framed(
     for name, (wide, high) in idle:
         if x and x + wide > max(width, _ROW):
             x, y, row = 0.0, y + row + GAP, 0.0
-        placed[name] = Place(x, y, wide, high)
+        placed[name] = Rectangle(x, y, wide, high)
         x, row = x + wide + GAP, max(row, high)
     return Placed(
         boxes=placed,
@@ -350,5 +350,5 @@ def _framed(
     )
 
 
-def _moved(place: Place, left: float, top: float) -> Place:
-    return Place(place.x - left, place.y - top, place.width, place.height)
+def _moved(place: Rectangle, left: float, top: float) -> Rectangle:
+    return Rectangle(place.x - left, place.y - top, place.width, place.height)

@@ -7,7 +7,7 @@ from unicodedata import east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
 from coterie.topology.drawing.graph import Arrow, Box, Graph
-from coterie.topology.drawing.layers import Place, Placed, Point, Route, Size, place
+from coterie.topology.drawing.layers import Placed, Point, Rectangle, Route, Size, place
 
 _MARGIN = 20.0
 _LINE = 17.0
@@ -117,7 +117,7 @@ def _size(box: Box, notes: Sequence[str]) -> Size:
     return width + 2 * _PAD, _LINE * (1 + len(notes)) + 16.0
 
 
-def _box(box: Box, notes: Sequence[str], at: Place) -> Iterator[str]:
+def _box(box: Box, notes: Sequence[str], at: Rectangle) -> Iterator[str]:
     marks = ["box", box.kind, *(["starts"] if box.starts else []), *([] if box.in_flow else ["idle"])]
     yield f'<g class="{" ".join(marks)}" data-name={_attribute(box.name)}>'
     yield f"<title>{_text(chr(10).join((f'{box.name} ({box.kind})', *filter(None, (box.note,)), *box.about)))}</title>"

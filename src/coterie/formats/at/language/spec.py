@@ -7,19 +7,19 @@ from typing import Literal
 from msgspec import Struct
 
 
-class Text(Struct, frozen=True, kw_only=True):
+class TextType(Struct, frozen=True, kw_only=True):
     """A text, quoted or not; *empty* texts say nothing."""
 
     words: str = "a text"
 
 
-class Word(Struct, frozen=True, kw_only=True):
+class WordType(Struct, frozen=True, kw_only=True):
     """A text without blanks."""
 
     words: str = "a word"
 
 
-class Words(Struct, frozen=True, kw_only=True):
+class WordsType(Struct, frozen=True, kw_only=True):
     """A list of texts; one alone counts as a list of one.
 
     Attributes:
@@ -30,7 +30,7 @@ class Words(Struct, frozen=True, kw_only=True):
     names: bool = False
 
 
-class Number(Struct, frozen=True, kw_only=True):
+class NumberType(Struct, frozen=True, kw_only=True):
     """A number between two bounds, both included unless the lower is *above*."""
 
     low: float | None = None
@@ -47,7 +47,7 @@ class Number(Struct, frozen=True, kw_only=True):
         return f"a number {'above' if self.above else 'from'} {self.low:g} to {self.high:g}"
 
 
-class Count(Struct, frozen=True, kw_only=True):
+class CountType(Struct, frozen=True, kw_only=True):
     """A whole number."""
 
     low: int = 0
@@ -58,14 +58,14 @@ class Count(Struct, frozen=True, kw_only=True):
         return f"a whole number, {self.low} or more"
 
 
-class Duration(Struct, frozen=True, kw_only=True):
+class DurationType(Struct, frozen=True, kw_only=True):
     """A time, read as seconds; a bare number counts *bare* where the notation allows one."""
 
     bare: Literal["", "seconds"] = ""
     words: str = "a duration: 30s, 5m, 1h, 2d"
 
 
-class Flag(Struct, frozen=True, kw_only=True):
+class FlagType(Struct, frozen=True, kw_only=True):
     """True or false."""
 
     words: str = "true or false"
@@ -83,19 +83,19 @@ class OneOf(Struct, frozen=True):
         return " | ".join(self.choices) + (" | …" if self.open else "")
 
 
-class Rate(Struct, frozen=True, kw_only=True):
+class RateType(Struct, frozen=True, kw_only=True):
     """So many per time."""
 
     words: str = "a rate: 60/min; per sec, min, hour or day"
 
 
-class Join(Struct, frozen=True, kw_only=True):
+class JoinType(Struct, frozen=True, kw_only=True):
     """How many of the arrows into a node must have come."""
 
     words: str = "all | any | all-done | none-failed | N-of-M"
 
 
-class Policy(Struct, frozen=True):
+class PolicyType(Struct, frozen=True):
     """What follows when something goes wrong: one of some words, or another node."""
 
     choices: tuple[str, ...]
@@ -127,13 +127,13 @@ class Own(Struct, frozen=True, kw_only=True):
     """
 
     words: str
-    block: "Block | None" = None
+    block: "BlockSpec | None" = None
 
 
 class Inner(Struct, frozen=True):
     """A block within; a text alone counts as its field *short*."""
 
-    block: "Block"
+    block: "BlockSpec"
     short: str = ""
 
     @property
@@ -154,17 +154,17 @@ class Many(Struct, frozen=True):
 
 
 Kind = (
-    Text
-    | Word
-    | Words
-    | Number
-    | Count
-    | Duration
-    | Flag
+    TextType
+    | WordType
+    | WordsType
+    | NumberType
+    | CountType
+    | DurationType
+    | FlagType
     | OneOf
-    | Rate
-    | Join
-    | Policy
+    | RateType
+    | JoinType
+    | PolicyType
     | Values
     | SchemaFields
     | Own
@@ -174,7 +174,7 @@ Kind = (
 """What a field may hold."""
 
 
-class Field(Struct, frozen=True):
+class FieldSpec(Struct, frozen=True):
     """A field of a block.
 
     Attributes:
@@ -202,7 +202,7 @@ class Entries(Struct, frozen=True):
     """
 
     word: str
-    block: "Block"
+    block: "BlockSpec"
     bare: bool = False
     labelled: bool = False
 
@@ -213,7 +213,7 @@ class Entries(Struct, frozen=True):
         return f"{head}{' LABEL' if self.labelled else ''} {{ … }}"
 
 
-class Block(Struct, frozen=True, dict=True):
+class BlockSpec(Struct, frozen=True, dict=True):
     """A block: its keyword, what it is for, what it may say.
 
     Attributes:
@@ -225,7 +225,7 @@ class Block(Struct, frozen=True, dict=True):
 
     name: str
     about: str
-    fields: tuple[Field, ...] = ()
+    fields: tuple[FieldSpec, ...] = ()
     entries: tuple[Entries, ...] = ()
     named: bool = False
     open: bool = False
@@ -233,12 +233,12 @@ class Block(Struct, frozen=True, dict=True):
     example: str = ""
 
     @cached_property
-    def by_name(self) -> Mapping[str, Field]:
+    def by_name(self) -> Mapping[str, FieldSpec]:
         """Its fields by name."""
         return {field.name: field for field in self.fields}
 
 
-class Attribute(Struct, frozen=True):
+class AttributeSpec(Struct, frozen=True):
     """An attribute of an arrow: `max 3`."""
 
     name: str

@@ -4,33 +4,33 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from coterie.formats.at.language.spec import (
-    Block,
-    Count,
-    Duration,
+    BlockSpec,
+    CountType,
+    DurationType,
     Entries,
-    Field,
-    Flag,
+    FieldSpec,
+    FlagType,
     Inner,
-    Join,
+    JoinType,
     Kind,
     Many,
-    Number,
+    NumberType,
     OneOf,
     Own,
-    Policy,
-    Rate,
+    PolicyType,
+    RateType,
     SchemaFields,
-    Text,
+    TextType,
     Values,
-    Word,
-    Words,
+    WordsType,
+    WordType,
 )
 
 Row = tuple[str, list["Row"]]
 """A line and the lines below it that are indented further."""
 
 
-def read_table() -> tuple[Block, ...]:
+def read_table() -> tuple[BlockSpec, ...]:
     """The blocks of a topology, in the order of the table."""
     text = Path(__file__).with_name("notation.txt").read_text(encoding="utf-8")
     return tuple(_top(line, rows) for line, rows in _rows(text.splitlines()))
@@ -49,7 +49,7 @@ def _rows(lines: Iterable[str]) -> list[Row]:
     return top
 
 
-def _top(line: str, rows: list[Row]) -> Block:
+def _top(line: str, rows: list[Row]) -> BlockSpec:
     head, _, about = line.partition(" -- ")
     name, *flags = head.removeprefix("+ ").split()
     return _block(name, about, rows, named="NAME" in flags, open="open" in flags, executed=head.startswith("+"))
@@ -57,8 +57,8 @@ def _top(line: str, rows: list[Row]) -> Block:
 
 def _block(
     name: str, about: str, rows: list[Row], named: bool = False, open: bool = False, executed: bool = False
-) -> Block:
-    fields: list[Field] = []
+) -> BlockSpec:
+    fields: list[FieldSpec] = []
     entries: list[Entries] = []
     example = ""
     for line, inner in rows:
@@ -70,7 +70,7 @@ def _block(
             entries.append(_entries(line, inner))
         else:
             fields.append(_field(line, inner))
-    return Block(name, about, tuple(fields), tuple(entries), named, open, executed, example)
+    return BlockSpec(name, about, tuple(fields), tuple(entries), named, open, executed, example)
 
 
 def _entries(line: str, rows: list[Row]) -> Entries:
@@ -81,25 +81,25 @@ def _entries(line: str, rows: list[Row]) -> Entries:
     return Entries("" if word == "NAME" else word, block, bare="bare" in flags, labelled="labelled" in flags)
 
 
-def _field(line: str, rows: list[Row]) -> Field:
+def _field(line: str, rows: list[Row]) -> FieldSpec:
     head, _, about = line.partition(" -- ")
     mark = head[:2] if head[0] in "+~" else ""
     name, _, rest = head.removeprefix(mark).partition(": ")
     kind, _, default = rest.partition(" = ")
-    return Field(name, _kind(kind, name, about, rows), about, default, bool(mark), mark == "~ ")
+    return FieldSpec(name, _kind(kind, name, about, rows), about, default, bool(mark), mark == "~ ")
 
 
 _KINDS: dict[str, Kind] = {
-    "text": Text(),
-    "word": Word(),
-    "list": Words(),
-    "names": Words(names=True),  # a list whose members name something
-    "number": Number(),
-    "duration": Duration(),
-    "seconds": Duration(bare="seconds"),  # a duration; a number alone counts seconds
-    "flag": Flag(),
-    "rate": Rate(),
-    "join": Join(),
+    "text": TextType(),
+    "word": WordType(),
+    "list": WordsType(),
+    "names": WordsType(names=True),  # a list whose members name something
+    "number": NumberType(),
+    "duration": DurationType(),
+    "seconds": DurationType(bare="seconds"),  # a duration; a number alone counts seconds
+    "flag": FlagType(),
+    "rate": RateType(),
+    "join": JoinType(),
     "values": Values(),
     "schema": SchemaFields(),
 }
@@ -113,20 +113,20 @@ def _kind(text: str, name: str, about: str, rows: list[Row]) -> Kind:
     words = rest[1:-1]
     match word:
         case "text":
-            return Text(words=words)
+            return TextType(words=words)
         case "values":
             return Values(words=words)
         case "number":
             low, _, high = rest.partition("..")
-            return Number(low=int(low), high=int(high))
+            return NumberType(low=int(low), high=int(high))
         case "count":  # a whole number, from this one
-            return Count(low=int(rest))
+            return CountType(low=int(rest))
         case "one":
             choices = rest.removeprefix("of ").split(" | ")
             return OneOf(tuple(choice for choice in choices if choice != "…"), open=choices[-1] == "…")
         case "policy":
             listed, _, also = rest.partition(" or ")
-            return Policy(tuple(listed.split(" | ")), also)
+            return PolicyType(tuple(listed.split(" | ")), also)
         case "own":
             return Own(words=words, block=_block(name, about, rows) if rows else None)
         case "block":  # a text alone counts as its field FIELD
