@@ -145,7 +145,7 @@ def test_a_team_without_a_flow_cannot_be_checked(capsys: pytest.CaptureFixture[s
     capsys.readouterr()
 
     assert app.main(["topology", "check", "still.at"]) == 1
-    assert "still.at:1:1: error[no-flow]: 'still' has no flow: there is nothing to run" in capsys.readouterr().err
+    assert "still.at:1:1: error[no-flow]: 'still' has no flow, so there is nothing to run" in capsys.readouterr().err
     assert app.main(["topology", "check", "still.at", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["file"], document["valid"]) == ("still.at", False)

@@ -79,7 +79,7 @@ def test_validate_says_what_is_found_in_every_file(place: Place, loop: Path) -> 
     assert said.out == "pair: 1 error, 1 warning\n"
     assert "pair/topology.toml:21:1: warning[handoff-to-nobody]" in said.err
     assert "did you mean 'reader'?" in said.err
-    assert "pair/agents.toml:2:1: error[bad-value]: 'preset.pair.reader' is a text, not 3" in said.err
+    assert "pair/agents.toml:2:1: error[bad-value]: 'preset.pair.reader' must be a text, not 3" in said.err
 
 
 def test_validate_looks_at_the_settings_of_what_can_be_read(place: Place, loop: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_near_miss_is_mended_in_the_topology(place: Place, loop: Path) -> None
     said = place.look("topology", "validate", "pair", "--fix")
 
     assert said.out == "pair: ok\n"
-    assert "mended: mend the name" in said.err
+    assert "mended: correct the name" in said.err
     assert (loop / "topology.toml").read_bytes().decode() == text.replace("backend_modle", "backend_model")
 
 
@@ -143,7 +143,7 @@ def test_show_says_what_has_no_effect(place: Place, loop: Path) -> None:
     (loop / "topology.toml").write_text(OWN.replace("prompt_file", "read_only = true\nprompt_file") + "[gate]\nx = 1\n")
 
     assert place.look("topology", "show", "pair").out == OUTLINE + (
-        "'gate' is kept and has no effect yet\n'read_only' of role 'reader' is kept and has no effect yet\n"
+        "'gate' is kept but has no effect yet\n'read_only' of role 'reader' is kept but has no effect yet\n"
     )
 
 

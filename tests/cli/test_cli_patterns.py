@@ -163,14 +163,14 @@ def test_a_setting_is_given_where_a_pattern_is_run_checked_or_compared(talk: Pla
     assert "2 of 2 schedules" in crashed.err
     assert "as written: 2 rounds" in bought.out
     assert refused.err == (
-        "talk.pattern.yaml: error[unknown-param]: 'max_rouns' is given a value, and there is no setting 'max_rouns'\n"
+        "talk.pattern.yaml: error[unknown-param]: 'max_rouns' cannot be set: unknown setting 'max_rouns'\n"
         "  did you mean 'max_rounds'?\n"
     )
 
 
 def test_a_pattern_of_ones_own_is_found_beside_its_file(talk: Place) -> None:
     """And again when it is resumed from elsewhere; `validate` does not load it."""
-    assert "pattern of your own" in talk.look("topology", "validate", "own.pattern.yaml").err
+    assert "custom pattern" in talk.look("topology", "validate", "own.pattern.yaml").err
     talk.call("run", "own.pattern.yaml", "rest", "--max-turns", "1", status=3)
     assert "completed: 2 turns" in talk.call("resume", "last").out
     assert prompts(talk) == {
@@ -182,7 +182,7 @@ def test_a_pattern_of_ones_own_is_found_beside_its_file(talk: Place) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (("  slots:", "  config: {rude: true}\n  slots:"), "there is no setting 'rude'"),
+        (("  slots:", "  config: {rude: true}\n  slots:"), "unknown setting 'rude'"),
         (("own_medicine:second_opinion", "own_medicine:third"), "cannot be loaded"),
         (("own_medicine:second_opinion", "nowhere_at_all:play"), "cannot be loaded"),
         (("own_medicine:second_opinion", "own_medicine:Question"), "is not a pattern"),

@@ -159,8 +159,8 @@ def test_show_tells_what_has_no_effect(capsys: pytest.CaptureFixture[str]) -> No
         "├─ c (agent, m, no backend chosen)\n"
         "├─ g (gate, true, on a -> c)\n"
         "└─ h (gate, true, behind c)\n"
-        "'per' of 'batch' is kept and has no effect yet\n"
-        "'race' on a -> [b, c] is kept and has no effect yet\n"
+        "'per' of 'batch' is kept but has no effect yet\n"
+        "'race' on a -> [b, c] is kept but has no effect yet\n"
     )
 
 
@@ -222,7 +222,7 @@ def test_what_has_one_remedy_is_mended_in_the_file(capsys: pytest.CaptureFixture
     assert app.main(["topology", "validate", "--fix", "wrong.at", "gone.at"]) == 1
 
     told = capsys.readouterr()
-    assert told.err.splitlines()[:2] == ["wrong.at:2:13: mended: mend the name", "wrong.at:3:12: mended: write '->'"]
+    assert told.err.splitlines()[:2] == ["wrong.at:2:13: mended: correct the name", "wrong.at:3:12: mended: write '->'"]
     assert "error[unknown-agent]" in told.err
     assert Path("wrong.at").read_text().splitlines()[1:3] == ["  agent a { model: n }", "  flow { a -> bb }"]
     assert told.out.splitlines() == ["wrong.at: 1 error", "gone.at: 1 error"]

@@ -130,7 +130,7 @@ def test_a_file_that_is_no_text_is_one_diagnostic(
         ("missing.toml", "No such file or directory"),
         ("a" * 300, "File name too long"),
         ("", "Is a directory"),
-        ("plain", "a name without an ending says no notation coterie knows"),
+        ("plain", "a name without a suffix is in no notation coterie knows"),
         ("x.toml", "'.toml' is no notation coterie knows"),
         ("nul\0.at", "its name holds a NUL character"),
         ("a" * 300 + ".at", "File name too long"),

@@ -178,7 +178,7 @@ def test_a_class_is_told_to_come_as_a_program(type: str) -> None:
 
     assert (found.code, found.hint) == (
         "unknown-backend",
-        'a Python class is no agent here: put a program around it, command: ["python3", "agent.py"]',
+        'a Python class cannot be an agent here: wrap it in a program, command: ["python3", "agent.py"]',
     )
 
 
@@ -233,7 +233,7 @@ def test_an_agent_that_fills_no_slot_is_told() -> None:
     text = pipeline("{command: [cat], fallback: ada}") + "agents:\n  ada: {command: [cat]}\n  bob: {command: [cat]}\n"
     (found,) = source(text).diagnostics
 
-    assert (found.code, found.message) == ("unused-agent", "agent 'bob' is declared and fills no slot")
+    assert (found.code, found.message) == ("unused-agent", "agent 'bob' is declared but fills no slot")
     assert codes(DEBATE) == []
 
 
@@ -248,7 +248,7 @@ agents:
     found = source(text).diagnostics
 
     assert [each.message for each in found if each.code == "topology-cycle"] == [
-        "a topology cannot be a part of itself: ada -> bob -> ada"
+        "a topology cannot contain itself: ada -> bob -> ada"
     ]
 
 
@@ -423,7 +423,7 @@ def test_only_tables_can_be_added() -> None:
     assert value == {"a": {"x": 1, "y": 2}}
     assert (found.code, found.message, found.span) == (
         "bad-value",
-        "what `<<` adds is a table, not 7",
+        "`<<` needs a table, not 7",
         Span(1, 16, 1, 15),
     )
 

@@ -104,20 +104,20 @@ def test_a_setting_may_bring_a_slot() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "code", "told", "hint"),
     [
-        ("failure_polcy", "any", "unknown-param", "no setting 'failure_polcy'", "did you mean 'failure_policy'"),
-        ("pick.samples", "3", "unknown-param", "no setting 'pick'", "given to pick/SETTING"),
+        ("failure_polcy", "any", "unknown-param", "unknown setting 'failure_polcy'", "did you mean 'failure_policy'"),
+        ("pick.samples", "3", "unknown-param", "unknown setting 'pick'", "write pick/SETTING"),
         ("pik/samples", "3", "unknown-param", "no slot 'pik'", "did you mean 'pick'?"),
         ("pick/pick/samples", "3", "unknown-param", "no slot 'pick'", "'ensemble_1' and 'ensemble_2'"),
-        ("far/samples", "3", "unknown-param", "what fills 'far' stands in 'far.pattern.yaml'", "set it there"),
-        ("plain/samples", "3", "unknown-param", "'plain' is no pattern", "leave it out"),
+        ("far/samples", "3", "unknown-param", "the agent of 'far' is in 'far.pattern.yaml'", "set it there"),
+        ("plain/samples", "3", "unknown-param", "'plain' is not an inline pattern", "remove it"),
         ("pick/samples", "101", "bad-param", "samples is 101: expected a whole number <= 100", ""),
         ("pick/samples", "many", "bad-param", "samples is 'many': expected a whole number, got a text", ""),
         ("pick/samples", "[1", "bad-param", "this is not YAML", ""),
-        ("pick/samples", "!!python/name:os.system x", "bad-param", "has no meaning here", "leave it out"),
-        ("pick/samples", {1, 2}, "bad-param", "no plain data", ""),
+        ("pick/samples", "!!python/name:os.system x", "bad-param", "is not supported", "remove it"),
+        ("pick/samples", {1, 2}, "bad-param", "not plain data", ""),
         ("composition_type", "serial", "bad-param", "unknown composition type: serial", ""),
         ("composition_type.way", "serial", "bad-param", "unknown composition type", ""),
-        ("", "3", "unknown-param", "no setting ''", "it has sub_topologies"),
+        ("", "3", "unknown-param", "unknown setting ''", "known settings: sub_topologies"),
         ("/", "3", "unknown-param", "no slot ''", "its slots are"),
     ],
 )  # fmt: skip
@@ -135,7 +135,7 @@ def test_what_does_not_fit_is_one_finding(name: str, value: Any, code: str, told
 def test_what_is_given_keeps_the_rules_of_the_whole() -> None:
     found = read_text(TEAM, "team.yaml", params={"check/quorum": "9"})
 
-    assert [each.message for each in found.diagnostics if each.is_error] == ["quorum is 9, and there are 3 checkers"]
+    assert [each.message for each in found.diagnostics if each.is_error] == ["quorum is 9, but there are 3 checkers"]
 
 
 def test_a_pattern_of_ones_own_takes_whatever_is_given() -> None:

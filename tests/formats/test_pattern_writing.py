@@ -95,9 +95,9 @@ def test_what_a_pattern_file_cannot_say_is_refused() -> None:
     ).topology
     assert flow is not None
 
-    with pytest.raises(UsageError, match="'t' is no pattern"):
+    with pytest.raises(UsageError, match="'t' is not a pattern"):
         to_yaml(flow)
-    with pytest.raises(UsageError, match="'draft' is no agent that a pattern file can hold"):
+    with pytest.raises(UsageError, match="agent 'draft' cannot be written in a pattern file"):
         to_yaml(pipeline({"draft": flow}))
 
 

@@ -93,5 +93,5 @@ def test_the_note_is_about_the_whole_word() -> None:
 def test_a_mistake_is_explained_by_its_rule() -> None:
     """Beside what there is to say of the word."""
     assert said(flow="writer -> ghost ghost -> gho‸st").startswith("**undeclared ghost**")
-    assert "`unknown-agent`: A name stands for a node that nothing declares." in said(flow="writer -> gho‸st")
-    assert said("agent a { nonsense‸: 1 }").startswith("`unknown-field`: The block has no such field")
+    assert "`unknown-agent`: A node is not declared." in said(flow="writer -> gho‸st")
+    assert said("agent a { nonsense‸: 1 }").startswith("`unknown-field`: A field is unknown")

@@ -140,7 +140,7 @@ def test_a_function_that_is_no_pattern_is_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: debate(proponent=CAT, opponent=CAT, mediator=CAT, max_round=3), "there is no setting 'max_round'"),
+        (lambda: debate(proponent=CAT, opponent=CAT, mediator=CAT, max_round=3), "unknown setting 'max_round'"),
         (lambda: debate(proponent=CAT, opponent=CAT, mediator=CAT, max_rounds=11), "max_rounds is 11"),
         (lambda: cross_check(CAT), "Cross-check requires at least 2 checkers"),
         (lambda: chain_of_command({"worker": CAT}), "No agent assigned to top level: commander"),

@@ -94,7 +94,7 @@ def test_a_change_for_all_reaches_every_agent_that_thinks() -> None:
     ("agent", "key", "value", "told"),
     [
         ("writr", "model", "x", "no agent 'writr'; did you mean 'writer'?"),
-        ("nobody", "model", "x", "it has writer, boss, build, team, team/critic"),
+        ("nobody", "model", "x", "its agents: writer, boss, build, team, team/critic"),
         ("team/critc", "model", "x", "no agent 'team/critc'; did you mean 'team/critic'?"),
         ("writer/critic", "model", "x", "no agent 'writer/critic'"),
         ("writer", "modle", "x", "'modle' cannot be set; did you mean 'model'?"),
@@ -111,7 +111,7 @@ def test_a_change_for_all_reaches_every_agent_that_thinks() -> None:
         ("writer", "on-interrupt", "retri", "did you mean 'retry'?"),
         ("writer", "backend", "comand", "did you mean 'command'?"),
         ("writer", "command", "cat -", "a list of words"),
-        ("writer", "prompt", 3, "'prompt' of 'writer' is a text, not 3"),
+        ("writer", "prompt", 3, "'prompt' of 'writer' must be a text, not 3"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_told_how_it_would(agent: str, key: str, value: Any, told: str) -> None:

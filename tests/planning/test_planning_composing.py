@@ -90,7 +90,7 @@ def test_a_team_whose_parameters_lack_values_is_valid_and_not_run(tmp_path: Path
     """It is told which, and how to give them."""
     path = write(tmp_path, main=POLISH)
 
-    assert said(path)[0] == "main.at:2:12: note[param-not-set]: 'polish' wants a value for 'tone'"
+    assert said(path)[0] == "main.at:2:12: note[param-not-set]: 'polish' needs a value for 'tone'"
     source = read(path)
     assert source.topology is not None
     made, [found] = plan(source.topology)
@@ -103,7 +103,7 @@ def test_an_inner_topology_that_wants_values_is_imported(tmp_path: Path) -> None
     text = main('agent p { extensions { coterie { topology: "polish.at" } } }')
     path = write(tmp_path, main=text, polish=POLISH)
 
-    assert said(path) == ["main.at:2:46: error[missing-param]: 'polish.at' wants a value for 'tone'"]
+    assert said(path) == ["main.at:2:46: error[missing-param]: 'polish.at' needs a value for 'tone'"]
 
 
 def test_a_fragment_is_valid_and_not_run(tmp_path: Path) -> None:
@@ -113,10 +113,10 @@ def test_a_fragment_is_valid_and_not_run(tmp_path: Path) -> None:
     path = write(tmp_path, main=text, part=part)
 
     assert said(tmp_path / "part.at") == [
-        "part.at:1:1: note[fragment]: 'part' is a fragment, which is not run by itself"
+        "part.at:1:1: note[fragment]: 'part' is a fragment, which cannot run by itself"
     ]
     assert said(path) == [
-        "main.at:2:46: error[no-topology]: 'part.at' holds a fragment, and only a topology can answer at a node"
+        "main.at:2:46: error[no-topology]: 'part.at' is a fragment, and only a topology can be a node"
     ]
 
 
@@ -125,7 +125,7 @@ def test_what_is_in_a_registry_is_not_fetched(tmp_path: Path) -> None:
     path = write(tmp_path, main=main('import "catalogue/polish@1.2.0" as p'))
 
     assert said(path) == [
-        "main.at:2:10: warning[registry-import]: 'catalogue/polish@1.2.0' is in a registry, and coterie fetches nothing"
+        "main.at:2:10: warning[registry-import]: 'catalogue/polish@1.2.0' is in a registry, but nothing is downloaded"
     ]
     source = read(path)
     assert source.topology is not None
@@ -146,7 +146,7 @@ def test_a_finding_of_planning_is_told_in_its_file(tmp_path: Path) -> None:
         outer=main('import "inner.at" as p'),
     )
 
-    fault = "'backend' of agent 'x' is a backend, not 'nobody'"
+    fault = "'backend' of agent 'x' must be a backend, not 'nobody'"
     assert said(path) == [f"parts/part.at:3:37: error[unknown-backend]: {fault}"]
     source = read(path)
     [found] = examine(source)[1]
@@ -202,5 +202,5 @@ def test_a_prompt_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
 
     assert said(path) == [
         "parts/part.at:1:45: error[outside-folder]: the prompt of agent 'x' names 'parts/../../secret.md', "
-        "which lies outside the topology's folder"
+        "which is outside the topology's folder"
     ]

@@ -23,26 +23,27 @@ def test_a_line_for_a_shell_is_refused() -> None:
     text = extension(own='command: "python3 agent.py -v"')
 
     assert sayings(text)[0] == (
-        "error[bad-value] \"python3 agent.py -v\": 'command' of agent 'a' is a list of words, not 'python3 agent.py -v'"
+        'error[bad-value] "python3 agent.py -v": '
+        "'command' of agent 'a' must be a list of words, not 'python3 agent.py -v'"
     )
-    assert found(text)[0].hint == 'no shell reads it: write command: ["python3", "agent.py", "-v"]'
+    assert found(text)[0].hint == 'no shell is used: write command: ["python3", "agent.py", "-v"]'
     assert len(found(extension(own='backend: command command: "python3 agent.py -v"'))) == 1
 
 
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        ("command: []", "'command' of agent 'a' is a list of words, not an empty list"),
-        ("timeout: soon", "'timeout' of agent 'a' is a duration, not 'soon'"),
-        ("timeout: 0", "'timeout' of agent 'a' is a duration, not '0'"),
-        ("timeout: true", "'timeout' of agent 'a' is a duration, not 'true'"),
-        ("cwd: 3", "'cwd' of agent 'a' is a text, not '3'"),
-        ("env: x", "'env' of agent 'a' is a block of names and texts, not 'x'"),
-        ("env { A: [x] }", "'env' of agent 'a' is a block of names and texts, not a block"),
-        ("prompt-via: pipe", "'prompt-via' of agent 'a' is one of stdin, file, not 'pipe'"),
-        ("on-interrupt: retrry", "'on-interrupt' of agent 'a' is one of retry, resume, adopt, ask, not 'retrry'"),
-        ("options: x", "'options' of agent 'a' is a block, not 'x'"),
-        ("topology: 3", "'topology' of agent 'a' is a text, not '3'"),
+        ("command: []", "'command' of agent 'a' must be a list of words, not an empty list"),
+        ("timeout: soon", "'timeout' of agent 'a' must be a duration, not 'soon'"),
+        ("timeout: 0", "'timeout' of agent 'a' must be a duration, not '0'"),
+        ("timeout: true", "'timeout' of agent 'a' must be a duration, not 'true'"),
+        ("cwd: 3", "'cwd' of agent 'a' must be a text, not '3'"),
+        ("env: x", "'env' of agent 'a' must be a block of names and texts, not 'x'"),
+        ("env { A: [x] }", "'env' of agent 'a' must be a block of names and texts, not a block"),
+        ("prompt-via: pipe", "'prompt-via' of agent 'a' must be one of stdin, file, not 'pipe'"),
+        ("on-interrupt: retrry", "'on-interrupt' of agent 'a' must be one of retry, resume, adopt, ask, not 'retrry'"),
+        ("options: x", "'options' of agent 'a' must be a block, not 'x'"),
+        ("topology: 3", "'topology' of agent 'a' must be a text, not '3'"),
     ],
 )
 def test_a_value_of_the_wrong_form_is_an_error(own: str, message: str) -> None:

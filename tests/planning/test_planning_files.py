@@ -29,7 +29,7 @@ def test_a_prompt_lies_in_the_folder(tmp_path: Path, path: str) -> None:
 
     assert sayings(with_prompt(path), folder) == [
         f'error[outside-folder] "{path}": '
-        f"the prompt of agent 'a' names {path!r}, which lies outside the topology's folder"
+        f"the prompt of agent 'a' names {path!r}, which is outside the topology's folder"
     ]
 
 
@@ -54,7 +54,7 @@ def test_a_prompt_that_went_away_is_reported(tmp_path: Path) -> None:
     assert made is None
     assert (said.code, said.message) == (
         "no-such-file",
-        "the prompt of agent 'a' names the file 'a.md', which is not there",
+        "the prompt of agent 'a' names the file 'a.md', which does not exist",
     )
 
 
@@ -127,7 +127,7 @@ def test_shell_syntax_in_a_command_is_reported() -> None:
 
     assert sayings(team("a -> x", blocks)) == [
         'warning[shell-syntax] ["make && make install"]: '
-        "action 'x' hands '&&' to its command as a word: no shell reads it"
+        "action 'x' passes '&&' to its command as an argument: no shell interprets it"
     ]
 
 

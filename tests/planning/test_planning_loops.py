@@ -395,7 +395,7 @@ def test_what_is_wrong_or_gone_gives_no_plan(broken: str, tmp_path: Path) -> Non
 
 def test_only_a_folder_can_be_read_again() -> None:
     """A plan of something else is a mistake of the caller."""
-    with pytest.raises(TypeError, match="no loop that was read from a folder"):
+    with pytest.raises(TypeError, match="not a loop read from a folder"):
         reread(Plan(name="x"))
 
 

@@ -36,9 +36,9 @@ def test_fields_and_options_are_settings() -> None:
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        ("temperature: 3", "bad-value", "'temperature' in 'options' of agent 'a' is a number from 0 to 2, not 3"),
-        ("max-tokens: 0", "bad-value", "'max-tokens' in 'options' of agent 'a' is a whole number above 0, not 0"),
-        ("tempratur: 1", "unknown-key", "'tempratur' in 'options' of agent 'a' is no setting of a model"),
+        ("temperature: 3", "bad-value", "'temperature' in 'options' of agent 'a' must be a number from 0 to 2, not 3"),
+        ("max-tokens: 0", "bad-value", "'max-tokens' in 'options' of agent 'a' must be a whole number above 0, not 0"),
+        ("tempratur: 1", "unknown-key", "'tempratur' in 'options' of agent 'a' is not a model setting"),
     ],
 )
 def test_an_option_that_does_not_fit_is_told(options: str, code: str, message: str) -> None:
@@ -85,14 +85,14 @@ def test_tools_that_nobody_provides_are_noted() -> None:
 
     assert found(team("a -> b", "  extensions { coterie { backend: scripted } }", **agents)) == []
     assert (note.code, note.severity.value) == ("no-such-tool", "note")
-    assert note.message == "a model is not offered 'Read' and 'Grep' of agent 'a': nobody provides them"
+    assert note.message == "'Read' and 'Grep' of agent 'a' cannot be offered to a model: nothing provides them"
     assert 'tools { NAME: "module:function" }' in note.hint
 
 
 def test_a_model_needs_a_provider() -> None:
     """Told where the model stands, before anything runs."""
     assert sayings(team("a -> b", "  extensions { coterie { backend: model } }", b="model: opus"))[0] == (
-        "error[no-provider] m: agent 'a' is to be a model, and nothing says who provides the model 'm'"
+        "error[no-provider] m: agent 'a' uses a model, but no provider configured for the model 'm'"
     )
 
 
@@ -120,10 +120,10 @@ def test_keys_of_the_agent_come_before_those_of_the_topology() -> None:
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        ("base-url: nowhere", "'base-url' of agent 'a' is an address, not 'nowhere'"),
-        ("price-in: -1", "'price-in' of agent 'a' is a price, not '-1'"),
-        ("tools: [look-up]", "'tools' of agent 'a' is a list of functions, not a list"),
-        ('tools { "look up": "a:b" }', "'tools' of agent 'a' is a block of functions by name, not a block"),
+        ("base-url: nowhere", "'base-url' of agent 'a' must be an address, not 'nowhere'"),
+        ("price-in: -1", "'price-in' of agent 'a' must be a price, not '-1'"),
+        ("tools: [look-up]", "'tools' of agent 'a' must be a list of functions, not a list"),
+        ('tools { "look up": "a:b" }', "'tools' of agent 'a' must be a block of functions by name, not a block"),
     ],
 )
 def test_a_key_of_the_wrong_form_is_an_error(own: str, message: str) -> None:

@@ -53,7 +53,7 @@ def test_the_files_of_an_inner_topology_lie_in_its_folder(tmp_path: Path) -> Non
 
     assert sayings(outer("inner/team.at"), tmp_path) == [
         'error[outside-folder] "inner/team.at": inner/team.at:2:31: '
-        "the prompt of agent 'x' names '../secret.md', which lies outside the topology's folder"
+        "the prompt of agent 'x' names '../secret.md', which is outside the topology's folder"
     ]
 
 
@@ -63,9 +63,9 @@ def test_the_files_of_an_inner_topology_lie_in_its_folder(tmp_path: Path) -> Non
         (
             "../other.at",
             "error[outside-folder] \"../other.at\": agent 'b' names '../other.at', "
-            "which lies outside the topology's folder",
+            "which is outside the topology's folder",
         ),
-        ("gone.at", "error[no-such-file] \"gone.at\": agent 'b' names the file 'gone.at', which is not there"),
+        ("gone.at", "error[no-such-file] \"gone.at\": agent 'b' names the file 'gone.at', which does not exist"),
     ],
 )
 def test_an_inner_topology_lies_in_the_folder(tmp_path: Path, file: str, said: str) -> None:
@@ -87,7 +87,7 @@ def test_a_topology_without_a_flow_cannot_be_asked(tmp_path: Path) -> None:
     write(tmp_path, inner="topology idle : [debate] {\n  agent x { model: m }\n}\n")
 
     assert sayings(outer(), tmp_path) == [
-        "error[no-flow] \"inner.at\": inner.at:1:1: 'idle' has no flow: there is nothing to run"
+        "error[no-flow] \"inner.at\": inner.at:1:1: 'idle' has no flow, so there is nothing to run"
     ]
 
 
@@ -96,7 +96,7 @@ def test_a_topology_is_no_part_of_itself(tmp_path: Path) -> None:
     write(tmp_path, team=outer("one.at"), one=outer("two.at"), two=outer("team.at"))
 
     assert sayings(outer("one.at"), tmp_path) == [
-        'error[topology-cycle] "one.at": a topology cannot be a part of itself: team.at -> one.at -> two.at -> team.at'
+        'error[topology-cycle] "one.at": a topology cannot contain itself: team.at -> one.at -> two.at -> team.at'
     ]
 
 
@@ -107,7 +107,7 @@ def test_topologies_lie_at_most_eight_deep(tmp_path: Path) -> None:
 
     assert planned(outer("t3.at"), tmp_path).agents["b"].child is not None
     assert sayings(outer("t2.at"), tmp_path) == [
-        'error[nested-too-deep] "t2.at": topologies lie more than 8 deep in each other: '
+        'error[nested-too-deep] "t2.at": topologies are nested more than 8 deep: '
         + " -> ".join(["team.at", *(f"t{i}.at" for i in range(2, 11))])
     ]
 
@@ -146,7 +146,7 @@ def test_another_reader_may_be_given(tmp_path: Path) -> None:
 def test_a_topology_without_a_file_has_no_folder() -> None:
     """Then it can name no other."""
     assert sayings(outer()) == [
-        "error[no-folder] \"inner.at\": agent 'b' names the file 'inner.at', and the topology has no folder"
+        "error[no-folder] \"inner.at\": agent 'b' names the file 'inner.at', but the topology has no folder"
     ]
 
 

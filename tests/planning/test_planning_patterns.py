@@ -155,7 +155,7 @@ def test_a_setting_that_does_not_fit_is_told_where_it_stands() -> None:
 
     assert found is None
     assert [(each.message, each.span and each.span.column) for each in said] == [
-        ("'top_p' of agent 's0' is a number from 0 to 1, not 3", 40)
+        ("'top_p' of agent 's0' must be a number from 0 to 1, not 3", 40)
     ]
 
 

@@ -81,7 +81,7 @@ def test_a_flow_through_a_group_cannot_be_run() -> None:
     text = team("a -> panel -> b", "  group panel { members: [a, b] }")
 
     assert sayings(text) == [
-        "error[cannot-run-group] panel: the flow leads through group 'panel', which cannot be run yet"
+        "error[cannot-run-group] panel: the flow leads through group 'panel', which cannot run yet"
     ]
 
 
@@ -89,7 +89,7 @@ def test_a_topology_without_a_flow_cannot_be_run() -> None:
     """There is nothing to run."""
     (said,) = found("topology idle : [debate] {\n  agent a { model: m }\n}\n")
 
-    assert (said.code, said.message) == ("no-flow", "'idle' has no flow: there is nothing to run")
+    assert (said.code, said.message) == ("no-flow", "'idle' has no flow, so there is nothing to run")
 
 
 def test_what_fails_the_checks_gets_no_plan() -> None:
@@ -128,11 +128,11 @@ def test_what_is_kept_and_not_executed_is_noted() -> None:
     said = not_executed(topology(NOTED))
 
     assert [(each.severity.value, each.code, each.message) for each in said] == [
-        ("note", "not-executed", "'s' of 'memory' is kept and has no effect yet"),
-        ("note", "not-executed", "'race' on a -> [b, c] is kept and has no effect yet"),
-        ("note", "not-executed", "'wait' on b -> c is kept and has no effect yet"),
-        ("note", "not-executed", "'writes' and 'scale' of agent 'a' are kept and have no effect yet"),
-        ("note", "not-executed", "'checks' of gate 'g' is kept and has no effect yet"),
+        ("note", "not-executed", "'s' of 'memory' is kept but has no effect yet"),
+        ("note", "not-executed", "'race' on a -> [b, c] is kept but has no effect yet"),
+        ("note", "not-executed", "'wait' on b -> c is kept but has no effect yet"),
+        ("note", "not-executed", "'writes' and 'scale' of agent 'a' are kept but have no effect yet"),
+        ("note", "not-executed", "'checks' of gate 'g' is kept but has no effect yet"),
     ]
 
 
@@ -152,11 +152,11 @@ def test_what_has_effect_in_part_is_noted_in_that_part() -> None:
     said = not_executed(topology(SAID))
 
     assert [each.message for each in said] == [
-        "'timeout' of 'meta' is kept and has no effect yet",
-        "'on-interrupt: resume' of the topology counts as 'retry': no backend can do more yet",
-        "'on-interrupt: adopt' of agent 'a' counts as 'retry': no backend can do more yet",
-        "'retry.backoff' and 'extensions.other' of agent 'a' are kept and have no effect yet",
-        "'source' of action 'c' is kept and has no effect yet",
+        "'timeout' of 'meta' is kept but has no effect yet",
+        "'on-interrupt: resume' of the topology counts as 'retry': no backend supports it yet",
+        "'on-interrupt: adopt' of agent 'a' counts as 'retry': no backend supports it yet",
+        "'retry.backoff' and 'extensions.other' of agent 'a' are kept but have no effect yet",
+        "'source' of action 'c' is kept but has no effect yet",
     ]
     assert [each.span.line for each in said if each.span is not None] == [2, 3, 4, 4, 6]
 
@@ -200,8 +200,8 @@ def test_what_has_no_effect_is_noted(file: str) -> None:
 def test_a_plan_carries_its_notes() -> None:
     """The blocks that were kept whole among them."""
     assert planned(NOTED).notes[:2] == (
-        "'s' of 'memory' is kept and has no effect yet",
-        "'race' on a -> [b, c] is kept and has no effect yet",
+        "'s' of 'memory' is kept but has no effect yet",
+        "'race' on a -> [b, c] is kept but has no effect yet",
     )
 
 

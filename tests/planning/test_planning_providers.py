@@ -77,9 +77,9 @@ def test_an_address_of_the_agent_comes_before_its_providers() -> None:
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        ("", {}, "no model is named"),
-        ("inherit", {}, "'inherit' names no model"),
-        ("qwen", {}, "nothing says who provides the model 'qwen'"),
+        ("", {}, "no model is configured"),
+        ("inherit", {}, "'inherit' is not a model name"),
+        ("qwen", {}, "no provider configured for the model 'qwen'"),
         ("sonnet", {"provider": "hoose", "providers": HOUSE}, "the provider 'hoose' is not declared"),
         ("x", {"provider": "bare", "providers": {"bare": {}}}, "the provider 'bare' has no address"),
     ],

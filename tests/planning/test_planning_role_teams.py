@@ -97,15 +97,15 @@ def test_whoever_names_a_backend_is_told_of_teams(tmp_path: Path) -> None:
     assert made is not None
     assert made.agents["writer"].kind == "human"
     assert [each.message for each in found if each.code == "role-keeps-backend"] == [
-        "role 'jury' keeps its own backend, whatever -b says"
+        "role 'jury' keeps its own backend despite -b"
     ]
 
 
 @pytest.mark.parametrize(
     ("team", "code", "words"),
     [
-        ("nobody.at", "no-such-file", "role 'jury' names the file 'nobody.at', which is not there"),
-        ("../other.at", "outside-folder", "role 'jury' names '../other.at', which lies outside"),
+        ("nobody.at", "no-such-file", "role 'jury' names the file 'nobody.at', which does not exist"),
+        ("../other.at", "outside-folder", "role 'jury' names '../other.at', which is outside"),
         ("topology.toml", "topology-cycle", "topology.toml -> topology.toml"),
         (".", "topology-cycle", "topology.toml -> topology.toml"),
         ("back.at", "topology-cycle", "topology.toml -> back.at -> topology.toml"),

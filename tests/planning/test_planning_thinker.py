@@ -50,7 +50,7 @@ def test_a_run_is_told_of_a_backend_that_does_not_exist() -> None:
 
     assert (said.code, said.message, said.hint) == (
         "unknown-backend",
-        "there is no backend 'comand'",
+        "unknown backend 'comand'",
         "did you mean 'command'?",
     )
 
@@ -58,9 +58,9 @@ def test_a_run_is_told_of_a_backend_that_does_not_exist() -> None:
 def test_a_file_is_told_of_a_backend_that_does_not_exist() -> None:
     """Where it names it."""
     assert sayings(extension(own="backend: clod")) == [
-        "error[unknown-backend] clod: 'backend' of agent 'a' is a backend, not 'clod'"
+        "error[unknown-backend] clod: 'backend' of agent 'a' must be a backend, not 'clod'"
     ]
-    assert found(extension(own="backend: clod"))[0].hint == "there are command, human, model, scripted"
+    assert found(extension(own="backend: clod"))[0].hint == "known backends: command, human, model, scripted"
 
 
 @pytest.mark.parametrize(("own", "backend"), [("backend: command", None), ("", "command")])
@@ -69,15 +69,15 @@ def test_a_command_backend_needs_a_command(own: str, backend: str | None) -> Non
     said = found(extension(own=own), backend=backend)
 
     assert said[0].code == "no-command"
-    assert said[0].message == "agent 'a' is to be a command, and no command is given"
+    assert said[0].message == "agent 'a' has backend 'command', but no command"
 
 
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        (f"backend: human {OTHER}", "agent 'a' says twice who thinks: 'command' and 'backend: human'"),
-        (f'topology: "x.at" {OTHER}', "agent 'a' says twice who thinks: 'command' and 'topology'"),
-        ('topology: "x.at" backend: human', "agent 'a' says twice who thinks: 'backend' and 'topology'"),
+        (f"backend: human {OTHER}", "agent 'a' has two backends: 'command' and 'backend: human'"),
+        (f'topology: "x.at" {OTHER}', "agent 'a' has two backends: 'command' and 'topology'"),
+        ('topology: "x.at" backend: human', "agent 'a' has two backends: 'backend' and 'topology'"),
     ],
 )
 def test_two_thinkers_are_one_too_many(own: str, message: str) -> None:

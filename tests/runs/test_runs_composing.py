@@ -83,7 +83,7 @@ def test_a_rehearsal_shows_the_runs_of_imported_teams(place: Place) -> None:
 def test_a_value_that_is_missing_is_asked_for(place: Place) -> None:
     """Before anything starts, by the command and in Python; one that is not wanted is refused."""
     said = place.look("run", "outer.at", "go", "--rehearse", status=1)
-    assert "error[param-not-set]: 'outer' wants a value for 'second'" in said.err
+    assert "error[param-not-set]: 'outer' needs a value for 'second'" in said.err
     assert "run it with --set second=…" in said.err
     said = place.look("run", "outer.at", "go", "--rehearse", "--set", "second=revise", "--set", "third=1", status=1)
     assert "'outer' has no parameter 'third'" in said.err
@@ -112,7 +112,7 @@ def test_a_fragment_is_not_run(place: Place) -> None:
     """It is told what to do with it."""
     said = place.look("run", "parts.at", "go", status=1)
 
-    assert "error[fragment]: 'parts' is a fragment, which is not run by itself" in said.err
+    assert "error[fragment]: 'parts' is a fragment, which cannot run by itself" in said.err
     assert "include it in a topology, and run that" in said.err
 
 

@@ -70,4 +70,4 @@ def test_a_gate_that_runs_nothing_is_reported() -> None:
     """It would let everything through."""
     text = team("a -> b", "a\nb", blocks="  gates { gate g { after: a  before: b  checks: [style] } }")
 
-    assert findings(text) == ["warning[empty-gate] g: gate 'g' runs nothing: it lets everything through"]
+    assert findings(text) == ["warning[empty-gate] g: gate 'g' runs no command, so it lets everything through"]

@@ -14,7 +14,7 @@ def test_a_list_target_is_a_fan_out() -> None:
     text = letters("a -> [b, c]\n[b, c] -> d\nd -> [e, f]", patterns="pipeline")
 
     assert findings(text) == [
-        f"error[fan-out-not-declared] a -> [b, c: a -> [b, c] leads to several at once. {FAN_OUT}"
+        f"error[fan-out-not-declared] a -> [b, c: a -> [b, c] leads to several nodes at once. {FAN_OUT}"
     ]
     assert checked(text)[0].hint == "write : [pipeline, fan-out] in the header"
 
@@ -74,7 +74,7 @@ def test_a_value_outside_the_enum_is_an_error() -> None:
     """It points at the value; that a value is not covered follows from it."""
     text = letters("a -> b [when a.verdict == aprove]\na -> c [when a.verdict == revise]", a=VERDICT)
 
-    assert findings(text) == ["error[unknown-value] aprove: 'aprove' is no value of a.verdict"]
+    assert findings(text) == ["error[unknown-value] aprove: 'aprove' is not a value of a.verdict"]
     assert checked(text)[0].hint == "did you mean 'approve'?"
 
 
@@ -110,7 +110,7 @@ def test_a_boolean_is_true_or_false() -> None:
     """Nothing else can hold."""
     text = letters("a -> b [when a.done == yes]\na -> c", a="outputs { done: boolean }")
 
-    assert findings(text) == ["error[unknown-value] yes: 'yes' is no value of a.done"]
+    assert findings(text) == ["error[unknown-value] yes: 'yes' is not a value of a.done"]
     assert checked(text)[0].hint == "it is 'true' or 'false'"
 
 
@@ -136,10 +136,10 @@ def test_a_gate_gives_passed() -> None:
 @pytest.mark.parametrize(
     ("outputs", "condition", "message"),
     [
-        ("w: number", "v < high", "'<' compares numbers, and 'high' is none"),
-        ("v: low | high", "v >= 2", "'>=' compares numbers, and a.v is 'low' or 'high'"),
-        ("v: boolean", "v > 0", "'>' compares numbers, and a.v is a boolean"),
-        ("v: text", "v > 0", "'>' compares numbers, and a.v is a text"),
+        ("w: number", "v < high", "'<' compares numbers, but 'high' is not a number"),
+        ("v: low | high", "v >= 2", "'>=' compares numbers, but a.v is 'low' or 'high'"),
+        ("v: boolean", "v > 0", "'>' compares numbers, but a.v is a boolean"),
+        ("v: text", "v > 0", "'>' compares numbers, but a.v is a text"),
     ],
 )
 def test_order_needs_numbers_on_both_sides(outputs: str, condition: str, message: str) -> None:

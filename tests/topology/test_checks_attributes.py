@@ -11,7 +11,7 @@ def test_arrows_with_different_conditions_are_two() -> None:
 
 def test_an_arrow_in_a_list_may_repeat_one_outside() -> None:
     """It is told where the second stands."""
-    assert findings(letters("a -> b\na -> [c, b]")) == ["warning[repeated-arrow] b: a -> b stands there twice"]
+    assert findings(letters("a -> b\na -> [c, b]")) == ["warning[repeated-arrow] b: a -> b is written twice"]
 
 
 @pytest.mark.parametrize(

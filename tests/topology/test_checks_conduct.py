@@ -14,7 +14,7 @@ def test_weights_are_shares_of_each_node_by_itself() -> None:
     text = letters("a -> b [weight 1]\na -> c [weight 0.5]\nb -> d [weight 1]\nc -> d")
 
     assert findings(text) == [
-        "warning[weights-not-one] weight: the weights of the arrows from 'a' make 1.5 together, not 1"
+        "warning[weights-not-one] weight: the weights of the arrows from 'a' add up to 1.5, not 1"
     ]
 
 

@@ -30,8 +30,8 @@ def test_each_circle_of_artifacts_is_told_once() -> None:
     needs = {"into": ("a",), "a": ("b",), "b": ("c",), "c": ("a", "free"), "free": (), "self": ("self",)}
 
     assert [each.message for each in check(made_from(needs))] == [
-        "artifacts are made from each other: a -> b -> c -> a",
-        "artifacts are made from each other: self -> self",
+        "artifacts depend on each other: a -> b -> c -> a",
+        "artifacts depend on each other: self -> self",
     ]
 
 

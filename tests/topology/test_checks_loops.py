@@ -54,7 +54,7 @@ def test_a_cycle_that_nothing_starts_is_an_error() -> None:
     """Its way back would be bounded, but no `max` says which arrow that is, so nobody would start."""
     text = letters("a -> b\nb -> a [when b.v == x]")
 
-    assert findings(text) == ["error[unbounded-cycle] b -> a: nothing bounds the cycle a -> b -> a, or starts it"]
+    assert findings(text) == ["error[unbounded-cycle] b -> a: nothing bounds the cycle a -> b -> a; nothing starts it"]
     assert checked(mended(text, checked(text)[0].fix)) == []
 
 
@@ -89,7 +89,7 @@ def test_a_count_that_begins_anew_is_no_bound(flow: str, scope: str) -> None:
     """The agent, or the phase, comes round with the cycle."""
     (found,) = [each for each in checked(letters(flow, **PHASES)) if each.code == "unbounded-cycle"]
 
-    assert found.message.endswith(f": '{scope}' counts anew inside it")
+    assert found.message.endswith(f": the count '{scope}' is reset inside it")
     assert found.hint == "count per run, or per an agent outside the cycle"
 
 
@@ -114,7 +114,7 @@ def test_two_ways_forward_out_of_a_spent_loop_are_reported() -> None:
 
     assert findings(letters(flow)) == [
         "warning[ambiguous-exhaustion] b -> a: "
-        "when b -> a is spent, b -> c fires whatever its condition says, not b -> d"
+        "when b -> a reaches its max, b -> c fires regardless of its condition, not b -> d"
     ]
 
 

@@ -47,7 +47,7 @@ def test_a_name_stands_for_one_thing() -> None:
     text = letters("a -> b", blocks="  action a { kind: inline }")
 
     assert findings(text) == ["error[duplicate-name] a: 'a' is declared twice"]
-    assert checked(text)[0].hint == "agent 'a' (line 2) has that name: choose another"
+    assert checked(text)[0].hint == "agent 'a' (line 2) has this name: choose another"
 
 
 @pytest.mark.parametrize("scope", ["run", "phase", "a"])
@@ -59,7 +59,7 @@ def test_a_scope_is_run_phase_or_an_agent(scope: str) -> None:
 def test_another_scope_is_an_error() -> None:
     """It points at the scope; that the arrow has no `max` is not said as well."""
     assert findings(letters("a -> b [per ticket]")) == [
-        "error[unknown-scope] ticket: 'per ticket' names nothing that is declared"
+        "error[unknown-scope] ticket: 'per ticket': 'ticket' is not declared"
     ]
     assert checked(letters("a -> b [max 2, per phse]"))[0].hint == "did you mean 'phase'?"
 
@@ -98,7 +98,7 @@ def test_a_gate_stands_between_declared_nodes(after: str, before: str, where: st
     gate = f"  gates {{ gate g {{ after: {after}  before: {before}  run: check }} }}"
 
     assert findings(letters("a -> b", blocks=gate)) == [
-        f"error[unknown-agent] x: gate 'g' stands {where}, which is not declared"
+        f"error[unknown-agent] x: gate 'g' comes {where}, which is not declared"
     ]
 
 
@@ -115,9 +115,9 @@ def test_what_the_flow_never_names_is_reported() -> None:
     blocks = "  action tidy { kind: inline }\n  human boss { description: ok }"
 
     assert findings(team("a -> b", "a\nb\nc", blocks=blocks)) == [
-        "warning[unused-agent] c: agent 'c' is declared and never in the flow",
-        "warning[unused-agent] tidy: action 'tidy' is declared and never in the flow",
-        "warning[unused-agent] boss: human 'boss' is declared and never in the flow",
+        "warning[unused-agent] c: agent 'c' is declared but not in the flow",
+        "warning[unused-agent] tidy: action 'tidy' is declared but not in the flow",
+        "warning[unused-agent] boss: human 'boss' is declared but not in the flow",
     ]
 
 

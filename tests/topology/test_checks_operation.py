@@ -24,7 +24,7 @@ def test_a_job_is_done_by_one_who_is_declared() -> None:
     blocks = '  schedule { job one { cron: "0 3 * * *"  agent: a  action: fetch } }\n  action fetch { }'
 
     assert findings(team("a -> fetch", "a", blocks=blocks)) == [
-        "warning[bad-job] fetch: job 'one' says twice who does it: 'agent' and 'action'"
+        "warning[bad-job] fetch: job 'one' has two agents: 'agent' and 'action'"
     ]
 
 

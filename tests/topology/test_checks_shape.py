@@ -18,7 +18,7 @@ def test_two_parts_without_an_arrow_between_them_are_reported() -> None:
 def test_many_parts_are_one_warning() -> None:
     """It counts them."""
     assert findings(letters("a -> b\nc -> d\ne -> f")) == [
-        "warning[unconnected-parts] c: the flow falls into 3 parts: no arrow connects 'a' and 'b' with 'c' and 'd'"
+        "warning[unconnected-parts] c: the flow has 3 unconnected parts: no arrow connects 'a' and 'b' with 'c' and 'd'"
     ]
 
 
@@ -48,7 +48,7 @@ def test_a_gate_stands_on_an_arrow(after: str) -> None:
     found = findings(letters("a -> b -> c", blocks=gate))
 
     assert found == (
-        [] if after == "a" else ["error[no-such-arrow] b: gate 'g' stands on b -> b, and the flow has no such arrow"]
+        [] if after == "a" else ["error[no-such-arrow] b: gate 'g' is on b -> b, but the flow has no such arrow"]
     )
 
 
@@ -57,14 +57,14 @@ def test_a_gate_on_no_arrow_says_which_there_are() -> None:
     gate = "  gates { gate g { after: a  before: c  run: check } }"
     text = letters("a -> b -> c", blocks=gate)
 
-    assert findings(text) == ["error[no-such-arrow] c: gate 'g' stands on a -> c, and the flow has no such arrow"]
+    assert findings(text) == ["error[no-such-arrow] c: gate 'g' is on a -> c, but the flow has no such arrow"]
 
 
 def test_a_gate_behind_a_node_outside_the_flow_is_an_error() -> None:
     """It would never run."""
     text = team("a -> b", "a\nb\nz invocation: manual", blocks="  gates { gate g { after: z  run: check } }")
 
-    assert findings(text) == ["error[no-such-arrow] z: gate 'g' stands after 'z', which is not in the flow"]
+    assert findings(text) == ["error[no-such-arrow] z: gate 'g' comes after 'z', which is not in the flow"]
 
 
 def test_a_gate_says_where_it_stands() -> None:
@@ -72,7 +72,7 @@ def test_a_gate_says_where_it_stands() -> None:
     gate = "  gates { gate check { run: x } }"
 
     assert findings(letters("a -> b", blocks=gate)) == [
-        "error[gate-without-place] check: gate 'check' does not say where it stands"
+        "error[gate-without-place] check: gate 'check' has no position in the flow"
     ]
     assert codes(letters("a -> check -> b", blocks=gate)) == []
 

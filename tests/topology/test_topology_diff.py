@@ -127,7 +127,7 @@ def test_who_starts_first_is_told() -> None:
 
     assert [(each.what, each.old, each.new) for each in diff(team(f"{head}{one} }}"), team(f"{head}{other} }}"))] == [
         ("arrows into c", ["a -> c", "b -> c"], ["b -> c", "a -> c"]),
-        ("who starts first", ["a", "b", "c"], ["b", "a", "c"]),
+        ("start order", ["a", "b", "c"], ["b", "a", "c"]),
     ]
 
 

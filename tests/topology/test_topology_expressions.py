@@ -33,7 +33,7 @@ def test_an_expression_matches_the_whole_text(expression: str, text: str, is_mat
         ("(?>a)", "an atomic group, `(?>`"),
         ("(a", "missing )"),
         ("a{1,2000}", "invalid repetition size"),
-        ("\ud800", "half a character"),
+        ("\ud800", "a lone surrogate"),
         ("a" * (MAX_EXPRESSION + 1), "more than 1000 characters"),
     ],
 )

@@ -76,7 +76,7 @@ def test_who_fills_no_slot_of_a_pattern_says_for_whom_it_stands_in() -> None:
 
     assert [(node.name, node.place) for node in outline(team, {}).nodes] == [
         ("draft", ""),
-        ("bob", "stands in for draft"),
+        ("bob", "fallback of draft"),
         ("eve", "fills no slot"),
     ]
 

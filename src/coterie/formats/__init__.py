@@ -1,4 +1,4 @@
-"""From text to a `Topology`, with everything that is wrong on the way.
+"""Read a `Topology` from text, with diagnostics.
 
 source = read(Path("review.at"))
 for diagnostic in source.diagnostics:

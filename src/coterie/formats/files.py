@@ -1,4 +1,4 @@
-"""The files of one reading: each is read once, and together they are no larger than one may be."""
+"""The files of one topology: each is read once, and a size limit applies to all of them together."""
 
 import errno
 import os.path
@@ -8,13 +8,13 @@ from coterie import bounds, files
 from coterie.diagnostics import did_you_mean
 
 MAX_BYTES = bounds.MAX_TEXT
-"""Larger files are not read, nor more than that of files that belong together."""
+"""Size limit of a file, and of all files of one topology together."""
 
 YAML = (".yaml", ".yml")
-"""How the names of pattern files end."""
+"""Suffixes of pattern files."""
 
 SUFFIXES = (".at", *YAML)
-"""The file names that are understood, by their ends."""
+"""Suffixes of supported files."""
 
 
 class Unreadable(Exception):
@@ -26,17 +26,17 @@ class Unreadable(Exception):
 
 
 class Library:
-    """Texts by path, kept while a topology and all that belongs to it are read."""
+    """Texts by path, cached while a topology and its files are read."""
 
     def __init__(self) -> None:
         self._texts: dict[Path, str] = {}
         self._left = MAX_BYTES
 
     def text(self, path: Path) -> str:
-        """The content of *path* as it is, line ends included.
+        """The content of *path*, line endings unchanged.
 
         Raises:
-            Unreadable: If it is none that can be read.
+            Unreadable: If it cannot be read.
         """
         if path not in self._texts:
             data = _read(path, self._left)
@@ -46,28 +46,28 @@ class Library:
 
 
 def find(folder: Path, name: str, within: Path) -> Path:
-    """The file *name*, from *folder* on, with symbolic links followed.
+    """Resolve the file *name* relative to *folder*, following symbolic links.
 
     Raises:
-        Unreadable: If it is not there, or lies outside *within*.
+        Unreadable: If it does not exist or is outside *within*.
     """
     try:
         path = (folder / name).resolve()
         is_inside = path.is_relative_to(within.resolve())
         is_file = is_inside and path.is_file()
-    except (OSError, RuntimeError, ValueError):  # a loop of links, or no path at all
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or not a valid path
         is_inside = is_file = False
     if not is_inside:
-        raise Unreadable("lies outside the topology's folder", f"copy it into {str(within)!r}", "outside-folder")
+        raise Unreadable("is outside the topology's folder", f"copy it into {str(within)!r}", "outside-folder")
     if not is_file:
-        raise Unreadable("is not there", code="no-such-file")
+        raise Unreadable("does not exist", code="no-such-file")
     return path
 
 
 def _read(path: Path, most: int) -> bytes:
     if path.suffix not in SUFFIXES and os.path.isfile(path):
         close = did_you_mean(path.suffix, SUFFIXES)
-        what = f"{path.suffix!r} is" if path.suffix else "a name without an ending says"
+        what = f"{path.suffix!r} is" if path.suffix else "a name without a suffix is in"
         raise Unreadable(f"{what} no notation coterie knows", close or "use .at, or .yaml for a pattern")
     try:
         return files.read(path, most, follow=True)

@@ -1,7 +1,7 @@
-"""Read the topologies that a file imports, and make a node of each.
+"""Read the topologies that a file imports, and create a node for each.
 
-A topology says of its parameters and its result what whoever imports it must know, so it is read with the file that
-names it; each file is read once, however often and with whichever values it is imported.
+An importer needs to know the parameters and outputs of a topology, so it is read along with the importing file. Each
+file is read once, even if it is imported several times with different values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from coterie.formats.reading import Source
 
 MAX_IMPORTS = 1000
-"""How many topologies one reading may import; the same file with the same values counts once."""
+"""Maximum number of imported topologies; the same file with the same values counts once."""
 
 MOST_TOLD = 20
-"""Of so many errors in an imported file is told where it is imported, so that they do not multiply on the way up."""
+"""Maximum errors of an imported file that are reported at the import, so that they do not multiply."""
 
 Chain = tuple[Path, ...]
-"""The files that led to a text, its own last."""
+"""The files that led to a text, its own file last."""
 
 Imports = Sequence[tuple[ImportStatement, PurePosixPath]]
-"""Import statements, each with the folder of its file, from that of the topology."""
+"""Import statements, each with the folder of its file, relative to the topology's."""
 
 _OF_CHAINS = frozenset({"topology-cycle", "nested-too-deep", "too-many-topologies"})
-"""What tells its place itself, by naming the files."""
+"""Codes whose messages already name the files."""
 
 
 class ReadText(Protocol):
-    """Reads a text with what belongs to it."""
+    """Reads a text with the files that belong to it."""
 
     def __call__(
         self, text: str, file: str, folder: Path | None, given: Mapping[str, Scalar], chain: Chain | None = None
@@ -47,7 +47,7 @@ class ReadText(Protocol):
 
 
 class Importer:
-    """Reads what is imported, for one root file and all that leads on from it."""
+    """Reads the imports of one root file, recursively."""
 
     def __init__(self, library: Library, read: ReadText) -> None:
         self._library = library
@@ -56,7 +56,7 @@ class Importer:
         self._begun = 0
 
     def nodes(self, imports: Imports, folder: Path | None, chain: Chain, report: Report) -> list[Agent]:
-        """The nodes that *imports* declare in a topology of *folder*; what is wrong with one is reported."""
+        """The nodes that *imports* declare in a topology in *folder*; faults are reported."""
         return [self._node(statement, where, folder, chain, report) for statement, where in imports]
 
     def _node(
@@ -81,10 +81,10 @@ class Importer:
     def _topology(
         self, statement: ImportStatement, source: str, folder: Path | None, chain: Chain
     ) -> tuple[list[Diagnostic], Topology | None]:
-        """What is wrong with an import, and the topology when nothing is."""
+        """The faults of an import, or its topology if there are none."""
         name, span = statement.source, statement.span
         if folder is None:
-            message = f"{name!r} is imported, and this text has no folder"
+            message = f"{name!r} cannot be imported: this text has no folder"
             return [error("no-folder", message, span, "read it from a file")], None
         try:
             path = find(folder, source, folder)
@@ -93,8 +93,8 @@ class Importer:
             message = f"the imported file {name!r} {unreadable.reason}"
             return [error(unreadable.code, message, span, unreadable.hint)], None
         if statement.sha256 and (found := _sha256(text)) != statement.sha256:
-            message = f"{name!r} is not the file that was meant: its SHA-256 is {found}"
-            return [error("wrong-sha256", message, span, "read what changed, then write the new one")], None
+            message = f"{name!r} has changed: its SHA-256 is {found}"
+            return [error("wrong-sha256", message, span, "review the change, then write the new SHA-256")], None
         try:
             read = self._source(path, text, source, statement.given, chain)
         except _Refused as refused:
@@ -105,22 +105,22 @@ class Importer:
         return wrong, read.topology if not wrong else None
 
     def _source(self, path: Path, text: str, name: str, given: Mapping[str, Scalar], chain: Chain) -> "Source":
-        """What *path* says with the values *given*; what was read is not read again.
+        """Read *path* with the values *given*; results are cached.
 
         Raises:
-            _Refused: If it may not be read here.
+            _Refused: If it may not be imported here.
         """
         steps = " -> ".join(each.name for each in (*chain, path))
         if path in chain:
-            raise _Refused("topology-cycle", f"a topology cannot be a part of itself: {steps}")
+            raise _Refused("topology-cycle", f"a topology cannot contain itself: {steps}")
         if len(chain) > MAX_DEPTH:
-            raise _Refused("nested-too-deep", f"topologies lie more than {MAX_DEPTH} deep in each other: {steps}")
+            raise _Refused("nested-too-deep", f"topologies are nested more than {MAX_DEPTH} deep: {steps}")
         key = (path, repr(sorted(given.items())))
         if key in self._sources:
             return self._sources[key]
         self._begun += 1
         if self._begun > MAX_IMPORTS:
-            raise _Refused("too-many-topologies", f"a team holds at most {MAX_IMPORTS} topologies")
+            raise _Refused("too-many-topologies", f"a team can contain at most {MAX_IMPORTS} topologies")
         source = self._sources[key] = self._read(text, name, path.parent, given, (*chain, path))
         return source
 
@@ -134,13 +134,13 @@ class _Refused(Exception):
 
 
 def _told(found: Diagnostic, name: str, source: str, span: Span) -> Diagnostic:
-    """*found* in the imported file *source*, or in one that it includes, told where it is imported as *name*."""
+    """*found* in the imported file *source* or one that it includes, reported at the import *name*."""
     if found.code in _OF_CHAINS:
         return error(found.code, found.message, span, found.hint)
     return of_part(found, name if found.file == source else found.file, span)
 
 
 def _sha256(text: str) -> str:
-    import hashlib  # few imports name one
+    import hashlib  # rarely needed
 
     return hashlib.sha256(text.encode()).hexdigest()

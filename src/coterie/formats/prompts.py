@@ -1,4 +1,4 @@
-"""Whether the prompt of an agent is a text, or the path of one."""
+"""Distinguish prompt texts from paths of prompt files."""
 
 from pathlib import Path
 
@@ -8,21 +8,21 @@ _ENDS = (".md", ".txt")
 
 
 def read_prompt(text: str, folder: Path | None, owner: str, span: Span | None) -> tuple[bool, Diagnostic | None]:
-    """Whether *text*, the prompt of *owner*, is the path of a file in *folder*; a path that leads nowhere is told of.
+    """Whether the prompt *text* of *owner* is the path of a file in *folder*; a missing file is reported.
 
-    Such a path is one word that ends as texts do.
+    A path is a single word with the suffix of a text file.
     """
     if folder is None or not text.endswith(_ENDS) or any(letter.isspace() for letter in text):
         return False, None
     if _is_file(folder, text):
         return True, None
-    message = f"the prompt of {owner} names no file: {text!r}"
-    hint = "paths begin at the folder of this file; as it stands, the path itself is the prompt"
+    message = f"the prompt of {owner} looks like a path, but there is no such file: {text!r}"
+    hint = "paths are relative to the folder of this file; the path itself is used as the prompt"
     return False, warning("no-prompt-file", message, span, hint)
 
 
 def _is_file(folder: Path, path: str) -> bool:
     try:
         return (folder / path).is_file()
-    except (OSError, ValueError):  # too long, or not a path at all
+    except (OSError, ValueError):  # too long, or not a valid path
         return False

@@ -1,4 +1,4 @@
-"""Read a file that describes a team, in whichever notation it is written, with the files that belong to it."""
+"""Read a topology in any notation, with the files that belong to it."""
 
 import gc
 from collections.abc import Iterator, Mapping
@@ -20,23 +20,23 @@ from coterie.topology.model import Topology
 __all__ = ["MAX_BYTES", "SUFFIXES", "Source", "read", "read_text"]
 
 _SAFE = frozenset({"duplicate-name", "duplicate-output", "no-model", "unknown-agent", "unknown-value"})
-"""What is wrong whatever the unread part of a flow says."""
+"""Codes that are valid even if a part of the flow could not be read."""
 
 _OF_A_FRAGMENT = frozenset({"bad-max", "duplicate-name", "duplicate-output", "fallback-to-itself", "no-model"})
-"""What is wrong whatever the topology says that includes a fragment."""
+"""Codes that are valid for a fragment by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text, what it describes, and what was found in it.
+    """A text, its topology, and its diagnostics.
 
     Attributes:
-        text: The whole text, as it was read; empty when it could not be.
-        file: The path, as the user named it.
-        topology: None when there is none in the text.
-        diagnostics: In the order of the text; what concerns the whole file comes first, what was found in an included
-            file last, with that one's name.
-        tree: The syntax tree of this text alone, for an editor; None when there is no text.
+        text: The whole text; empty if unreadable.
+        file: The path as given by the user.
+        topology: None if the text contains none.
+        diagnostics: In text order; those of the whole file come first, those of included files last, with their
+            file's name.
+        tree: The syntax tree of this text alone, for editors; None without a text.
     """
 
     text: str
@@ -47,19 +47,19 @@ class Source:
 
     @property
     def has_errors(self) -> bool:
-        """Whether it cannot run."""
+        """Whether there is an error, so it cannot run."""
         return any(diagnostic.is_error for diagnostic in self.diagnostics)
 
     def located(self, found: Diagnostic) -> Diagnostic:
-        """What was *found* in the topology later on, with the file it stands in: this one, or one it includes."""
+        """Diagnostics *found* later in the topology, located in this file or an included one."""
         return located(found, self.topology.included if self.topology is not None else (), self.file)
 
 
 def read(path: Path, params: Mapping[str, Scalar] | None = None) -> Source:
-    """Read and check what is at *path*: a file, or the folder of a loop. Whatever is wrong with it is a diagnostic.
+    """Read and check *path*, a file or the folder of a loop. Every problem becomes a diagnostic.
 
     Args:
-        params: Values for the parameters that it declares; of a pattern file for its settings.
+        params: Values for its declared parameters, or for the settings of a pattern file.
     """
     if (folder := loop_folder(path)) is not None:
         return _read_loop(folder)
@@ -76,27 +76,25 @@ def read(path: Path, params: Mapping[str, Scalar] | None = None) -> Source:
 def read_text(
     text: str, file: str = "", folder: Path | None = None, params: Mapping[str, Scalar] | None = None
 ) -> Source:
-    """Read and check a text; the files that it includes and imports are read from disk.
+    """Read and check a text; included and imported files are read from disk.
 
     Args:
-        file: The path it stands for, shown in diagnostics; its end says in which notation the text is written, and
-            without one that is `.at`.
-        folder: Where the paths that it names begin; without it every prompt is the text it is, and no other file is
-            read.
-        params: Values for the parameters that it declares; of a pattern file for its settings.
+        file: The path shown in diagnostics; its suffix selects the notation, `.at` by default.
+        folder: The base of relative paths in it; without a folder every prompt is a text, and no other file is read.
+        params: Values for its declared parameters, or for the settings of a pattern file.
     """
     return _Reader(Library()).read(text, file, folder, params or {})
 
 
 def changed(source: Source, text: str, folder: Path | None) -> Source:
-    """*source* as if *text* stood in its file; the paths that it names begin in *folder*."""
+    """*source* with *text* as the content of its file; paths in it are relative to *folder*."""
     if source.topology is not None and source.topology.loop is not None:
         return _read_loop(Path(source.file).parent, text)
     return read_text(text, source.file, folder)
 
 
 def _read_loop(folder: Path, text: str | None = None) -> Source:
-    from coterie.formats.toml import read_folder  # only where one is read
+    from coterie.formats.toml import read_folder  # imported on demand
 
     found = read_folder(folder, text)
     diagnostics = list(found.diagnostics)
@@ -107,7 +105,7 @@ def _read_loop(folder: Path, text: str | None = None) -> Source:
 
 
 def _read_pattern(text: str, file: str, folder: Path | None, given: Mapping[str, Scalar]) -> Source:
-    from coterie.formats.yaml import read_yaml  # only where one is read
+    from coterie.formats.yaml import read_yaml  # imported on demand
 
     reading = read_yaml(text, file, folder, given)
     found = list(reading.diagnostics)
@@ -118,7 +116,7 @@ def _read_pattern(text: str, file: str, folder: Path | None, given: Mapping[str,
 
 
 def _checked_tree(topology: Topology, looked_at: set[int]) -> Iterator[Diagnostic]:
-    """What the checks find in *topology*, and in the teams that are written in place in it, each once."""
+    """The diagnostics of *topology* and its inline teams, without duplicates."""
     looked_at.add(id(topology))
     yield from check(topology)
     for node in topology.nodes:
@@ -128,9 +126,9 @@ def _checked_tree(topology: Topology, looked_at: set[int]) -> Iterator[Diagnosti
 
 @contextmanager
 def _collecting_later() -> Iterator[None]:
-    """Let the garbage collector wait: what a reader makes stays, so looking for garbage meanwhile would find none.
+    """Pause the garbage collector: nearly everything a reader creates stays alive.
 
-    What was made counts as old afterwards: the collector would else go over all of it at once.
+    Afterwards the new objects count as old; otherwise the collector would traverse all of them at once.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -138,14 +136,14 @@ def _collecting_later() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():  # what a program, or 3.12 at its start, froze stays frozen
+            if not gc.get_freeze_count():  # keep what the program, or 3.12 at its start, has frozen
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
 
 
 class _Reader:
-    """Reads one text and all that belongs to it."""
+    """Reads one text and the files that belong to it."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -155,7 +153,7 @@ class _Reader:
     def read(
         self, text: str, file: str, folder: Path | None, given: Mapping[str, Scalar], chain: Chain | None = None
     ) -> Source:
-        """The text, with what led to it, itself included, in *chain*."""
+        """Read the text; *chain* holds the files that led to it, itself included."""
         if file.endswith(YAML):
             return _read_pattern(text, file, folder, given)
         if chain is None:
@@ -181,7 +179,7 @@ class _Reader:
 
 
 def _checked(topology: Topology | None, reading: AtResult) -> list[Diagnostic]:
-    """What the checks find, less what may only be so because a part of the text is not known."""
+    """The diagnostics of the checks, without those that may result from an unread part of the text."""
     if topology is None or reading.lost_items:
         return []
     found = check(topology)

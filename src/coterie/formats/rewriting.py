@@ -1,4 +1,4 @@
-"""Change a file in place: into the one layout, or by the fixes that diagnostics offer."""
+"""Rewrite a file in place: format it, or apply the fixes of its diagnostics."""
 
 import os
 import tempfile
@@ -20,8 +20,8 @@ class Mended:
     """A text after its fixes.
 
     Attributes:
-        source: What it says now.
-        fixes: What was done, in order.
+        source: The result.
+        fixes: The applied fixes, in order.
     """
 
     source: Source
@@ -29,12 +29,12 @@ class Mended:
 
 
 def mend(source: Source, examine: Examine, folder: Path | None = None) -> Mended:
-    """Apply the fixes that *examine* finds for *source*, until none is left.
+    """Apply the fixes that *examine* offers for *source* until none is left.
 
-    A round of fixes that leaves more errors than there were is not applied.
+    A round of fixes that would increase the number of errors is not applied.
 
     Args:
-        folder: Where the paths begin that the file names.
+        folder: The base of relative paths in the file.
     """
     done: tuple[Fix, ...] = ()
     found = _own(source, examine)
@@ -52,7 +52,7 @@ def mend(source: Source, examine: Examine, folder: Path | None = None) -> Mended
 
 
 def files_below(path: Path) -> list[Path]:
-    """The `.at` files in the folder *path* and the folders in it, hidden ones left out; a file is itself."""
+    """The `.at` files in the folder *path*, recursively and without hidden ones; a file yields itself."""
     if not path.is_dir():
         return [path]
     found = (each for each in path.rglob("*.at") if each.is_file())
@@ -60,13 +60,13 @@ def files_below(path: Path) -> list[Path]:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write *text* to the file *path*: whole or not at all, with its rights as they were, behind links too.
+    """Write *text* to the file *path* atomically, keeping its permissions and following links.
 
     Raises:
-        OSError: If it cannot be written; the file is as it was.
+        OSError: If it cannot be written; the file is unchanged.
     """
     path = path.resolve(strict=True)
-    with path.open("r+b"):  # a file that may not be written is not replaced either
+    with path.open("r+b"):  # do not replace a read-only file
         pass
     descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -83,7 +83,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def _own(source: Source, examine: Examine) -> list[Diagnostic]:
-    """What is found in the file itself, and not in one that it names."""
+    """The diagnostics of the file itself, without those of files it names."""
     return [one for one in examine(source) if one.file == source.file]
 
 
@@ -92,7 +92,7 @@ def _errors(found: Iterable[Diagnostic]) -> int:
 
 
 def _apart(fixes: Iterable[Fix]) -> Iterator[Fix]:
-    """The *fixes* that do not touch each other, in the order of the text."""
+    """The *fixes* that do not overlap, in text order."""
     end = -1
     for fix in sorted(fixes, key=lambda fix: (fix.span.offset, fix.span.length)):
         if fix.span.offset > end:

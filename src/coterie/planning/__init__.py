@@ -1,4 +1,4 @@
-"""Topology and settings to a plan: every default and precedence is resolved here and nowhere else."""
+"""Turn topology and settings into a plan: the only place that resolves defaults and precedence."""
 
 from coterie.planning.examining import ONLY_FOR_A_RUN, examine, thinks
 from coterie.planning.extension import BACKENDS

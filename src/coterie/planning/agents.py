@@ -1,4 +1,4 @@
-"""The plan of each node: its prompt and role, its outputs, its limits, and who thinks there."""
+"""The plan of each node: its prompt and role, outputs, limits and backend."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,15 +30,15 @@ from coterie.topology.conditions import Condition, Scalar
 from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, ArrowGroup, Gate, Human, Orchestrator, Topology
 
 Asked = Mapping[str, Mapping[str, tuple[Scalar, ...]]]
-"""What conditions read: for each agent and field the constants they compare it with, in source order."""
+"""For each agent and field that conditions read, the constants compared with it, in source order."""
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """What the plans of all nodes of a topology share.
+    """Data shared by the plans of all nodes of a topology.
 
     Attributes:
         default: The topology's own extension.
-        backend: Who thinks where no agent says otherwise, as the run was told.
+        backend: The run's default backend.
         phases: The phase of each inserted gate.
     """
 
@@ -52,7 +52,7 @@ class Setting(Struct, frozen=True, kw_only=True):
 
 
 def asked_of(groups: Sequence[ArrowGroup]) -> Asked:
-    """What the conditions on *groups* read."""
+    """The outputs that conditions on *groups* read."""
     found: dict[str, dict[str, dict[str, Scalar]]] = {}
     for group in groups:
         match group.when:
@@ -64,7 +64,7 @@ def asked_of(groups: Sequence[ArrowGroup]) -> Asked:
 
 
 def plan_node(node: AnyNode, setting: Setting) -> tuple[AgentPlan, str] | None:
-    """The plan of *node*, and the file of the topology that answers there, if one does; None for a group."""
+    """The plan of *node*, and the file of its topology, if any; None for a group."""
     match node:
         case Agent() | Orchestrator():
             return _agent(node, setting)
@@ -81,9 +81,9 @@ def plan_node(node: AnyNode, setting: Setting) -> tuple[AgentPlan, str] | None:
 
 
 def with_child(agent: AgentPlan, child: Plan) -> AgentPlan:
-    """*agent*, answered by a run of *child*.
+    """*agent* played by a child run of *child*.
 
-    A pattern has the outputs that it has: those that only conditions read are not asked of whoever thinks in it.
+    A pattern has fixed outputs; outputs that only conditions read are not requested from its agents.
     """
     outputs = agent.outputs
     if isinstance(child.coordination, PatternPlan):
@@ -100,7 +100,7 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
     for idle in idle_keys(owner, thinker.backend, own):
         setting.report(idle)
     if human or thinker.topology:
-        process["timeout"] = _timeout(node, own)  # what is meant for one program is too short for people and teams
+        process["timeout"] = _timeout(node, own)  # meant for one program; too short for humans and teams
     elif process["timeout"] is None:
         process["timeout"] = setting.topology.block("defaults").get("timeout", None)
     own_words: dict[str, Any] = {}
@@ -160,7 +160,7 @@ def _human(node: Human, setting: Setting) -> AgentPlan:
     own = _own(node, HUMAN_KEYS, setting)
     common = _common(node, setting)
     common["on_fail"] = _policy(node.on_fail if node.on_fail is not None else node.on_timeout)
-    # What a human is asked is what the file says of the node: there is no other text.
+    # The question to a human is the node's description: there is no other text.
     return AgentPlan(kind="human", backend="human", prompt=node.description, timeout=_timeout(node, own), **common)
 
 
@@ -172,7 +172,7 @@ def _own(node: AnyNode, keys: tuple[str, ...], setting: Setting) -> Extension:
 
 
 def _common(node: AnyNode, setting: Setting) -> dict[str, Any]:
-    """What every kind of node has."""
+    """Plan fields of every kind of node."""
     return {
         "name": node.name,
         "description": node.description,
@@ -185,7 +185,7 @@ def _common(node: AnyNode, setting: Setting) -> dict[str, Any]:
 
 
 def _process(node: AnyNode, own: Extension, setting: Setting) -> dict[str, Any]:
-    """What everything that works by itself has: its own word, then the node's field, then the topology's."""
+    """Plan fields of everything but humans: from the extension, then the node, then the topology."""
     default, timeout = setting.default, _timeout(node, own)
     return {
         "timeout": default.timeout if timeout is None else timeout,
@@ -200,13 +200,13 @@ def _timeout(node: AnyNode, own: Extension) -> float | None:
 
 
 def _policy(policy: str | None) -> str:
-    """`halt`, `skip`, `continue` or `fallback`; a gate that bounces work back has its arrows for that."""
+    """`halt`, `skip`, `continue` or `fallback`; a gate that bounces work back has arrows for that."""
     word = (policy or "halt").split(" ")[0]
     return "halt" if word == "bounce-back" else word
 
 
 def _wanted(node: AnyNode, setting: Setting) -> tuple[Wanted, ...]:
-    """The declared outputs, then what only conditions read. Those of an import were judged in its own run."""
+    """The declared outputs, then those only conditions read. Outputs of an import are checked in its own run."""
     judged = isinstance(node, Agent) and node.imported is not None
     declared = [
         Wanted(name=output.name, type=output.type, values=output.values, declared=not judged) for output in node.outputs
@@ -229,7 +229,7 @@ def _prompt(node: Agent, setting: Setting) -> str:
 
 
 def role_of(node: Agent, roles: Mapping[str, str]) -> str:
-    """The text of the agent's role: the one it names, else the longest role name that begins its own."""
+    """The text of the agent's role: the named one, else the longest role name that is a prefix of the agent's."""
     if node.role:
         return roles.get(node.role, "")
     begins = [name for name in roles if node.name.startswith(name)]

@@ -1,4 +1,4 @@
-"""Who a loop may ask: its agents, and one that is the loop itself, for one iteration: a branch of a wave."""
+"""The agents of a loop, including a branch of a wave: the loop itself for one iteration."""
 
 import msgspec
 
@@ -7,11 +7,11 @@ from coterie.planning.plan import AgentPlan, Plan
 from coterie.topology.routing import START
 
 BRANCH = "@branch"
-"""The agent that answers for a branch of a wave."""
+"""The agent that runs a branch of a wave."""
 
 
 def asked_by_loop(plan: Plan) -> dict[str, AgentPlan]:
-    """The agents that *plan* asks, by name; in a loop with waves `@branch` is among them."""
+    """The agents of *plan* by name, with `@branch` in a loop with waves."""
     agents = dict(plan.agents)
     loop = plan.coordination
     if isinstance(loop, LoopPlan) and loop.parallel is not None and not loop.branch:
@@ -21,9 +21,9 @@ def asked_by_loop(plan: Plan) -> dict[str, AgentPlan]:
 
 
 def branch_plan(plan: Plan, loop: LoopPlan) -> Plan:
-    """The plan of a branch: one iteration of *loop*, without reviews and waves; its first failure is its last.
+    """The plan of a branch: one iteration of *loop*, without reviews and waves; the first failure ends it.
 
-    How long it may take is its parent's to say, and so is how often it may cost what.
+    The parent enforces time and cost limits.
     """
     branch = msgspec.structs.replace(
         loop,

@@ -1,7 +1,7 @@
-"""A plan with other words for some of its agents: another prompt, another model, other rules when one fails.
+"""Change agents of a plan: prompt, model, failure rules.
 
-For a run that is forked: its plan is recorded, so its file is not read again. What can be changed and how it is written
-is what the file could say; what does not fit is a `UsageError` that says what would.
+For forks: the plan is taken from the journal, so its file is not read again. Keys and values are those of the file; an
+invalid one raises a `UsageError` that says what is expected.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,12 +17,12 @@ from coterie.planning.plan import AgentPlan, Plan
 
 
 class AgentChange(Struct, frozen=True, kw_only=True):
-    """One word on an agent.
+    """A change of one field of an agent.
 
     Attributes:
-        agent: Its name, inside a team that is a node `node/name`; empty: every agent that thinks, wherever it is.
-        key: One of `KEYS`; `env.NAME` and `options.NAME` are keys, too.
-        value: A text, or where the file could say more, any JSON value.
+        agent: Its name, `node/name` inside a team; empty: every agent with a backend, at any depth.
+        key: One of `KEYS`, or `env.NAME` or `options.NAME`.
+        value: A text, or any JSON value that the file could contain.
     """
 
     agent: str
@@ -31,16 +31,16 @@ class AgentChange(Struct, frozen=True, kw_only=True):
 
 
 def word(name: str, value: Any) -> AgentChange:
-    """The change that people write as `AGENT.KEY`, or as `KEY` for every agent that thinks."""
+    """Parse `AGENT.KEY`, or `KEY` for every agent with a backend."""
     agent, dot, key = name.partition(".")
     return AgentChange(agent=agent, key=key, value=value) if dot else AgentChange(agent="", key=name, value=value)
 
 
 def change(plan: Plan, changes: Iterable[AgentChange]) -> Plan:
-    """*plan* after *changes*, the later ones winning.
+    """*plan* after *changes*; later ones take precedence.
 
     Raises:
-        UsageError: If an agent or a key is not known, or a value does not fit.
+        UsageError: If an agent or a key is unknown, or a value is invalid.
     """
     for one in changes:
         _check_key(one.key)
@@ -53,7 +53,7 @@ def change(plan: Plan, changes: Iterable[AgentChange]) -> Plan:
 
 
 def agents(plan: Plan, path: str = "") -> Iterable[str]:
-    """The names under which the agents of *plan* can be changed, those inside its teams included."""
+    """The agents of *plan* that can be changed, including those in teams."""
     for name, agent in plan.agents.items():
         yield path + name
         if agent.child is not None:
@@ -90,12 +90,12 @@ def _changed(plan: Plan, agent: AgentPlan, wanted: AgentChange) -> AgentPlan:
         return replace(agent, **KEYS[_base(wanted.key)].read(plan, agent, wanted))
     except _Wrong as wrong:
         what = f"{wanted.key!r} of {wanted.agent!r}" if wanted.agent else f"{wanted.key!r}"
-        raise UsageError(f"{what} is {wrong}, not {wanted.value!r}") from None
+        raise UsageError(f"{what} must be {wrong}, not {wanted.value!r}") from None
 
 
 def _check_agent(name: str, known: list[str]) -> None:
     if name not in known:
-        hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
+        hint = did_you_mean(name, known) or f"its agents: {', '.join(known)}"
         raise UsageError(f"the plan has no agent {name!r}; {hint}")
 
 
@@ -118,11 +118,11 @@ def _article(kind: str) -> str:
 
 
 class _Wrong(Exception):
-    """A value does not fit; says what would."""
+    """An invalid value; the message says what is expected."""
 
 
 class _Key(Struct, frozen=True):
-    """What a key means: the kinds of agents that have it, and how its value becomes fields of their plan."""
+    """A key: the kinds of agents that have it, and the conversion of its value to plan fields."""
 
     kinds: tuple[str, ...]
     read: Callable[[Plan, AgentPlan, AgentChange], dict[str, Any]]
@@ -187,7 +187,7 @@ def _entry(field: str) -> Callable[[Plan, AgentPlan, AgentChange], dict[str, Any
 
 
 def _as_in_a_file(agent: AgentPlan, key: str, value: Any) -> Any:
-    """*value* as the extension block of a file says *key*."""
+    """*value* converted like *key* of an extension block."""
     found: list[Diagnostic] = []
     read = read_extension({key: value}, (key,), repr(agent.name), {}, found.append)
     if found:
@@ -201,7 +201,7 @@ _ASKED = ("agent", "human", "topology")
 _PROCESS = ("agent", "action", "gate")
 _ANY = ("agent", "human", "topology", "action", "gate")
 NAMED = ("env", "options")
-"""Keys that are written with a name behind them, `env.NAME`."""
+"""Keys that are followed by a name, `env.NAME`."""
 
 KEYS: Mapping[str, _Key] = {
     "prompt": _Key(_ASKED, _text("prompt")),
@@ -218,4 +218,4 @@ KEYS: Mapping[str, _Key] = {
     "cwd": _Key(_PROCESS, _field("cwd")),
     "env": _Key(_PROCESS, _entry("env")),
 }
-"""What can be changed."""
+"""All keys that can be changed."""

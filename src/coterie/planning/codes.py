@@ -25,7 +25,7 @@ PLANNING = (
     Code("shell-syntax", _W, "A command holds signs that only a shell would read."),
     Code("too-many-topologies", _E, "One plan holds too many topologies.", in_files=False),
     Code("topology-cycle", _E, "A topology is a part of itself."),
-    Code("two-thinkers", _E, "An agent says twice who thinks."),
+    Code("two-thinkers", _E, "An agent has two backends."),
     Code("unknown-backend", _E, "There is no such backend."),
     Code("unknown-key", _W, "A key of the coterie extension has no meaning where it stands."),
     Code("unknown-language", _E, "Commands are in a language that nothing runs.", in_files=False),

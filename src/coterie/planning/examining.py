@@ -1,6 +1,6 @@
-"""All that is to be said of a file before anything runs: what reading, planning and what has no effect give.
+"""All diagnostics of a file before a run: from reading, planning, and parts without effect.
 
-The command line prints it and an editor underlines it, so both say the same.
+The command line and editors both use it, so they report the same.
 """
 
 import shlex
@@ -15,7 +15,7 @@ from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.resolve import plan
 
 if TYPE_CHECKING:
-    from coterie.formats import Source  # reading a journal, which holds plans, does not load the reader of files
+    from coterie.formats import Source  # reading a journal with plans must not load the readers
 
 _FOR_ANY_USE = {
     "cannot-run-group": Severity.WARNING,
@@ -26,18 +26,18 @@ _FOR_ANY_USE = {
 }
 
 ONLY_FOR_A_RUN = frozenset(_FOR_ANY_USE)
-"""Findings of planning that keep a file from running, though it is a valid file."""
+"""Planning diagnostics that prevent a run although the file is valid."""
 
 
 def examine(
     source: "Source", *, backend: str | None = None, given: LoopGiven | None = None
 ) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
-    """Plan what was read, as far as it goes: the plan, None when it cannot be run, and all that was found.
+    """Plan *source*: the plan, or None if it cannot run, and all diagnostics.
 
-    The findings come in the order of the file, each once; what only a run would miss is a warning or a note.
+    In file order, without duplicates; what only prevents a run is a warning or a note.
 
     Args:
-        given: What the command line says of a loop, *backend* included.
+        given: Command line options of a loop, *backend* included.
     """
     made: Plan | None = None
     found = list(source.diagnostics)

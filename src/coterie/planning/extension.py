@@ -1,4 +1,4 @@
-"""The blocks `extensions { coterie { … } }`: what they may say, and that they say it in the right form."""
+"""Read and validate the blocks `extensions { coterie { … } }`."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from coterie.planning.providers import VARIABLE
 from coterie.topology.conditions import as_text
 
 BACKENDS = frozenset({"command", "human", "model", "scripted"})
-"""Everybody who can think."""
+"""The names of all backends."""
 
 Report = Callable[[Diagnostic], None]
 
@@ -23,15 +23,15 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Extension(Struct, frozen=True, kw_only=True):
-    """What one block says; a field that it leaves out is empty.
+    """The values of one block; missing fields are empty.
 
     Attributes:
         timeout: Seconds.
         api_key: A reference to an environment variable, `${NAME}`.
-        tools: Python functions for a model, `module:function`, by the name it knows them by.
-        price_in: US dollars for a million tokens that a model reads; *price_out* for those it writes.
-        given: The keys that it has, also those whose value does not fit.
-        spans: Where each key's value stands.
+        tools: Python functions for a model, `module:function`, by tool name.
+        price_in: US dollars per million input tokens; *price_out* per million output tokens.
+        given: The keys it has, including those with invalid values.
+        spans: The span of each value.
     """
 
     backend: str = ""
@@ -55,19 +55,19 @@ class Extension(Struct, frozen=True, kw_only=True):
 
 
 PROCESS_KEYS = ("timeout", "cwd", "env", "on-interrupt")
-"""What an action and a gate may say."""
+"""Keys of an action and a gate."""
 MODEL_KEYS = ("provider", "base-url", "api-key", "tools", "price-in", "price-out")
-"""What only means something to a model."""
+"""Keys only for models."""
 DEFAULT_KEYS = ("backend", "command", "prompt-via", "options", *MODEL_KEYS, *PROCESS_KEYS)
-"""What the topology's own block may say, for all."""
+"""Keys of the topology's block, for all nodes."""
 AGENT_KEYS = ("topology", "pattern", *DEFAULT_KEYS)
-"""What an agent may say."""
+"""Keys of an agent."""
 HUMAN_KEYS = ("timeout",)
-"""What a human may say."""
+"""Keys of a human."""
 
 
 class _Wrong(Exception):
-    """A value does not fit; says what would."""
+    """An invalid value; the message says what is expected."""
 
     def __init__(self, wanted: str, code: str = "bad-value", hint: str = "", *, secret: bool = False) -> None:
         self.wanted, self.code, self.hint, self.secret = wanted, code, hint, secret
@@ -81,47 +81,47 @@ def read_extension(
     report: Report,
     called: Mapping[str, str] | None = None,
 ) -> Extension:
-    """*value* as an `Extension`; what does not fit is reported and left out.
+    """*value* as an `Extension`; invalid entries are reported and skipped.
 
     Args:
-        keys: The keys that have a meaning here.
-        owner: Who says it, in words: `agent 'writer'`.
-        spans: Where each key's value stands, under its name; the whole block under the empty name.
-        called: What the file calls keys that have another name there.
+        keys: The valid keys.
+        owner: The owner for messages, `agent 'writer'`.
+        spans: The span of each value by key; of the whole block under the empty name.
+        called: The file's names of keys, where they differ.
     """
     read: dict[str, Any] = {}
     for key, given in value.items():
         span = spans.get(key) or spans.get("")
         if key not in keys:
-            hint = did_you_mean(key, keys) or f"it may say {', '.join(keys)}"
+            hint = did_you_mean(key, keys) or f"known keys: {', '.join(keys)}"
             report(warning("unknown-key", f"{key!r} has no meaning in the coterie extension of {owner}", span, hint))
             continue
         try:
             read[key.replace("-", "_")] = _READ[key](given)
         except _Wrong as wrong:
-            found = "what stands there" if wrong.secret else _brief(given)
-            message = f"{(called or {}).get(key, key)!r} of {owner} is {wrong.wanted}, not {found}"
+            found = "this value" if wrong.secret else _brief(given)
+            message = f"{(called or {}).get(key, key)!r} of {owner} must be {wrong.wanted}, not {found}"
             report(replace(error(wrong.code, message, span, wrong.hint), secret=wrong.secret))
     places = {key: span for key in value if (span := spans.get(key) or spans.get(""))}
     return Extension(**read, given=frozenset(value), spans=places)
 
 
 def known_backend(name: Any) -> str:
-    """*name*, if it is that of a backend."""
+    """*name*, if a backend has it."""
     if not isinstance(name, str) or name not in BACKENDS:
         raise _Wrong("a backend", "unknown-backend", backend_hint(str(name)))
     return name
 
 
 def backend_hint(name: str) -> str:
-    """What to write instead of the unknown backend *name*."""
-    return did_you_mean(name, BACKENDS) or f"there are {', '.join(sorted(BACKENDS))}"
+    """A hint for the unknown backend *name*."""
+    return did_you_mean(name, BACKENDS) or f"known backends: {', '.join(sorted(BACKENDS))}"
 
 
 def _command(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         words = ", ".join(f'"{word}"' for word in value.split())
-        raise _Wrong("a list of words", hint=f"no shell reads it: write command: [{words}]")
+        raise _Wrong("a list of words", hint=f"no shell is used: write command: [{words}]")
     if not isinstance(value, list | tuple) or not value or not all(map(_is_scalar, value)) or value[0] == "":
         raise _Wrong("a list of words", hint='write command: ["program", "argument"]')
     return tuple(as_text(word) if not isinstance(word, str) else word for word in value)
@@ -144,7 +144,7 @@ def _seconds(value: Any) -> float:
 
 def _env(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(map(_is_scalar, value.values())):
-        raise _Wrong("a block of names and texts", hint='say NAME: "value" in it')
+        raise _Wrong("a block of names and texts", hint='write NAME: "value" in it')
     return {name: text if isinstance(text, str) else as_text(text) for name, text in value.items()}
 
 
@@ -162,7 +162,7 @@ def _url(value: Any) -> str:
 
 def _api_key(value: Any) -> str:
     if not isinstance(value, str) or not VARIABLE.fullmatch(value):
-        hint = "keep the key out of the file: export it as PROVIDER_KEY, and write it so"
+        hint = "keep the key out of the file: export it as PROVIDER_KEY and refer to that"
         raise _Wrong('a reference to an environment variable, "${PROVIDER_KEY}"', "key-in-file", hint, secret=True)
     return value
 

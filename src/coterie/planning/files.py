@@ -1,4 +1,4 @@
-"""Files that a topology names: they lie in its folder, or below it."""
+"""Files that a topology names, which must be in its folder or below."""
 
 from pathlib import Path
 
@@ -7,36 +7,36 @@ from coterie.diagnostics import Span, error
 from coterie.planning.extension import Report
 
 MAX_TEXT = bounds.MAX_TEXT
-"""Longer prompts are not read, in bytes."""
+"""Size limit of a prompt, in bytes."""
 
 
 def inside(folder: Path, name: str) -> Path | None:
-    """The file *name* of *folder*, symbolic links followed; None when it lies elsewhere."""
+    """The file *name* in *folder*, symbolic links followed; None if outside."""
     try:
         path = (folder / name).resolve()
         return path if path.is_relative_to(folder.resolve()) else None
-    except (OSError, RuntimeError, ValueError):  # a loop of links, or no path at all
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or not a valid path
         return None
 
 
 def find(folder: Path | None, name: str, owner: str, span: Span | None, report: Report) -> Path | None:
-    """The file *name* that *owner* means, or None after reporting what is wrong with it."""
+    """The file *name* of *owner*; None, with a report, if it is invalid."""
     if folder is None:
         hint = "read it from a file, or give plan() its folder"
-        report(error("no-folder", f"{owner} names the file {name!r}, and the topology has no folder", span, hint))
+        report(error("no-folder", f"{owner} names the file {name!r}, but the topology has no folder", span, hint))
         return None
     path = inside(folder, name)
     if path is None:
-        message = f"{owner} names {name!r}, which lies outside the topology's folder"
+        message = f"{owner} names {name!r}, which is outside the topology's folder"
         report(error("outside-folder", message, span, f"copy it into {str(folder)!r}"))
     elif not path.is_file():
-        report(error("no-such-file", f"{owner} names the file {name!r}, which is not there", span))
+        report(error("no-such-file", f"{owner} names the file {name!r}, which does not exist", span))
         return None
     return path
 
 
 def read_text(folder: Path | None, name: str, owner: str, span: Span | None, report: Report) -> str:
-    """The text of the file *name*; empty after reporting what is wrong with it."""
+    """The text of the file *name*; empty, with a report, if it is invalid."""
     path = find(folder, name, owner, span, report)
     if path is None:
         return ""

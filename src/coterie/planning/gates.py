@@ -1,8 +1,8 @@
-"""Gates become nodes on their arrows: they let the flow through, stop it, or send the work back.
+"""Gates become nodes on their arrows: they pass the flow on, stop it, or send the work back.
 
-An arrow `writer -> reviewer` with a gate on it is two, `writer -> gate -> reviewer`. Its condition and bound stay on
-the first, so they are judged and counted as before; a bound on a way back stands on the second too, which keeps it a
-way back. A gate with only `after` is a branch of its own.
+An arrow `writer -> reviewer` with a gate becomes two, `writer -> gate -> reviewer`. Its condition and bound stay on the
+first, so they work as before; the bound of a back arrow is also on the second, which keeps that a back arrow. A gate
+with only `after` is a separate branch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ def insert(flow: Flow, gates: Sequence[Gate]) -> Flow:
 
 
 def phases(flow: Flow, gates: Sequence[Gate], given: Mapping[str, float | None]) -> dict[str, float | None]:
-    """The phase of each gate: its own, else that of the node it stands behind, so that it never ends a phase."""
+    """The phase of each gate: its own, else that of its `after` node, so that it never ends a phase."""
     named = set(flow.mentions)
     return {
         gate.name: given.get(gate.after) if gate.phase is None and gate.name not in named else gate.phase
@@ -49,7 +49,7 @@ def phases(flow: Flow, gates: Sequence[Gate], given: Mapping[str, float | None])
 
 
 def _on_arrows(flow: Flow, chains: Mapping[tuple[str, str], Sequence[Gate]]) -> Iterator[ArrowGroup]:
-    """The arrows, those with gates led through them; what follows a gate stands behind the first arrow into it."""
+    """The arrows, led through their gates; arrows out of a gate follow the first arrow into it."""
     graph = FlowGraph(flow.mentions, flow.groups)
     loops: dict[tuple[str, str], list[ArrowGroup]] = {}
     for i, group in enumerate(flow.groups):
@@ -71,7 +71,7 @@ def _on_arrows(flow: Flow, chains: Mapping[tuple[str, str], Sequence[Gate]]) -> 
 
 
 def _chain(gates: Sequence[Gate], target: str, loops: Sequence[ArrowGroup]) -> Iterator[ArrowGroup]:
-    """The arrows out of *gates*, one behind the other and then *target*; *loops* are the ways back they stand on."""
+    """The arrows from each of *gates* to the next, then to *target*; *loops* are their back arrows."""
     for gate, onward in zip(gates, [*(gate.name for gate in gates[1:]), target], strict=True):
         arrow = _arrow(gate.name, onward, _verdict(gate, True) if sends_back(gate) else None)
         scopes = {group.per for group in loops}
@@ -87,7 +87,7 @@ def _way_back(gate: Gate) -> Iterator[ArrowGroup]:
 
 
 def _named(groups: Sequence[ArrowGroup], gate: Gate) -> list[ArrowGroup]:
-    """*groups* with the way back of a gate that the flow itself names, unless the flow draws one."""
+    """*groups* plus the back arrow of a gate that the flow names, unless the flow has one."""
     own = [group for group in groups if group.source == gate.name]
     if not sends_back(gate) or any(gate.after in group.targets for group in own):
         return list(groups)
@@ -97,7 +97,7 @@ def _named(groups: Sequence[ArrowGroup], gate: Gate) -> list[ArrowGroup]:
 
 
 def _mentions(flow: Flow, chains: Mapping[tuple[str, str], Sequence[Gate]]) -> Iterator[str]:
-    """Every node, each gate behind the node that it stands after."""
+    """Every node, each gate following its `after` node."""
     behind: dict[str, list[str]] = {}
     for (after, _), chain in chains.items():
         behind.setdefault(after, []).extend(gate.name for gate in chain)

@@ -1,7 +1,7 @@
-"""The plan of a loop: what of its folder and settings the engine, the prompts and the run need, all of it resolved.
+"""The resolved plan of a loop: everything that the engine, the prompts and the run need.
 
-Like every plan it is plain data that travels. Texts are whole (fragments of profiles joined, placeholders filled in
-where they are known), times are seconds, 0 stands for "no limit".
+Plain data, like every plan. Texts are complete (fragments of profiles joined, known placeholders filled in), times are
+seconds, 0 means "no limit".
 """
 
 from typing import Self
@@ -14,21 +14,21 @@ from coterie.planning.place import RunPlace
 from coterie.topology.conditions import Condition
 
 GLOBAL = "@loop"
-"""The agent that is asked when no role is suggested, or there is none."""
+"""The agent to call if no role is suggested, or if there are no roles."""
 REVIEW = "@review"
-"""The agent that reviews."""
+"""The reviewing agent."""
 TOOL_PATH = "{{TOOL_PATH}}"
-"""Stands in texts for the path of an attempt's own command, which only the attempt knows."""
+"""Placeholder for the path of an attempt's command, which only the attempt knows."""
 
 
 class RolePlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One role; the agent of the same name is asked for it.
+    """One role, played by the agent of the same name.
 
     Attributes:
-        emits: What it may emit; `/…/` is a regular expression.
-        prompt: Its whole prompt.
-        events: Where a team answers, what it emits when it ends: the first event whose condition holds of its outputs;
-            one without a condition always does. None: an agent answers, which emits by itself.
+        emits: Events it may emit; `/…/` is a regular expression.
+        prompt: Its complete prompt.
+        events: Events of a team when it ends: the first whose condition holds for its outputs is emitted; an event
+            without a condition always matches. None: an agent plays the role and emits events itself.
     """
 
     id: str
@@ -63,15 +63,15 @@ class ParallelPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LoopGiven(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the command line says of a run beside its folder. It holds for the whole run: a reload applies it again.
+    """Command line options of a run. They hold for the whole run: a reload applies them again.
 
     Attributes:
         overrides: Settings, each as `key=value`.
-        backend: Who thinks, as `-b` names it; empty: as the settings say.
-        args: What stands behind `--`: further arguments of the backend.
-        profiles: Profiles beside those of the settings, each `repo:<name>` or `user:<name>`.
-        default_profiles: Whether those of the settings count.
-        grammars: How each settings file was read at the start, by path.
+        backend: The backend from `-b`; empty: from the settings.
+        args: Arguments after `--`: further arguments of the backend.
+        profiles: Profiles in addition to those of the settings, each `repo:<name>` or `user:<name>`.
+        default_profiles: Whether those of the settings apply.
+        grammars: The grammar of each settings file at the start, by path.
     """
 
     overrides: tuple[str, ...] = ()
@@ -86,20 +86,20 @@ class LoopPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, tag=
     """A loop, ready to run.
 
     Attributes:
-        handoff: Which roles an event leads to, in file order; targets that are no roles are left out.
-        completion: The event that completes it; empty: none does.
-        promise: The text that completes it when an agent says it and emits nothing; empty: none does.
+        handoff: The roles of each event, in file order, without unknown targets.
+        completion: The event that completes it; empty: none.
+        promise: The text that completes it if an agent's output contains it and emits nothing; empty: none.
         required: Events that must have been accepted before it may complete.
-        objective: What it is for, unless the run's input says.
+        objective: The objective, unless the run's input sets it.
         harness: Standing instructions.
-        max_runtime: Seconds it may be owned in all.
-        max_cost: US dollars.
-        stall: Equal outputs in a row that stop it.
-        max_failures: Turns in a row that may fail before it does.
+        max_runtime: Total seconds it may run.
+        max_cost: Budget in US dollars.
+        stall: Number of equal outputs in a row that stop it.
+        max_failures: Number of failed turns in a row that fail it.
         memory_chars: Characters of memory in a prompt, and *tasks_chars* of tasks; 0 is all.
-        branch: In a branch of a wave, the event it is routed by unless its input names one; empty in a loop of its own.
+        branch: In a branch of a wave, its default routing event; empty in a top-level loop.
         notify: A program to start when the run ends, and its arguments.
-        files: What it was made of, in the loop's folder; a file that goes while the run lasts changes nothing.
+        files: Its files in the loop's folder; removing one during a run has no effect.
     """
 
     roles: tuple[RolePlan, ...] = ()
@@ -125,7 +125,7 @@ class LoopPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, tag=
     given: LoopGiven = LoopGiven()
 
     def without_folders(self) -> Self:
-        """The same without the folders of the project and of the start, and without the grammars that were used."""
+        """The same without project folder, start folder and grammars."""
         return msgspec.structs.replace(
             self,
             place=msgspec.structs.replace(self.place, project="", work_dir=""),

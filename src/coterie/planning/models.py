@@ -1,4 +1,4 @@
-"""What an agent that a model answers is given: its provider, its settings, its tools and its servers, as options.
+"""The options of an agent with the model backend: provider, settings, tools and servers.
 
 The backend reads `AgentPlan.options` and nothing else. Keys come from the agent's extension, then the topology's, then
 the fields of the notation. Tools are named here and imported only when a run needs them.
@@ -18,7 +18,7 @@ from coterie.topology.checks.facts import listing, title
 from coterie.topology.model import Agent, Orchestrator, Topology
 
 THINKING = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
-"""How hard a model may be asked to think."""
+"""Thinking effort levels."""
 
 _MCP = re.compile(r"mcp\.([^.]+)\.(.+)")
 
@@ -64,7 +64,7 @@ def model_options(
     topology: Topology,
     report: Report,
 ) -> dict[str, Any]:
-    """The options of *node*, which a model answers; *options* are those that extensions give for any backend."""
+    """The options of *node* with the model backend; *options* are those of extensions for any backend."""
     owner = title(node)
     made = _fields(node, topology) | _settings(owner, options, node, own, report)
     for name in ("provider", "base_url", "api_key", "price_in", "price_out"):
@@ -81,14 +81,14 @@ def model_options(
     chosen = choose_provider(node.model, made)
     if isinstance(chosen, Unclear):
         span = node.spans.get("model") or own.spans.get("backend") or node.span
-        report(error("no-provider", f"{owner} is to be a model, and {chosen.message}", span, chosen.hint))
+        report(error("no-provider", f"{owner} uses a model, but {chosen.message}", span, chosen.hint))
     return made
 
 
 def idle_keys(owner: str, backend: str, own: Extension) -> list[Diagnostic]:
-    """A warning for each key that is meant for models, in the own extension of an agent that *backend* answers."""
+    """A warning for each model-only key of an agent with another *backend*."""
     return [
-        warning("idle-key", f"{key!r} of {owner} is for models, and its backend is {backend!r}", own.spans.get(key))
+        warning("idle-key", f"{key!r} of {owner} is for models, but its backend is {backend!r}", own.spans.get(key))
         for key in MODEL_KEYS
         if key in own.given and backend not in ("", "model")
     ]
@@ -97,9 +97,9 @@ def idle_keys(owner: str, backend: str, own: Extension) -> list[Diagnostic]:
 def _settings(
     owner: str, options: Mapping[str, Any], node: Agent | Orchestrator, own: Extension, report: Report
 ) -> dict[str, Any]:
-    """What `options` says, names with underscores; what fits no setting is reported and left out.
+    """The settings in `options`, names with underscores; unknown or invalid ones are reported and skipped.
 
-    A pattern file has them beside the other entries of an agent, each with its place.
+    A pattern file has them among the other entries of an agent, each with its span.
     """
     read: dict[str, Any] = {}
     for given, value in options.items():
@@ -109,10 +109,10 @@ def _settings(
         setting = SETTINGS.get(name)
         if setting is None:
             known = [key.replace("_", "-") for key in SETTINGS]
-            hint = did_you_mean(given, known) or f"there are {', '.join(known)}"
-            report(warning("unknown-key", f"{given!r}{where} of {owner} is no setting of a model", span, hint))
+            hint = did_you_mean(given, known) or f"known settings: {', '.join(known)}"
+            report(warning("unknown-key", f"{given!r}{where} of {owner} is not a model setting", span, hint))
         elif not setting.fits(value):
-            report(error("bad-value", f"{given!r}{where} of {owner} is {setting.wanted}, not {value!r}", span))
+            report(error("bad-value", f"{given!r}{where} of {owner} must be {setting.wanted}, not {value!r}", span))
         else:
             read[name] = list(value) if isinstance(value, tuple) else value
     return read
@@ -121,10 +121,10 @@ def _settings(
 def _tools(
     node: Agent | Orchestrator, own: Extension, default: Extension, topology: Topology, report: Report
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """The Python functions and the MCP servers that *node* is offered.
+    """The Python functions and MCP servers offered to *node*.
 
-    Its own functions are always offered. Of the topology's, an agent with a list `tools` gets those that it names, any
-    other gets all. Servers are offered to who names them, in `mcp-servers` or in `tools`. What is disallowed is not.
+    Its own functions are always offered. Of the topology's functions, an agent with a list `tools` gets those it names,
+    any other agent all. Servers are offered to agents that name them in `mcp-servers` or `tools`. Never those disallowed.
     """
     asked = node.tools if isinstance(node, Agent) else None
     extra = node.extra if isinstance(node, Agent) else NOTHING
@@ -140,14 +140,14 @@ def _tools(
     missing += [f"mcp.{name}" for name in wanted if name not in servers]
     if missing:
         it = "it" if len(missing) == 1 else "them"
-        message = f"a model is not offered {listing(missing)} of {title(node)}: nobody provides {it}"
+        message = f"{listing(missing)} of {title(node)} cannot be offered to a model: nothing provides {it}"
         hint = 'name a function: extensions { coterie { tools { NAME: "module:function" } } }'
         report(note("no-such-tool", message, node.spans.get("tools") or node.span, hint))
     return functions, servers
 
 
 def _server(server: Block, asked: Sequence[str], not_allowed: Collection[str]) -> dict[str, Any]:
-    """What a plan keeps of *server*; variables that it names are filled in when it is started."""
+    """The plan of *server*; its variables are filled in when it starts."""
     only = _of(server.name, asked)
     return _given(
         {
@@ -164,7 +164,7 @@ def _server(server: Block, asked: Sequence[str], not_allowed: Collection[str]) -
 
 
 def _of(server: str, tools: Iterable[str]) -> list[str]:
-    """Which tools of *server* are named in *tools*, as `mcp.SERVER.TOOL`."""
+    """The tools of *server* that *tools* names as `mcp.SERVER.TOOL`."""
     return sorted(found[2] for word in tools if (found := _MCP.fullmatch(word)) and found[1] == server)
 
 
@@ -174,7 +174,7 @@ def _served(tool: str, servers: Mapping[str, Any]) -> bool:
 
 
 def _fields(node: Agent | Orchestrator, topology: Topology) -> dict[str, Any]:
-    """The settings that fields of *node* give, laid over those that `defaults` gives all agents."""
+    """The settings in fields of *node*, over those that `defaults` gives all agents."""
     found: dict[str, Any] = {}
     for block in (topology.block("defaults"), node.extra if isinstance(node, Agent) else NOTHING):
         named = ((name.replace("-", "_"), value) for name, value in block.fields.items())
@@ -183,7 +183,7 @@ def _fields(node: Agent | Orchestrator, topology: Topology) -> dict[str, Any]:
 
 
 def _provider(provider: Block) -> dict[str, Any]:
-    """What a plan keeps of a provider: never a key that stands in the file itself."""
+    """The plan of a provider, never including a literal key."""
     return _given(
         {
             "api": provider.kept.get("api"),
@@ -196,5 +196,5 @@ def _provider(provider: Block) -> dict[str, Any]:
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of *values* that say something."""
+    """The non-empty *values*."""
     return {name: value for name, value in values.items() if value}

@@ -1,7 +1,7 @@
-"""What a topology says and coterie does not act on: read, kept, shown, and reported here.
+"""Report the parts of a topology that are read and kept but have no effect.
 
-Which fields have effect is said where the notation is described, in `coterie.formats.at.language`; it is loaded when
-somebody asks, for reading a journal needs no notation.
+`coterie.formats.at.language` defines which fields have an effect; it is imported on demand, since reading a journal
+needs no notation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def not_executed(topology: Topology, plan: Plan | None = None) -> list[Diagnostic]:
-    """A note for each block, node and arrow that says something without effect; it names what.
+    """A note for each block, node and arrow with parts that have no effect.
 
     Args:
-        plan: Tells who thinks: some fields have effect where a model is asked, and elsewhere none.
+        plan: The plan, for the backends: some fields have an effect only for models.
     """
     return [
         *_in_meta(topology),
@@ -34,7 +34,7 @@ def not_executed(topology: Topology, plan: Plan | None = None) -> list[Diagnosti
 
 
 def sentences(topology: Topology) -> tuple[str, ...]:
-    """All that has no effect yet, one sentence each."""
+    """Everything that has no effect, one sentence each."""
     unknown = [_idle([], repr(f"{kept.kind} {kept.name}".strip())) for kept in topology.kept]
     roles = topology.loop.roles if topology.loop is not None else ()
     unknown += [_idle(role.kept, f"role {role.id!r}") for role in roles if role.kept]
@@ -50,7 +50,7 @@ def _in_meta(topology: Topology) -> Iterator[Diagnostic]:
 
 
 def _in_blocks(topology: Topology) -> Iterator[Diagnostic]:
-    """The blocks beside the nodes; those that the notation does not know were reported when they were read."""
+    """The blocks other than nodes; unknown ones were reported by the reader."""
     from coterie.formats.at.language import LANGUAGE
 
     for block in LANGUAGE:
@@ -71,7 +71,7 @@ def _in_blocks(topology: Topology) -> Iterator[Diagnostic]:
 
 
 def _in_entries(entries: Sequence[Block], described: "Entries") -> Iterator[Diagnostic]:
-    """What has no effect in the entries of a block that has."""
+    """Fields without effect in the entries of a block."""
     idle = {field.name for field in described.block.fields if not field.executed}
     for entry in entries:
         if names := [name for name in entry.fields if name in idle]:
@@ -80,11 +80,11 @@ def _in_entries(entries: Sequence[Block], described: "Entries") -> Iterator[Diag
 
 
 def _on_interrupt(topology: Topology) -> Iterator[Diagnostic]:
-    """No backend can take up again what a crash cut off, so `resume` and `adopt` are a wish."""
+    """`resume` and `adopt` are treated as `retry`: no backend can continue an interrupted attempt."""
     for owner, said_by in [("the topology", topology), *((title(node), node) for node in topology.nodes)]:
         policy = said_by.extension.get("on-interrupt")
         if policy in ("resume", "adopt"):
-            message = f"'on-interrupt: {policy}' of {owner} counts as 'retry': no backend can do more yet"
+            message = f"'on-interrupt: {policy}' of {owner} counts as 'retry': no backend supports it yet"
             yield note("not-executed", message, said_by.spans.get("extension.on-interrupt") or said_by.span)
 
 
@@ -93,12 +93,12 @@ def _on_arrows(topology: Topology) -> Iterator[Diagnostic]:
     flow = topology.flow
     for group in flow.groups if flow is not None else ():
         for name in group.kept:
-            message = f"{name!r} on {group} is kept and has no effect yet"
+            message = f"{name!r} on {group} is kept but has no effect yet"
             if message not in seen:
                 seen.add(message)
                 yield note("not-executed", message, group.spans.get(name) or group.span)
     for arrow in flow.errors if flow is not None else ():
-        yield note("not-executed", f"the error arrow {arrow} is kept and has no effect yet", arrow.span)
+        yield note("not-executed", f"the error arrow {arrow} is kept but has no effect yet", arrow.span)
 
 
 def _on_nodes(topology: Topology) -> Iterator[Diagnostic]:
@@ -112,7 +112,7 @@ def _on_nodes(topology: Topology) -> Iterator[Diagnostic]:
 
 
 def _said(node: AnyNode, fields: Sequence["FieldSpec"]) -> Iterator["FieldSpec"]:
-    """Those of *fields* that *node* says something of."""
+    """Those of *fields* that *node* sets."""
     extra = getattr(node, "extra", None)
     for field in fields:
         own = getattr(node, field.name.replace("-", "_"), None)
@@ -121,7 +121,7 @@ def _said(node: AnyNode, fields: Sequence["FieldSpec"]) -> Iterator["FieldSpec"]
 
 
 def _in_part(node: AnyNode) -> list[str]:
-    """What has no effect of a field that has."""
+    """Parts without effect of a field that has an effect."""
     names = [f"retry.{name}" for name in (*node.retrying.fields, *node.retrying.kept)]
     for name, value in node.kept.items():
         if name == "extensions" and isinstance(value, Mapping):
@@ -147,8 +147,8 @@ def _for_models(topology: Topology, plan: Plan) -> Iterator[Diagnostic]:
 
 
 def _idle(names: Iterable[str], owner: str) -> str:
-    """That *names* of *owner*, or all of it, has no effect."""
+    """A note that *names* of *owner*, or all of it, have no effect."""
     words = list(names)
     is_or_are, has = ("is", "has") if len(words) < 2 else ("are", "have")
     of = f"{listing(words, limit=len(words))} of {owner}" if words else owner
-    return f"{of} {is_or_are} kept and {has} no effect yet"
+    return f"{of} {is_or_are} kept but {has} no effect yet"

@@ -1,4 +1,4 @@
-"""The human whom `on-max human` asks how to go on from a spent loop."""
+"""The human that `on-max human` asks how to continue after an exhausted loop."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,11 @@ from coterie.planning.plan import AgentPlan, Wanted
 from coterie.topology.model import ArrowGroup
 
 ON_MAX = "on-max:"
-"""How that human is called, with the source of the loop behind it: `on-max:reviewer`."""
+"""Prefix of the human's name, followed by the loop's source: `on-max:reviewer`."""
 
 
 def human_agent(name: str, groups: Sequence[ArrowGroup] = ()) -> AgentPlan:
-    """The plan of the human *name*, `on-max:<source>`, whose question states the bounds that *groups* give it."""
+    """The plan of the human *name*, `on-max:<source>`, whose question lists the bounds of *groups*."""
     source = name.removeprefix(ON_MAX)
     bounds = [
         f"- `{group}`{f' when `{group.when}`' if group.when else ''}: at most {group.max} times per {group.per}"

@@ -1,4 +1,4 @@
-"""What a run needs to know of a pattern: its type, its whole configuration, and its slots in order."""
+"""The plan of a pattern: its type, full configuration, and slots in order."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from coterie.planning.coordination import Coordination
 
 
 class SlotPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One slot; who fills it is the agent of that name in the plan.
+    """One slot; the agent of the same name in the plan fills it.
 
     Attributes:
-        capabilities: What it can do, for delegation.
-        calls: How many turns it may have; None is without limit.
-        cost: US dollars that its turns may cost; checked before each.
+        capabilities: Its capabilities, for delegation.
+        calls: Maximum number of turns; None: unlimited.
+        cost: Budget of its turns in US dollars, checked before each.
     """
 
     name: str
@@ -23,12 +23,12 @@ class SlotPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PatternPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, tag="pattern"):
-    """The pattern to play.
+    """The pattern to run.
 
     Attributes:
-        type: The stored name of a kind, or `module:function` for a user's own.
+        type: The stored name of a type, or `module:function` for a custom one.
         config: Every field of its configuration, defaults filled in.
-        slots: In the order declared.
+        slots: In declaration order.
     """
 
     type: str

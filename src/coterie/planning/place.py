@@ -1,16 +1,16 @@
-"""Where a run keeps its files and where its agents work, as its settings say."""
+"""Where a run keeps its files and where its agents work, from its settings."""
 
 from msgspec import Struct
 
 
 class RunPlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a run keeps things, and whether it works in a git work tree of its own. Fixed when the run starts.
+    """Locations of a run's files, and whether it has a separate git work tree. Fixed when the run starts.
 
     Attributes:
-        project: The loop's folder, *preset* the name its overrides go by.
+        project: The loop's folder; *preset* is the name of its overrides.
         work_dir: Where the run was started.
-        state_dir: Where everything lies that runs write; relative paths begin in *work_dir*.
-        worktree: Whether the run gets a git work tree of its own; None: when another run is live in the same tree.
+        state_dir: Where runs write; relative to *work_dir*.
+        worktree: Whether the run gets a separate git work tree; None: if another run is live in the same tree.
         cleanup: When the work tree is removed: `on_success`, `always` or `never`.
     """
 

@@ -18,13 +18,13 @@ from coterie.topology.model import ArrowGroup
 
 
 class Wanted(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One output that an agent's reply should hold.
+    """One expected output of an agent's reply.
 
     Attributes:
         type: `enum`, `text`, `number`, `integer`, `boolean`, `list` (of texts) or `any`.
-        values: The members of an enum; for a text those that will do; for an undeclared output the values that
+        values: The members of an enum; the accepted values of a text; for an undeclared output the values that
             conditions compare it with.
-        declared: A declared output must be there and fit; an undeclared one is only asked for.
+        declared: A declared output must be present and valid; an undeclared one is only requested.
     """
 
     name: str
@@ -34,33 +34,32 @@ class Wanted(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who thinks at one node, and under which rules.
+    """The plan of one node: its backend and rules.
 
     Attributes:
         kind: `agent`, `action`, `gate`, `human` (an agent whose backend is one, too), or `topology` (a child run of
             *child*).
-        backend: The name of the backend that is asked, `command`, `human`, `model` or `scripted`; empty until one is
-            chosen.
+        backend: The name of the backend, `command`, `human`, `model` or `scripted`; empty until one is chosen.
         model: The model's name, for the backend.
         argv: The command and its arguments; may hold `{python}`, `{here}`, `{model}` and `{prompt_file}`.
         steps: Commands run in order by an action or a gate; each an argv list.
-        prompt_via: `stdin`, `file`, or `arg`: the last word of its command, which names a file where it is too long.
+        prompt_via: `stdin`, `file`, or `arg`: the last argument of its command, or a file's name if it is too long.
         cwd: Where its process runs; empty is the run's working directory.
         env: Further environment variables of its process.
-        prompt: The agent's own prompt, whole.
+        prompt: The agent's complete prompt.
         role: Its role text.
-        outputs: What its reply should hold.
-        reads: Agents or files whose content joins the prompt.
-        timeout: Seconds one attempt may take; None is without limit.
+        outputs: Expected outputs of its reply.
+        reads: Agents or files whose content is added to the prompt.
+        timeout: Seconds one attempt may take; None: unlimited.
         retry: Further attempts after a failure that is not transient.
-        attempts: Attempts of one turn in all, in whatever way they fail; interrupted ones do not count. None: as
-            *retry* says, and the kind of failure.
+        attempts: Total attempts of one turn, for any failure, without interrupted ones. None: determined by *retry* and
+            the kind of failure.
         on_fail: `halt`, `skip`, `continue` or `fallback`.
-        fallback: Who is asked instead, with `on_fail = "fallback"`.
+        fallback: The agent called instead, with `on_fail = "fallback"`.
         on_interrupt: After a crash of the run: `retry`, `resume`, `adopt` (as the backend can) or `ask` a human.
-        options: Further settings for the backend, as the extension block writes them.
+        options: Further settings of the backend, as written in the extension block.
         verdict: A gate whose exit status is its output `passed`; without it a status other than 0 fails the turn.
-        child: The plan of the topology that answers at this node.
+        child: The plan of the topology that runs at this node.
     """
 
     name: str
@@ -96,9 +95,9 @@ class FlowPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, dict
     Attributes:
         mentions: Every node of the flow, in order of first mention.
         groups: In source order, without spans.
-        entries: Where it starts, in order of first mention; empty: where the arrows say. (The way back from a gate
-            leads to nodes that start all the same.)
-        exit: The node whose latest result is that of the run; empty: those of all nodes where paths ended.
+        entries: Where it starts, in order of first mention; empty: derived from the arrows. (A node still counts as an
+            entry if a gate's back arrow leads to it.)
+        exit: The node whose latest result is the run's; empty: the results of all nodes where paths ended.
     """
 
     mentions: tuple[str, ...]
@@ -108,18 +107,18 @@ class FlowPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, dict
 
     @cached_property
     def graph(self) -> FlowGraph:
-        """The shape of the arrows, found once for all runs of the plan."""
+        """The graph of the arrows, built once for all runs of the plan."""
         return FlowGraph(self.mentions, self.groups)
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an owner allows a run, over all it has done and its children together. Given anew at every resume.
+    """Limits of a run, for everything it and its children have done. Set again at every resume.
 
     Attributes:
-        max_turns: Turns of agents that may start; None is without limit.
-        max_cost: US dollars; checked before each start.
-        max_parallel: Turns that may run at once; humans and child runs do not count.
-        add_iterations: Iterations that a loop may have beyond what its plan says, from here on.
+        max_turns: Maximum number of agent turns; None: unlimited.
+        max_cost: Budget in US dollars, checked before each start.
+        max_parallel: Maximum turns that run at once, without humans and child runs.
+        add_iterations: Further iterations of a loop beyond its plan, from here on.
     """
 
     max_turns: int | None = None
@@ -132,10 +131,10 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything a run needs to know about its team.
 
     Attributes:
-        agents: By node name, in declaration order; also those only a fallback names.
-        coordination: What decides which agent runs next, a `Coordination`; None: nothing does.
+        agents: By node name, in declaration order, including those only used as fallbacks.
+        coordination: The `Coordination` that decides which agent runs next; None without one.
         folder: The folder of the topology's file, for `{here}`; not part of the content hash.
-        notes: What the file says and coterie does not execute, one sentence each.
+        notes: Parts of the file that have no effect, one sentence each.
     """
 
     name: str
@@ -152,12 +151,12 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def flow(self) -> FlowPlan | None:
-        """The flow that coordinates it, if one does."""
+        """Its flow, if coordinated by one."""
         return self.coordination if isinstance(self.coordination, FlowPlan) else None
 
     def content_hash(self) -> str:
-        """A stable SHA-256 of what the plan says, in hex; where its file lies does not count."""
-        import hashlib  # few who plan ask for it
+        """A stable SHA-256 of the plan's content, in hex, independent of its file's location."""
+        import hashlib  # rarely needed
 
         return hashlib.sha256(to_json(_without_folders(self))).hexdigest()
 
@@ -177,14 +176,14 @@ def from_json(text: bytes | str) -> Plan:
 
 
 def from_record(text: str, content_hash: str) -> Plan:
-    """The plan that a journal holds as *text*, beside its *content_hash*; empty: it has none.
+    """The plan *text* of a journal, verified by its *content_hash*; an empty hash is not checked.
 
     Raises:
         ValueError: If *text* is not a plan, or not the one that was hashed.
     """
     plan = from_json(text)
     if content_hash and plan.content_hash() != content_hash:
-        raise ValueError("it does not match its plan_hash: the text was changed after it was recorded")
+        raise ValueError("it does not match its plan_hash: the text was changed after recording")
     return plan
 
 
@@ -200,7 +199,7 @@ def _without_folders(plan: Plan) -> Plan:
 
 
 def environments(plan: Plan) -> Iterator[dict[str, str]]:
-    """The variables that *plan* gives processes by their values: of its agents, their MCP servers, and its teams."""
+    """The environment variables that *plan* sets for processes of its agents, their MCP servers, and its teams."""
     for agent in plan.agents.values():
         yield agent.env
         yield from (server.get("env", {}) for server in agent.options.get("mcp_servers", {}).values())

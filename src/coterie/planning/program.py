@@ -1,4 +1,4 @@
-"""What a run needs to know of a program that asks agents: a class of a user's, and the definitions it was made from."""
+"""The plan of a program that calls agents: a user's class and the definitions it was made from."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from coterie.planning.coordination import Coordination
 
 
 class AgentDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who fills a slot, as its user defines it.
+    """The agent of a slot, as defined by the user.
 
     Attributes:
-        config: With what is set differently for this slot.
+        config: Its configuration, with the overrides of this slot.
     """
 
     name: str
@@ -22,15 +22,15 @@ class AgentDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ProgramPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, tag="program"):
-    """A program that decides who is asked next: not an engine of ours, but code that runs beside the run.
+    """A program that decides which agent to call next: user code alongside the run instead of an engine.
 
     Attributes:
         program: The class whose code it is, `module:Class`.
         type: The stored name of its kind of pattern.
-        name: The topology's; *description* and *version* as its user defines them.
-        config: As it is written.
-        slots: Who fills which, in order.
-        correlation: What whoever started it calls it; empty: nothing.
+        name: The topology's name; *description* and *version* are the user's.
+        config: As written.
+        slots: The slots, in order.
+        correlation: The caller's correlation id; empty: none.
     """
 
     program: str

@@ -1,7 +1,7 @@
-"""Which provider a model is asked from: by what the file says, else by the model's name.
+"""Choose a model's provider: from the file, else by the model's name.
 
-Pure: the environment is read by the backend, when a run needs it. Planning and the backend decide by the same function,
-so a plan whose model is changed (`fork --model`) is decided anew.
+Pure: the backend reads the environment, when a run needs it. Planning and the backend use the same function, so
+changing a plan's model (`fork --model`) chooses the provider again.
 """
 
 import re
@@ -11,32 +11,32 @@ from typing import Any
 from msgspec import Struct
 
 APIS = ("anthropic", "openai")
-"""The dialects that are spoken: Anthropic's messages, and OpenAI's chat completions, which many servers understand."""
+"""The supported APIs: Anthropic's messages, and OpenAI's chat completions, which many servers understand."""
 
 ALIASES = {
     "haiku": "claude-haiku-5-5",
     "opus": "claude-opus-5-5",
     "sonnet": "claude-sonnet-5-5",
 }
-"""Short names of models that every file may use."""
+"""Model aliases."""
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""A reference to an environment variable, the one form in which a file may give a key."""
+"""A reference to an environment variable, the only form of a key in a file."""
 
 _CLAUDE = re.compile(r"claude(-|$)")
 _GPT = re.compile(r"(gpt|chatgpt|o\d+)(-|$)")
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
-    """Where a model is asked.
+    """A model's provider.
 
     Attributes:
-        provider: Its name, as the file or the model says it.
+        provider: Its name, from the file or the model.
         api: One of `APIS`.
-        model: The model's name as the provider knows it.
+        model: The provider's name of the model.
         base_url: The address; empty: the environment's, else the provider's own.
-        variable: The environment variable that holds the key; empty when the file gives an address and no key: no key
-            of the user's goes to an address that did not ask for it.
+        variable: The environment variable of the key; empty if the file gives an address but no key, so that the
+            user's key is never sent to an address that did not request it.
     """
 
     provider: str
@@ -47,7 +47,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
 
 class Unclear(Struct, frozen=True, kw_only=True):
-    """Why no provider could be chosen, and what to do."""
+    """Why no provider was chosen, with a hint."""
 
     message: str
     hint: str
@@ -56,13 +56,13 @@ class Unclear(Struct, frozen=True, kw_only=True):
 def choose_provider(model: str, options: Mapping[str, Any]) -> Chosen | Unclear:
     """The provider of *model*, given an agent's *options*.
 
-    The first of these that says something decides: the option `provider`; a prefix of the name, `openai/gpt-…`; a
+    The first of these that is set decides: the option `provider`; a prefix of the name, `openai/gpt-…`; a
     declared provider that lists the model; the name itself, `claude…`, `gpt…`, `o3…` or an alias; the provider declared
     as default; the only one that is declared; an address without a provider, which then speaks OpenAI's dialect.
     """
     if not model or model == "inherit":
         return Unclear(
-            message="no model is named" if not model else "'inherit' names no model: there is nobody to inherit from",
+            message="no model is configured" if not model else "'inherit' is not a model name",
             hint="write model: sonnet, model: openai/gpt-…, or the name that its provider uses",
         )
     declared: Mapping[str, Mapping[str, Any]] = options.get("providers", {})
@@ -73,7 +73,7 @@ def choose_provider(model: str, options: Mapping[str, Any]) -> Chosen | Unclear:
             known = ", ".join(sorted({*declared, *APIS}))
             return Unclear(
                 message=f"the provider {name!r} is not declared",
-                hint=f"there are {known}; or give it a base-url (in YAML: base_url)",
+                hint=f"declared providers: {known}; or give it a base-url (in YAML: base_url)",
             )
         return _chosen(name, rest if prefixed and prefix == name else model, options)
     if prefixed:
@@ -91,8 +91,8 @@ def choose_provider(model: str, options: Mapping[str, Any]) -> Chosen | Unclear:
     if options.get("base_url"):
         return _chosen("openai", model, options)
     return Unclear(
-        message=f"nothing says who provides the model {model!r}",
-        hint=f"write model: openai/{model}, or say who provides it: provider, and base-url (in YAML: base_url)",
+        message=f"no provider configured for the model {model!r}",
+        hint=f"write model: openai/{model}, or set provider and base-url (in YAML: base_url)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Make a plan: one topology, and the topologies that answer at its nodes."""
+"""Plan a topology and the topologies at its nodes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from coterie.topology.loops import bounded
 from coterie.topology.model import Agent, AgentGroup, AnyNode, Flow, Gate, Topology
 
 MAX_TOPOLOGIES = 1000
-"""How many topologies one plan may hold, each counted as often as it is used."""
+"""Maximum number of topologies in a plan, each counted as often as it is used."""
 
 Read = Callable[[Path], Topology]
 Team = Callable[[str, str, Path | None, Span | None, Report], Plan | None]
@@ -35,13 +35,13 @@ def plan(
 ) -> tuple[Plan | None, list[Diagnostic]]:
     """Resolve every default and precedence of *topology*.
 
-    Gives the plan and what is to be said of it; no plan when an error is among that. What fails the checks gets no
-    plan. Nothing is run, and only files in *folder* are read.
+    Returns the plan and its diagnostics; no plan if one is an error or the checks fail. Runs nothing, and reads only
+    files in *folder*.
 
     Args:
-        backend: Who thinks where no agent says otherwise; comes before the topology's own choice.
-        folder: Where the files lie that it names; else the folder of the topology's own file.
-        read: Reads a topology that answers at a node, and raises `TopologyError` when it is wrong.
+        backend: The default backend of agents; takes precedence over the topology's.
+        folder: The folder of the files it names; default: the folder of the topology's file.
+        read: Reads the topology of a node; raises `TopologyError` if it is invalid.
     """
     if topology.loop is not None:
         return _plan_loop(topology, backend)
@@ -51,7 +51,7 @@ def plan(
     job = _Job(backend=backend, read=read or _read)
     found: list[Diagnostic] = []
     if backend is not None and backend not in BACKENDS:
-        found.append(error("unknown-backend", f"there is no backend {backend!r}", hint=backend_hint(backend)))
+        found.append(error("unknown-backend", f"unknown backend {backend!r}", hint=backend_hint(backend)))
     found += _not_by_itself(topology)
     made = None
     if not topology.fragment:
@@ -82,14 +82,14 @@ def teams_of(file: Path) -> Team:
 def _plan_loop(
     topology: Topology, backend: str | None = None, team: Team | None = None
 ) -> tuple[Plan | None, list[Diagnostic]]:
-    from coterie.planning.loop import LoopGiven  # a loop has settings in files of their own, which few need
+    from coterie.planning.loop import LoopGiven  # imported on demand: only loops have settings
     from coterie.planning.loops import plan_loop
 
     return plan_loop(topology, given=LoopGiven(backend=backend or ""), team=team)
 
 
 def _read(path: Path) -> Topology:
-    from coterie import formats  # here, so that reading a journal, which holds plans, does not load the reader of files
+    from coterie import formats  # local import: reading a journal with plans must not load the readers
 
     source = formats.read(path)
     if source.topology is None or source.has_errors:
@@ -106,7 +106,7 @@ class _Job:
     topologies: int = 0
 
     def plan(self, topology: Topology, folder: Path | None, chain: tuple[Path, ...], report: Report) -> Plan | None:
-        """The plan of *topology*; *chain* holds the files that led to it, its own last."""
+        """The plan of *topology*; *chain* holds the files that led to it, its file last."""
         self.topologies += 1
         wrong = [diagnostic for diagnostic in check(topology) if diagnostic.is_error]
         for diagnostic in wrong:
@@ -119,12 +119,12 @@ class _Job:
                 report(each)
             return made
         if topology.pattern is not None:
-            from coterie.planning.patterns import plan_pattern  # only where there is one
+            from coterie.planning.patterns import plan_pattern  # imported on demand
 
             setting = _setting(topology, None, folder, self.backend, report)
             return plan_pattern(topology.pattern, setting, lambda node, setting: self._node(node, setting, chain))
         if topology.flow is None:
-            report(error("no-flow", f"{topology.name!r} has no flow: there is nothing to run", topology.span))
+            report(error("no-flow", f"{topology.name!r} has no flow, so there is nothing to run", topology.span))
         coordination = _coordination(topology, topology.flow or Flow())
         agents = self._agents(topology, coordination, folder, chain, report)
         _refuse_groups(topology, report)
@@ -149,7 +149,7 @@ class _Job:
         return {name: agent for name, agent in planned.items() if agent is not None}
 
     def _node(self, node: AnyNode, setting: Setting, chain: tuple[Path, ...]) -> AgentPlan | None:
-        """The plan of *node*, with that of the team which answers there; None for a group."""
+        """The plan of *node* and of its team; None for a group."""
         if node.topology is not None:
             node = replace(node, extension={**node.extension, "topology": node.topology.name})
         planned = plan_node(node, setting)
@@ -164,11 +164,11 @@ class _Job:
         return with_child(agent, child) if child is not None else agent
 
     def _written(self, node: AnyNode, team: Topology, setting: Setting, chain: tuple[Path, ...]) -> Plan | None:
-        """The plan of *team*, which is written in place at *node*; None after reporting what is wrong."""
+        """The plan of the inline *team* at *node*; None, with a report, if it is invalid."""
         report, name = setting.report, team.file or team.name
         if len(chain) > MAX_DEPTH:
             steps = " -> ".join(each.name for each in (*chain, Path(node.name)))
-            message = f"topologies lie more than {MAX_DEPTH} deep in each other: {steps}"
+            message = f"topologies are nested more than {MAX_DEPTH} deep: {steps}"
             report(error("nested-too-deep", message, node.span))
         elif self.topologies >= MAX_TOPOLOGIES:
             report(error("too-many-topologies", f"one plan holds at most {MAX_TOPOLOGIES} topologies", node.span))
@@ -184,11 +184,11 @@ class _Job:
     def _child(
         self, node: AnyNode, file: str, folder: Path | None, chain: tuple[Path, ...], report: Report
     ) -> Plan | None:
-        """The plan of the topology in *file*, which answers at *node*; None after reporting what is wrong."""
+        """The plan of the topology in *file*, which runs at *node*; None, with a report, if it is invalid."""
         span = node.spans.get("extension.topology") or node.spans.get("extension.pattern") or node.span
         imported = node.imported if isinstance(node, Agent) else None
         if imported is not None and not imported.is_file:
-            message = f"{file!r} is in a registry, and coterie fetches nothing"
+            message = f"{file!r} is in a registry, but nothing is downloaded"
             report(error("registry-import", message, span, "copy its file beside this one and import that"))
             return None
         return self.team(title(node), file, folder, span, report, chain=chain, imported=imported)
@@ -204,20 +204,20 @@ class _Job:
         chain: tuple[Path, ...],
         imported: Import | None = None,
     ) -> Plan | None:
-        """The plan of the topology in *file*, which *owner* names at *span*; None after reporting what is wrong.
+        """The plan of the topology in *file*, which *owner* names at *span*; None, with a report, if it is invalid.
 
         Args:
             chain: The files that led to it.
-            imported: What was read of it already.
+            imported: The topology, if already read.
         """
         path = find(folder, file, owner, span, report)
         if path is None:
             return None
         steps = " -> ".join(each.name for each in (*chain, path))
         if path in chain:
-            report(error("topology-cycle", f"a topology cannot be a part of itself: {steps}", span))
+            report(error("topology-cycle", f"a topology cannot contain itself: {steps}", span))
         elif len(chain) > MAX_DEPTH:
-            report(error("nested-too-deep", f"topologies lie more than {MAX_DEPTH} deep in each other: {steps}", span))
+            report(error("nested-too-deep", f"topologies are nested more than {MAX_DEPTH} deep: {steps}", span))
         elif self.topologies >= MAX_TOPOLOGIES:
             report(error("too-many-topologies", f"one plan holds at most {MAX_TOPOLOGIES} topologies", span))
         else:
@@ -255,20 +255,20 @@ class _Job:
 
 
 def _not_by_itself(topology: Topology) -> list[Diagnostic]:
-    """Why a valid topology is not one to run: it is a fragment, or waits for values."""
+    """Why a valid topology cannot run: it is a fragment, or needs values."""
     if topology.fragment:
         hint = "include it in a topology, and run that"
-        return [error("fragment", f"{topology.name!r} is a fragment, which is not run by itself", topology.span, hint)]
+        return [error("fragment", f"{topology.name!r} is a fragment, which cannot run by itself", topology.span, hint)]
     names = list(missing(topology.params))
     if not names:
         return []
     span = next(param.span for param in topology.params if param.value is None)
-    message = f"{topology.name!r} wants a value for {listing(names)}"
+    message = f"{topology.name!r} needs a value for {listing(names)}"
     return [error("param-not-set", message, span, f"run it with --set {names[0]}=…")]
 
 
 def _of_child(found: Diagnostic, file: str, span: Span | None) -> Diagnostic:
-    """*found* in the topology of *file*, told where that is named; chains of files tell their place themselves."""
+    """*found* in the topology of *file*, reported where that is named, unless the message already names the files."""
     if found.code in ("topology-cycle", "nested-too-deep", "too-many-topologies"):
         return replace(found, span=span, fix=None, file="", text="")
     return of_part(found, file, span)
@@ -309,16 +309,16 @@ def _setting(
 
 
 def _refuse_groups(topology: Topology, report: Report) -> None:
-    """A conversation of several agents is not run yet."""
+    """Conversations of several agents are not supported yet."""
     named = set(topology.flow.mentions) if topology.flow is not None else set()
     for node in topology.nodes:
         if isinstance(node, AgentGroup) and node.name in named:
-            message = f"the flow leads through {title(node)}, which cannot be run yet"
-            report(error("cannot-run-group", message, node.span, "put one of its members in its place"))
+            message = f"the flow leads through {title(node)}, which cannot run yet"
+            report(error("cannot-run-group", message, node.span, "replace it by one of its members"))
 
 
 def _needed(agents: Mapping[str, AgentPlan], coordination: FlowPlan) -> dict[str, AgentPlan]:
-    """The plans of the nodes that the flow leads to, and of those that stand in for them."""
+    """The plans of the nodes in the flow and their fallbacks."""
     needed = set(coordination.mentions)
     front = list(needed)
     while front:

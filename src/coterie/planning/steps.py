@@ -1,4 +1,4 @@
-"""Command lines of actions and gates, made into argv lists: no shell reads them unless `lang: bash` asks for one."""
+"""Split command lines of actions and gates into argv lists: no shell is used without `lang: bash`."""
 
 import shlex
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def split(
     interpreter = _LANGUAGES.get(lang)
     if interpreter is None:
         hint = did_you_mean(lang, _LANGUAGES) or f"it is one of {', '.join(_LANGUAGES)}"
-        report(error("unknown-language", f"{owner} is written in {lang!r}, which nothing here runs", span, hint))
+        report(error("unknown-language", f"{owner} is written in {lang!r}, which is not supported", span, hint))
         return ()
     return tuple((*interpreter, line) for line in lines)
 
@@ -42,16 +42,16 @@ def _words(line: str, folder: Path | None, owner: str, span: Span | None, report
         return ()
     for word in words:
         if word in _SHELL_WORDS:
-            message = f"{owner} hands {word!r} to its command as a word: no shell reads it"
-            report(warning("shell-syntax", message, span, "write lang: bash, or give the commands one by one"))
+            message = f"{owner} passes {word!r} to its command as an argument: no shell interprets it"
+            report(warning("shell-syntax", message, span, "write lang: bash, or list the commands separately"))
             break
     return located(words, folder)
 
 
 def located(argv: Sequence[str], folder: Path | None) -> Argv:
-    """*argv*, its program or the script of its interpreter taken from the topology's folder when it lies there.
+    """*argv* with its program, or its interpreter's script, taken from the topology's folder if it is there.
 
-    The folder stands as `{here}` in it, so that a plan says the same wherever its file lies.
+    The folder is written as `{here}`, so that a plan does not depend on its file's location.
     """
     words = list(argv)
     place = 1 if len(words) > 1 and words[0] in _INTERPRETERS else 0

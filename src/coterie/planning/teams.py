@@ -1,4 +1,4 @@
-"""The teams that answer at the nodes of a plan, as topologies: for whoever shows or draws them."""
+"""The teams at the nodes of a plan as topologies, for outlines and drawings."""
 
 from dataclasses import replace
 from pathlib import PurePath
@@ -13,13 +13,13 @@ from coterie.topology.patterns.model import Pattern, Slot
 
 
 def children(plan: Plan | None) -> dict[str, Plan]:
-    """The plan of each topology that answers at a node of *plan*, by the node's name."""
+    """The plan of each team that runs at a node of *plan*, by the node's name."""
     agents = plan.agents if plan is not None else {}
     return {name: agent.child for name, agent in agents.items() if agent.child is not None}
 
 
 def as_topology(plan: Plan) -> Topology:
-    """What of *plan* there is to be seen: its nodes, their outputs, the flow with its gates, or its roles or slots."""
+    """*plan* as a topology: its nodes, their outputs, the flow with its gates, or its roles or slots."""
     if isinstance(plan.coordination, LoopPlan):
         return Topology(name=plan.name, loop=_loop(plan.coordination))
     if isinstance(plan.coordination, PatternPlan):
@@ -37,7 +37,7 @@ def as_topology(plan: Plan) -> Topology:
 
 
 def settled(topology: Topology, plan: Plan | None) -> Topology:
-    """*topology* with what the settings of its *plan* say of it: the event that completes a loop."""
+    """*topology* with the settings of its *plan* applied: the event that completes a loop."""
     loop = plan.coordination if plan is not None else None
     if topology.loop is None or not isinstance(loop, LoopPlan):
         return topology
@@ -45,7 +45,7 @@ def settled(topology: Topology, plan: Plan | None) -> Topology:
 
 
 def briefly(plan: Plan | None) -> dict[str, str]:
-    """Who thinks at each node, in a word or two: `opus`, `lint.py`, `topology polish`."""
+    """A short name of each node's backend: `opus`, `lint.py`, `topology polish`."""
     return {name: _brief(agent) for name, agent in plan.agents.items()} if plan is not None else {}
 
 

@@ -1,4 +1,4 @@
-"""Who thinks at a node: the agent's own extension, then the backend the run is given, then the topology's extension."""
+"""Choose a node's backend: the agent's extension, then the run's backend, then the topology's extension."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from coterie.planning.extension import Extension, Report
 
 
 class Thinker(Struct, frozen=True, kw_only=True):
-    """Who thinks, and how its process is started; *backend* is empty when nobody was named."""
+    """A backend, and how its process is started; *backend* is empty if none was chosen."""
 
     backend: str = ""
     argv: tuple[str, ...] = ()
@@ -19,10 +19,10 @@ class Thinker(Struct, frozen=True, kw_only=True):
 
 
 def choose(owner: str, own: Extension, default: Extension, backend: str | None, report: Report) -> Thinker:
-    """The thinker of *owner*.
+    """Choose the backend of *owner*.
 
-    `command` and `backend: command` are one choice. What the topology says of the prompt and of options is meant for
-    the backend that it names, so an agent with another backend does not inherit it.
+    `command` and `backend: command` are the same choice. Prompt mode and options of the topology are for the backend
+    it names, so an agent with another backend does not inherit them.
     """
     if team := own.topology or own.pattern:
         key = "topology" if own.topology else "pattern"
@@ -38,7 +38,7 @@ def choose(owner: str, own: Extension, default: Extension, backend: str | None, 
     inherits = chosen == usual or not chosen
     argv = own.command or default.command if chosen == "command" else ()
     if chosen == "command" and not argv and "command" not in own.given | default.given:
-        message = f"{owner} is to be a command, and no command is given"
+        message = f"{owner} has backend 'command', but no command"
         report(error("no-command", message, own.spans.get("backend"), 'write command: ["program", "argument"]'))
     return Thinker(
         backend=chosen,
@@ -49,5 +49,5 @@ def choose(owner: str, own: Extension, default: Extension, backend: str | None, 
 
 
 def _twice(owner: str, block: Extension, one: str, other: str, report: Report) -> None:
-    message = f"{owner} says twice who thinks: {one!r} and {other!r}"
+    message = f"{owner} has two backends: {one!r} and {other!r}"
     report(error("two-thinkers", message, block.spans.get(one), "keep one of them"))

@@ -1,1 +1,1 @@
-"""What a team is: frozen values, and the checks on them."""
+"""The topology model: frozen values, and the checks on them."""

@@ -1,6 +1,6 @@
-"""What a file says beside its nodes and its flow: blocks of fields, as plain data with their places.
+"""Blocks of a file other than its nodes and its flow: fields as plain data, with their spans.
 
-Which blocks there are, which fields each has, and which of them have an effect: `coterie.formats.at.language`.
+`coterie.formats.at.language` lists the blocks, their fields, and which of them have an effect.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Block:
         name: Empty for a block that has none.
         fields: The values that differ from the default, by the field's name in the file, in the order of the notation.
             A block within is a `Block`; durations are in seconds.
-        entries: The blocks with names of their own: the stores of `memory`.
-        kept: Fields that the notation does not know, by name.
-        span: Where its keyword stands; of an entry, its name.
-        spans: Where the value of each field stands; of a list of names, also where each stands, as `FIELD.NAME`.
+        entries: Named blocks inside it, such as the stores of `memory`.
+        kept: Unknown fields, by name.
+        span: Span of its keyword; for an entry, of its name.
+        spans: Span of each field's value; for a list of names also of each item, as `FIELD.NAME`.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Block:
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
     def get(self, name: str, default: Any = "") -> Any:
-        """The value of the field *name*; *default* where the block says nothing of it."""
+        """The value of the field *name*, or *default* if it is not set."""
         return self.fields.get(name, default)
 
     def of(self, kind: str) -> tuple[Block, ...]:
@@ -44,9 +44,9 @@ class Block:
         return tuple(entry for entry in self.entries if entry.kind == kind)
 
     def place(self, name: str, item: str = "") -> Span | None:
-        """Where the field *name* stands, of a list the one *item*; else the block."""
+        """The span of the field *name* (or of *item* in a list); if unknown, the block's."""
         return self.spans.get(f"{name}.{item}") or self.spans.get(name) or self.span
 
 
 NOTHING = Block(kind="")
-"""A block that says nothing, in the place of one that the file does not have."""
+"""Empty block, for one that the file does not have."""

@@ -1,6 +1,6 @@
-"""What makes one team of several files: parameters, an interface, imports, and the files that were included.
+"""Teams made of several files: parameters, interfaces, imports and included files.
 
-Values only; files are read and put together in `coterie.formats`.
+Values only; `coterie.formats` reads and combines the files.
 """
 
 import re
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from coterie.topology.model import Topology
 
 MAX_DEPTH = 8
-"""How deep topologies and fragments may lie in each other."""
+"""Maximum nesting depth of topologies and fragments."""
 
 PARAM_TYPES = ("string", "number", "boolean")
 
 PLACEHOLDER = re.compile(r"\$\{param\.([A-Za-z][A-Za-z0-9_-]*)\}")
-"""Where the value of a parameter stands in a text. No environment variable has a dot in its name."""
+"""Placeholder for a parameter in a text. Environment variable names contain no dot, so the two cannot be confused."""
 
 _NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Param:
-    """A value that whoever uses a topology may, or must, give it.
+    """A parameter of a topology.
 
     Attributes:
         type: `string`, `number` or `boolean`.
-        default: Counts when nothing is given; None: something must be.
-        value: What counts; None as long as nothing does, and then the topology can be read and not run.
+        default: Used when no value is given; None makes the parameter required.
+        value: The effective value; a topology with a parameter that is None can be read but not run.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Param:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """What a topology shows to those that import it.
+    """What a topology exposes to its importers.
 
     Attributes:
-        entry: The node where the flow starts; empty: not said.
-        exit: The node whose latest result is that of the whole; empty: those of all last nodes together.
+        entry: The node where the flow starts; empty if not given.
+        exit: The node whose latest result is the topology's; empty: the results of all final nodes together.
     """
 
     entry: str = ""
@@ -60,13 +60,13 @@ class Interface:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
-    """A topology that answers at a node, as `import` names it.
+    """An `import`: a topology that runs as a node.
 
     Attributes:
-        source: The file, from the folder of the importing topology; or a name of the registry, `team@1.2.0`.
-        given: The values of its parameters, as `with` gives them.
-        sha256: What the file must have as its SHA-256, in hex; empty: any.
-        topology: What was read there, with the values given; None when it could not be read, or is in the registry.
+        source: Path relative to the folder of the importing topology, or a registry name, `team@1.2.0`.
+        given: Parameter values from `with`.
+        sha256: Expected SHA-256 of the file, in hex; empty: not checked.
+        topology: The imported topology with these values; None if it is unreadable or in the registry.
     """
 
     source: str
@@ -76,19 +76,19 @@ class Import:
 
     @property
     def is_file(self) -> bool:
-        """Whether it names a file, not something in the registry."""
+        """Whether the source is a file, not a registry name."""
         return self.source.endswith((".at", ".yaml", ".yml"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Included:
-    """A file whose declarations are a part of another's.
+    """A file included in another one.
 
-    Its spans have offsets from *start* on, behind those of all files before it, so that one number names one place.
+    Its span offsets begin at *start*, after those of all earlier files, so each offset is unique.
 
     Attributes:
-        file: Its path, as the including file's is named.
-        name: That of the fragment.
+        file: Its path, relative to the same folder as the including file's.
+        name: The fragment's name.
     """
 
     file: str
@@ -98,15 +98,15 @@ class Included:
 
 
 def file_of(span: Span | None, included: Sequence[Included], file: str) -> str:
-    """The file that *span* stands in: one of those *included*, else *file*."""
+    """The file that contains *span*: one of *included*, else *file*."""
     part = _part(span, included)
     return part.file if part is not None else file
 
 
 def located(found: Diagnostic, included: Sequence[Included], file: str) -> Diagnostic:
-    """*found* with the file it stands in; in an included one with that one's text and offsets, and without a fix.
+    """*found* with its file set; for an included file also with that file's text and offsets, and no fix.
 
-    What knows its file already is left as it is.
+    A diagnostic that already names its file is returned unchanged.
     """
     if found.file:
         return found
@@ -125,31 +125,31 @@ def _part(span: Span | None, included: Sequence[Included]) -> Included | None:
 
 
 def fill(text: str, values: Mapping[str, Scalar]) -> str:
-    """*text* with the values of parameters in their places; a place without a value is left as it is."""
+    """*text* with parameter values substituted; placeholders without a value are kept."""
     if not values or "${param." not in text:
         return text
     return PLACEHOLDER.sub(lambda match: shown(values[match[1]]) if match[1] in values else match[0], text)
 
 
 def values_of(params: Sequence[Param]) -> dict[str, Scalar]:
-    """The values that count, by name."""
+    """Effective values by name."""
     return {param.name: param.value for param in params if param.value is not None}
 
 
 def missing(params: Sequence[Param]) -> Iterator[str]:
-    """The names of the parameters that still want a value."""
+    """Names of the parameters that have no value yet."""
     return (param.name for param in params if param.value is None)
 
 
 def shown(value: Scalar) -> str:
-    """*value* as it stands in a text."""
+    """*value* as text."""
     return value if isinstance(value, str) else as_text(value)
 
 
 def converted(value: object, type: str) -> Scalar | None:
-    """*value* as a value of *type*, or None when it is none.
+    """Convert *value* to *type*; None if that is impossible.
 
-    A command line knows texts only, so a text counts as the number, or the truth value, that it reads as.
+    Values from a command line are texts, so a text is parsed as a number or boolean.
     """
     if isinstance(value, str):
         match type:

@@ -10,11 +10,11 @@ from enum import Enum
 from typing import Any, assert_never
 
 Scalar = str | int | float | bool
-"""A value as a file can write it: a quoted text or a word, a number, true or false."""
+"""A literal in a file: a quoted text or a word, a number, true or false."""
 
 
 class Operator(Enum):
-    """How the two sides of a condition are compared."""
+    """Comparison operators."""
 
     EQ = "=="
     NE = "!="
@@ -29,7 +29,7 @@ class Condition:
     """One comparison of an agent's latest output with a constant.
 
     Attributes:
-        agent: Whose output is read.
+        agent: The agent whose output is read.
         field: The output's name.
         op: The comparison.
         value: The constant; a text when it was quoted or a bare word.
@@ -76,7 +76,7 @@ _WORD = re.compile(r"[\w.-]+")
 
 
 def comparison(agent: str, text: str) -> Condition | None:
-    """The condition on an output of *agent* that *text* writes, `verdict == "revise"`; None when it is none.
+    """Parse *text*, such as `verdict == "revise"`, as a condition on an output of *agent*; None if invalid.
 
     The constant is a quoted text, a number, true or false, or one bare word.
     """
@@ -97,7 +97,7 @@ def _constant(word: str) -> Scalar | None:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two JSON values are the same for a condition: numbers as numbers, all else as trimmed text."""
+    """Whether a condition treats two JSON values as equal: numbers as numbers, all else as trimmed text."""
     if isinstance(left, str) and isinstance(right, str):
         return left.strip() == right.strip()
     if _numbers(left, right):

@@ -1,8 +1,8 @@
-"""What changed between two teams, by meaning: who came, who went, who is called otherwise, and what is said otherwise.
+"""Semantic difference between two teams: what was added, removed, renamed, changed or reordered.
 
-Where something stands does not count, nor in which order it is declared. The order of arrows counts where it decides
-something: which of a node's arrows comes first, in which order marks are listed, who starts first. It walks the values
-of the model, so what the model learns to say is compared without a word here.
+Positions in the file and the order of declarations are ignored. The order of arrows counts where it has an effect:
+which of a node's arrows comes first, in which order marks are listed, which node starts first. The comparison walks
+the model's values generically, so new fields of the model are compared without a change here.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from coterie.topology.model import AgentGroup, ArrowGroup, Flow, Topology
 
 
 class DifferenceKind(Enum):
-    """What happened to a thing."""
+    """How an element differs."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -33,10 +33,10 @@ class Difference:
     """One difference.
 
     Attributes:
-        what: The thing, by its name in the new team if it has one there: `agent writer`, `arrow a -> b`, `role critic`.
-        field: What of it, `retry.max`; empty for the thing itself.
-        old: As plain data; None where there was nothing.
-        new: Likewise.
+        what: The element, by its new name if it has one: `agent writer`, `arrow a -> b`, `role critic`.
+        field: The changed field, `retry.max`; empty for the element itself.
+        old: Old value as plain data; None if absent.
+        new: New value, likewise.
     """
 
     kind: DifferenceKind
@@ -47,7 +47,7 @@ class Difference:
 
 
 def diff(old: Topology, new: Topology) -> tuple[Difference, ...]:
-    """All that is different in *new*: renames first, then part by part as the model has them, the order last."""
+    """All differences from *old* to *new*: renames first, then by field of the model, order last."""
     names = _renames(old, new)
     called = [
         Difference(kind=DifferenceKind.RENAMED, what=_title(node), old=node.name, new=names[node.name])
@@ -61,7 +61,7 @@ def diff(old: Topology, new: Topology) -> tuple[Difference, ...]:
 _SETS = frozenset(
     {"patterns", "tools", "disallowed_tools", "values", "handles", "members", "writes", "targets", "skills"}
 )
-"""Sequences whose order says nothing."""
+"""Sequences whose order has no meaning."""
 
 _REFERENCES = frozenset(
     {
@@ -80,7 +80,7 @@ _REFERENCES = frozenset(
         "node",
     }
 )
-"""Fields that name nodes; those that hold a policy do so behind the word `fallback`."""
+"""Fields that name nodes; a policy field names one after the word `fallback`."""
 
 _NOTHING: tuple[Any, ...] = (None, "", (), {}, [])
 
@@ -108,7 +108,7 @@ def _team(old: Topology, new: Topology) -> Iterator[Difference]:
 
 
 def _things(old: Sequence[Any], new: Sequence[Any]) -> Iterator[Difference]:
-    """Values with names: each is compared with the one of its name."""
+    """Compare named values by name."""
     before, after = _by_key(old, titled=True), _by_key(new, titled=True)
     for key in dict.fromkeys((*before, *after)):
         if key not in after:
@@ -137,7 +137,7 @@ def _mapping(word: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Itera
 
 
 def _compare(what: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
-    """What is different between two values, as deep as both have the same shape."""
+    """Compare two values recursively as long as both have the same shape."""
     if old == new:
         return
     if isinstance(old, Block) and isinstance(new, Block):
@@ -163,7 +163,7 @@ def _compare(what: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
 
 
 def _fields(what: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
-    """What is different between the fields of two values; they need not be of one kind."""
+    """Compare the fields of two values, which may have different types."""
     if isinstance(old, Block):
         yield from _compare(what, path, old, new)
         return
@@ -192,7 +192,7 @@ def _arrows(old: Flow, new: Flow) -> Iterator[Difference]:
 def _matched(
     old: Sequence[ArrowGroup], new: Sequence[ArrowGroup]
 ) -> tuple[list[tuple[ArrowGroup, ArrowGroup]], list[ArrowGroup], list[ArrowGroup]]:
-    """Which arrow is which: the equal ones first, then those that differ in ever more; and those left over."""
+    """Pair equal arrows first, then increasingly different ones; return pairs, removed and added arrows."""
     pairs: list[tuple[ArrowGroup, ArrowGroup]] = []
     gone, come = list(old), list(new)
     for key in _ALIKE:
@@ -224,7 +224,7 @@ _ALIKE: tuple[Callable[[ArrowGroup], Hashable], ...] = (
 
 
 def _order(old: Flow, new: Flow) -> Iterator[Difference]:
-    """Where the order of what both flows say is another, and means something."""
+    """Meaningful changes in the order of arrows and nodes that both flows have."""
     pairs, _, _ = _matched(old.groups, new.groups)
     was = {id(after): before for before, after in pairs}
     after = [group for group in new.groups if id(group) in was]
@@ -236,7 +236,7 @@ def _order(old: Flow, new: Flow) -> Iterator[Difference]:
     if [name for name in old.mentions if name in common] != [name for name in new.mentions if name in common]:
         ranks = [[name for name in _starts(flow) if name in common] for flow in (old, new)]
         if ranks[0] != ranks[1]:
-            yield Difference(kind=DifferenceKind.REORDERED, what="who starts first", old=ranks[0], new=ranks[1])
+            yield Difference(kind=DifferenceKind.REORDERED, what="start order", old=ranks[0], new=ranks[1])
 
 
 def _by_end(
@@ -261,7 +261,7 @@ def _starts(flow: Flow) -> list[str]:
 
 
 def _renames(old: Topology, new: Topology) -> dict[str, str]:
-    """Nodes of *old* that only have another name in *new*: what they say and the arrows around them are the same."""
+    """Nodes that were only renamed: their fields and the arrows around them are unchanged."""
     before, after = ({node.name: node for node in team.nodes} for team in (old, new))
     unknown = before.keys() ^ after.keys()
     found: dict[str, str] = {}
@@ -277,7 +277,7 @@ def _renames(old: Topology, new: Topology) -> dict[str, str]:
 
 
 def _around(team: Topology, name: str, unknown: Iterable[str]) -> Counter[str]:
-    """The arrows that touch *name*, and the slots it fills, with signs for it and for names that one team lacks."""
+    """Arrows that touch *name* and slots it fills; placeholders replace it and names only one team has."""
     signs = dict.fromkeys(unknown, "?") | {name: "!"}
     groups = team.flow.groups if team.flow is not None else ()
     slots = team.pattern.slots if team.pattern is not None else ()
@@ -295,7 +295,7 @@ def _renamed(team: Topology, names: Mapping[str, str]) -> Topology:
 
 
 def _with_names(value: Any, names: Mapping[str, str], field: str = "") -> Any:
-    """*value* with nodes called by their new *names*, wherever a field refers to them."""
+    """*value* with references to nodes replaced by their new *names*."""
     if isinstance(value, str):
         if field in _REFERENCES:
             return names.get(value, value)
@@ -320,12 +320,12 @@ def _with_names(value: Any, names: Mapping[str, str], field: str = "") -> Any:
 
 
 def _is_keyed(value: Any) -> bool:
-    """Whether *value* is a sequence of values that have names, or none."""
+    """Whether *value* is a (possibly empty) sequence of named values."""
     return isinstance(value, tuple) and all(is_dataclass(each) and hasattr(each, "name") for each in value)
 
 
 def _by_key(things: Iterable[Any], titled: bool = False) -> dict[str, Any]:
-    """*things* by name; blocks, of which there are many kinds, by kind and name where *titled*."""
+    """*things* by name; if *titled*, blocks by kind and name."""
     found: dict[str, Any] = {}
     for thing in things:
         key = name = _title(thing) if titled and isinstance(thing, Block) else str(thing.name)
@@ -343,7 +343,7 @@ def _title(thing: Any) -> str:
 
 
 def _word(thing: Any) -> str:
-    """What a thing is called in a file: `agent`, `mcp-server`."""
+    """The keyword of an element: `agent`, `mcp-server`."""
     if isinstance(thing, AgentGroup):
         return "group"
     if isinstance(thing, Block):
@@ -353,7 +353,7 @@ def _word(thing: Any) -> str:
 
 
 def _view(block: Block) -> dict[str, Any]:
-    """What *block* says, by name."""
+    """Everything *block* contains, by name."""
     return {**block.fields, **block.kept, **_by_key(block.entries)}
 
 
@@ -366,7 +366,7 @@ def _join(path: str, name: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """*value* as plain data, without what has its default."""
+    """*value* as plain data, without fields that have their default."""
     if isinstance(value, Condition):
         return str(value)
     if isinstance(value, Enum):

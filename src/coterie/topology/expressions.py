@@ -1,4 +1,4 @@
-"""Regular expressions that files contain: compiled so that matching takes linear time, whatever they say.
+"""Regular expressions from files, matched in linear time.
 
 The syntax is RE2's: the common one without backreferences, lookahead, lookbehind and possessive quantifiers, which
 cannot be matched in linear time. `\\d`, `\\w` and `\\s` mean ASCII.
@@ -12,7 +12,7 @@ MAX_EXPRESSION = 1000
 MAX_TEXT = 1000
 """A longer text, in characters, matches no expression."""
 _MEMORY = 256 * 1024
-"""Bytes that an expression may take when it is compiled."""
+"""Memory limit of a compiled expression, in bytes."""
 
 _UNSUPPORTED = {
     "(?=": "lookahead",
@@ -24,23 +24,23 @@ _UNSUPPORTED = {
     "(?(": "a condition",
     "\\1": "a backreference",
 }
-"""What RE2's messages begin to quote when they refuse syntax that other libraries have."""
+"""Prefixes that RE2's messages quote for unsupported syntax that other libraries have."""
 
 
 def problem(expression: str) -> str:
-    """Why *expression* cannot be used; empty if it can."""
+    """Why *expression* is invalid; empty if it is valid."""
     found = _compiled(expression)
     return found if isinstance(found, str) else ""
 
 
 def matches(expression: str, text: str) -> bool:
-    """Whether all of *text* matches *expression*; nothing matches one that cannot be used."""
+    """Whether all of *text* matches *expression*; an invalid expression matches nothing."""
     found = _compiled(expression)
     if isinstance(found, str) or len(text) > MAX_TEXT:
         return False
     try:
         return found.fullmatch(text) is not None
-    except UnicodeEncodeError:  # half a surrogate pair is no character
+    except UnicodeEncodeError:  # a lone surrogate is not a character
         return False
 
 
@@ -57,7 +57,7 @@ def _compiled(expression: str) -> Any:
     try:
         return re2.compile(expression, options)
     except UnicodeEncodeError:
-        return "it holds half a character"
+        return "it contains a lone surrogate"
     except re2.error as failure:
         return _reason(failure.args[0])
 

@@ -1,7 +1,7 @@
-"""The shape of a flow: ranks, cycles, entries, and who can still reach whom.
+"""The graph of a flow: ranks, cycles, entries and reachability.
 
-Pure and static: it is built once from the arrows and looks at no condition and no counter. What follows from them
-while a flow runs is decided in `coterie.engines.flow`; what is wrong with a shape, in `coterie.topology.checks`.
+Pure and static: built once from the arrows, ignoring conditions and counters. `coterie.engines.flow` evaluates those
+during a run; `coterie.topology.checks` reports faults.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,21 +16,21 @@ Arrow = tuple[int, str]
 
 
 class FlowGraph:
-    """What can be known of a flow before it runs. Names count in order of first mention.
+    """Static properties of a flow. Nodes are ordered by first mention.
 
     An arrow with `max` that lies on no cycle is *forward*, like every arrow without `max`. On a cycle, an arrow with
-    `max` to a node that does not rank above its source is a *loop arrow*; nobody waits for what comes along one.
+    `max` to a node that does not rank above its source is a *loop arrow*; nodes do not wait for loop arrows.
 
     Attributes:
         nodes: In order of first mention.
-        place: Each node's place in that order.
+        place: Each node's index in that order.
 
     Args:
         mentions: The nodes, in order of first mention.
         groups: The arrow groups, in source order.
     """
 
-    # Inside, a node is its place: lists of numbers lie close together, where a big flow of names is all over memory.
+    # Internally a node is its index: lists of integers are compact in memory, which matters for big flows.
 
     def __init__(self, mentions: Iterable[str], groups: Sequence[ArrowGroup]) -> None:
         self.groups = tuple(groups)
@@ -81,7 +81,7 @@ class FlowGraph:
         return bool(reaching >> self._ranks[self.place[start]] & 1)
 
     def beyond(self, nodes: Iterable[str]) -> set[str]:
-        """All that a path of arrows leads to from any of *nodes*, these included."""
+        """Everything reachable from any of *nodes*, including these."""
         front = [self.place[name] for name in nodes]
         found = set(front)
         while front:
@@ -109,7 +109,7 @@ class FlowGraph:
 
     @cached_property
     def cyclic_parts(self) -> list[frozenset[str]]:
-        """The strongly connected parts that hold a cycle."""
+        """The strongly connected components that contain a cycle."""
         return [
             frozenset([self.nodes[n] for n in part])
             for part in self._components
@@ -118,8 +118,8 @@ class FlowGraph:
 
     @cached_property
     def parts(self) -> list[list[str]]:
-        """The parts that no arrow connects, whatever its direction: each, and each within itself, in mention order."""
-        known = list(range(len(self.nodes)))  # for each node an earlier one of its part; the first knows itself
+        """The weakly connected components, each sorted, in mention order."""
+        known = list(range(len(self.nodes)))  # union-find: an earlier node of the same component, or itself
         for source, targets in zip(self._source, self._targets, strict=True):
             for target in targets:
                 one, other = source, target
@@ -138,8 +138,8 @@ class FlowGraph:
     def entries(self) -> list[str]:
         """Where the flow starts, in mention order: the nodes without an incoming arrow.
 
-        In a part where every node has one it is the first-mentioned node that only `max` arrows enter; a part without
-        such a node has no entry, and a cycle that nothing bounds.
+        In a component where every node has one it is the first-mentioned node that only `max` arrows enter; a component
+        without such a node has no entry, and an unbounded cycle.
         """
         entered = set(chain.from_iterable(self._targets))
         found = {name for n, name in enumerate(self.nodes) if n not in entered}
@@ -151,7 +151,7 @@ class FlowGraph:
 
     @cached_property
     def rank(self) -> dict[str, int]:
-        """Each node's place in the order of the forward arrows, from 0; among ready nodes the first-mentioned is next.
+        """Each node's position in topological order of the forward arrows, from 0; ties go to the first-mentioned.
 
         A node that only `max` arrows on cycles enter is ready once one of their sources is ranked. When nothing is
         ready, the first-mentioned such node is; failing that, which takes an unbounded cycle, the first node left.
@@ -172,7 +172,7 @@ class FlowGraph:
         held = [0] * len(self.nodes)
         for target in chain.from_iterable(self._targets):
             held[target] += 1
-        ready = [n for n, count in enumerate(held) if not count]  # in order, so it is a heap
+        ready = [n for n, count in enumerate(held) if not count]  # sorted, so already a heap
         for target in chain.from_iterable(self._loose.values()):
             held[target] -= 1
         stuck = iter([*(n for n, count in enumerate(held) if not count), *range(len(held))])
@@ -196,7 +196,7 @@ class FlowGraph:
         """A bit mask, by rank, of the nodes whose work could still mark *node* by a forward arrow.
 
         These are the nodes from which a path that does not pass through *node* ends in a forward arrow into it. The
-        path to that last arrow may use any arrow. Computed when first asked for, then kept.
+        path to that last arrow may use any arrow. Computed on first use and cached.
         """
         mask = self._upstream.get(node)
         if mask is None:
@@ -209,7 +209,7 @@ class FlowGraph:
         front = [source for i in forward if (source := self._source[i]) != node]
         mask = 0
         if len(self._components[home]) == 1:
-            # No way to a source leads through the node: it would lie on a cycle with it.
+            # No path to a source passes through the node: the source would be on a cycle with it.
             for source in front:
                 reaching = self._reaching(self._component[source])
                 mask = mask | reaching if mask else reaching
@@ -227,7 +227,7 @@ class FlowGraph:
         return mask
 
     def _reaching(self, component: int) -> int:
-        """The mask of a component and of all that leads to it; computed when first asked for, then kept."""
+        """The mask of a component and its predecessors; computed on first use and cached."""
         mask = self._masks.get(component)
         if mask is None:
             mask = self._masks[component] = self._ancestors[component] | self._members(component)
@@ -252,7 +252,7 @@ class FlowGraph:
 
     @cached_property
     def _loose(self) -> dict[int, frozenset[int]]:
-        """The arrows that do not make their source rank first, those with `max` on a cycle: targets by group."""
+        """The arrows ignored in ranking, those with `max` on a cycle: targets by group."""
         found: dict[int, frozenset[int]] = {}
         for i, group in enumerate(self.groups):
             if group.max is not None:
@@ -263,7 +263,7 @@ class FlowGraph:
 
     @cached_property
     def _components(self) -> list[list[int]]:
-        """The strongly connected parts, those that others lead to first; a node on no cycle is a part of its own."""
+        """The strongly connected components, successors first; a node on no cycle is a component by itself."""
         return strong_parts([[target for i in out for target in self._targets[i]] for out in self._out])
 
     @cached_property
@@ -283,7 +283,7 @@ class FlowGraph:
 
     @cached_property
     def _ancestors(self) -> list[int]:
-        """For each component the mask of what leads to it, without its own members."""
+        """For each component the mask of its predecessors, without its members."""
         masks = [0] * len(self._components)
         for number in reversed(range(len(self._components))):
             sources = {self._component[self._source[i]] for n in self._components[number] for i in self._into[n]}
@@ -293,21 +293,21 @@ class FlowGraph:
 
 
 def _places(names: tuple[str, ...], place: Mapping[str, int]) -> tuple[int, ...]:
-    """The places of *names*, each once."""
+    """The indices of *names*, without duplicates."""
     return (place[names[0]],) if len(names) == 1 else tuple([place[name] for name in dict.fromkeys(names)])
 
 
 def strong_parts(successors: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The strongly connected parts of a graph of numbers, those that others lead to first.
+    """The strongly connected components of a graph of integers, successors first.
 
-    Tarjan's algorithm, with its own stack: chains of any length are fine.
+    Tarjan's algorithm with an explicit stack, so long chains do not overflow.
     """
     count = len(successors)
     parts: list[list[int]] = []
-    number = [0] * (count + 1)  # in the order of the visit, from 1
-    low = [0] * (count + 1)  # the lowest number that it leads back to; above all others once it is given out
-    open_: list[int] = []  # visited, not yet given out
-    path, ways = [count], [iter(range(count))]  # it begins at a node of its own, which leads to all others
+    number = [0] * (count + 1)  # visit order, from 1
+    low = [0] * (count + 1)  # low link; above all indices once the component is emitted
+    open_: list[int] = []  # visited, component not yet emitted
+    path, ways = [count], [iter(range(count))]  # start at an extra node that leads to all others
     begun = 0
     while True:
         node = path[-1]

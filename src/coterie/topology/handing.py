@@ -1,4 +1,4 @@
-"""Who hands work to whom in a loop: for whoever shows or draws it."""
+"""Handoffs between the roles of a loop, for outlines and drawings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from coterie.topology.routing import COORDINATION, JOINED, START, is_pattern, ma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handing:
-    """An event of a role, and where it leads.
+    """An event of a role and the roles it leads to.
 
     Attributes:
-        targets: The roles it leads to; what a pattern may emit leads where the keys do that it fits. Empty when it
-            completes the loop.
+        targets: The roles it leads to. An event pattern leads to the roles of every key it matches. Empty for the
+            event that completes the loop.
     """
 
     role: str
@@ -22,7 +22,7 @@ class Handing:
 
 
 def handings(loop: Loop) -> Iterator[Handing]:
-    """Every event that a role may emit, role by role; those that move nothing are left out."""
+    """Every event a role may emit, role by role, except events that cause no handoff."""
     ids = [role.id for role in loop.roles]
     handoff = [(one.event, one.targets) for one in loop.handoff]
     for role in loop.roles:
@@ -36,6 +36,6 @@ def handings(loop: Loop) -> Iterator[Handing]:
 
 
 def starters(loop: Loop) -> tuple[str, ...]:
-    """The roles that the loop may begin with."""
+    """The roles that may start the loop."""
     handoff = [(one.event, one.targets) for one in loop.handoff]
     return suggested(handoff, [role.id for role in loop.roles], START)

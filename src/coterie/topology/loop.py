@@ -1,7 +1,6 @@
 """A loop as its folder describes it: roles, the events they may emit, and which event leads to which role.
 
-Like the rest of the model these are frozen values that say what the files say; what follows from settings and
-precedence is decided in `coterie.planning`.
+Frozen values that mirror the files; `coterie.planning` applies settings and precedence.
 """
 
 from collections.abc import Mapping
@@ -17,14 +16,14 @@ class Role:
 
     Attributes:
         emits: The events it may emit; an entry written `/…/` is a regular expression.
-        prompt: Its prompt, written in place; it wins over *prompt_file*.
-        prompt_file: The path of its prompt, from the loop's folder.
-        backend: The `backend_*` fields that are set, by the name behind the prefix; times in seconds.
-        topology: The path of the team that answers, from the loop's folder; empty: an agent does.
-        events: What that team emits when it ends: each event with the condition on the team's outputs, as written,
-            under which it does; an empty one always holds.
-        kept: Fields that were read and have no effect.
-        spans: Where each field stands, by field name.
+        prompt: Inline prompt; takes precedence over *prompt_file*.
+        prompt_file: Path of its prompt, relative to the loop's folder.
+        backend: The `backend_*` fields that are set, without the prefix; times in seconds.
+        topology: Path of the team that plays the role, relative to the loop's folder; empty for an agent.
+        events: Events that the team emits when it ends, each with its condition on the team's outputs, as written;
+            an empty condition always holds.
+        kept: Fields that have no effect.
+        spans: Span of each field, by name.
     """
 
     id: str
@@ -55,11 +54,11 @@ class Handoff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """A long run that events route from role to role, until one of them completes it.
+    """A loop: events route work from role to role until one of them completes it.
 
     Attributes:
-        completion: The event that completes it; empty: the settings say.
-        agents: What `agents.toml` says, as plain values: `defaults` and `preset`.
+        completion: The event that completes it; empty: taken from the settings.
+        agents: Contents of `agents.toml` as plain values: `defaults` and `preset`.
     """
 
     completion: str = ""
@@ -70,7 +69,7 @@ class Loop:
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
     def agent_of(self, preset: str, role: str) -> str:
-        """Whom `agents.toml` names for *role* of *preset*: its own, the preset's, anybody's; empty if nobody."""
+        """The agent that `agents.toml` names for *role*, for *preset*, or by default, in that order; else empty."""
         table = self.agents.get("preset", {}).get(preset, {})
         found = (table.get(role), table.get("default"), self.agents.get("defaults", {}).get("agent"))
         return next((one for one in found if isinstance(one, str) and one), "")

@@ -1,12 +1,12 @@
-"""Which cycles of a flow end, and the bound that a conditional way back has when the file writes none.
+"""Unbounded cycles of a flow, and the implied bound of a conditional back arrow without `max`.
 
-A cycle is bounded by a `max` arrow on it whose count no round of it begins anew: its scope is the run, or an agent
-outside the strongly connected part, or a phase that holds the whole part, and no round starts that agent, or enters
-that phase, from outside. Nested loops are judged from the outside in: the arrows that bound a part are taken away, and
-what cycles are left must be bounded too.
+A cycle is bounded by a `max` arrow on it whose count no round of the cycle resets: its scope is the run, or an agent
+outside the strongly connected component, or a phase that contains the whole component, and no round starts that agent,
+or enters that phase, from outside. Nested loops are checked from the outside in: the arrows that bound a component are
+removed, and the remaining cycles must be bounded too.
 
-An implied bound ends a cycle; it does not say where one begins. Where nothing leads into a cycle and no `max` marks its
-way back, nobody would start, so there nothing is implied.
+An implied bound ends a cycle but does not give it an entry. A cycle that no arrow enters and no `max` bounds would
+never start, so no bound is implied there.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ from coterie.topology.graph import FlowGraph
 from coterie.topology.model import ArrowGroup, Flow
 
 IMPLIED_MAX = 10
-"""What a conditional way back counts as when the file gives no `max`."""
+"""Implied `max` of a conditional back arrow."""
 
 Phases = Mapping[str, float | None]
-_Arrows = dict[int, ArrowGroup]  # the groups still looked at, by their index in the flow
+_Arrows = dict[int, ArrowGroup]  # the remaining groups, by their index in the flow
 _SHOWN = 12
 
 
@@ -30,12 +30,12 @@ class Unbounded(Struct, frozen=True):
     """A cycle that no written `max` bounds.
 
     Attributes:
-        path: The cycle in words, `a -> b -> a`; a long one is cut in the middle.
+        path: The cycle as text, `a -> b -> a`; a long one is shortened in the middle.
         back: The index of the arrow group that closes it, seen from the first-mentioned node.
-        target: Where that arrow leads.
-        conditional: The index of its last-mentioned `when` group without `max`; None: there is none on it.
-        startless: Nothing leads into its part of the flow: no node there starts.
-        renewed: The scopes of the `max` arrows inside its part, whose counts begin anew in every round.
+        target: The target of that arrow.
+        conditional: The index of its last-mentioned `when` group without `max`, or None.
+        startless: No arrow enters its component, so none of its nodes starts.
+        renewed: The scopes of the `max` arrows in its component whose counts reset every round.
     """
 
     path: str
@@ -47,21 +47,21 @@ class Unbounded(Struct, frozen=True):
 
     @property
     def implied(self) -> int | None:
-        """The index of the group that counts as `max 10`; None: nothing ends the cycle."""
+        """The index of the group that gets the implied bound, or None if the cycle never ends."""
         return None if self.startless else self.conditional
 
 
 def bounded(flow: Flow, phases: Phases | None = None) -> Flow:
-    """*flow*, with `max 10` (`implied_max`) on each conditional way back that the file leaves unbounded.
+    """*flow*, with `max 10` (`implied_max`) on each unbounded conditional back arrow.
 
     Args:
-        phases: The phase of each node that has one; without it a count `per phase` is one per run.
+        phases: The phase of each node that has one; without phases, `per phase` counts per run.
     """
     return with_implied(flow, unbounded(flow, phases))
 
 
 def with_implied(flow: Flow, cycles: Sequence[Unbounded]) -> Flow:
-    """*flow* with the implied bounds of *cycles*, which `unbounded` found in it."""
+    """*flow* with the implied bounds of *cycles*, as returned by `unbounded`."""
     implied = {cycle.implied for cycle in cycles}
     if implied <= {None}:
         return flow
@@ -77,18 +77,18 @@ def unbounded(flow: Flow, phases: Phases | None = None, graph: FlowGraph | None 
 
     Args:
         phases: The phase of each node that has one.
-        graph: The shape of *flow*, where it is known.
+        graph: The graph of *flow*, if already built.
     """
     phases = phases or {}
     graph = graph or FlowGraph(flow.mentions, flow.groups)
     if all(map(graph.leads_up, [i for i, group in enumerate(flow.groups) if group.max is None or group.per != "run"])):
-        return []  # on every cycle there is a group that does not lead up, so one that counts per run
+        return []  # every cycle has a group that does not lead up; those counted per run bound it
     found: list[Unbounded] = []
     left: _Arrows = dict(enumerate(flow.groups))
-    standing = dict(left)  # all that nothing bounds so far, what leads from part to part included
+    standing = dict(left)  # everything not bounded so far, including arrows between components
     parts = _inside(graph.cyclic_parts, left)
     while parts:
-        left = {}  # what leads from one part to another lies on no cycle
+        left = {}  # arrows between components are on no cycle
         for part, inside in parts:
             starts = partial(_started_from, part, flow, tuple(found), standing)
             passing = {i: group for i, group in inside.items() if not _lasts(group, part, phases, standing, starts)}
@@ -109,13 +109,13 @@ def unbounded(flow: Flow, phases: Phases | None = None, graph: FlowGraph | None 
 
 
 def _startless(graph: FlowGraph) -> set[str]:
-    """The nodes of those parts of the flow that, as it is written, nobody starts."""
+    """The nodes of components that never start as the flow is written."""
     entries = set(graph.entries)
     return {name for part in graph.parts if entries.isdisjoint(part) for name in part}
 
 
 def _inside(parts: Sequence[frozenset[str]], arrows: _Arrows) -> list[tuple[frozenset[str], _Arrows]]:
-    """Each of *parts* that arrows run inside of, with the groups that do."""
+    """Each of *parts* that has internal arrows, with their groups."""
     part_of = {name: part for part in parts for name in part}
     found: dict[frozenset[str], _Arrows] = {}
     for i, group in arrows.items():
@@ -128,9 +128,9 @@ def _inside(parts: Sequence[frozenset[str]], arrows: _Arrows) -> list[tuple[froz
 def _lasts(
     group: ArrowGroup, part: frozenset[str], phases: Phases, standing: _Arrows, starts: Callable[[], set[str]]
 ) -> bool:
-    """Whether the count of *group* bounds every cycle of *part* that it lies on: no round of it begins the count anew.
+    """Whether *group* bounds every cycle of *part* that it is on: no round resets its count.
 
-    A round may do so from outside as well: *starts* gives the nodes that it can start there.
+    A round may also reset it from outside: *starts* gives the outside nodes it can start.
     """
     if group.max is None or group.per == "run":
         return group.max is not None
@@ -138,7 +138,7 @@ def _lasts(
         return group.per not in part and group.per not in starts()
     inside = {phases.get(name) for name in part}
     if len(inside) > 1 or inside == {None}:
-        return len(inside) == 1  # without phases it is per run
+        return len(inside) == 1  # without phases it counts per run
     started = starts()
     return not any(
         phases.get(arrow.source) not in inside
@@ -148,10 +148,10 @@ def _lasts(
 
 
 def _started_from(part: frozenset[str], flow: Flow, found: Sequence[Unbounded], standing: _Arrows) -> set[str]:
-    """The nodes outside *part* that its rounds may start: *standing* arrows lead there, and it is not behind the part.
+    """The nodes outside *part* that its rounds may start: reached by *standing* arrows and not downstream.
 
-    What is behind it waits, by the settled rule, until the part has let go: it can be marked from all of it by a
-    forward arrow, and ranks above it.
+    Downstream nodes, which rank above the part and can be marked from all of it by a forward arrow, wait until the
+    part is settled.
     """
     targets: dict[str, list[str]] = {}
     for group in standing.values():
@@ -177,14 +177,14 @@ def _take_away(cycle: Unbounded, arrows: _Arrows) -> None:
 
 
 def _cycles(part: frozenset[str], arrows: _Arrows, place: Mapping[str, int]) -> Iterator[Unbounded]:
-    """The cycles that a walk through *part*, first-mentioned node and arrow first, closes."""
+    """The cycles closed by a depth-first walk through *part*, in mention order."""
     out: dict[str, list[tuple[int, str]]] = {name: [] for name in part}
     for i, group in arrows.items():
         out[group.source] += [(i, name) for name in dict.fromkeys(group.targets) if name in part]
     renewed = tuple(dict.fromkeys(group.per for group in arrows.values() if group.max is not None))
     start = min(part, key=place.__getitem__)
     path, came_by = [start], list[int]()  # path[k] leads to path[k + 1] by came_by[k]
-    depth = {start: 0}  # of what is on the path; -1 once it is done
+    depth = {start: 0}  # position on the path; -1 once done
     todo = [iter(out[start])]
     while todo:
         for i, name in todo[-1]:
@@ -205,7 +205,7 @@ def _cycles(part: frozenset[str], arrows: _Arrows, place: Mapping[str, int]) -> 
 
 
 def _last_open(came_by: Sequence[int], start: int, back: int, arrows: _Arrows) -> int | None:
-    """The last-mentioned group of the cycle that *back* closes, among those with a condition and no `max`."""
+    """The last-mentioned conditional group without `max` of the cycle that *back* closes."""
     last = back if _is_open(arrows[back]) else -1
     for k in range(start, len(came_by)):
         if came_by[k] > last and _is_open(arrows[came_by[k]]):

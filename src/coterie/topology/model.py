@@ -1,7 +1,7 @@
-"""What a team is, as frozen values: who there is, and in what order they run.
+"""The topology model as frozen values: the nodes, and the order in which they run.
 
-No I/O, no asyncio, no defaults resolved: a `Topology` says what the file says, spans included. What follows from
-settings and precedence is decided in `coterie.planning`.
+No I/O, no asyncio, no resolved defaults: a `Topology` mirrors its file, spans included. `coterie.planning` applies
+settings and precedence.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from coterie.topology.block import NOTHING, Block
 from coterie.topology.composition import Import, Included, Interface, Param
 from coterie.topology.conditions import Condition, Scalar
 
-if TYPE_CHECKING:  # each is loaded when a file has such a part: most have few
+if TYPE_CHECKING:  # loaded on demand: most files need few of these
     from coterie.topology.loop import Loop
     from coterie.topology.patterns.model import Pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A value that an agent declares to give back.
+    """A declared output of an agent.
 
     Attributes:
         type: `enum`, `text`, `number`, `integer`, `boolean` or `any`.
@@ -37,59 +37,59 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Something a flow can lead to: what every kind of node has in common.
+    """Base class of everything a flow can lead to.
 
     Attributes:
-        kept: Fields that were read and are not executed, by name, as plain values.
+        kept: Fields that have no effect, by name, as plain values.
         extension: The node's own `extensions { coterie { … } }`, as plain values.
-        spans: Where each field stands, by field name.
+        spans: Span of each field, by name.
     """
 
     name: str
     description: str = ""
     timeout: float | None = None
-    """Seconds one attempt may take."""
+    """Timeout of one attempt, in seconds."""
     retry: int | None = None
     """Further attempts after a failure that is not transient."""
     retrying: Block = NOTHING
-    """How they are spaced, where `retry { … }` says so."""
+    """Backoff between attempts, from `retry { … }`."""
     on_fail: str | None = None
     """`halt`, `skip`, `continue`, `fallback NAME`, or for a gate `bounce-back`."""
     outputs: tuple[Output, ...] = ()
     phase: float | None = None
     topology: Topology | None = None
-    """The team that answers here, when it is written in place."""
+    """The team that runs at this node, if declared inline."""
     extension: Mapping[str, Any] = field(default_factory=dict)
     kept: Mapping[str, Any] = field(default_factory=dict)
     span: Span | None = field(default=None, compare=False)
-    """Where the name stands at its declaration."""
+    """Span of the name in its declaration."""
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent(Node):
-    """Someone who thinks: a model, a coding agent, a program, or a whole topology (as its extension says)."""
+    """An agent: a model, a coding agent, a program, or a whole topology, depending on its extension."""
 
     model: str = ""
     prompt: str = ""
-    """The text, or the path the file gives (`prompt_is_path`), read at planning."""
+    """The text, or a path (`prompt_is_path`) that is read at planning."""
     prompt_is_path: bool = False
     role: str = ""
     tools: tuple[str, ...] | None = None
-    """None: the backend's own choice; empty: none."""
+    """None: the backend's default; empty: no tools."""
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     manual: bool = False
-    """`invocation: manual`: not meant to be in the flow."""
+    """`invocation: manual`: deliberately not in the flow."""
     extra: Block = NOTHING
-    """How its model answers, how it works and what it may touch: what only a model acts on, or nothing yet."""
+    """Options for the model, working style and permissions; only models use them, if anything does."""
     imported: Import | None = None
-    """It was declared by `import`; its extension names the file, its outputs are those of that topology."""
+    """Set for an agent declared by `import`: its extension names the file, its outputs are that topology's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orchestrator(Node):
-    """The agent that `orchestrator { … }` declares; its name is always `orchestrator`."""
+    """The agent declared by `orchestrator { … }`; its name is always `orchestrator`."""
 
     model: str = ""
     generates: str = ""
@@ -100,7 +100,7 @@ class Orchestrator(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action(Node):
-    """A step that runs commands and thinks nothing.
+    """A step that runs commands without a model.
 
     Attributes:
         commands: Shell-free command lines (split like a shell would, run in order), or with `lang: bash` scripts.
@@ -128,7 +128,7 @@ class Gate(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Human(Node):
-    """A person who is asked through the run's inbox."""
+    """A person who answers through the run's inbox."""
 
     on_timeout: str = "halt"
     """`halt`, `skip` or `fallback NAME`."""
@@ -136,7 +136,7 @@ class Human(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentGroup(Node):
-    """A conversation of several agents: read and shown; a run that leads through it is refused."""
+    """A conversation of several agents: read and shown; a flow that leads through it cannot run."""
 
     members: tuple[str, ...] = ()
     speaker_selection: str = ""
@@ -146,17 +146,17 @@ class AgentGroup(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowGroup:
-    """One flow statement seen from one source: the unit on which `when` is judged and `max` counted.
+    """One flow statement from one source: the unit to which `when` and `max` apply.
 
     Attributes:
         targets: More than one for a fan-out list.
-        max: How often the group may fire within its scope; None is without limit.
+        max: How often the group may fire within its scope; None: unlimited.
         per: The scope of the count: `run`, `phase`, or an agent's name.
-        on_max: What happens when nothing but a spent group would fire: `forward`, `end`, `fail` or `human`.
-        implied_max: The `max` was not written: it bounds a conditional way back that the file left unbounded.
-        kept: Attributes that are read and not executed (`race`, `tolerance`, …).
+        on_max: What happens when only exhausted groups would fire: `forward`, `end`, `fail` or `human`.
+        implied_max: The `max` is not in the file; it bounds a conditional back arrow that the file leaves unbounded.
+        kept: Attributes that have no effect (`race`, `tolerance`, …).
         span: The statement's arrow, from source to target.
-        spans: Where each name and attribute stands: `source`, each target's name, `when`, `max`, `per`, `on-max`.
+        spans: Span of each name and attribute: `source`, each target's name, `when`, `max`, `per`, `on-max`.
     """
 
     source: str
@@ -176,11 +176,11 @@ class ArrowGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorArrow:
-    """`writer -x[timeout]-> editor`: where work goes after a failure. Read and shown; it is not executed.
+    """`writer -x[timeout]-> editor`: where work goes after a failure. Read and shown, not executed.
 
     Attributes:
-        type: Which failures it is for; empty for all.
-        spans: Where each name and attribute stands.
+        type: The failure type it applies to; empty for all.
+        spans: Span of each name and attribute.
     """
 
     sources: tuple[str, ...]
@@ -199,12 +199,12 @@ class ErrorArrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """In what order the nodes run.
+    """The order in which the nodes run.
 
     Attributes:
         groups: In source order; a statement with a list on the left gives one group per source.
-        mentions: Every name the flow mentions, in order of first mention; those of error arrows apart.
-        errors: Where work goes after a failure.
+        mentions: Every name the flow mentions, in order of first mention, except those of error arrows.
+        errors: The error arrows.
     """
 
     groups: tuple[ArrowGroup, ...] = ()
@@ -222,19 +222,18 @@ class Topology:
 
     Attributes:
         patterns: The tags of the header, `[pipeline, fan-out]`.
-        nodes: Everything a flow can lead to, in declaration order; names may repeat (a check says so).
-        flow: In what order the nodes run; *loop* which roles events lead to; *pattern* which slots they fill. A team
-            has one of them, or none.
+        nodes: In declaration order; names may repeat (a check reports that).
+        flow: The order of the nodes. A team has a *flow*, a *loop* or a *pattern*, or none of them.
         roles: Role name to its text.
-        meta: `version`, `description` and whatever else the block says; `timeout` in seconds.
+        meta: `version`, `description` and the block's other fields; `timeout` in seconds.
         extension: The top-level `extensions { coterie { … } }`, as plain values.
-        kept: Blocks that the notation does not know.
-        params: The values that those who use it may give it, or must.
-        interface: Where it starts and whose result is its own.
-        fragment: It is a part for others to include, and is not run by itself.
-        blocks: What the file says beside, by keyword.
+        kept: Unknown blocks.
+        params: Its parameters.
+        interface: Its entry and exit nodes.
+        fragment: It is for inclusion in other files and cannot run by itself.
+        blocks: The other blocks of the file, by keyword.
         included: The files that were included, in the order of their offsets.
-        file: The path it was read from, as the user named it; empty for one made in Python.
+        file: The path as given by the user; empty if made in Python.
     """
 
     name: str
@@ -255,14 +254,14 @@ class Topology:
     file: str = ""
     span: Span | None = field(default=None, compare=False)
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
-    """Where the header's parts stand: `name`, `patterns`."""
+    """Spans of the header's parts: `name`, `patterns`."""
 
     def node(self, name: str) -> AnyNode | None:
         """The first node declared as *name*, or None."""
         return next((node for node in self.nodes if node.name == name), None)
 
     def block(self, kind: str) -> Block:
-        """The block *kind*; one that says nothing where the file has none."""
+        """The block *kind*, or an empty one if the file has none."""
         return self.blocks.get(kind, NOTHING)
 
 

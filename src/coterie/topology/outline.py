@@ -1,6 +1,6 @@
-"""A team at a glance: each node with what it gives back, and where its arrows lead.
+"""Outline of a team: each node with its outputs and arrows.
 
-A value for people and pages to draw; whoever thinks at a node is decided in `coterie.planning`, so the caller says it.
+A plain value to render. `coterie.planning` chooses each node's backend, so the caller passes that in.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,15 +30,15 @@ from coterie.topology.patterns.model import Pattern
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlinedArrow:
-    """An arrow group, or where an event of a role leads.
+    """An arrow group, or the handoff of an event.
 
     Attributes:
-        event: What a role emits to have it taken; empty in a flow.
-        when: The condition as it is written; empty for none.
-        max: How often it may fire, also where the file leaves that open (*implied*).
-        on_max: What happens when only spent arrows would fire.
-        kept: Attributes that have no effect yet.
-        loop: It leads back.
+        event: The event that triggers it; empty in a flow.
+        when: The condition as written; empty for none.
+        max: How often it may fire; *implied* if that is not in the file.
+        on_max: What happens when only exhausted arrows would fire.
+        kept: Attributes that have no effect.
+        loop: It is a back arrow.
     """
 
     targets: tuple[str, ...]
@@ -58,16 +58,16 @@ class OutlinedNode:
 
     Attributes:
         kind: `agent`, `action`, `gate`, `human` or `group`.
-        thinks: Who thinks there, in a few words.
+        thinks: Short description of its backend.
         outputs: Each as `name: type`, an enum as its members.
         in_flow: Whether the flow mentions it.
-        place: Where a gate stands that the flow does not mention: `on writer -> reviewer`, `behind writer`; whom an
-            agent of a pattern stands in for that fills no slot.
-        starts: The flow starts there.
-        tools: What it may use; None leaves that to whoever thinks.
-        reads: Whose outputs, and which files, join its prompt.
-        rules: What happens when it fails or takes long: `retry 2`, `timeout 30s`, `on-fail skip`.
-        team: The team that answers there.
+        place: Position of a gate that the flow does not mention: `on writer -> reviewer`, `behind writer`; for an agent
+            of a pattern that fills no slot, the agent it is the fallback of.
+        starts: The flow starts here.
+        tools: Allowed tools; None: the backend's default.
+        reads: Agents and files whose contents are added to its prompt.
+        rules: Failure and timeout rules: `retry 2`, `timeout 30s`, `on-fail skip`.
+        team: The team that runs here.
     """
 
     name: str
@@ -91,8 +91,8 @@ class Outline:
     """A team: the flow's nodes in order of first mention, then the others.
 
     Attributes:
-        settings: What a pattern sets, `max_rounds: 2`.
-        kept: What the file says that has no effect yet, one sentence each.
+        settings: Settings of a pattern, `max_rounds: 2`.
+        kept: Parts of the file that have no effect, one sentence each.
     """
 
     name: str
@@ -109,12 +109,12 @@ def outline(
     kept: Sequence[str] = (),
     teams: Mapping[str, Outline] | None = None,
 ) -> Outline:
-    """*topology* at a glance; of a loop the roles, then whoever is asked beside them; of a pattern the slots.
+    """Outline of *topology*: its nodes; for a loop its roles and auxiliary agents; for a pattern its slots.
 
     Args:
-        thinks: Who thinks at each node; else the file's own model does.
-        kept: What the file says that has no effect yet, one sentence each.
-        teams: The team that answers at a node, by its name.
+        thinks: Backend description of each node; default: the file's model.
+        kept: Parts of the file that have no effect, one sentence each.
+        teams: The team that runs at a node, by its name.
     """
     thinks, teams = thinks or {}, teams or {}
     if topology.loop is not None:
@@ -156,13 +156,13 @@ def _of_pattern(
     kept: Sequence[str],
     teams: Mapping[str, Outline],
 ) -> Outline:
-    """The slots, what is handed on between them, and what they ask for."""
-    from coterie.topology.patterns import seen  # loaded where there is one
+    """The slots, the handoffs between them, and their requirements."""
+    from coterie.topology.patterns import seen  # imported on demand
 
     rules = {slot.name: tuple(seen.rules(slot)) for slot in pattern.slots}
     flow = seen.as_flow(topology)
     team = outline(flow, thinks, kept, teams)
-    relieved = {fallback_of(node): f"stands in for {node.name}" for node in reversed(flow.nodes)}
+    relieved = {fallback_of(node): f"fallback of {node.name}" for node in reversed(flow.nodes)}
     nodes = (
         replace(
             node,
@@ -207,12 +207,12 @@ def _completes(event: str, when: str) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line of *text* that says something."""
+    """The first line of *text* that is not blank."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def _node(name: str, node: AnyNode | None, in_flow: bool) -> OutlinedNode:
-    """What *node* says of itself."""
+    """Failure, timeout and other rules of *node*."""
     if node is None:
         return OutlinedNode(name=name, kind="undeclared", in_flow=in_flow)
     return OutlinedNode(
@@ -245,7 +245,7 @@ def _rules(node: AnyNode) -> Iterator[str]:
 
 
 def _duration(seconds: float) -> str:
-    """As a file writes it, in the largest unit that fits."""
+    """Duration in the notation, in the largest unit that fits."""
     unit, length = next((each for each in (("d", 86400), ("h", 3600), ("m", 60)) if not seconds % each[1]), ("s", 1))
     return f"{seconds / length:g}{unit}"
 

@@ -1,4 +1,4 @@
-"""Which roles an event leads to, and what they may emit.
+"""Event routing: the roles an event leads to, and the events they may emit.
 
 A key of the handoff map matches an event that equals it; one written `/…/` is a regular expression that must match the
 whole event (`coterie.topology.expressions`), and so may entries of `emits` be. All keys that match contribute, in file
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from coterie.topology import expressions
 
 START = "loop.start"
-"""The event a loop begins with."""
+"""The event that starts a loop."""
 PARALLEL = ".parallel"
 JOINED = ".parallel.joined"
 EXPLORE = "explore"
-"""`explore.parallel` opens a wave wherever the loop stands."""
+"""`explore.parallel` opens a wave at any point of the loop."""
 COORDINATION = frozenset(
     {
         "issue.discovered",
@@ -26,7 +26,7 @@ COORDINATION = frozenset(
         "chain.spawn",
     }
 )
-"""Events that anyone may emit at any time: they are noted, and lead nowhere."""
+"""Events that any role may emit at any time: recorded, but never routed."""
 
 
 def is_pattern(key: str) -> bool:
@@ -35,22 +35,22 @@ def is_pattern(key: str) -> bool:
 
 
 def matches(key: str, event: str) -> bool:
-    """Whether *event* is one that *key* means."""
+    """Whether *event* matches *key*."""
     if not is_pattern(key):
         return key == event
     return expressions.matches(key[1:-1], event)
 
 
 def matches_any(keys: Iterable[str], event: str) -> bool:
-    """Whether *event* is one that any of *keys* means."""
+    """Whether *event* matches any of *keys*."""
     return any(matches(key, event) for key in keys)
 
 
 def suggested(handoff: Iterable[tuple[str, Sequence[str]]], roles: Sequence[str], event: str) -> tuple[str, ...]:
-    """The roles that *event* leads to: those of every key that matches, or all of them when that gives none.
+    """The roles that *event* leads to: those of all matching keys; if there are none, all roles.
 
     Args:
-        handoff: Keys and the roles each leads to, in file order; roles that are not there do not count.
+        handoff: Keys and the roles each leads to, in file order; unknown roles are ignored.
         roles: The ids of all roles, in the order declared.
     """
     known = set(roles)
@@ -59,7 +59,7 @@ def suggested(handoff: Iterable[tuple[str, Sequence[str]]], roles: Sequence[str]
 
 
 def allowed(emits: Mapping[str, Sequence[str]], roles: Iterable[str]) -> tuple[str, ...]:
-    """What the *roles* may emit: the union of their *emits*, in the order of the roles, each once.
+    """The events the *roles* may emit: the union of their *emits*, in role order, without duplicates.
 
     Args:
         emits: The events of every role, in the order declared.

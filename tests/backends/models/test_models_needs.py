@@ -59,7 +59,7 @@ def test_a_model_without_a_provider_cannot_be_asked() -> None:
     failure, _ = ask(ModelBackend(environment=OFFERED), plan(model="qwen"))
 
     assert getattr(failure, "kind", "") == "not_found"
-    assert "nothing says who provides the model 'qwen'" in getattr(failure, "reason", "")
+    assert "no provider configured for the model 'qwen'" in getattr(failure, "reason", "")
 
 
 @pytest.mark.parametrize(

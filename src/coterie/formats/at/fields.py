@@ -288,7 +288,7 @@ class Fields:
     def _unknown(self, name: str, key: Token, known: Sequence[str]) -> None:
         dashed = _HUMP.sub("-", name).replace("_", "-").lower()
         close = f"did you mean {dashed!r}?" if dashed in known else did_you_mean(name, known)
-        fix = Fix("mend the name", key.span, close.split("'")[1]) if close else None
+        fix = Fix("correct the name", key.span, close.split("'")[1]) if close else None
         hint = close or "it is kept, and has no effect"
         self.report(warning("unknown-field", f"{self.owner} has no field {name!r}", key.span, hint, fix))
 

@@ -289,6 +289,6 @@ class _Reader:
     def _unknown(self, keyword: str, span: Span) -> None:
         # A block of other words does not become a pattern: that would be wrong in other ways.
         close = did_you_mean(keyword, [name for name in BLOCKS if name != "pattern" or keyword.startswith("patt")])
-        fix = Fix("mend the name", span, close.split("'")[1]) if close else None
+        fix = Fix("correct the name", span, close.split("'")[1]) if close else None
         hint = close or "it is kept, and has no effect"
         self._report(warning("unknown-block", f"there is no block {keyword!r}", span, hint, fix))

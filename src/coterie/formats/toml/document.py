@@ -1,4 +1,4 @@
-"""One TOML file: its values, where each stands, and how to say that one does not fit."""
+"""A TOML file: its values, their spans, and reports of invalid ones."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -15,12 +15,12 @@ Report = Callable[[Diagnostic], None]
 
 
 class TomlDocument:
-    """A TOML file that was read, or *text* in its place; what is wrong with it goes to *report*, with its name.
+    """A TOML file, or *text* in its place; faults go to *report* with the file's name.
 
     Attributes:
-        values: What it holds; empty when it is not there or is not TOML.
-        ok: Whether it could be read, or is not there.
-        exists: Whether it is there.
+        values: Its values; empty if it does not exist or is not TOML.
+        ok: Whether it was readable or does not exist.
+        exists: Whether it exists.
     """
 
     def __init__(self, path: Path, file: str, report: Report, text: str | None = None) -> None:
@@ -44,7 +44,7 @@ class TomlDocument:
             return
         try:
             self.values = tomllib.loads(self.text)
-        except (ValueError, RecursionError) as failure:  # a number may have too many digits
+        except (ValueError, RecursionError) as failure:  # e.g. a number with too many digits
             self._refuse(_not_toml(self.text, failure))
             return
         self._places = places(self.text)
@@ -54,7 +54,7 @@ class TomlDocument:
         self._report(replace(found, file=self.file, text=self.text))
 
     def span(self, *path: str | int) -> Span | None:
-        """Where *path* stands; where an inline table or a list holds it, that does. Of several tables the first."""
+        """The span of *path*, or of the inline table or list that contains it; of several tables the first."""
         if (*path, 0) in self._places:
             return self._places[(*path, 0)]
         way: Place = path
@@ -71,16 +71,16 @@ class TomlDocument:
         self._report(replace(warning(code, message, span, hint, fix), file=self.file, text=self.text))
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """The table called *name*; empty when it is not there, or is none, which is reported."""
+        """The table *name*; empty if missing or, with a report, not a table."""
         value = self.values.get(name, {})
         if isinstance(value, dict):
             return value
-        self.error("bad-value", f"{name!r} is a table, not {shown(value)}", self.span(name), f"write [{name}]")
+        self.error("bad-value", f"{name!r} must be a table, not {shown(value)}", self.span(name), f"write [{name}]")
         return {}
 
 
 def shown(value: Any) -> str:
-    """*value* as a file would write it, short."""
+    """*value* as TOML, shortened."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
 

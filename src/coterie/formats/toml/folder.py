@@ -1,4 +1,4 @@
-"""A loop's folder, read whole: its topology, the prompts its roles name, and who speaks for which role."""
+"""Read a loop's folder: its topology, the prompts of its roles, and `agents.toml`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,11 +17,11 @@ from coterie.topology.model import Topology
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A loop's folder and what was found in it.
+    """A loop's folder and its contents.
 
     Attributes:
-        file: The path of its `topology.toml`, which need not be there, and *text* what stands in it.
-        topology: None when that cannot be read.
+        file: The path of its `topology.toml`, which may be missing; *text* is the content.
+        topology: None if that is unreadable.
     """
 
     file: str
@@ -31,10 +31,10 @@ class Folder:
 
 
 def read_folder(path: Path, text: str | None = None) -> Folder:
-    """Read the loop in the folder *path*. Without a `topology.toml` it is a loop without roles.
+    """Read the loop in the folder *path*. Without a `topology.toml`, the loop has no roles.
 
     Args:
-        text: What counts as its `topology.toml`, instead of what is there.
+        text: Used instead of the content of its `topology.toml`.
     """
     found: list[Diagnostic] = []
     file = str(path / TOPOLOGY)
@@ -47,7 +47,7 @@ def read_folder(path: Path, text: str | None = None) -> Folder:
     loop = replace(loop, roles=roles, agents=_agents(agents))
     name = document.values.get("name", "")
     if not isinstance(name, str):
-        document.error("bad-value", f"'name' of the topology is a text, not {shown(name)}", document.span("name"))
+        document.error("bad-value", f"'name' of the topology must be a text, not {shown(name)}", document.span("name"))
         name = ""
     spans = {"name": span} if (span := document.span("name")) is not None else {}
     topology = Topology(
@@ -57,60 +57,60 @@ def read_folder(path: Path, text: str | None = None) -> Folder:
 
 
 def _kept(document: TomlDocument) -> Iterator[Block]:
-    """What the topology says that a loop does not know; it was reported when the loop was read."""
+    """Unknown entries of the topology, reported when the loop was read."""
     for name, value in document.values.items():
         if name not in TOP_FIELDS:
             yield Block(kind=name, kept=value if isinstance(value, dict) else {name: value}, span=document.span(name))
 
 
 def _with_prompt(role: Role, folder: Path, document: TomlDocument) -> Role:
-    """*role* with the text of the file that its prompt stands in; a prompt written in place wins."""
+    """*role* with its prompt file's text; an inline prompt takes precedence."""
     if role.prompt or not role.prompt_file:
         return role
     span = role.spans.get("prompt_file") or role.span
     path = _inside(folder, role.prompt_file)
     if path is None:
-        message = f"the prompt of role {role.id!r} lies outside the loop's folder: {role.prompt_file!r}"
-        document.error("outside-folder", message, span, "put the file into the folder")
+        message = f"the prompt of role {role.id!r} is outside the loop's folder: {role.prompt_file!r}"
+        document.error("outside-folder", message, span, "move the file into the folder")
         return role
     try:
         return replace(role, prompt=bounds.read_bytes(path).decode("utf-8-sig"))
     except FileNotFoundError:
-        code, reason = "no-such-file", "is not there"
+        code, reason = "no-such-file", "does not exist"
     except UnicodeDecodeError:
         code, reason = "unreadable-file", "cannot be read: it is not UTF-8 text"
     except (OSError, ValueError) as failure:
         code, reason = "unreadable-file", f"cannot be read: {getattr(failure, 'strerror', '') or failure}"
     message = f"the prompt of role {role.id!r}, {role.prompt_file!r}, {reason}"
-    document.error(code, message, span, "paths begin at the loop's folder")
+    document.error(code, message, span, "paths are relative to the loop's folder")
     return role
 
 
 def _inside(folder: Path, name: str) -> Path | None:
-    """The file *name* of *folder*, symbolic links followed; None when it lies elsewhere."""
+    """The file *name* in *folder*, symbolic links followed; None if outside."""
     try:
         path = (folder / name).resolve()
         return path if path.is_relative_to(folder.resolve()) else None
-    except (OSError, RuntimeError, ValueError):  # a loop of links, or no path at all
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or not a valid path
         return None
 
 
 def _agents(document: TomlDocument) -> Mapping[str, Any]:
-    """What `agents.toml` says: an agent for each role of a preset; what is no text says nothing."""
+    """The contents of `agents.toml`: an agent for each role of a preset; other values are ignored."""
     for name in [each for each in document.values if each not in ("defaults", "preset")]:
-        hint = "it is kept, and has no effect"
+        hint = "it is kept, but has no effect"
         document.warning("unknown-field", f"agents.toml has no table {name!r}", document.span(name), hint)
     presets = document.table("preset")
     for name, table in presets.items():
         if not isinstance(table, dict):
-            document.error("bad-value", f"'preset.{name}' is a table", document.span("preset", name))
+            document.error("bad-value", f"'preset.{name}' must be a table", document.span("preset", name))
     defaults = document.table("defaults")
     tables = {("preset", name): table for name, table in presets.items() if isinstance(table, dict)}
     for place, table in [(("defaults",), defaults), *tables.items()]:
         for role, agent in table.items():
             if not isinstance(agent, str):
                 name = ".".join((*place, role))
-                document.error("bad-value", f"{name!r} is a text, not {shown(agent)}", document.span(*place, role))
+                document.error("bad-value", f"{name!r} must be a text, not {shown(agent)}", document.span(*place, role))
     return {
         "defaults": dict(defaults),
         "preset": {name: table for name, table in presets.items() if isinstance(table, dict)},

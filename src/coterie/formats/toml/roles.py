@@ -1,4 +1,4 @@
-"""`topology.toml` into values: the roles with their fields, and the handoff map."""
+"""Read `topology.toml`: the roles with their fields, and the handoff map."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ BACKEND_FIELDS = {
     "agent": "text",
     "model": "text",
 }
-"""What a role may say of its own backend, without the prefix, and what each is."""
+"""The backend fields of a role, without the prefix, and their types."""
 ROLE_FIELDS = (
     "id",
     "emits",
@@ -61,7 +61,7 @@ def read_loop(document: TomlDocument) -> Loop:
 
 
 def _role(document: TomlDocument, at: int, table: Mapping[str, Any]) -> Role | None:
-    """The role that is the *at*-th table; None, reported, without an id."""
+    """The role in the *at*-th table; None, with a report, if it has no id."""
     span = document.span("role", at, "id") or document.span("role", at)
     id_ = _text(document, table, "id", "a role", "role", at, "id")
     if not id_:
@@ -70,9 +70,7 @@ def _role(document: TomlDocument, at: int, table: Mapping[str, Any]) -> Role | N
         return None
     owner = f"role {id_!r}"
     if "emits" not in table:
-        document.error(
-            "no-emits", f"{owner} does not say what it may emit", span, 'write emits = ["…"], or [] for nothing'
-        )
+        document.error("no-emits", f"{owner} has no 'emits'", span, 'write emits = ["…"], or [] for nothing')
     for name in [each for each in table if each not in ROLE_FIELDS]:
         _unknown(document, owner, name, document.span("role", at, name), ROLE_FIELDS)
     backend = {
@@ -95,7 +93,7 @@ def _role(document: TomlDocument, at: int, table: Mapping[str, Any]) -> Role | N
 
 
 def _spans(document: TomlDocument, table: Mapping[str, Any], at: int) -> dict[str, Span]:
-    """Where each field stands, and each of the `events`, `events.review.passed`."""
+    """The span of each field, and of each of the `events` as `events.review.passed`."""
     events = table.get("events")
     paths: dict[str, tuple[str, ...]] = {name: (name,) for name in table}
     paths |= {f"events.{event}": ("events", event) for event in events} if isinstance(events, dict) else {}
@@ -103,10 +101,10 @@ def _spans(document: TomlDocument, table: Mapping[str, Any], at: int) -> dict[st
 
 
 def _events(document: TomlDocument, value: Any, owner: str, at: int) -> Mapping[str, str]:
-    """The events that a team emits, each with its condition."""
+    """The events of a team, with their conditions."""
     if isinstance(value, dict) and all(isinstance(when, str) for when in value.values()):
         return dict(value)
-    message = f"'events' of {owner} is a table of texts, not {shown(value)}"
+    message = f"'events' of {owner} must be a table of texts, not {shown(value)}"
     hint = 'write events = {"review.passed" = "final_approved == true", "review.rejected" = ""}'
     document.error("bad-value", message, document.span("role", at, "events"), hint)
     return {}
@@ -128,12 +126,12 @@ def _handoff(document: TomlDocument, event: str, value: Any) -> Handoff:
 
 def _check_pattern(document: TomlDocument, event: str, span: Span | None) -> None:
     if is_pattern(event) and (problem := expressions.problem(event[1:-1])):
-        message = f"{shown(event)} is no regular expression that can be used: {problem}"
-        document.error("bad-pattern", message, span, "mend it; a name without slashes is matched as it is")
+        message = f"{shown(event)} is not a valid regular expression: {problem}"
+        document.error("bad-pattern", message, span, "correct it; a name without slashes is matched literally")
 
 
 def _backend(document: TomlDocument, table: Mapping[str, Any], name: str, kind: str, owner: str, at: int) -> Any:
-    """The field `backend_<name>`; None when it is not set. An empty text sets nothing."""
+    """The field `backend_<name>`; None if not set or empty."""
     field = BACKEND + name
     value = table.get(field)
     match kind, value:
@@ -149,7 +147,7 @@ def _backend(document: TomlDocument, table: Mapping[str, Any], name: str, kind: 
             return value
         case "ms", int() if not isinstance(value, bool) and value > 0:
             return value / 1000
-    message = f"{field!r} of {owner} is {_WANTED[kind]}, not {shown(value)}"
+    message = f"{field!r} of {owner} must be {_WANTED[kind]}, not {shown(value)}"
     document.error("bad-value", message, document.span("role", at, field))
     return None
 
@@ -158,19 +156,19 @@ def _text(document: TomlDocument, table: Mapping[str, Any], name: str, owner: st
     value = table.get(name, "")
     if isinstance(value, str):
         return value
-    document.error("bad-value", f"{name!r} of {owner} is a text, not {shown(value)}", document.span(*path))
+    document.error("bad-value", f"{name!r} of {owner} must be a text, not {shown(value)}", document.span(*path))
     return ""
 
 
 def _list(document: TomlDocument, value: Any, what: str, span: Span | None) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
-    document.error("bad-value", f"{what} is a list of texts, not {shown(value)}", span, 'write ["a", "b"]')
+    document.error("bad-value", f"{what} must be a list of texts, not {shown(value)}", span, 'write ["a", "b"]')
     return ()
 
 
 def _unknown(document: TomlDocument, owner: str, name: str, span: Span | None, known: tuple[str, ...]) -> None:
     close = did_you_mean(name, known)
-    fix = Fix("mend the name", span, close.split("'")[1]) if close and span is not None else None
-    hint = close or "it is kept, and has no effect"
+    fix = Fix("correct the name", span, close.split("'")[1]) if close and span is not None else None
+    hint = close or "it is kept, but has no effect"
     document.warning("unknown-field", f"{owner} has no field {name!r}", span, hint, fix)

@@ -1,4 +1,4 @@
-"""One agent of a pattern file: who thinks, under which rules, with what."""
+"""Read an agent of a pattern file: backend, rules, tools."""
 
 import re
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from coterie.topology.checks.facts import UNREADABLE, listing
 from coterie.topology.model import Agent, Topology
 
 BACKENDS = ("human", "model", "command", "scripted")
-"""What `type` may say."""
+"""Values of `type`."""
 
 TEAMS = {"flow": (".at",), "loop": (), "pattern": (".yaml", ".yml")}
-"""The entries that name a team, and how the names of their files end."""
+"""The entries that name a team, and the suffixes of its files."""
 _CLASS = re.compile(r"\w+(?:[.:]\w+)+")
 _WAYS = ("model", "command", *TEAMS, "type")
 SETTINGS = (
@@ -31,7 +31,7 @@ SETTINGS = (
     "top_k",
     "top_p",
 )
-"""What a model is told beside its prompt."""
+"""Model options."""
 EXTENSION = {
     "command": "command",
     "cwd": "cwd",
@@ -44,7 +44,7 @@ EXTENSION = {
     "price_in": "price-in",
     "price_out": "price-out",
 }
-"""Entries that mean what a key of the coterie extension does; planning reads their values."""
+"""Entries with the meaning of a coterie extension key; planning reads their values."""
 ENTRIES = (
     *_WAYS,
     "prompt",
@@ -58,15 +58,15 @@ ENTRIES = (
     *(entry for entry in EXTENSION if entry not in _WAYS),
     *SETTINGS,
 )
-"""Everything an agent may say."""
+"""All entries of an agent."""
 
 Team = Callable[[Table, str], Topology | None]
-"""Reads a pattern that is written in place, for the node of that name."""
+"""Reads an inline pattern for the node of that name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filler:
-    """An agent, and what it brings to the slot that it fills."""
+    """An agent, and its settings for the slot that it fills."""
 
     node: Agent
     capabilities: tuple[str, ...] = ()
@@ -75,17 +75,17 @@ class Filler:
 
 
 def laid_over(base: Table, over: Table) -> Table:
-    """What an agent says with other words of a slot over its own; a new way of thinking takes the place of its own."""
+    """An agent's table overridden by a slot's entries; a backend of the slot replaces the agent's."""
     ways = [entry for entry in over.entries if entry in _WAYS]
     dropped = () if not ways else _WAYS if ways == ["model"] else (*_WAYS, *EXTENSION, *SETTINGS)
     return merged(without(base, dropped), over)
 
 
 def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, team: Team, report: Report) -> Filler:
-    """The agent *name*, whose name stands at *span*, as *table* says.
+    """Read *table* as the agent *name*, named at *span*.
 
     Args:
-        folder: Where the paths that it names begin.
+        folder: The base of relative paths.
     """
     owner = f"agent {name!r}"
     fields = TableReader(table, owner, ENTRIES, report)
@@ -125,7 +125,7 @@ def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, 
 
 
 def _extension(fields: TableReader) -> tuple[dict[str, Any], dict[str, Span]]:
-    """What belongs into the coterie extension, and where all entries stand by the names that rules look for."""
+    """The coterie extension, and the spans of all entries by the names that rules use."""
     extension: dict[str, Any] = {}
     spans: dict[str, Span] = {}
     for entry in ENTRIES:
@@ -160,12 +160,12 @@ def _extension(fields: TableReader) -> tuple[dict[str, Any], dict[str, Span]]:
 def _thinks(
     fields: TableReader, name: str, model: str, extension: dict[str, Any], team: Team, report: Report
 ) -> Topology | None:
-    """Say in *extension* who thinks, or give the team that is written in place."""
+    """Set the backend in *extension*, or return the inline team."""
     backend = fields.text("type")
     if backend and backend not in BACKENDS:
         hint = did_you_mean(backend, BACKENDS) or f"it is one of {', '.join(BACKENDS)}"
         if _CLASS.fullmatch(backend):
-            hint = 'a Python class is no agent here: put a program around it, command: ["python3", "agent.py"]'
+            hint = 'a Python class cannot be an agent here: wrap it in a program, command: ["python3", "agent.py"]'
         report(error("unknown-backend", f"'type' of {fields.owner} is {backend!r}", fields.span("type"), hint))
         extension["backend"] = UNREADABLE
         return None
@@ -174,9 +174,9 @@ def _thinks(
         ways.append(f"type: {backend}")
     if backend in ("model", "command") and backend not in fields:
         hint = "write model: NAME" if backend == "model" else 'write command: ["program", "argument"]'
-        report(error("bad-value", f"{fields.owner} is to be a {backend}, and names none", fields.span("type"), hint))
+        report(error("bad-value", f"{fields.owner} has type {backend}, but names none", fields.span("type"), hint))
     elif len(ways) > 1:
-        message = f"{fields.owner} says {len(ways)} times who thinks: {listing(ways)}"
+        message = f"{fields.owner} has {len(ways)} backends: {listing(ways)}"
         report(error("two-thinkers", message, fields.span(ways[0]), "keep one of them"))
         extension["backend"] = UNREADABLE
         return None
@@ -194,12 +194,12 @@ def _thinks(
             is_folder = way == "loop" and not path.endswith("topology.toml")
             extension["topology"] = f"{path.rstrip('/')}/topology.toml" if is_folder else path
     if ways and not backend and not model and not extension.keys() & {"command", "topology"}:
-        extension["backend"] = UNREADABLE  # what was wrong with it is reported
+        extension["backend"] = UNREADABLE  # already reported
     return None
 
 
 def _tools(fields: TableReader, report: Report) -> tuple[tuple[str, ...] | None, dict[str, str]]:
-    """The tools by name, and the Python functions among them, `module:function`, by theirs."""
+    """The tools by name, and Python functions as `module:function`."""
     hint = "write [NAME, module:function]"
     listed = fields.texts("tools", hint)
     if listed is None:

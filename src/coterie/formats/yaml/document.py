@@ -1,7 +1,7 @@
-"""One YAML text as values that know where they stand, and everything about it that is not as YAML should be.
+"""Parse a YAML text into values with spans, reporting everything that is invalid.
 
-Loaded safely: no tag makes an object, an alias repeats what it names and does not multiply it without bound, and a
-text is read as YAML 1.2 reads it (`no` is a text, `010` is ten). It knows nothing of teams.
+Safe: tags create no objects, and expansion of aliases is bounded. Scalars are read as in YAML 1.2 (`no` is a text,
+`010` is ten). Knows nothing about teams.
 """
 
 import re
@@ -20,9 +20,9 @@ Report = Callable[[Diagnostic], None]
 MAX_CHARACTERS = 1024 * 1024
 """Longer texts are not read."""
 MAX_VALUES = 50_000
-"""How many values a text may stand for, those that aliases repeat included; more keys and values are not parsed."""
+"""Maximum number of keys and values, including those repeated by aliases."""
 MAX_NESTED = 60
-"""How deep its values may lie in each other."""
+"""Maximum nesting depth."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
@@ -41,7 +41,7 @@ CORE = (
     (f"{_TAG}float", re.compile(rf"({_NUMBER.pattern})$")),
     (f"{_TAG}merge", re.compile(r"<<$")),
 )
-"""What a text without quotes is read as, by the whole of it; every other one is a text."""
+"""How an unquoted scalar is read, by its whole text; any other is a text."""
 _KNOWN = (_PLAIN, *(f"{_TAG}{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map")))
 
 
@@ -66,7 +66,7 @@ class Table:
     """A mapping of texts.
 
     Attributes:
-        keys: Where each key stands.
+        keys: The span of each key.
     """
 
     entries: "Mapping[str, Value]" = field(default_factory=dict)
@@ -78,9 +78,9 @@ Value = Leaf | Sequence | Table
 
 
 def load(text: str, report: Report) -> Value | None:
-    """What *text* says; None after reporting why nothing can be known of it.
+    """Parse *text*; None, with a report, if that is impossible.
 
-    Of two entries with one key the first counts; every fault is reported.
+    Of two entries with the same key the first counts; all faults are reported.
     """
     if len(text) > MAX_CHARACTERS:
         message = f"it is longer than {MAX_CHARACTERS // 2**20} MB of text"
@@ -96,7 +96,7 @@ def load(text: str, report: Report) -> Value | None:
         return None
     except yaml.reader.ReaderError as failure:
         span = places.span(failure.position, failure.position + 1)
-        report(error("not-yaml", "this is not YAML: it holds a character that no text may have", span))
+        report(error("not-yaml", "this is not YAML: it contains a forbidden character", span))
         return None
     except _Refused as refused:
         report(refused.why(places.span(refused.mark.index, refused.mark.index + 1)))
@@ -122,7 +122,7 @@ def plain(value: Value) -> Any:
 
 
 def merged(base: Table, over: Table) -> Table:
-    """*base* with the entries of *over* in their places; what only *over* has comes after it."""
+    """*base* updated with the entries of *over*; new ones come last."""
     return Table({**base.entries, **over.entries}, {**base.keys, **over.keys}, over.span)
 
 
@@ -134,7 +134,7 @@ def without(table: Table, names: Iterable[str]) -> Table:
 
 
 def shown(value: Value) -> str:
-    """What *value* is, in a few words."""
+    """A short description of *value*."""
     match value:
         case Leaf(value=None):
             return "nothing"
@@ -150,7 +150,7 @@ def shown(value: Value) -> str:
 
 
 def spans(value: Value, path: str) -> Iterator[tuple[str, Span]]:
-    """Where *value*, which is found at *path*, and everything in it stands: `config.max_rounds`, `stages.0`."""
+    """The spans of *value* at *path* and of everything in it: `config.max_rounds`, `stages.0`."""
     yield path, value.span
     inner: Mapping[str, Value] = {}
     match value:
@@ -165,7 +165,7 @@ def spans(value: Value, path: str) -> Iterator[tuple[str, Span]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Tells a text without quotes and tag from others, and leaves to `_scalar` what it means; reads only so much."""
+    """Marks plain scalars without a tag for `_scalar` to resolve; limits the amount parsed."""
 
     yaml_implicit_resolvers = {None: [(_PLAIN, re.compile(""))]}
 
@@ -185,7 +185,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Refused(Exception):
-    """From *mark* on there is more than is parsed; *why* says so of the place."""
+    """A limit, described by *why*, is exceeded at *mark*."""
 
     def __init__(self, mark: yaml.Mark, why: Callable[[Span], Diagnostic]) -> None:
         self.mark, self.why = mark, why
@@ -193,7 +193,7 @@ class _Refused(Exception):
 
 
 class _TooMuch(Exception):
-    """There is more in it than is read."""
+    """The text exceeds a limit."""
 
     def __init__(self, found: Diagnostic) -> None:
         self.found = found
@@ -208,18 +208,18 @@ class _Reading:
         self._left = MAX_VALUES
 
     def value(self, node: yaml.Node, above: tuple[int, ...]) -> Value:
-        """The value of *node*, which lies in the nodes *above*, by identity."""
+        """The value of *node*, whose ancestors are *above*, by identity."""
         span = self._places.of(node)
         self._left -= 1
         if self._left < 0:
             raise _TooMuch(_too_much(span))
         if id(node) in above:
-            raise _TooMuch(error("not-yaml", "an alias names what it stands in", span))
+            raise _TooMuch(error("not-yaml", "an alias refers to a value that contains it", span))
         if len(above) > MAX_NESTED:
             raise _TooMuch(_too_deep(span))
         if node.tag not in _KNOWN:
             tag = str(node.tag).replace(_TAG, "!!")
-            self._report(error("bad-tag", f"the tag {tag!r} has no meaning here", span, "leave it out"))
+            self._report(error("bad-tag", f"the tag {tag!r} is not supported", span, "remove it"))
         way = (*above, id(node))
         if isinstance(node, yaml.MappingNode):
             return self._table(node, span, way)
@@ -235,7 +235,7 @@ class _Reading:
         for key_node, value_node in node.value:
             place = self._places.of(key_node)
             if not isinstance(key_node, yaml.ScalarNode):
-                self._report(error("bad-key", f"a key is a text, not {shown(self.value(key_node, way))}", place))
+                self._report(error("bad-key", f"a key must be a text, not {shown(self.value(key_node, way))}", place))
                 continue
             value = self.value(value_node, way)
             if (key_node.tag, key_node.value) == (_PLAIN, "<<"):
@@ -244,33 +244,33 @@ class _Reading:
             key = self._whole(key_node.value, place)
             if key in entries:
                 first = keys[key].line
-                self._report(error("duplicate-field", f"{key!r} stands twice: first on line {first}", place))
+                self._report(error("duplicate-field", f"{key!r} is written twice, first on line {first}", place))
                 continue
             entries[key], keys[key] = value, place
         return reduce(merged, [*reversed(bases), Table(entries, keys, span)])
 
     def _bases(self, value: Value) -> list[Table]:
-        """The tables that the key `<<` adds to the one it stands in, whose own entries count first."""
+        """The tables merged by the key `<<` into its table, whose own entries take precedence."""
         listed = value.items if isinstance(value, Sequence) else (value,)
         for each in listed:
             if not isinstance(each, Table):
-                message = f"what `<<` adds is a table, not {shown(each)}"
+                message = f"`<<` needs a table, not {shown(each)}"
                 self._report(error("bad-value", message, each.span, "write <<: *NAME, or <<: [*NAME, *NAME]"))
         return [each for each in listed if isinstance(each, Table)]
 
     def _whole(self, value: Any, span: Span) -> Any:
-        """*value*; of a text the halves of characters that two escapes gave are put together."""
+        """*value*; in a text, surrogate pairs written as two escapes are combined."""
         if not isinstance(value, str) or value.isascii():
             return value
         try:
             return value.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            self._report(error("not-yaml", "this is not YAML: it holds half a character", span))
+            self._report(error("not-yaml", "this is not YAML: it contains a lone surrogate", span))
             return ""
 
 
 class _Places:
-    """Where the characters of a text stand, lines counted as editors count them."""
+    """Positions in a text, with lines counted as editors do."""
 
     def __init__(self, text: str) -> None:
         breaks = [found.span() for found in _LINE_END.finditer(text)]
@@ -298,7 +298,7 @@ def _scalar(node: yaml.ScalarNode) -> Any:
 
 
 def _reason(failure: yaml.MarkedYAMLError) -> str:
-    """What is wrong, in the library's words on one line."""
+    """PyYAML's error message on one line."""
     parts = [failure.problem, failure.context]
     if (failure.problem or "").startswith("but "):
         parts.reverse()
@@ -307,9 +307,9 @@ def _reason(failure: yaml.MarkedYAMLError) -> str:
 
 
 def _too_much(span: Span) -> Diagnostic:
-    hint = "write less of it, or split it into several files; an alias counts as all that it repeats"
-    return error("too-large", f"it holds more than {MAX_VALUES} values", span, hint)
+    hint = "shorten it, or split it into several files; an alias counts as all that it repeats"
+    return error("too-large", f"it has more than {MAX_VALUES} values", span, hint)
 
 
 def _too_deep(span: Span) -> Diagnostic:
-    return error("too-deep", f"values lie more than {MAX_NESTED} deep in each other", span)
+    return error("too-deep", f"values are nested more than {MAX_NESTED} deep", span)

@@ -1,4 +1,4 @@
-"""The entries of one table, each read as the type that it is to have."""
+"""Typed access to the entries of a table."""
 
 from collections.abc import Iterable
 
@@ -7,11 +7,11 @@ from coterie.formats.yaml.document import Leaf, Report, Sequence, Table, Value, 
 
 
 class TableReader:
-    """Reads a table; what does not fit is reported and counts as left out.
+    """Reads a table; invalid entries are reported and treated as missing.
 
     Args:
-        owner: Who says it, in words: `agent 'writer'`.
-        known: The entries that there are; every other one is reported.
+        owner: The owner for messages, `agent 'writer'`.
+        known: The valid entries; any other is reported.
     """
 
     def __init__(self, table: Table, owner: str, known: Iterable[str], report: Report) -> None:
@@ -19,23 +19,23 @@ class TableReader:
         known = tuple(known)
         for key, span in table.keys.items():
             if key not in known:
-                hint = did_you_mean(key, known) or (f"it may say {', '.join(known)}" if len(known) < 10 else "")
+                hint = did_you_mean(key, known) or (f"known entries: {', '.join(known)}" if len(known) < 10 else "")
                 report(error("unknown-entry", f"{owner} has no entry {key!r}", span, hint))
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
 
     def value(self, name: str) -> Value | None:
-        """What stands at *name*, whatever it is."""
+        """The entry *name*, of any type."""
         return self._entries.get(name)
 
     def span(self, name: str) -> Span | None:
-        """Where the entry *name* stands: its key, and its value where that is on the same line."""
+        """The span of the entry *name*: its key, and its value if on the same line."""
         key, value = self._keys.get(name), self._entries.get(name)
         return entry_span(key, value) if key is not None and value is not None else None
 
     def text(self, name: str) -> str:
-        """The text *name*; empty when it is left out."""
+        """The text *name*; empty if missing."""
         value = self._entries.get(name)
         if value is None:
             return ""
@@ -46,7 +46,7 @@ class TableReader:
         return ""
 
     def texts(self, name: str, hint: str = "") -> tuple[str, ...] | None:
-        """The list of texts *name*; None when it is left out."""
+        """The list of texts *name*; None if missing."""
         value = self._entries.get(name)
         if value is None:
             return None
@@ -55,7 +55,7 @@ class TableReader:
             return None
         for item in value.items:
             if not isinstance(plain(item), str):
-                message = f"{name!r} of {self.owner} is a list of texts, and {shown(item)} is none"
+                message = f"{name!r} of {self.owner} must be a list of texts, but contains {shown(item)}"
                 self._report(error("bad-value", message, item.span, hint))
                 return None
         return tuple(plain(value))
@@ -72,7 +72,7 @@ class TableReader:
         return None
 
     def number(self, name: str, above: float = 0) -> float | None:
-        """The number *name*, which is more than *above*."""
+        """The number *name*, greater than *above*."""
         value = self._entries.get(name)
         if value is None:
             return None
@@ -83,7 +83,7 @@ class TableReader:
         return None
 
     def table(self, name: str, hint: str = "") -> Table:
-        """The table *name*; empty when it is left out."""
+        """The table *name*; empty if missing."""
         value = self._entries.get(name)
         if isinstance(value, Table):
             return value
@@ -93,12 +93,12 @@ class TableReader:
 
     def wrong(self, name: str, value: Value, wanted: str, hint: str = "") -> None:
         """Report that *value* is not *wanted*."""
-        message = f"{name!r} of {self.owner} is {wanted}, not {shown(value)}"
+        message = f"{name!r} of {self.owner} must be {wanted}, not {shown(value)}"
         self._report(error("bad-value", message, value.span, hint))
 
 
 def entry_span(key: Span, value: Value) -> Span:
-    """Where an entry stands: from its key to the end of its value, or of its key where the value is on other lines."""
+    """The span of an entry: its key, and its value if on the same line."""
     if isinstance(value, Leaf) and value.span.line == key.line and value.span.length:
         return Span(key.line, key.column, value.span.column + value.span.length - key.column, key.offset)
     return key

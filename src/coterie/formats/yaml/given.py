@@ -1,7 +1,7 @@
-"""Values that whoever runs a pattern, or imports it, gives to its settings: `max_rounds`, `accuracy.ada`.
+"""Values given to the settings of a pattern when it is run or imported: `max_rounds`, `accuracy.ada`.
 
-They are put in the place of what the file says, before it is read: whatever holds of a setting in the file holds of
-one that is given. `jury/max_rounds` is a setting of the team that is written in place at the slot `jury`.
+They replace the file's values before it is read, so the same rules apply. `jury/max_rounds` is a setting of the inline
+team at the slot `jury`.
 """
 
 import json
@@ -16,11 +16,11 @@ from coterie.topology.patterns.kinds import kind_of, read_config
 
 
 def with_settings(pattern: Table, agents: Mapping[str, Table], given: Mapping[str, Any], report: Report) -> Table:
-    """The table *pattern* with the settings *given*; what does not fit is reported, and left out.
+    """The table *pattern* with the settings *given*; invalid ones are reported and skipped.
 
     Args:
-        agents: Those that the file declares, of which some may be teams.
-        given: By setting. A text is read as the file would read it: `5` is a number, `[a, b]` a list.
+        agents: Those that the file declares; some may be teams.
+        given: By setting. Texts are parsed as in the file: `5` is a number, `[a, b]` a list.
     """
     for name, value in given.items():
         *slots, setting = name.split("/")
@@ -38,30 +38,30 @@ class _DoesNotFit(Exception):
 
 
 class _Given:
-    """One value, and what it is given to."""
+    """One value, and the setting it is given to."""
 
     def __init__(self, name: str, value: Any) -> None:
         self.name, self.value = name, _read(name, value)
 
 
 def _set(pattern: Table, agents: Mapping[str, Table], slots: list[str], setting: str, given: _Given) -> Table:
-    """*pattern* with the setting of the team that *slots* lead to."""
+    """*pattern* with the setting applied to the team at the path *slots*."""
     if not slots:
         return _configured(pattern, setting, given)
     slot, *rest = slots
     filled = _table(pattern, "slots")
     if slot not in filled.entries:
         hint = did_you_mean(slot, filled.entries) or f"its slots are {listing(list(filled.entries)) or 'none'}"
-        raise _DoesNotFit("unknown-param", f"{given.name!r} is given a value, and there is no slot {slot!r}", hint)
+        raise _DoesNotFit("unknown-param", f"{given.name!r} cannot be set: there is no slot {slot!r}", hint)
     written = filled.entries[slot]
     named = written.entries.get("agent") if isinstance(written, Table) else written
     who = named.value if isinstance(named, Leaf) and isinstance(named.value, str) else ""
     base, own = agents.get(who, Table()), written if isinstance(written, Table) else Table(span=written.span)
     team = laid_over(base, without(own, ("agent",))).entries.get("pattern")
     if not isinstance(team, Table):
-        where = f"stands in {team.value!r}" if isinstance(team, Leaf) else "is no pattern that is written here"
-        message = f"{given.name!r} is given a value, and what fills {slot!r} {where}"
-        raise _DoesNotFit("unknown-param", message, "set it there" if isinstance(team, Leaf) else "leave it out")
+        where = f"is in {team.value!r}" if isinstance(team, Leaf) else "is not an inline pattern"
+        message = f"{given.name!r} cannot be set: the agent of {slot!r} {where}"
+        raise _DoesNotFit("unknown-param", message, "set it there" if isinstance(team, Leaf) else "remove it")
     if who and "agent" not in own.entries:
         own = _with(own, "agent", Leaf(who, own.span))
     own = _with(own, "pattern", _set(team, agents, rest, setting, given))
@@ -69,7 +69,7 @@ def _set(pattern: Table, agents: Mapping[str, Table], slots: list[str], setting:
 
 
 def _configured(pattern: Table, setting: str, given: _Given) -> Table:
-    """*pattern* with one of its own settings; a dotted one is an entry of a table."""
+    """*pattern* with one of its settings replaced; a dotted name is an entry of a table."""
     keys = setting.split(".")
     said = pattern.entries.get("type")
     kind = kind_of(said.value) if isinstance(said, Leaf) and isinstance(said.value, str) else None
@@ -80,9 +80,9 @@ def _configured(pattern: Table, setting: str, given: _Given) -> Table:
         code = "unknown-param" if fault.code == "unknown-config" else "bad-param"
         hint = fault.hint
         if code == "unknown-param" and keys[0] in _table(pattern, "slots").entries:
-            hint = f"what is set of a team in a slot is given to {keys[0]}/SETTING"
+            hint = f"to set a value of a team in a slot, write {keys[0]}/SETTING"
         why = fault.message[:1].lower() + fault.message[1:]
-        raise _DoesNotFit(code, f"{given.name!r} is given a value, and {why}", hint)
+        raise _DoesNotFit(code, f"{given.name!r} cannot be set: {why}", hint)
     return _with(pattern, "config", _entered(_table(pattern, "config"), keys, given.value))
 
 
@@ -97,26 +97,26 @@ def _with(table: Table, key: str, value: Value) -> Table:
 
 
 def _table(table: Table, key: str) -> Table:
-    """The table at *key*; an empty one where there is none."""
+    """The table at *key*, or an empty one."""
     found = table.entries.get(key)
     return found if isinstance(found, Table) else Table(span=table.keys.get(key, table.span))
 
 
 def _read(name: str, value: Any) -> Any:
-    """*value* as plain data; of a text what it says as YAML."""
+    """*value* as plain data; a text is parsed as YAML."""
     try:
         text = value if isinstance(value, str) else json.dumps(value)
     except (TypeError, ValueError, RecursionError):
-        raise _DoesNotFit("bad-param", f"what is given to {name!r} is no plain data: {value!r}") from None
+        raise _DoesNotFit("bad-param", f"the value given to {name!r} is not plain data: {value!r}") from None
     found: list[Diagnostic] = []
     read = load(text, found.append) if text.strip() else Leaf(None, Span(1, 1))
     if read is None or found:
-        raise _DoesNotFit("bad-param", f"what is given to {name!r} does not fit: {found[0].message}", found[0].hint)
+        raise _DoesNotFit("bad-param", f"the value given to {name!r} is invalid: {found[0].message}", found[0].hint)
     return plain(read)
 
 
 def _placed(value: Any, span: Span) -> Value:
-    """*value*, told at *span* if anything is wrong with it."""
+    """*value* with *span* as its location in reports."""
     match value:
         case dict():
             return Table({key: _placed(item, span) for key, item in value.items()}, dict.fromkeys(value, span), span)

@@ -1,4 +1,4 @@
-"""A pattern file: the text, the pattern in it, and the agents that fill its slots.
+"""Read a pattern file: its pattern, and the agents that fill the slots.
 
 pattern:
   type: debate
@@ -36,18 +36,18 @@ _HINT = "its top level has `pattern:`, and may have `agents:`"
 
 @dataclass(frozen=True, slots=True)
 class YamlResult:
-    """What a text says, and what is wrong with it."""
+    """The topology of a text, and its diagnostics."""
 
     topology: Topology | None
     diagnostics: tuple[Diagnostic, ...]
 
 
 def read_yaml(text: str, file: str, folder: Path | None, given: Mapping[str, Any] | None = None) -> YamlResult:
-    """Read *text*, which stands in *file*. What it says is read as far as it goes, and every fault is told.
+    """Read *text* of *file* as far as possible, reporting every fault.
 
     Args:
-        folder: Where the paths that it names begin; without it every prompt is the text it is.
-        given: Values for its settings, which count in place of its own.
+        folder: The base of relative paths; without a folder every prompt is a text.
+        given: Values that override its settings.
     """
     found: list[Diagnostic] = []
     root = load(text, found.append)
@@ -57,11 +57,11 @@ def read_yaml(text: str, file: str, folder: Path | None, given: Mapping[str, Any
 
 def _team(root: Value, file: str, folder: Path | None, given: Mapping[str, Any], report: Report) -> Topology | None:
     if not isinstance(root, Table):
-        report(error("no-pattern", "there is no team in this file: it is no table", root.span, _HINT))
+        report(error("no-pattern", "there is no team in this file: it is not a table", root.span, _HINT))
         return None
     if "pattern" not in root.entries:
         known = listing(list(root.entries)) or "nothing"
-        message = f"there is no team in this file: it says {known}, and no 'pattern'"
+        message = f"there is no team in this file: it has {known}, but no 'pattern'"
         report(error("no-pattern", message, next(iter(root.keys.values()), None), _HINT))
         return None
     fields = TableReader(root, "the file", ("pattern", "agents"), report)
@@ -74,7 +74,7 @@ def _team(root: Value, file: str, folder: Path | None, given: Mapping[str, Any],
 
 
 def stem(file: str) -> str:
-    """What a pattern is called that *file* holds and that says no name."""
+    """The default name of a pattern in *file*."""
     name = PurePath(file).name
     for suffix in YAML:
         name = name.removesuffix(suffix)
@@ -89,23 +89,23 @@ class _Reader:
         self._tables = {name: value for name, value in agents.entries.items() if isinstance(value, Table)}
         self._keys = agents.keys
         self._shared: dict[str, Filler] = {}
-        self._open: list[str] = []  # the agents that are being read
-        self._lent: set[str] = set()  # those over whose words a slot lays others
+        self._open: list[str] = []  # the agents being read
+        self._lent: set[str] = set()  # those whose entries a slot overrides
         self._depth = 0
-        self._extents: dict[int, tuple[int, int]] = {}  # how deep and how many teams lie in each, by identity
-        self._teams: list[Topology] = []  # so that no identity is given again
+        self._extents: dict[int, tuple[int, int]] = {}  # depth and number of the teams in each, by identity
+        self._teams: list[Topology] = []  # keeps identities from being reused
         for name, value in agents.entries.items():
             if not is_name(name):
                 message = f"an agent cannot be called {name!r}"
                 report(error("bad-name", message, self._keys[name], NAME_HINT))
             if name not in self._tables:
-                message = f"agent {name!r} is a table, not {shown(value)}"
+                message = f"agent {name!r} must be a table, not {shown(value)}"
                 report(error("bad-value", message, value.span, "write {model: …, prompt: …}"))
 
     def team(self, table: Table, name: str, key: Span, given: Mapping[str, Any]) -> Topology:
-        """The team of the file: what *table*, which stands behind *key*, describes, and every agent there is.
+        """The team of the file: the pattern in *table* under *key*, and all agents.
 
-        Who only lends its words to slots, `{agent: NAME, prompt: …}`, is none of the team.
+        An agent that only serves as the base of slots, `{agent: NAME, prompt: …}`, is not part of the team.
         """
         if given:
             table = with_settings(table, self._tables, given, self._report)
@@ -115,12 +115,12 @@ class _Reader:
         return replace(team, nodes=tuple(node for node in team.nodes if node.name not in lent)) if lent else team
 
     def _pattern(self, table: Table, name: str, key: Span, agents: Iterable[Agent] = ()) -> Topology:
-        """The team that *table* describes, called *name* unless it says otherwise; *agents* belong to it besides."""
+        """The team in *table*, by default named *name*, with the additional *agents*."""
         fields = TableReader(table, "'pattern'", _PATTERN, self._report)
         kind, config = fields.text("type"), fields.table("config", "write {max_rounds: 2}")
         if "type" not in fields:
             hint = f"write type: debate, or another of {', '.join(words())}"
-            self._report(error("unknown-type", "the pattern does not say of which type it is", key, hint))
+            self._report(error("unknown-type", "the pattern has no type", key, hint))
         found = list(self._slots(fields.table("slots", "write {proponent: AGENT}")))
         found += self._mediator(kind, config, [slot.name for slot, _ in found])
         slots = tuple(slot for slot, _ in found)
@@ -143,7 +143,7 @@ class _Reader:
         )
 
     def _slots(self, table: Table) -> Iterator[tuple[Slot, Filler | None]]:
-        """The slots, and who fills each; None where nobody of that name is declared."""
+        """The slots and their agents; None if no agent of that name is declared."""
         for name, value in table.entries.items():
             key = table.keys[name]
             if isinstance(value, Leaf) and isinstance(value.value, str):
@@ -151,14 +151,14 @@ class _Reader:
                 is_told = filler is None and value.value in self._tables
                 yield _slot(name, UNREADABLE if is_told else value.value, filler, value.span), filler
             elif not isinstance(value, Table):
-                message = f"slot {name!r} is the name of an agent or a table, not {shown(value)}"
+                message = f"slot {name!r} must be the name of an agent or a table, not {shown(value)}"
                 self._report(error("bad-value", message, value.span, "write AGENT, or {model: …, prompt: …}"))
                 yield _slot(name, UNREADABLE, None, key), None
             elif "agent" in value.entries:
                 yield from self._changed(name, value, key)
             elif name in self._tables:
-                message = f"slot {name!r} is written in place, and an agent has that name"
-                hint = f"write {name}: {name}, or call the agent otherwise"
+                message = f"slot {name!r} is written inline, but an agent has the same name"
+                hint = f"write {name}: {name}, or rename the agent"
                 self._report(error("duplicate-name", message, key, hint))
                 yield _slot(name, UNREADABLE, None, key), None
             else:
@@ -166,11 +166,11 @@ class _Reader:
                 yield _slot(name, name, filler, key), filler
 
     def _changed(self, slot: str, table: Table, key: Span) -> Iterator[tuple[Slot, Filler | None]]:
-        """The agent that `agent:` names, with the other words that *slot* has for it."""
+        """The agent that `agent:` names, overridden by the other entries of *slot*."""
         base = table.entries["agent"]
         who = base.value if isinstance(base, Leaf) and isinstance(base.value, str) else ""
         if who not in self._tables:
-            message = f"slot {slot!r} names {shown(base)}, and no agent is declared as that"
+            message = f"slot {slot!r} names {shown(base)}, which is not a declared agent"
             hint = did_you_mean(who, self._tables) or "declare it under agents:"
             self._report(error("unknown-agent", message, base.span, hint))
             yield _slot(slot, UNREADABLE, None, key), None
@@ -181,7 +181,7 @@ class _Reader:
         yield _slot(slot, name, filler, key), filler
 
     def _mediator(self, kind: str, config: Table, slots: Sequence[str]) -> Iterator[tuple[Slot, Filler]]:
-        """The slot of the agent that `mediator_agent_name` names, where no slot is that already."""
+        """The slot of the agent that `mediator_agent_name` names, if no slot has it yet."""
         named = config.entries.get("mediator_agent_name")
         if kind != "debate" or not isinstance(named, Leaf) or "mediator" in slots or named.value in slots:
             return
@@ -189,7 +189,7 @@ class _Reader:
             yield _slot(named.value, named.value, filler, named.span), filler
 
     def _add_fallbacks(self, nodes: dict[str, Agent]) -> None:
-        """Add to *nodes* the agents of the file that they fall back on."""
+        """Add the fallbacks of *nodes* from this file."""
         front = list(nodes.values())
         while front:
             node = front.pop()
@@ -201,10 +201,10 @@ class _Reader:
                 front.append(filler.node)
 
     def _named(self, name: str, span: Span) -> Filler | None:
-        """The agent *name*, which is asked for at *span*; None when there is none, or it is a part of itself."""
+        """The agent *name*, referred to at *span*; None if there is none, or it would contain itself."""
         if name in self._open:
             steps = " -> ".join((*self._open[self._open.index(name) :], name))
-            self._report(error("topology-cycle", f"a topology cannot be a part of itself: {steps}", span))
+            self._report(error("topology-cycle", f"a topology cannot contain itself: {steps}", span))
         elif name in self._tables and name not in self._shared:
             self._open.append(name)
             self._shared[name] = self._agent(name, self._tables[name], self._keys[name])
@@ -215,10 +215,10 @@ class _Reader:
         return read_agent(name, table, span, self._folder, self._nested, self._report)
 
     def _nested(self, table: Table, name: str) -> Topology | None:
-        """The pattern in *table*, which answers at the node *name*."""
+        """The pattern in *table*, which runs at the node *name*."""
         if self._depth >= MAX_DEPTH:
-            message = f"topologies lie more than {MAX_DEPTH} deep in each other"
-            self._report(error("nested-too-deep", message, table.span, "put a part of them into a file of its own"))
+            message = f"topologies are nested more than {MAX_DEPTH} deep"
+            self._report(error("nested-too-deep", message, table.span, "move some of them to a separate file"))
             return None
         self._depth += 1
         team = self._pattern(table, name, table.span)
@@ -230,8 +230,8 @@ class _Reader:
         count = 1 + sum(count for _, count in within)
         if depth > MAX_DEPTH or count > MAX_IMPORTS:
             code = "nested-too-deep" if depth > MAX_DEPTH else "too-many-topologies"
-            message = f"teams lie {depth} deep in each other, {count} in all: {MAX_DEPTH} and {MAX_IMPORTS} are allowed"
-            self._report(error(code, message, table.span, "put a part of them into a file of its own"))
+            message = f"teams are nested {depth} deep, {count} in all: the limits are {MAX_DEPTH} and {MAX_IMPORTS}"
+            self._report(error(code, message, table.span, "move some of them to a separate file"))
             return None
         self._extents[id(team)] = depth, count
         self._teams.append(team)
@@ -252,7 +252,7 @@ def _slot(name: str, node: str, filler: Filler | None, span: Span) -> Slot:
 
 
 def _of_config(config: Table) -> dict[str, Span]:
-    """Where everything in *config* stands, `config.max_rounds`."""
+    """The span of everything in *config*, `config.max_rounds`."""
     found: dict[str, Span] = {}
     for name, value in config.entries.items():
         found |= dict(spans(value, f"config.{name}"))

@@ -1,4 +1,4 @@
-"""The JSON Schema of pattern files, for editors and other programs; made of what reads and checks them."""
+"""The JSON Schema of pattern files, generated from their readers and checks."""
 
 from typing import Any
 
@@ -40,11 +40,11 @@ _TYPES: dict[str, Any] = {
     "top_k": {"type": "integer", "minimum": 1},
     "top_p": {"type": "number", "minimum": 0, "maximum": 1},
 }
-"""What an entry of an agent holds, where that is not a text."""
+"""Types of an agent's entries that are not texts."""
 
 
 def schema() -> dict[str, Any]:
-    """The schema of a whole file. Which slots a type asks for, and what leads where, only `validate` knows."""
+    """The schema of a whole file. Required slots and references are checked only by `validate`."""
     configs = [msgspec.json.schema(kind.config)["$defs"][kind.config.__name__] for kind in KINDS.values()]
     agent: dict[str, Any] = {
         "type": "object",

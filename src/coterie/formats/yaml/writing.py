@@ -1,4 +1,4 @@
-"""Write a pattern as the text of a pattern file; what is read back is the same team."""
+"""Write a pattern as a pattern file; reading it back gives an equal team."""
 
 import re
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from coterie.topology.patterns.model import Slot
 
 
 def to_yaml(topology: Topology) -> str:
-    """The text of a pattern file that says what *topology* does; equal teams give equal texts.
+    """*topology* as the text of a pattern file; equal teams give equal texts.
 
-    An agent that fills one slot, and goes by its name, is written in its place; others are declared below.
+    An agent that fills one slot and has its name is written inline; others are declared below.
 
     Raises:
-        UsageError: If it is no pattern, or holds what a pattern file cannot say.
+        UsageError: If it is not a pattern, or a pattern file cannot express it.
     """
     writer = _Writer()
     document = {"pattern": writer.pattern(topology)}
@@ -30,31 +30,31 @@ def to_yaml(topology: Topology) -> str:
 
 
 _BREAKS = re.compile("[\r\x85\u2028\u2029]")
-"""What the library takes for the end of a line, and would fold."""
+"""Characters that PyYAML treats as line ends and would fold."""
 
 
 class _Writer:
     """Collects the agents of one file.
 
     Attributes:
-        agents: What is declared, by name.
+        agents: The declarations, by name.
     """
 
     def __init__(self) -> None:
         self.agents: dict[str, Any] = {}
 
     def pattern(self, topology: Topology) -> dict[str, Any]:
-        """What stands below `pattern:`."""
+        """The content of `pattern:`."""
         pattern = topology.pattern
         if pattern is None:
-            raise UsageError(f"{topology.name!r} is no pattern, and only patterns are written as YAML")
+            raise UsageError(f"{topology.name!r} is not a pattern, and only patterns can be written as YAML")
         declared = {node.name: node for node in reversed(topology.nodes)}
         uses = [slot.node for slot in pattern.slots] + [fallback_of(node) for node in topology.nodes]
         slots: dict[str, Any] = {}
         for slot in pattern.slots:
             node = declared.get(slot.node)
             if node is None:
-                raise UsageError(f"slot {slot.name!r} of {topology.name!r} is filled by nobody")
+                raise UsageError(f"slot {slot.name!r} of {topology.name!r} has no agent")
             is_alone = slot.node == slot.name and uses.count(slot.node) == 1
             said = self._node(node, slot, declared)
             slots[slot.name] = said if is_alone else self._declared(slot.node, said)
@@ -72,7 +72,7 @@ class _Writer:
         )
 
     def _declared(self, name: str, said: dict[str, Any]) -> str:
-        """The name under which *said* is declared: *name*, unless another goes by it."""
+        """The name under which *said* is declared: *name*, unless that is taken."""
         wanted = name = name.replace("@", "-")
         number = 1
         while self.agents.get(name, said) != said:
@@ -83,7 +83,7 @@ class _Writer:
 
     def _node(self, node: AnyNode, slot: Slot | None, declared: Mapping[str, AnyNode]) -> dict[str, Any]:
         if not isinstance(node, Agent) or (node.topology is not None and node.topology.pattern is None):
-            raise UsageError(f"{node.name!r} is no agent that a pattern file can hold: name its file there")
+            raise UsageError(f"agent {node.name!r} cannot be written in a pattern file: refer to its file instead")
         stands_in = fallback_of(node)
         if stands_in:
             stands_in = self._declared(stands_in, self._node(declared[stands_in], None, declared))
@@ -109,7 +109,7 @@ class _Writer:
 
 
 def _nothing(node: Agent) -> dict[str, Any]:
-    """`tools: []`, which is not the same as leaving it out."""
+    """`tools: []`, which differs from omitting it."""
     return {"tools": []} if node.tools == () else {}
 
 
@@ -138,12 +138,12 @@ def _plain(value: Any) -> Any:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what would be read as something else than a text, and writes no aliases."""
+    """Quotes texts that would be read as another type, and writes no aliases."""
 
     yaml_implicit_resolvers = {None: list(CORE)}
 
     def ignore_aliases(self, data: Any) -> bool:
-        """What is the same twice is written twice."""
+        """Repeat equal values instead of writing aliases."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""The agents of a loop: one for each role, one where there is no role, and one that reviews."""
+"""The agents of a loop: one per role, one if there are no roles, and a reviewer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,17 +21,17 @@ from coterie.topology.loop import Loop, Role
 __all__ = ["SESSIONS", "BackendSources", "loop_agents"]
 
 SESSIONS = frozenset(backends.KINDS) - BACKENDS
-"""Kinds of backends that are planned and rehearsed, and that nobody runs yet."""
+"""Kinds of backends that can be planned and rehearsed, but not run yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendSources:
-    """What says who thinks.
+    """The sources of a role's backend.
 
     Attributes:
         preset: The name by which `agents.toml` knows the loop.
-        topology: Where the roles stand, *project* where the settings do.
-        team: The plan of the team that answers for a role; None after reporting what is wrong.
+        topology: The file of the roles; *project* is that of the settings.
+        team: Plans the team of a role; None, with a report, if it is invalid.
     """
 
     loop: Loop
@@ -44,7 +44,7 @@ class BackendSources:
 
 
 def loop_agents(sources: BackendSources, *, reviews: bool, report: Report) -> dict[str, AgentPlan]:
-    """Who may be asked, by name: the roles, or where there is none `@loop`; and `@review`, if *reviews*."""
+    """The agents by name: the roles, or `@loop` if there are none, and `@review` if *reviews*."""
     settings, given = sources.settings, sources.given
     layer = backends.of_settings(settings)
     if settings.event_loop.max_iteration_runtime:
@@ -54,7 +54,7 @@ def loop_agents(sources: BackendSources, *, reviews: bool, report: Report) -> di
     try:
         layer = backends.with_arguments(layer, given.args)
     except NoArguments as wrong:
-        report(error("no-arguments", str(wrong), hint="choose a backend that is a program, or leave them out"))
+        report(error("no-arguments", str(wrong), hint="choose a backend that is a program, or remove them"))
     except UnknownKind as wrong:
         report(sources.project.told(error("unknown-backend", str(wrong))))
         return {}
@@ -75,13 +75,13 @@ def loop_agents(sources: BackendSources, *, reviews: bool, report: Report) -> di
 
 
 def _team(sources: BackendSources, role: Role) -> AgentPlan:
-    """The agent of a role for which a team answers: only what bounds an iteration bounds it."""
+    """The agent of a role that a team plays: only the limits of an iteration apply."""
     timeout = sources.settings.event_loop.max_iteration_runtime or None
     return AgentPlan(name=role.id, kind="topology", timeout=timeout, child=sources.team(role))
 
 
 def _mode(sources: BackendSources, role: Role) -> Layer:
-    """The agent or mode that `agents.toml` gives *role*; it wins over the role's own."""
+    """The agent or mode that `agents.toml` gives *role*; it takes precedence over the role's own."""
     agent = sources.loop.agent_of(sources.preset, role.id)
     return {"agent": agent} if agent else {}
 
@@ -92,15 +92,13 @@ def _place(sources: BackendSources, role: Role) -> TextLocation:
 
 
 def _warn_of_own(sources: BackendSources, report: Report) -> None:
-    """Whoever names a backend on the command line should know which roles keep theirs."""
+    """Report the roles that keep their backend although the command line names one."""
     chosen = {"kind", "provider", "command", "args"}
     own = [role.id for role in sources.loop.roles if role.topology or role.backend.keys() & chosen]
     if sources.given.backend and own:
         keeps = "keeps its" if len(own) == 1 else "keep their"
-        message = f"role {listing(own)} {keeps} own backend, whatever -b says"
-        report(
-            sources.topology.told(warning("role-keeps-backend", message, hint="its backend_* fields, or its team, win"))
-        )
+        message = f"role {listing(own)} {keeps} own backend despite -b"
+        report(sources.topology.told(warning("role-keeps-backend", message, hint="its own fields take precedence")))
 
 
 def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place: TextLocation, report: Report) -> None:
@@ -111,21 +109,21 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place: TextLocat
         return
     agents[name] = agent = agent_plan(name, spec)
     if spec.kind == "acp" and not spec.command:
-        message = f"nothing says how the ACP provider {spec.provider!r} of {name!r} is started"
+        message = f"no command configured for the ACP provider {spec.provider!r} of {name!r}"
         report(place.told(error("no-command", message, hint='write backend.command = "program"')))
     if spec.kind == "command" and spec.prompt_mode == "acp":
-        message = f"{name!r} is a command, and takes no prompt by 'acp': it is given as an argument"
+        message = f"{name!r} is a command, which cannot take its prompt by 'acp': it gets it as an argument"
         report(place.told(warning("bad-prompt-mode", message, hint='write prompt_mode = "arg" or "stdin"')))
     if layer.get("args") and spec.kind not in backends.TAKES_ARGUMENTS:
-        message = f"the arguments of {name!r} have no effect: a backend of kind {spec.kind!r} takes none"
-        report(place.told(warning("idle-arguments", message, hint='leave them out, or write kind = "command"')))
+        message = f"the arguments of {name!r} have no effect: a backend of kind {spec.kind!r} takes no arguments"
+        report(place.told(warning("idle-arguments", message, hint='remove them, or write kind = "command"')))
     if spec.kind == "model" and isinstance(chosen := choose_provider(spec.model, agent.options), Unclear):
-        message = f"{name!r} is to be a model, and {chosen.message}"
+        message = f"{name!r} uses a model, but {chosen.message}"
         report(place.told(error("no-provider", message, hint='write backend.model = "anthropic/…"')))
 
 
 def agent_plan(name: str, spec: BackendSpec) -> AgentPlan:
-    """The agent *name*, for whom *spec* thinks."""
+    """The agent *name* with the backend *spec*."""
     agent = AgentPlan(name=name, backend=spec.kind, model=spec.model, timeout=spec.timeout)
     match spec.kind:
         case "command":

@@ -1,7 +1,7 @@
-"""Which backend an iteration of a loop has: the settings, the command line, the role, laid over each other.
+"""The backend of an iteration of a loop: settings, command line and role, merged.
 
-Each layer says only what it sets. What is left open follows from the kind of backend, and the kind, where nobody says
-it, from the name of the command.
+Each layer contains only what it sets. Unset fields have defaults by kind of backend; an unset kind follows from the
+name of the command.
 """
 
 from collections.abc import Mapping
@@ -15,22 +15,22 @@ from coterie.settings.keys import BackendSettings
 from coterie.settings.layers import DEFAULT
 
 Layer = Mapping[str, Any]
-"""What one layer sets: `kind`, `provider`, `command`, `args`, `prompt_mode`, `timeout`, `trust_all_tools`, `agent`,
+"""Fields of a layer: `kind`, `provider`, `command`, `args`, `prompt_mode`, `timeout`, `trust_all_tools`, `agent`,
 `model`."""
 
 KINDS = ("claude-sdk", "pi", "acp", "command", "model", "scripted", "human")
 """The kinds of backends; `kiro` is another name of `acp` with that provider."""
 TAKES_ARGUMENTS = frozenset({"acp", "command", "pi"})
-"""The kinds that are programs, which arguments can be given to."""
+"""The kinds that are programs and take arguments."""
 GENERIC = "generic"
 PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "kiro": ("kiro-cli", ("acp",)),
     "claude-agent-acp": ("npx", ("-y", "@agentclientprotocol/claude-agent-acp")),
     GENERIC: ("", ()),
 }
-"""The command and arguments that a provider of ACP is started with, unless others are given."""
+"""Default command and arguments of each ACP provider."""
 TIMEOUT = BackendSettings().timeout
-"""Seconds one call may take, unless something else is said."""
+"""Default timeout of a call, in seconds."""
 SKIP_PERMISSIONS = "--dangerously-skip-permissions"
 
 _FIELDS = ("kind", "provider", "prompt_mode", "agent", "model")
@@ -38,28 +38,28 @@ _CLAUDE, _PI = "claude", "pi"
 
 
 class UnknownKind(ValueError):
-    """There is no such kind of backend; the message says which there are."""
+    """Unknown kind of backend; the message lists the known ones."""
 
     def __init__(self, kind: str) -> None:
-        hint = did_you_mean(kind, KINDS) or f"it is one of {', '.join(KINDS)}, or empty: as the command's name says"
-        super().__init__(f"there is no kind of backend {kind!r}: {hint}")
+        hint = did_you_mean(kind, KINDS) or f"it is one of {', '.join(KINDS)}, or empty: chosen by the command's name"
+        super().__init__(f"unknown kind of backend {kind!r}: {hint}")
 
 
 class NoArguments(ValueError):
-    """Arguments are given to a backend that takes none."""
+    """A backend that takes no arguments is given some."""
 
     def __init__(self, kind: str, args: tuple[str, ...]) -> None:
-        super().__init__(f"a backend of kind {kind!r} takes no arguments, and is given {' '.join(args)!r}")
+        super().__init__(f"a backend of kind {kind!r} takes no arguments, but is given {' '.join(args)!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendSpec:
-    """A backend with everything settled.
+    """A fully resolved backend.
 
     Attributes:
-        args: What the command is given; for a `claude` that is started as a command, what that needs as well.
+        args: Arguments of the command, including those that a `claude` command needs.
         prompt_mode: `arg`, `stdin` or `acp`.
-        timeout: Seconds one call may take; None: a person is not hurried.
+        timeout: Seconds one call may take; None for a human: unlimited.
     """
 
     kind: str
@@ -79,7 +79,7 @@ class BackendSpec:
 
 
 def of_settings(settings: Settings) -> Layer:
-    """What the settings say of the backend."""
+    """The backend settings."""
     backend = settings.backend
     layer: dict[str, Any] = {name: value for name in _FIELDS if (value := getattr(backend, name))}
     if settings.origins["backend.command"].layer != DEFAULT:
@@ -92,7 +92,7 @@ def of_settings(settings: Settings) -> Layer:
 
 
 def of_review(settings: Settings) -> Layer:
-    """What the settings say of the backend of reviews, over that of iterations."""
+    """The backend settings of reviews, over those of iterations."""
     review = settings.review
     names = (*_FIELDS, "command", "args", "trust_all_tools")
     layer = {name: value for name in names if (value := getattr(review, name)) is not None}
@@ -100,7 +100,7 @@ def of_review(settings: Settings) -> Layer:
 
 
 def of_flag(text: str) -> Layer:
-    """What `-b TEXT` says: kind, provider, command, arguments and prompt mode as one.
+    """Parse `-b TEXT` into kind, provider, command, arguments and prompt mode.
 
     It is a kind, a provider (`kiro`, `claude-agent-acp`), `acp:<provider>:<command>`, or any command.
     """
@@ -129,7 +129,7 @@ def _as_one(kind: str, provider: str, command: str, args: tuple[str, ...]) -> La
 
 
 def overlay(*layers: Layer) -> dict[str, Any]:
-    """The *layers* as one: field by field, later ones win."""
+    """Merge *layers* field by field; later ones take precedence."""
     found: dict[str, Any] = {}
     for layer in layers:
         found |= layer
@@ -137,10 +137,10 @@ def overlay(*layers: Layer) -> dict[str, Any]:
 
 
 def with_arguments(layer: Layer, further: tuple[str, ...]) -> Layer:
-    """*layer* with *further* arguments behind those it has; they do not say anything about its kind.
+    """*layer* with *further* arguments appended; they do not affect its kind.
 
     Raises:
-        UnknownKind: If its kind is none.
+        UnknownKind: If its kind is unknown.
         NoArguments: If its kind is one that takes none.
     """
     if not further:
@@ -155,10 +155,10 @@ def with_arguments(layer: Layer, further: tuple[str, ...]) -> Layer:
 
 
 def settle(layer: Layer) -> BackendSpec:
-    """The backend that *layer* means, with what it leaves open.
+    """Resolve *layer*, with defaults for unset fields.
 
     Raises:
-        UnknownKind: If its kind is none.
+        UnknownKind: If its kind is unknown.
     """
     kind, provider = str(layer.get("kind", "")), str(layer.get("provider", "")).strip()
     command = str(layer.get("command", ""))
@@ -190,10 +190,10 @@ def settle(layer: Layer) -> BackendSpec:
 
 
 def kind_of(kind: str, command: str, has_args: bool) -> str:
-    """The kind of a backend: the one that is named, else the one that the *command*'s name tells.
+    """The kind of a backend: the named one, else by the name of *command*.
 
     Raises:
-        UnknownKind: If *kind* is none.
+        UnknownKind: If *kind* is unknown.
     """
     if kind == "kiro":
         return "acp"
@@ -211,7 +211,7 @@ def kind_of(kind: str, command: str, has_args: bool) -> str:
 
 
 def permitted(command: str, args: tuple[str, ...], trusts: bool = True) -> tuple[str, ...]:
-    """*args* with what a `claude` needs that is started as a command: to print, and, if one *trusts* it, no leave."""
+    """*args* for a `claude` command: print mode, and skip permission prompts if *trusts*."""
     if PurePath(command).name != _CLAUDE:
         return args
     first = () if "-p" in args or "--print" in args else ("-p",)
@@ -220,6 +220,6 @@ def permitted(command: str, args: tuple[str, ...], trusts: bool = True) -> tuple
 
 
 def _provider_of(command: str) -> str:
-    """The provider whose usual command *command* is."""
+    """The provider whose default command is *command*."""
     name = PurePath(command).name
     return "kiro" if name == PROVIDERS["kiro"][0] else GENERIC

@@ -1,4 +1,4 @@
-"""What is doubtful of a loop in the light of its settings: whether it can complete, and where its events lead."""
+"""Checks of a loop that depend on its settings: whether it can complete, and where its events lead."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -22,12 +22,12 @@ def check(
     completion: TextLocation,
     place_of: Callable[[str], TextLocation],
 ) -> Iterator[Diagnostic]:
-    """What is to be said of *plan*.
+    """The diagnostics of *plan*.
 
     Args:
-        loop: What it was made of, which stands in *topology*.
-        completion: Where its completion event is named.
-        place_of: Where a setting got its value.
+        loop: Its loop, from the file *topology*.
+        completion: The location of its completion event.
+        place_of: Locates the value of a setting.
     """
     emits = [event for role in plan.roles for event in role.emits]
     if plan.roles:
@@ -40,7 +40,7 @@ def check(
 def outputs_are_given(
     plan: LoopPlan, agents: Mapping[str, AgentPlan], loop: Loop, place: TextLocation
 ) -> Iterator[Diagnostic]:
-    """What chooses the event of a team is an output that its kind of pattern gives."""
+    """A condition that selects a team's event reads an output of its pattern type."""
     written = {role.id: role for role in loop.roles}
     for role in plan.roles:
         child = agents[role.id].child if role.id in agents else None
@@ -49,11 +49,9 @@ def outputs_are_given(
             continue
         for event, when in role.events or ():
             if when is not None and when.field not in keys_of(pattern.type):
-                message = (
-                    f"a {pattern.type} never gives {when.field!r}, so role {role.id!r} never emits {event!r} by it"
-                )
+                message = f"a {pattern.type} has no output {when.field!r}, so role {role.id!r} never emits {event!r}"
                 known = (*OUTPUTS[pattern.type], "text")
-                hint = did_you_mean(when.field, known) or f"it gives {listing(known)}"
+                hint = did_you_mean(when.field, known) or f"its outputs: {listing(known)}"
                 spans = written[role.id].spans
                 span = spans.get(f"events.{event}") or spans.get("events")
                 yield replace(place, span=span).told(warning("output-never-given", message, hint=hint))
@@ -63,18 +61,18 @@ def _somebody_completes(plan: LoopPlan, emits: list[str], place: TextLocation) -
     """Some role may emit the event that completes the loop."""
     if plan.completion and not matches_any(emits, plan.completion):
         message = f"no role may emit {plan.completion!r}, which completes the loop"
-        hint = did_you_mean(plan.completion, emits) or "let a role emit it, or name another as 'completion'"
+        hint = did_you_mean(plan.completion, emits) or "let a role emit it, or name another event as 'completion'"
         yield place.told(warning("nobody-completes", message, hint=hint))
 
 
 def _required_events_come(plan: LoopPlan, emits: list[str], place: TextLocation) -> Iterator[Diagnostic]:
-    """Every event that has to come before completion is one that some role may emit, and that counts."""
+    """Every required event can be emitted by a role and satisfies the requirement."""
     for event in plan.required:
         message, hint = "", ""
         if event in COORDINATION:
-            message = f"the required event {event!r} never counts: it is noted, and satisfies nothing"
+            message = f"the required event {event!r} never counts: it is only recorded"
         elif event == plan.completion:
-            message = f"the event {event!r} is to come before itself, so it never can"
+            message = f"the event {event!r} requires itself, so it can never be accepted"
         elif plan.roles and not matches_any(emits, event):
             message = f"no role may emit the required event {event!r}, so the loop never completes"
             hint = did_you_mean(event, emits) or "let a role emit it"
@@ -88,25 +86,25 @@ def _every_role_is_reached(plan: LoopPlan, loop: Loop, place: TextLocation) -> I
     for role in loop.roles:
         if role.id not in reached:
             message = f"no event leads to role {role.id!r} from {START!r} on"
-            told = warning("unreachable-role", message, hint="name it in [handoff], or leave it out")
+            told = warning("unreachable-role", message, hint="name it in [handoff], or remove it")
             yield replace(place, span=role.span).told(told)
 
 
 def _every_event_is_handled(plan: LoopPlan, loop: Loop, place: TextLocation) -> Iterator[Diagnostic]:
-    """Where a loop hands events on, it says so of each: what is in no key leads to all roles."""
+    """If a loop has a handoff map, it covers each event: an event without a key leads to all roles."""
     keys = [key for key, _ in plan.handoff]
     seen = set[str]()
     for role in loop.roles if keys else ():
         for event in role.emits:
             if event not in seen and not _is_handled(event, keys, plan.completion):
                 message = f"{event!r} is in no key of [handoff], so it leads to all roles"
-                told = warning("unrouted-event", message, hint=did_you_mean(event, keys) or "say where it leads")
+                told = warning("unrouted-event", message, hint=did_you_mean(event, keys) or "add it to [handoff]")
                 yield replace(place, span=role.spans.get("emits") or role.span).told(told)
             seen.add(event)
 
 
 def _is_handled(event: str, keys: list[str], completion: str) -> bool:
-    """Whether *event* leads somewhere, or needs to lead nowhere."""
+    """Whether *event* is routed or needs no routing."""
     if event == completion or event in COORDINATION or event.endswith(JOINED):
         return True
     if is_pattern(event):
@@ -115,7 +113,7 @@ def _is_handled(event: str, keys: list[str], completion: str) -> bool:
 
 
 def _reached(plan: LoopPlan) -> set[str]:
-    """The roles that some chain of events leads to; a pattern may emit any key it fits, and more."""
+    """The roles reachable by events; a pattern may emit any key it matches, and other events."""
     ids = [role.id for role in plan.roles]
     emits = {role.id: role.emits for role in plan.roles}
     keys = [key for key, _ in plan.handoff]
@@ -135,7 +133,7 @@ def _reached(plan: LoopPlan) -> set[str]:
 
 
 def _events_of(emitted: str, keys: list[str]) -> list[str]:
-    """What may come of *emitted*: itself, or of a pattern the keys it fits, and something that fits none."""
+    """The possible events of *emitted*: itself, or for a pattern every key it matches and one that matches none."""
     if not is_pattern(emitted):
         return [emitted]
     return [*(key for key in keys if not is_pattern(key) and matches(emitted, key)), emitted]

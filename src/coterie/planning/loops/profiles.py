@@ -1,7 +1,7 @@
-"""Profiles: fragments for the prompts of a preset's roles, kept apart from the preset.
+"""Profiles: fragments added to the prompts of a preset's roles.
 
-A profile is a folder `profiles/<name>/`, in the repository's `.autoloop` or among the user's own files; it holds
-`<preset>/<role>.md` for each role that it adds to.
+A profile is a folder `profiles/<name>/` in the repository's `.autoloop` or in the user's configuration; it contains
+`<preset>/<role>.md` for each role it extends.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ def fragments(
 ) -> dict[str, str]:
     """What *profiles*, each `repo:<name>` or `user:<name>`, add to the prompts of *roles*, in their order.
 
-    A profile that is not there is an error; one that says nothing of the preset's roles is a warning.
+    A missing profile is an error; one without fragments for the preset's roles is a warning.
 
     Args:
         profiles: Where each is named.
@@ -37,7 +37,7 @@ def fragments(
             continue
         texts = {role: text for role in found if (text := _fragment(folder / preset / f"{role}.md", place, report))}
         if not texts:
-            message = f"the profile {profile!r} adds nothing to {preset!r}"
+            message = f"the profile {profile!r} has no fragments for {preset!r}"
             report(place.told(warning("idle-profile", message, hint=f"it would be in {folder / preset}")))
         for role, text in texts.items():
             found[role].append(text)
@@ -47,7 +47,7 @@ def fragments(
 def _folder(profile: str, work_dir: Path, env: Mapping[str, str], place: TextLocation, report: Report) -> Path | None:
     scope, colon, name = profile.partition(":")
     if scope not in SCOPES or not colon or not _is_name(name):
-        message = f"{profile!r} names no profile"
+        message = f"{profile!r} is not the name of a profile"
         report(place.told(error("bad-profile", message, hint="write repo:NAME or user:NAME")))
         return None
     among = scope_folder(scope, work_dir, env) / "profiles"

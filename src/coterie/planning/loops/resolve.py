@@ -1,4 +1,4 @@
-"""Make a plan of a loop: its folder, the settings in all their layers, and what the command line says."""
+"""Plan a loop from its folder, all layers of settings, and the command line."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -34,14 +34,14 @@ def plan_folder(
     work_dir: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> tuple[Plan | None, Found]:
-    """The plan of the loop in *folder*, and everything that is to be said of it; no plan when an error is among that.
+    """The plan of the loop in *folder* and all diagnostics; no plan if one is an error.
 
     Args:
-        given: What the command line says.
-        work_dir: Where the run is started; by default here.
-        env: The environment, which says where the user's own settings lie; by default this process's.
+        given: Options of the command line.
+        work_dir: Where the run is started; by default the current folder.
+        env: The environment, which locates the user's settings; by default this process's.
     """
-    from coterie import formats  # here, so that reading a journal, which holds plans, does not load the reader of files
+    from coterie import formats  # local import: reading a journal with plans must not load the readers
 
     source = formats.read(folder)
     if source.topology is None or source.has_errors:
@@ -64,9 +64,9 @@ def plan_loop(
 
     Args:
         text: The text of its `topology.toml`, to show lines of.
-        before: The plan of the run that goes on. A change of what is fixed when a run begins is reported, and has no
-            effect; a file that it was made of and that has gone is an error.
-        team: Plans the teams that answer for roles; by default as those of a loop that nothing else names.
+        before: The plan of the running loop. Changes to settings fixed at the start are reported and ignored; a removed
+            file of the loop is an error.
+        team: Plans the teams of roles; by default those of a top-level loop.
     """
     found: Found = []
     given, loop = given or LoopGiven(), topology.loop or Loop()
@@ -126,18 +126,18 @@ def plan_loop(
 
 
 def reread(plan: Plan, *, env: Mapping[str, str] | None = None) -> tuple[Plan | None, Found]:
-    """The plan of a loop that runs as its files are now, under all that its command line said; None if they are wrong.
+    """Plan a running loop again from its current files and original command line; None if they are invalid.
 
-    What is fixed when a run begins stays as it was. Only the grammar that read a settings file then is tried again.
+    Settings fixed at the start keep their values. Each settings file is read with the same grammar as then.
 
     Raises:
-        TypeError: If *plan* is not that of a loop which was read from a folder.
+        TypeError: If *plan* is not a loop read from a folder.
     """
     from coterie import formats
 
     loop = plan.coordination
     if not isinstance(loop, LoopPlan) or not loop.place.project:
-        raise TypeError(f"{plan.name!r} is no loop that was read from a folder")
+        raise TypeError(f"{plan.name!r} is not a loop read from a folder")
     source = formats.read(Path(loop.place.project))
     if source.topology is None or source.has_errors:
         return None, list(source.diagnostics)
@@ -181,7 +181,7 @@ _SETTING_OF = {
 
 
 def _fixed(now: RunPlace, then: RunPlace, settings: Settings) -> Found:
-    """A warning for each setting that is fixed when a run begins, and was changed since."""
+    """A warning for each changed setting that is fixed at the start of a run."""
     found = []
     for name in RunPlace.__struct_fields__:
         if name in ("project", "preset", "work_dir") or getattr(now, name) == getattr(then, name):
@@ -189,25 +189,25 @@ def _fixed(now: RunPlace, then: RunPlace, settings: Settings) -> Found:
         setting = _SETTING_OF.get(name, f"core.{name}")
         origin = settings.origins[setting]
         if name.endswith("_file") and origin.layer == DEFAULT and now.state_dir != then.state_dir:
-            continue  # it lies in the folder that was changed
-        message = f"{setting!r} was changed, and is fixed when a run begins"
-        told = warning("fixed-setting", message, hint="the next run obeys it")
+            continue  # its file is in the changed folder
+        message = f"{setting!r} was changed, but is fixed when a run begins"
+        told = warning("fixed-setting", message, hint="the change applies to the next run")
         found.append(place_of(origin).told(told))
     return found
 
 
 def _gone(before: LoopPlan, wanted: Collection[str]) -> Found:
-    """An error for each file that a running loop was made of, that it still names, and that is not there any more."""
+    """An error for each file of a running loop that is still named but no longer exists."""
     inside = [Path(before.place.project, name) for name in before.files if name in wanted]
     return [
-        error("file-gone", f"{str(path)!r} was there when the run read it last", hint="the run goes on as it was")
+        error("file-gone", f"{str(path)!r} no longer exists", hint="the run continues with its previous plan")
         for path in (*map(Path, before.given.grammars), *inside)
         if not path.exists()
     ]
 
 
 def _roles(sources: BackendSources, reader: "_Texts", work_dir: Path, env: Mapping[str, str]) -> tuple[RolePlan, ...]:
-    """The roles with their whole prompts: their own, then what profiles add."""
+    """The roles with their complete prompts, fragments of profiles included."""
     settings, given = sources.settings, sources.given
     usual = settings.profiles.default if given.default_profiles else ()
     profiles = dict.fromkeys(usual, reader.place("profiles.default"))
@@ -224,7 +224,7 @@ def _roles(sources: BackendSources, reader: "_Texts", work_dir: Path, env: Mappi
 
 
 def _events(role: Role) -> tuple[tuple[str, Condition | None], ...] | None:
-    """What the team of *role* emits when: as it says, else the one event there is; None: no team answers."""
+    """The events of the team of *role* with their conditions, or its single event; None without a team."""
     if not role.topology:
         return None
     events = role.events or dict.fromkeys(role.emits if len(role.emits) == 1 else (), "")
@@ -255,10 +255,10 @@ def _parallel(settings: Settings) -> ParallelPlan | None:
 
 
 class _Texts:
-    """The texts of one loop: those that settings hold, and the files that they name.
+    """The texts of one loop, from settings and the files they name.
 
     Attributes:
-        wanted: The files of the folder that the loop is made of, whether they are there or not.
+        wanted: The files of the folder that the loop uses, existing or not.
     """
 
     def __init__(
@@ -271,9 +271,9 @@ class _Texts:
         self._values = {"STATE_DIR": str(state_dir), "PRESET_DIR": str(folder)}
 
     def setting(self, inline: str, file: str, what: str, *, filled: bool = True) -> str:
-        """The text that the setting *inline* holds, else that of the file which the setting *file* names.
+        """The text of the setting *inline*, else of the file that the setting *file* names.
 
-        A file that nobody named need not be there.
+        A default file may be missing.
         """
         if inline and (text := self._settings.value(inline)):
             return self.fill(text, what, self.place(inline)) if filled else str(text)
@@ -286,7 +286,7 @@ class _Texts:
         return self.fill(text, what, TextLocation(str(self._folder / name))) if filled else text
 
     def team(self, role: Role, planned: Team) -> Plan | None:
-        """The plan of the team that answers for *role*: that in a file of the folder, or of a loop's folder in it."""
+        """The plan of the team of *role*, from a file or a loop's folder in this folder."""
         is_loop = is_folder(self._folder / role.topology)
         file = f"{role.topology.rstrip('/')}/{TOPOLOGY}" if is_loop else role.topology
 
@@ -296,16 +296,16 @@ class _Texts:
         return planned(f"role {role.id!r}", file, self._folder, role.spans.get("topology") or role.span, report)
 
     def place(self, setting: str) -> TextLocation:
-        """Where *setting* got its value."""
+        """The location of the value of *setting*."""
         place = place_of(self._settings.origins[setting])
         return place if place.file else TextLocation(self.topology.file)
 
     def there(self) -> tuple[str, ...]:
-        """The files of the folder that were wanted, and are there."""
+        """The wanted files that exist."""
         return tuple(dict.fromkeys(name for name in self.wanted if (self._folder / name).is_file()))
 
     def completion(self, loop: Loop) -> TextLocation:
-        """Where the event is named that completes *loop*."""
+        """The location of the completion event of *loop*."""
         if loop.completion:
             return replace(self.topology, span=loop.spans.get("completion"))
         return self.place("event_loop.completion_event")

@@ -13,7 +13,7 @@ from coterie.settings.layers import Origin, as_span
 Report = Callable[[Diagnostic], None]
 
 ATTEMPT = "TOOL_PATH"
-"""The placeholder that only an attempt can fill: the path of its own command."""
+"""The placeholder for the path of an attempt's command, which only the attempt can fill."""
 
 _PLACEHOLDER = re.compile(r"\{\{([A-Z][A-Z0-9_]*)\}\}")
 _STATE = re.compile(r"(?<![\w.-])(?:\./)?\.autoloop(?![\w-])")
@@ -21,7 +21,7 @@ _STATE = re.compile(r"(?<![\w.-])(?:\./)?\.autoloop(?![\w-])")
 
 @dataclass(frozen=True, slots=True)
 class TextLocation:
-    """Where a text is named, for what is to be said of it."""
+    """Where a text is named, for diagnostics."""
 
     file: str
     span: Span | None = None
@@ -33,11 +33,11 @@ class TextLocation:
 
 
 def place_of(origin: Origin) -> TextLocation:
-    """Where a setting got its value."""
+    """The location of a setting's value."""
     span = as_span(origin)
     try:
         return TextLocation(origin.file, span, _text(origin.file) if span is not None else "")
-    except (OSError, ValueError):  # it was there a moment ago
+    except (OSError, ValueError):  # it may have been removed meanwhile
         return TextLocation(origin.file)
 
 
@@ -46,20 +46,20 @@ def _text(file: str) -> str:
 
 
 def fill(text: str, values: Mapping[str, str], owner: str, place: TextLocation, report: Report) -> str:
-    """*text* with its placeholders, `{{STATE_DIR}}`, replaced; one that there is not is reported and stays.
+    """*text* with its placeholders, `{{STATE_DIR}}`, replaced; unknown ones are reported and kept.
 
     Args:
-        values: What they stand for; that of an attempt's own command stays for the attempt.
-        owner: Whose text it is, in words.
+        values: Their values; the placeholder of an attempt's command is kept.
+        owner: The owner for messages.
     """
     known = (*values, ATTEMPT)
     unknown = dict.fromkeys(name for name in _PLACEHOLDER.findall(text) if name not in known)
     for name in unknown:
-        hint = did_you_mean(name, known) or f"there are {', '.join(f'{{{{{each}}}}}' for each in known)}"
-        message = f"{owner} has a placeholder that there is not: {{{{{name}}}}}"
+        hint = did_you_mean(name, known) or f"known placeholders: {', '.join(f'{{{{{each}}}}}' for each in known)}"
+        message = f"{owner} has an unknown placeholder: {{{{{name}}}}}"
         report(place.told(error("unknown-placeholder", message, hint=hint)))
     if _STATE.search(text):
-        message = f"{owner} names .autoloop, and the state may lie elsewhere"
+        message = f"{owner} refers to .autoloop, but the state folder may be elsewhere"
         report(place.told(warning("raw-state-path", message, hint="write {{STATE_DIR}} and {{TOOL_PATH}}")))
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
 
@@ -68,12 +68,12 @@ def read(folder: Path, name: str, what: str, place: TextLocation | None, report:
     """The text of the file *name* in *folder*.
 
     Args:
-        what: What it is, in words: `the review's prompt`.
-        place: Where it is named; None: nobody names it, and it need not be there.
+        what: Its description for messages: `the review's prompt`.
+        place: Where it is named; None: it is not named and may be missing.
     """
     path = inside(folder, name)
     if path is None:
-        reason, hint = "lies outside the loop's folder", "put the file into the folder"
+        reason, hint = "is outside the loop's folder", "move the file into the folder"
         report(
             (place or TextLocation("")).told(
                 error("outside-folder", f"the file of {what} {reason}: {name!r}", hint=hint)
@@ -85,8 +85,8 @@ def read(folder: Path, name: str, what: str, place: TextLocation | None, report:
     except FileNotFoundError:
         if place is None:
             return ""
-        message = f"the file of {what} is not there: {name!r}"
-        report(place.told(warning("no-such-text", message, hint="paths begin at the loop's folder")))
+        message = f"the file of {what} does not exist: {name!r}"
+        report(place.told(warning("no-such-text", message, hint="paths are relative to the loop's folder")))
     except UnicodeDecodeError:
         _unreadable(what, name, "it is not UTF-8 text", place, report)
     except OSError as failure:
@@ -102,5 +102,5 @@ def _unreadable(what: str, name: str, reason: str, place: TextLocation | None, r
 
 
 def joined(parts: Iterable[str]) -> str:
-    """The *parts* that say something, a blank line between them."""
+    """The non-blank *parts*, joined by a blank line."""
     return "\n\n".join(stripped for part in parts if (stripped := part.strip("\n")).strip())

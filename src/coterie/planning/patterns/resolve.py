@@ -1,4 +1,4 @@
-"""Make a plan of a pattern: every field of its configuration, an agent for each slot, and those that stand in."""
+"""Plan a pattern: its full configuration, an agent for each slot, and fallback agents."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -24,18 +24,18 @@ from coterie.topology.patterns.outputs import keys_of
 from coterie.topology.patterns.slots import subs
 
 MAX_RETRIES = 3
-"""Further attempts of an agent that does not say how many."""
+"""Default retries of an agent."""
 TIMEOUT = 300.0
-"""Seconds that an attempt of an agent may take that does not say how long."""
+"""Default timeout of an attempt, in seconds."""
 
 PlanNode = Callable[[AnyNode, Setting], AgentPlan | None]
-"""Plans one node, with the team that answers there; None after reporting why it cannot."""
+"""Plans one node and the team that runs there; None, with a report, if that is impossible."""
 
 
 def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Plan:
-    """The plan of the topology of *setting*, which *pattern* coordinates and which keeps all rules.
+    """The plan of the topology of *setting*, which passed all checks and is coordinated by *pattern*.
 
-    Its agents go by the names of their slots; who only stands in for others keeps the name it has.
+    Agents are named after their slots; agents that are only fallbacks keep their names.
     """
     topology = setting.topology
     kind = kind_of(pattern.type)
@@ -58,7 +58,7 @@ def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Pla
         agents=agents,
         coordination=PatternPlan(
             type=kind.name if kind is not None else pattern.type,
-            # As it will be read back.
+            # Normalized as it will be read back.
             config=msgspec.json.decode(msgspec.json.encode(dict(pattern.config) if config is None else config)),
             slots=tuple(
                 SlotPlan(name=slot.name, capabilities=slot.capabilities, calls=slot.calls, cost=slot.cost)
@@ -71,7 +71,7 @@ def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Pla
 
 
 def _unmappable(pattern: Pattern, config: CompoundConfig, agents: Mapping[str, AgentPlan]) -> Iterator[Diagnostic]:
-    """An error for each key that is mapped from a team which never gives it, as far as is known what teams give."""
+    """An error for each key mapped from a team that is known not to output it."""
     for before, name in pairwise(subs(config, [slot.name for slot in pattern.slots])):
         child = agents[before].child if before in agents else None
         given = child.coordination if child is not None else None
@@ -80,13 +80,13 @@ def _unmappable(pattern: Pattern, config: CompoundConfig, agents: Mapping[str, A
         known = keys_of(given.type)
         for key, source in config.mapping.get(name, {}).items():
             if source not in known:
-                message = f"{key!r} of {name!r} is mapped from {source!r}, which {before!r} does not give"
-                hint = did_you_mean(source, known) or f"it gives {', '.join(known)}"
+                message = f"{key!r} of {name!r} is mapped from {source!r}, which {before!r} does not output"
+                hint = did_you_mean(source, known) or f"its outputs: {', '.join(known)}"
                 yield error("bad-mapping", message, span_of(pattern, f"config.mapping.{name}.{key}"), hint)
 
 
 def _names(pattern: Pattern, declared: Mapping[str, AnyNode], setting: Setting) -> dict[str, str]:
-    """The node behind each name of the plan: those of the slots, then those of whoever stands in."""
+    """The node of each name of the plan: those of the slots, then the fallbacks."""
     names = {slot.name: slot.node for slot in pattern.slots}
     front = list(names.values())
     for node_name in front:
@@ -95,7 +95,7 @@ def _names(pattern: Pattern, declared: Mapping[str, AnyNode], setting: Setting) 
             continue
         if stands_in in names:
             node = declared[node_name]
-            message = f"{title(node)} falls back on {stands_in!r}, which is an agent here and a slot of another one"
+            message = f"{title(node)} falls back on {stands_in!r}, which is an agent and also the slot of another one"
             setting.report(error("duplicate-name", message, node.spans.get("on-fail") or node.span, "rename the agent"))
             continue
         names[stands_in] = stands_in
@@ -104,7 +104,7 @@ def _names(pattern: Pattern, declared: Mapping[str, AnyNode], setting: Setting) 
 
 
 def _key(node: str, names: Mapping[str, str]) -> str:
-    """The name that the plan has for *node*."""
+    """The name of *node* in the plan."""
     return node if not node or names.get(node) == node else next((key for key in names if names[key] == node), node)
 
 
@@ -119,10 +119,10 @@ def _for(node: AnyNode, setting: Setting) -> Setting:
 
 
 def _backend(node: AnyNode, setting: Setting) -> str | None:
-    """Who thinks where *node* does not say it: as the run or the topology was told, else its model, if it is known.
+    """The backend of a *node* without one: that of the run or the topology, else its model, if known.
 
-    A model that nobody is known to serve is left open, so that the file can be rehearsed without it; who is said to
-    serve it must be known.
+    A model without a known provider gets no backend yet, so that the file can be rehearsed; a provider that is named
+    must be known.
     """
     usual = setting.backend or setting.default.backend or ("command" if setting.default.command else "")
     if usual or not isinstance(node, Agent) or not node.model:
@@ -136,7 +136,7 @@ def _backend(node: AnyNode, setting: Setting) -> str | None:
 
 
 def _ruled(agent: AgentPlan, node: AnyNode) -> AgentPlan:
-    """*agent* with the usual retries and time, where its node does not say them; teams and people have neither."""
+    """*agent* with default retries and timeout where its node sets none; teams and humans get neither."""
     if agent.kind != "agent":
         return agent
     return structs.replace(
@@ -147,7 +147,7 @@ def _ruled(agent: AgentPlan, node: AnyNode) -> AgentPlan:
 
 
 def _staged(agent: AgentPlan, node: AnyNode, config: PipelineConfig) -> AgentPlan:
-    """*agent* as a stage, whose attempts the pipeline counts; without that only those that its node allows."""
+    """*agent* as a stage: the pipeline's retries if they apply, else its node's."""
     if agent.kind == "human":
         return agent
     if not config.retry_failed_stages:

@@ -1,7 +1,7 @@
 """The rules that a topology must keep, one generator each.
 
-To add a rule, write a generator over `Facts` in the module of its subject and name it in `RULES`. One fault gives one
-diagnostic: a rule leaves to others what they report.
+To add a rule, write a generator over `Facts` in the module of its subject and add it to `RULES`. Each fault is reported
+once: a rule skips what another rule reports.
 """
 
 from collections.abc import Callable, Iterator
@@ -108,7 +108,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def check(topology: Topology) -> list[Diagnostic]:
-    """Everything that is wrong or doubtful with *topology*, in the order of its file."""
+    """All diagnostics for *topology*, in file order."""
     facts = Facts(topology)
     found = [diagnostic for rule in RULES for diagnostic in rule(facts)]
     return sorted(found, key=lambda diagnostic: diagnostic.span.offset if diagnostic.span is not None else -1)

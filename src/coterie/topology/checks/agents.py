@@ -1,4 +1,4 @@
-"""Nodes by themselves: who thinks, what they give back, what happens when they fail."""
+"""Single nodes: backend, outputs and failure policy."""
 
 from collections.abc import Iterator
 
@@ -7,11 +7,11 @@ from coterie.topology.checks.facts import Facts, title
 from coterie.topology.model import Agent, Gate, Orchestrator
 
 SAYS_WHO_THINKS = ("backend", "command", "pattern", "topology")
-"""The keys of an agent's own coterie extension that stand in for `model`."""
+"""Keys of an agent's coterie extension that replace `model`."""
 
 
 def somebody_thinks(facts: Facts) -> Iterator[Diagnostic]:
-    """An agent has a model, or its own extension says who thinks, or a team is written in its place."""
+    """An agent has a model, a backend in its extension, or an inline team."""
     for node in facts.topology.nodes:
         if not isinstance(node, Agent | Orchestrator) or node.model or node.topology is not None:
             continue
@@ -23,7 +23,7 @@ def somebody_thinks(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def outputs_declared_once(facts: Facts) -> Iterator[Diagnostic]:
-    """An output has one declaration, and an enum has members."""
+    """An output is declared once, and an enum has members."""
     for node in facts.topology.nodes:
         if not node.outputs:
             continue
@@ -37,7 +37,7 @@ def outputs_declared_once(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def bounce_back_is_for_gates(facts: Facts) -> Iterator[Diagnostic]:
-    """Only a gate has somebody to send the work back to."""
+    """Only a gate can send work back."""
     for node in facts.topology.nodes:
         if node.on_fail == "bounce-back" and not isinstance(node, Gate):
             hint = "write halt, skip, continue or fallback NAME"
@@ -46,8 +46,8 @@ def bounce_back_is_for_gates(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def gates_do_something(facts: Facts) -> Iterator[Diagnostic]:
-    """A gate runs something; else it lets everything through."""
+    """A gate runs a command; otherwise it lets everything through."""
     for node in facts.topology.nodes:
         if isinstance(node, Gate) and not node.run:
-            message = f"{title(node)} runs nothing: it lets everything through"
+            message = f"{title(node)} runs no command, so it lets everything through"
             yield warning("empty-gate", message, node.span, 'write run: "script.sh"')

@@ -1,4 +1,4 @@
-"""Arrows one by one: fan-outs, and conditions that can hold."""
+"""Single arrows: fan-outs, and conditions that can hold."""
 
 from collections.abc import Iterator
 
@@ -11,13 +11,13 @@ FAN_OUT = "Fan-out requires the topology to declare the fan-out pattern"
 
 
 def fan_out_is_declared(facts: Facts) -> Iterator[Diagnostic]:
-    """A topology that sends work to several at once says so in its header; the first fan-out is shown."""
+    """A topology with a fan-out declares the fan-out pattern in its header; only the first fan-out is reported."""
     if "fan-out" in facts.topology.patterns:
         return
     unconditional: dict[str, ArrowGroup] = {}
     for i, group in enumerate(facts.flow.groups):
         if len(group.targets) > 1:
-            yield _no_fan_out(facts, f"{group} leads to several at once", group)
+            yield _no_fan_out(facts, f"{group} leads to several nodes at once", group)
             return
         if group.when is None and not facts.graph.is_loop(i, group.targets[0]):
             first = unconditional.setdefault(group.source, group)
@@ -37,7 +37,7 @@ def _no_fan_out(facts: Facts, what: str, group: ArrowGroup) -> Diagnostic:
 
 
 def max_is_positive(facts: Facts) -> Iterator[Diagnostic]:
-    """`max` counts firings: it is 1 or more."""
+    """`max` is a number of firings, at least 1."""
     for group in facts.flow.groups:
         if group.max is not None and group.max < 1:
             message = f"'max' cannot be '{group.max}'"
@@ -45,8 +45,8 @@ def max_is_positive(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def scope_needs_max(facts: Facts) -> Iterator[Diagnostic]:
-    """`per` says what `max` counts in, and `on-max` what happens then; without `max` they say nothing."""
-    unbounded = {cycle.conditional for cycle in facts.unbounded}  # reported as such
+    """`per` is the scope of `max`, and `on-max` what happens when it is reached; without `max` they have no effect."""
+    unbounded = {cycle.conditional for cycle in facts.unbounded}  # reported by another rule
     for i, group in enumerate(facts.flow.groups):
         if group.max is not None:
             continue
@@ -58,7 +58,7 @@ def scope_needs_max(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def conditions_read_outputs(facts: Facts) -> Iterator[Diagnostic]:
-    """A condition reads an output that its agent declares, if it declares any, and asks what it can answer."""
+    """A condition reads a declared output, if its agent declares any, and compares it with a possible value."""
     for group, condition in facts.conditional:
         node = facts.declared.get(condition.agent)
         if node is None:
@@ -80,16 +80,16 @@ def _answerable(group: ArrowGroup, condition: Condition, output: Output | None) 
     value_span = group.spans.get("when.value") or _place(group)
     name = f"{condition.agent}.{condition.field}"
     if ordered and not is_number(condition.value):
-        message = f"'{condition.op.value}' compares numbers, and {condition.value!r} is none"
+        message = f"'{condition.op.value}' compares numbers, but {condition.value!r} is not a number"
         yield error("not-a-number", message, value_span, "compare words with == or !=")
     elif ordered and output is not None and not _can_be_number(output):
         kind = listing(output.values, "or") if output.type == "enum" else f"a {output.type}"
-        message = f"'{condition.op.value}' compares numbers, and {name} is {kind}"
+        message = f"'{condition.op.value}' compares numbers, but {name} is {kind}"
         yield error("not-a-number", message, _place(group), "compare it with == or !=")
     elif not ordered and output is not None:
         words = [as_text(value) for value in values_of(output) or ()]
         hint = did_you_mean(as_text(condition.value), words) or f"it is {listing(words, 'or')}"
-        yield error("unknown-value", f"{as_text(condition.value)!r} is no value of {name}", value_span, hint)
+        yield error("unknown-value", f"{as_text(condition.value)!r} is not a value of {name}", value_span, hint)
 
 
 def _can_be(output: Output, wanted: Scalar) -> bool:
@@ -102,19 +102,19 @@ def _can_be_number(output: Output) -> bool:
 
 
 def conditions_look_upstream(facts: Facts) -> Iterator[Diagnostic]:
-    """A condition reads what the arrow's source gives back, or what came before it."""
+    """A condition reads an output of the arrow's source or of a node before it."""
     for group, condition in facts.conditional:
         if condition.agent == group.source or condition.agent not in facts.declared:
             continue
         if not facts.leads_to(condition.agent, group.source):
             message = f"{condition.agent!r} does not come before {group.source!r}: '{condition}' may never hold"
-            yield warning("condition-not-upstream", message, _place(group), "what never ran has no outputs")
+            yield warning("condition-not-upstream", message, _place(group), "a node that has not run has no outputs")
 
 
 def outputs_are_covered(facts: Facts) -> Iterator[Diagnostic]:
-    """Where the flow splits on a declared output, every value leads somewhere.
+    """Where the flow branches on a declared output, every value has an arrow.
 
-    A node all of whose arrows go back is the end of its path whenever none of them fires, and is not reported.
+    A node with only back arrows ends its path whenever none of them fires, and is not reported.
     """
     place = facts.graph.place
     for node in sorted({group.source for group, _ in facts.conditional}, key=place.__getitem__):
@@ -126,7 +126,7 @@ def outputs_are_covered(facts: Facts) -> Iterator[Diagnostic]:
         output = facts.output(*reads.pop())
         values = values_of(output) if output is not None else None
         open_ = [value for value in values or () if not any(condition.holds(value) for condition in conditions)]
-        # A value that no output can have is reported for itself; the one it was meant for is not open as well.
+        # An impossible value is reported by another rule; do not also report the intended one as uncovered.
         if open_ and all(any(map(condition.holds, values or ())) for condition in conditions):
             words = listing(map(as_text, open_), "or")
             first = facts.flow.groups[indices[0]]

@@ -1,4 +1,4 @@
-"""Arrows beside each other, and the attributes that are read and not executed: they say something sensible."""
+"""Parallel arrows, and attributes that are read but not executed."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from coterie.topology.checks.facts import Facts
 
 
 def arrows_are_drawn_once(facts: Facts) -> Iterator[Diagnostic]:
-    """An arrow that stands there twice, with the same condition, leads where it led before."""
+    """An arrow with the same condition is written only once."""
     doubled = set(facts.graph.doubled)
     seen = set[tuple[str, str, str]]()
     for group in facts.flow.groups if doubled else ():
@@ -18,13 +18,13 @@ def arrows_are_drawn_once(facts: Facts) -> Iterator[Diagnostic]:
             arrow = (group.source, target, when)
             if arrow in seen:
                 said = f" when {when}" if when else ""
-                message = f"{group.source} -> {target}{said} stands there twice"
+                message = f"{group.source} -> {target}{said} is written twice"
                 yield warning("repeated-arrow", message, group.spans.get(target) or group.span, "remove one of them")
             seen.add(arrow)
 
 
 def races_have_runners(facts: Facts) -> Iterator[Diagnostic]:
-    """Two or more can race."""
+    """A race needs at least two nodes."""
     for group in facts.flow.groups:
         if "race" in group.kept and len(group.targets) == 1:
             message = f"{group.targets[0]!r} races alone"
@@ -32,16 +32,16 @@ def races_have_runners(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def reflections_go_back(facts: Facts) -> Iterator[Diagnostic]:
-    """`reflection` marks an arrow that goes back, and such an arrow has a `max`."""
+    """`reflection` marks a back arrow, and a back arrow has a `max`."""
     for i, group in enumerate(facts.flow.groups):
         if "reflection" in group.kept and not facts.graph.is_loop_group(i):
-            message = f"'reflection' stands on {group}, which goes back nowhere"
+            message = f"'reflection' is on {group}, which does not go back"
             span = group.spans.get("reflection") or group.span
-            yield warning("reflection-without-loop", message, span, "it belongs on the arrow that goes back, with max")
+            yield warning("reflection-without-loop", message, span, "write it on the arrow that goes back, with max")
 
 
 def files_are_written_first(facts: Facts) -> Iterator[Diagnostic]:
-    """What an agent reads, and agents of this flow write, is written by one that comes before it."""
+    """A file that an agent reads and another agent of the flow writes is written before it is read."""
     writers: dict[str, list[str]] = {}
     for node in facts.agents:
         if not node.writes or node.name not in facts.mentioned:
@@ -54,6 +54,6 @@ def files_are_written_first(facts: Facts) -> Iterator[Diagnostic]:
         for path in node.reads:
             by = writers.get(path, [])
             if by and node.name not in by and not any(facts.leads_to(name, node.name) for name in by):
-                message = f"{node.name!r} reads {path!r}, which {by[0]!r} writes later, or elsewhere"
+                message = f"{node.name!r} reads {path!r}, but {by[0]!r} writes it later or on another path"
                 span = node.spans.get("reads") or node.span
                 yield warning("read-before-written", message, span, f"no path leads from {by[0]!r} to {node.name!r}")

@@ -1,4 +1,4 @@
-"""A topology as a node of another: that it can answer there, as its interface says, and what it gives back."""
+"""A topology used as a node of another: whether it can be, its interface, and its outputs."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -32,22 +32,22 @@ def interface_is_declared(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def unusable(topology: Topology, file: str, span: Span | None) -> Diagnostic | None:
-    """Why *topology*, of *file*, cannot answer at a node of another, where that names it at *span*; None if it can."""
+    """Why *topology* of *file* cannot be a node of another topology, which names it at *span*; None if it can."""
     if topology.fragment:
-        message = f"{file!r} holds a fragment, and only a topology can answer at a node"
-        return error("no-topology", message, span, f'include "{file}" makes its declarations those of this file')
+        message = f"{file!r} is a fragment, and only a topology can be a node"
+        return error("no-topology", message, span, f'write include "{file}" to add its declarations to this file')
     names = list(missing(topology.params))
     if not names:
         return None
     values = ", ".join(f"{name}: …" for name in names)
     hint = f'import "{file}" as NAME with {{ {values} }}'
-    return error("missing-param", f"{file!r} wants a value for {listing(names)}", span, hint)
+    return error("missing-param", f"{file!r} needs a value for {listing(names)}", span, hint)
 
 
 def outputs_of(topology: Topology) -> tuple[Output, ...]:
-    """The declared outputs of the result of *topology*: those of its exit, else of the node where every path ends.
+    """The declared outputs of *topology*: those of its exit, else of the node where every path ends.
 
-    Of a pattern what its result has. Empty when they are not declared, or when it may end at several nodes.
+    For a pattern those of its result. Empty if not declared, or if the flow may end at several nodes.
     """
     if topology.pattern is not None:
         return tuple(_of_pattern(topology.pattern))

@@ -1,4 +1,4 @@
-"""What the rules need to know of a topology, each thing found out once."""
+"""Facts about a topology that rules share, each computed once."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -26,27 +26,27 @@ from coterie.topology.model import (
 )
 
 UNREADABLE = "?"
-"""What a reader gives for a word that it could not read, and reported; no rule looks at it."""
+"""Placeholder for a word that a reader rejected and reported; rules ignore it."""
 
 GATE_OUTPUTS = (Output(name="passed", type="boolean"),)
-"""What a condition may ask a gate."""
+"""Outputs of a gate that a condition may read."""
 
 
 _HINTS = 20
 
 
 class Facts:
-    """A topology, and what follows from it.
+    """A topology and facts derived from it.
 
     Attributes:
-        declared: The nodes by name; of several with one name the first.
+        declared: The nodes by name; the first of several with the same name.
     """
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.declared: dict[str, AnyNode] = {node.name: node for node in reversed(topology.nodes)}
         self._written = topology.flow or Flow()
-        self._shape = FlowGraph(self._written.mentions, self._written.groups)  # mostly that of `flow` as well
+        self._shape = FlowGraph(self._written.mentions, self._written.groups)  # usually also the graph of `flow`
         self._near: dict[str, str] = {}
 
     @cached_property
@@ -56,7 +56,7 @@ class Facts:
 
     @cached_property
     def undeclared(self) -> dict[str, Span | None]:
-        """The names in the flow, its conditions included, that nothing declares, and where they stand first."""
+        """Undeclared names in the flow and its conditions, with the span of their first mention."""
         asked = [group.when.agent for group in self._written.groups if group.when is not None]
         if self.declared.keys() >= {*self._shape.nodes, *asked}:
             return {}
@@ -73,7 +73,7 @@ class Facts:
 
     @cached_property
     def written(self) -> Flow:
-        """The flow as the file has it, without the arrows from and to undeclared names."""
+        """The flow as written, without arrows from or to undeclared names."""
         if self.undeclared.keys().isdisjoint(self._written.mentions):
             return self._written
         groups = []
@@ -96,17 +96,17 @@ class Facts:
 
     @cached_property
     def flow(self) -> Flow:
-        """The flow that runs: as `written`, with the implied bounds."""
+        """The flow that runs: `written` with the implied bounds."""
         return with_implied(self.written, self.unbounded)
 
     @cached_property
     def graph(self) -> FlowGraph:
-        """The shape of `flow`."""
+        """The graph of `flow`."""
         return self._shape if self.flow is self._written else FlowGraph(self.flow.mentions, self.flow.groups)
 
     @cached_property
     def conditional(self) -> list[tuple[ArrowGroup, Condition]]:
-        """The groups of `flow` that have a condition, with it."""
+        """The conditional groups of `flow`, with their conditions."""
         return [(group, group.when) for group in self.flow.groups if group.when is not None]
 
     @cached_property
@@ -116,18 +116,18 @@ class Facts:
         return {group.source for group in groups}.union(*[group.targets for group in groups])
 
     def first_mention(self, name: str) -> Span | None:
-        """Where *name*, which is in the flow, stands there first."""
+        """The span of the first mention of *name*, which is in the flow."""
         group = next(group for group in self.flow.groups if name == group.source or name in group.targets)
         return group.spans.get("source" if name == group.source else name) or group.span
 
     def near(self, name: str) -> str:
-        """`did you mean …?` for a name that nothing declares. Looking takes time, so only the first ones are served."""
+        """`did you mean …?` for an undeclared name. The search is slow, so only the first ones get it."""
         if name not in self._near:
             self._near[name] = did_you_mean(name, self.declared) if len(self._near) < _HINTS else ""
         return self._near[name]
 
     def declaring(self, name: str) -> str:
-        """How *name* is declared, in the notation of the team."""
+        """How to declare *name* in the team's notation."""
         return (
             f"declare it: agent {name} {{ model: … }}" if self.topology.pattern is None else "declare it under agents:"
         )
@@ -141,7 +141,7 @@ class Facts:
         return next((output for output in self.outputs(agent) if output.name == name), None)
 
     def outputs(self, agent: str) -> Sequence[Output]:
-        """The outputs that *agent* declares; those of a gate are always the same."""
+        """The outputs that *agent* declares; those of a gate are fixed."""
         node = self.declared.get(agent)
         if isinstance(node, Gate):
             return GATE_OUTPUTS
@@ -149,12 +149,12 @@ class Facts:
 
 
 def values_of(output: Output) -> tuple[Scalar, ...] | None:
-    """Every value that *output* can have, where these can be counted."""
+    """Every value that *output* can have, if finite."""
     return {"enum": output.values, "boolean": (True, False)}.get(output.type)
 
 
 def kind_of(node: AnyNode) -> str:
-    """What a file calls such a node."""
+    """The keyword of each node type."""
     match node:
         case Agent():
             return "agent"
@@ -173,12 +173,12 @@ def kind_of(node: AnyNode) -> str:
 
 
 def title(node: AnyNode) -> str:
-    """How a message names a node: `agent 'writer'`."""
+    """The name of a node in messages: `agent 'writer'`."""
     return "the orchestrator" if isinstance(node, Orchestrator) else f"{kind_of(node)} {node.name!r}"
 
 
 def listing(names: Iterable[object], last: str = "and", limit: int = 6) -> str:
-    """`'a', 'b' and 'c'`; of many the first, and how many more."""
+    """`'a', 'b' and 'c'`; a long list is cut, with the number of further items."""
     quoted = [repr(name) for name in names]
     if len(quoted) > limit:
         quoted[limit - 1 :] = [f"{len(quoted) - limit + 1} more"]
@@ -186,8 +186,8 @@ def listing(names: Iterable[object], last: str = "and", limit: int = 6) -> str:
 
 
 def mended(close: str, wrong: str, span: Span | None) -> Fix | None:
-    """The fix that writes what *close*, `did you mean 'reviewer'?`, suggests for *wrong*, which stands at *span*."""
+    """The fix that replaces *wrong* at *span* as the hint *close*, `did you mean 'reviewer'?`, suggests."""
     if not close.startswith("did you mean ") or span is None or span.length not in (len(wrong), len(wrong) + 2):
         return None
     meant = close.split("'")[1]
-    return Fix("mend the name", span, meant if span.length == len(wrong) else f'"{meant}"')
+    return Fix("correct the name", span, meant if span.length == len(wrong) else f'"{meant}"')

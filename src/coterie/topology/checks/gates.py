@@ -1,4 +1,4 @@
-"""Gates: each stands on an arrow that exists."""
+"""Gates: each is on an existing arrow."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from coterie.topology.model import Gate
 
 
 def gates_stand_on_arrows(facts: Facts) -> Iterator[Diagnostic]:
-    """A gate that the flow does not name itself stands on one of its arrows, or behind one of its nodes."""
+    """A gate that the flow does not name is on one of its arrows or behind one of its nodes."""
     if facts.topology.flow is None or facts.undeclared:
         return
     for node in facts.topology.nodes:
@@ -18,15 +18,15 @@ def gates_stand_on_arrows(facts: Facts) -> Iterator[Diagnostic]:
 
 def _stands(facts: Facts, gate: Gate) -> Iterator[Diagnostic]:
     if not gate.after:
-        message = f"{title(gate)} does not say where it stands"
+        message = f"{title(gate)} has no position in the flow"
         yield error("gate-without-place", message, gate.span, "write after: NAME and before: NAME")
     elif gate.after not in facts.declared or (gate.before and gate.before not in facts.declared):
         return  # reported as an undeclared name
     elif gate.after not in facts.mentioned:
-        message = f"{title(gate)} stands after {gate.after!r}, which is not in the flow"
+        message = f"{title(gate)} comes after {gate.after!r}, which is not in the flow"
         yield error("no-such-arrow", message, gate.spans.get("after") or gate.span)
     elif gate.before and gate.before not in (leads := _targets(facts, gate.after)):
-        message = f"{title(gate)} stands on {gate.after} -> {gate.before}, and the flow has no such arrow"
+        message = f"{title(gate)} is on {gate.after} -> {gate.before}, but the flow has no such arrow"
         hint = f"{gate.after!r} leads to {listing(leads)}" if leads else f"no arrow leaves {gate.after!r}"
         yield error("no-such-arrow", message, gate.spans.get("before") or gate.span, hint)
 

@@ -1,6 +1,6 @@
-"""What agents remember and hand on: stores, skills, artifacts and schemas that are named are declared.
+"""Stores, skills, artifacts and schemas: those named are declared.
 
-A name is only doubted where the file declares others of its sort: else somebody else may know it.
+A name is checked only if the file declares others of its type; otherwise it may be defined elsewhere.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,12 +12,12 @@ from coterie.topology.checks.facts import Facts, listing, mended, title
 _SERVED = ("falkordb", "mongodb", "neo4j", "pgvector", "pinecone", "qdrant")
 """The backends of stores that are servers."""
 _SCOPES = ("user", "project", "local")
-"""What `memory` of an agent may say instead of a store."""
+"""Values of an agent's `memory` that are not stores."""
 _TYPES = ("string", "number", "integer", "boolean", "object")
 
 
 def stores_are_declared(facts: Facts) -> Iterator[Diagnostic]:
-    """An agent remembers by stores, and searches by a retrieval, that `memory` declares."""
+    """The stores and the retrieval of an agent are declared in `memory`."""
     memory = facts.topology.block("memory")
     if not memory.entries:
         return
@@ -33,20 +33,20 @@ def stores_are_declared(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def stores_can_work(facts: Facts) -> Iterator[Diagnostic]:
-    """A semantic store says what makes its vectors, and a store on a server how that is reached."""
+    """A semantic store has an embedding, and a store on a server has a connection."""
     for store in facts.topology.block("memory").of("store"):
         owner, backend = f"store {store.name!r}", store.get("backend")
         if store.get("type") == "semantic" and "embedding" not in store.fields:
             hint = "write embedding { provider: …  model: … }"
-            message = f"{owner} is semantic, and nothing makes its vectors"
+            message = f"{owner} is semantic, but has no embedding"
             yield warning("incomplete-store", message, store.place("type"), hint)
         if backend in _SERVED and not store.get("connection"):
-            message = f"{owner} lies on a {backend} server, and does not say where"
+            message = f"{owner} is on a {backend} server, but has no connection"
             yield warning("incomplete-store", message, store.place("backend"), 'write connection: "${STORE_URL}"')
 
 
 def skills_are_declared(facts: Facts) -> Iterator[Diagnostic]:
-    """An agent has skills that are declared, and a skill brings tools that are."""
+    """The skills of an agent and the tools of a skill are declared."""
     skills, tools = facts.topology.block("skill").entries, {tool.name for tool in facts.topology.block("tools").entries}
     yield from _named_by_agents(facts, "skill", {skill.name for skill in skills}, "skills")
     if tools:
@@ -54,7 +54,7 @@ def skills_are_declared(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def artifacts_are_declared(facts: Facts) -> Iterator[Diagnostic]:
-    """What agents produce and consume, and what artifacts are made from, is declared."""
+    """The artifacts that agents produce and consume, and that artifacts depend on, are declared."""
     artifacts = facts.topology.block("artifacts").entries
     names = {artifact.name for artifact in artifacts}
     yield from _named_by_agents(facts, "artifact", names, "produces", "consumes")
@@ -62,31 +62,31 @@ def artifacts_are_declared(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def artifacts_begin_somewhere(facts: Facts) -> Iterator[Diagnostic]:
-    """No artifact is made from itself, by whatever detour."""
+    """No artifact depends on itself, directly or indirectly."""
     artifacts = {artifact.name: artifact for artifact in facts.topology.block("artifacts").entries}
     needs = {name: artifact.get("depends-on", ()) for name, artifact in artifacts.items()}
     while needs and (path := _circle(needs)):
         steps = " -> ".join((*path, path[0]))
         span = artifacts[path[0]].place("depends-on")
-        yield warning("artifact-cycle", f"artifacts are made from each other: {steps}", span, "take one arrow away")
+        yield warning("artifact-cycle", f"artifacts depend on each other: {steps}", span, "remove a dependency")
         needs = {name: others for name, others in needs.items() if name not in path}
 
 
 def _circle(needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Artifacts that are made from each other, from the first declared on; none where there is no circle."""
+    """A cycle of artifacts, starting with the first declared; empty if there is none."""
     from graphlib import CycleError, TopologicalSorter  # few files have artifacts
 
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as found:
-        path: list[str] = found.args[1][:0:-1]  # it names what comes before first, and its first again at the end
+        path: list[str] = found.args[1][:0:-1]  # the cycle lists predecessors first and repeats its first item
         start = path.index(min(path, key=list(needs).index))
         return [*path[start:], *path[:start]]
     return []
 
 
 def schemas_are_declared(facts: Facts) -> Iterator[Diagnostic]:
-    """The type of a schema's field is one of the simple ones, or a schema that is declared."""
+    """The type of a schema's field is a simple type or a declared schema."""
     declared = facts.topology.block("schemas").entries
     known = [*_TYPES, *dict.fromkeys(schema.name for schema in declared)]
     shapes = [(f"schema {schema.name!r}", schema.entries) for schema in declared]
@@ -104,7 +104,7 @@ def schemas_are_declared(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def _named_by_agents(facts: Facts, sort: str, known: Collection[str], *fields: str) -> Iterator[Diagnostic]:
-    """What agents name in *fields* and is not *known*, where anything is."""
+    """Names in *fields* of agents that are not *known*, if any are known."""
     for node in facts.agents if known else ():
         for field in fields:
             for name in node.extra.get(field, ()):
@@ -115,7 +115,7 @@ def _named_by_agents(facts: Facts, sort: str, known: Collection[str], *fields: s
 def _declared(
     sort: str, known: Collection[str], owner: str, entries: Sequence[Block], field: str
 ) -> Iterator[Diagnostic]:
-    """What *entries* name in *field* and is not *known*."""
+    """Names in *field* of *entries* that are not *known*."""
     for entry in entries:
         for name in entry.get(field, ()):
             if name not in known:

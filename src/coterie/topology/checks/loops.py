@@ -1,4 +1,4 @@
-"""Loops: each ends, and what comes after it is clear."""
+"""Loops: each ends, and its continuation is unambiguous."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from coterie.topology.model import ArrowGroup
 
 
 def cycles_are_bounded(facts: Facts) -> Iterator[Diagnostic]:
-    """A cycle has a `max`; where its way back is conditional and something leads into it, one is implied."""
+    """A cycle has a `max`; if its back arrow is conditional and an arrow enters the cycle, one is implied."""
     for cycle in facts.unbounded:
         if cycle.implied is None:
             yield _endless(facts, cycle)
@@ -25,11 +25,11 @@ def _endless(facts: Facts, cycle: Unbounded) -> Diagnostic:
     if cycle.conditional is not None:
         way_back = facts.written.groups[cycle.conditional]
         hint = f"write ', max {IMPLIED_MAX}' behind the condition of {way_back}"
-        return error("unbounded-cycle", f"{message}, or starts it", way_back.span, hint, _bound(way_back))
+        return error("unbounded-cycle", f"{message}; nothing starts it", way_back.span, hint, _bound(way_back))
     if cycle.renewed:
         scopes = " and ".join(f"'per {scope}'" for scope in cycle.renewed)
         hint = "count per run, or per an agent outside the cycle"
-        return error("unbounded-cycle", f"{message}: {scopes} counts anew inside it", group.span, hint)
+        return error("unbounded-cycle", f"{message}: the count {scopes} is reset inside it", group.span, hint)
     hint = f"give the arrow that goes back a bound: {group.source} -> {cycle.target} [max 3]"
     return error("unbounded-cycle", message, group.span, hint)
 
@@ -41,7 +41,7 @@ def _implied(group: ArrowGroup, cycle: Unbounded) -> Diagnostic:
 
 
 def _bound(group: ArrowGroup) -> Fix | None:
-    """Write the bound behind the condition."""
+    """Fix: write the bound behind the condition."""
     when = group.spans.get("when")
     if when is None:
         return None
@@ -50,7 +50,7 @@ def _bound(group: ArrowGroup) -> Fix | None:
 
 
 def exhaustion_is_clear(facts: Facts) -> Iterator[Diagnostic]:
-    """When a loop is spent the flow goes on by the first forward arrow; with several, the order decides."""
+    """When a loop reaches its `max`, the flow continues along the first forward arrow; with several, order decides."""
     groups = facts.flow.groups
     for node in facts.graph.looping:
         loops, forward = _split(facts, node)
@@ -59,13 +59,13 @@ def exhaustion_is_clear(facts: Facts) -> Iterator[Diagnostic]:
         if not spent or always or len({groups[i].targets for i in forward}) < 2:
             continue
         first, second = groups[forward[0]], groups[forward[1]]
-        message = f"when {groups[spent[0]]} is spent, {first} fires whatever its condition says, not {second}"
+        message = f"when {groups[spent[0]]} reaches its max, {first} fires regardless of its condition, not {second}"
         hint = "their order decides; or write on-max end, fail or human behind the bound"
         yield warning("ambiguous-exhaustion", message, groups[spent[0]].span, hint)
 
 
 def loops_stand_alone(facts: Facts) -> Iterator[Diagnostic]:
-    """A forward arrow without a condition beside a loop fires every round, and its target runs once, afterwards."""
+    """A forward arrow without a condition beside a loop fires every round, but its target runs once, afterwards."""
     groups = facts.flow.groups
     for node in facts.graph.looping:
         loops, forward = _split(facts, node)

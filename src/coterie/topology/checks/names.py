@@ -1,4 +1,4 @@
-"""Names: everything that is named is declared, once, and used."""
+"""Names: each is declared, once, and used."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, Gate, Hum
 
 
 def declared_once(facts: Facts) -> Iterator[Diagnostic]:
-    """A name stands for one thing."""
+    """Each name is declared once."""
     if len(facts.declared) == len(facts.topology.nodes):
         return
     for node in facts.topology.nodes:
@@ -18,34 +18,34 @@ def declared_once(facts: Facts) -> Iterator[Diagnostic]:
             file = file_of(first.span, facts.topology.included, "")
             place = f" ({f'{file}, ' if file else ''}line {first.span.line})" if first.span is not None else ""
             message = f"{node.name!r} is declared twice"
-            yield error("duplicate-name", message, node.span, f"{title(first)}{place} has that name: choose another")
+            yield error("duplicate-name", message, node.span, f"{title(first)}{place} has this name: choose another")
 
 
 def declared_in_flow(facts: Facts) -> Iterator[Diagnostic]:
-    """The flow names what is declared; a name is reported where it stands first."""
+    """Nodes in the flow are declared; an undeclared one is reported at its first mention."""
     for name, span in facts.undeclared.items():
         yield _unknown(facts, f"the flow names {name!r}, which is not declared", name, span)
 
 
 def declared_scopes(facts: Facts) -> Iterator[Diagnostic]:
-    """`per` takes run, phase or a declared name."""
+    """`per` is run, phase or a declared name."""
     for group in facts.flow.groups:
         name = group.per
         if name not in ("run", "phase") and name not in facts.declared and name not in facts.undeclared:
             hint = did_you_mean(name, ["run", "phase"]) or facts.near(name) or "it is run, phase or an agent's name"
             span = group.spans.get("per") or group.span
-            yield error("unknown-scope", f"'per {name}' names nothing that is declared", span, hint)
+            yield error("unknown-scope", f"'per {name}': {name!r} is not declared", span, hint)
 
 
 def declared_fallbacks(facts: Facts) -> Iterator[Diagnostic]:
-    """Who falls back on somebody falls back on somebody who is declared, and is not itself."""
+    """A fallback is another, declared node."""
     for node in facts.topology.nodes:
         name = fallback_of(node)
         if not name:
             continue
         span = node.spans.get("fallback") or node.spans.get("on-fail") or node.spans.get("on-timeout") or node.span
         if name == node.name:
-            hint = "name another, or let it try again by itself"
+            hint = "name another node, or use retry"
             yield error("fallback-to-itself", f"{title(node)} falls back on itself", span, hint)
         elif name not in facts.declared:
             yield _unknown(facts, f"{title(node)} falls back on {name!r}, which is not declared", name, span)
@@ -61,7 +61,7 @@ def declared_members(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def declared_roles(facts: Facts) -> Iterator[Diagnostic]:
-    """The role of an agent is one of the roles."""
+    """The role of an agent is described under `roles`."""
     roles = facts.topology.roles
     for node in facts.topology.nodes:
         if isinstance(node, Agent) and node.role not in ("", UNREADABLE, *roles):
@@ -72,9 +72,9 @@ def declared_roles(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def used(facts: Facts) -> Iterator[Diagnostic]:
-    """What is declared appears in the flow, if there is one, unless something else calls for it.
+    """If there is a flow, every declared node is in it, unless it is used elsewhere.
 
-    A name that nothing declares may be meant for it, so then nothing is said.
+    Nothing is reported if the flow has undeclared names: one may be a misspelling of the node.
     """
     if facts.topology.flow is None or facts.undeclared:
         return
@@ -92,24 +92,24 @@ def used(facts: Facts) -> Iterator[Diagnostic]:
             continue
         if isinstance(node, Action | Human) or (isinstance(node, Agent) and not node.manual):
             is_own = isinstance(node, Agent) and node.imported is None
-            hint = "write invocation: manual if that is meant" if is_own else ""
-            yield warning("unused-agent", f"{title(node)} is declared and never in the flow", node.span, hint)
+            hint = "write invocation: manual if this is intended" if is_own else ""
+            yield warning("unused-agent", f"{title(node)} is declared but not in the flow", node.span, hint)
 
 
 def fallback_of(node: AnyNode) -> str:
-    """Who is asked instead when *node* fails; empty for nobody."""
+    """The fallback of *node*; empty if none."""
     policy = node.on_timeout if isinstance(node, Human) and node.on_fail is None else node.on_fail
     return policy.removeprefix("fallback ").strip() if policy is not None and policy.startswith("fallback ") else ""
 
 
 def declared_places(facts: Facts) -> Iterator[Diagnostic]:
-    """A gate stands between nodes that are declared."""
+    """A gate is between declared nodes."""
     for node in facts.topology.nodes:
         if not isinstance(node, Gate):
             continue
         for where, name in (("after", node.after), ("before", node.before)):
             if name and name != UNREADABLE and name not in facts.declared and name not in facts.undeclared:
-                message = f"{title(node)} stands {where} {name!r}, which is not declared"
+                message = f"{title(node)} comes {where} {name!r}, which is not declared"
                 yield _unknown(facts, message, name, node.spans.get(where) or node.span)
 
 

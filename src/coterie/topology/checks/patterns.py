@@ -1,6 +1,6 @@
-"""What a pattern must keep: its type is known, its configuration and its slots fit, and somebody fills each.
+"""Rules for patterns: known type, valid configuration, valid and filled slots.
 
-What each kind of pattern asks for is said in `coterie.topology.patterns`; here it gets a place in a file.
+`coterie.topology.patterns` has the requirements of each type; this module locates their faults in the file.
 """
 
 import re
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coterie.topology.patterns.model import Pattern, Slot
 
 FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-"""A pattern of a user's own, `module:function`."""
+"""A custom pattern, `module:function`."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
@@ -25,12 +25,12 @@ NAME_HINT = "a name is at most 64 letters, digits, - and _, and begins with a le
 
 
 def is_name(text: str) -> bool:
-    """Whether *text* can name a slot, or who fills it: turns and their folders are called after it."""
+    """Whether *text* can name a slot or its node: turns and their folders are named after it."""
     return _NAME.fullmatch(text) is not None
 
 
 def type_is_known(facts: Facts) -> Iterator[Diagnostic]:
-    """The type of a pattern is one of the seven, or the function that plays it, `module:function`."""
+    """The type of a pattern is one of the seven or a function, `module:function`."""
     pattern = facts.topology.pattern
     if pattern is None or not pattern.type:
         return
@@ -38,15 +38,15 @@ def type_is_known(facts: Facts) -> Iterator[Diagnostic]:
 
     span = pattern.spans.get("type") or pattern.span
     if FUNCTION.fullmatch(pattern.type):
-        message = f"{pattern.type!r} is a pattern of your own: what it asks for is known when it runs"
-        yield note("own-pattern", message, span, "nothing is imported before that")
+        message = f"{pattern.type!r} is a custom pattern: its requirements are checked when it runs"
+        yield note("own-pattern", message, span, "it is not imported before that")
     elif kind_of(pattern.type) is None:
-        hint = did_you_mean(pattern.type, words()) or f"there are {', '.join(words())}"
-        yield error("unknown-type", f"there is no type of pattern {pattern.type!r}", span, hint)
+        hint = did_you_mean(pattern.type, words()) or f"known types: {', '.join(words())}"
+        yield error("unknown-type", f"unknown pattern type {pattern.type!r}", span, hint)
 
 
 def pattern_fits(facts: Facts) -> Iterator[Diagnostic]:
-    """A pattern has the slots that its type asks for, and settings that it has, in their range."""
+    """A pattern has the slots its type requires, and only known settings with valid values."""
     pattern = facts.topology.pattern
     if pattern is None:
         return
@@ -59,7 +59,7 @@ def pattern_fits(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def slots_are_filled(facts: Facts) -> Iterator[Diagnostic]:
-    """Who fills a slot is declared."""
+    """The node that fills a slot is declared."""
     for slot in _slots(facts.topology):
         if slot.node not in facts.declared and slot.node != UNREADABLE:
             message = f"slot {slot.name!r} names {slot.node!r}, which is not declared"
@@ -68,11 +68,11 @@ def slots_are_filled(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def slots_are_told_apart(facts: Facts) -> Iterator[Diagnostic]:
-    """A slot has a name of its own, of letters, digits, - and _."""
+    """A slot has a unique name of letters, digits, - and _."""
     seen = set[str]()
     for slot in _slots(facts.topology):
         if slot.name in seen:
-            yield error("duplicate-name", f"two slots are called {slot.name!r}", slot.span, "call one otherwise")
+            yield error("duplicate-name", f"two slots are called {slot.name!r}", slot.span, "rename one of them")
         elif not is_name(slot.name):
             yield error("bad-name", f"a slot cannot be called {slot.name!r}", slot.span, NAME_HINT)
         seen.add(slot.name)
@@ -82,38 +82,38 @@ def budgets_leave_room(facts: Facts) -> Iterator[Diagnostic]:
     """A budget allows at least one turn."""
     for slot in _slots(facts.topology):
         if slot.calls is not None and slot.calls < 1:
-            message = f"slot {slot.name!r} may have {slot.calls} turns: it could never be asked"
-            yield error("bad-budget", message, slot.span, "allow one turn or more, or leave the budget out")
+            message = f"slot {slot.name!r} may have {slot.calls} turns, so it can never be called"
+            yield error("bad-budget", message, slot.span, "allow one turn or more, or remove the budget")
         if slot.cost is not None and not 0 < slot.cost < float("inf"):
-            message = f"the turns of slot {slot.name!r} may cost {slot.cost:g} dollars: it could never be asked"
-            yield error("bad-budget", message, slot.span, "allow more than 0, or leave the budget out")
+            message = f"the turns of slot {slot.name!r} may cost {slot.cost:g} dollars, so it can never be called"
+            yield error("bad-budget", message, slot.span, "allow more than 0, or remove the budget")
 
 
 def one_thing_coordinates(facts: Facts) -> Iterator[Diagnostic]:
-    """A team is led by a flow or by a pattern, not by both."""
+    """A team has a flow or a pattern, not both."""
     topology = facts.topology
     if topology.pattern is not None and topology.flow is not None:
-        message = f"{topology.name!r} has a pattern and a flow, and one of them says who is asked"
-        hint = "make the pattern a file of its own, and import it as a node of the flow"
+        message = f"{topology.name!r} has both a pattern and a flow"
+        hint = "move the pattern to a separate file, and import it as a node of the flow"
         yield error("two-coordinations", message, topology.pattern.span, hint)
 
 
 def agents_are_used(facts: Facts) -> Iterator[Diagnostic]:
-    """Every agent of a pattern file fills a slot, somewhere in it, or stands in for one that does."""
+    """Every agent of a pattern file fills a slot somewhere in it, or is the fallback of one that does."""
     if facts.topology.pattern is None or any(slot.node not in facts.declared for slot in _slots(facts.topology)):
         return
     used = set(asked(facts.topology, set()))
     for name, node in facts.declared.items():
         if name not in used:
-            message = f"{title(node)} is declared and fills no slot"
-            yield warning("unused-agent", message, node.span, "give it a slot, or leave it out")
+            message = f"{title(node)} is declared but fills no slot"
+            yield warning("unused-agent", message, node.span, "give it a slot, or remove it")
 
 
 def asked(topology: Topology, looked_at: set[int]) -> Iterator[str]:
-    """The nodes that fill the slots of *topology* and of the teams written in it, and who stands in for those.
+    """The nodes that fill slots of *topology* and its inline teams, and their fallbacks.
 
     Args:
-        looked_at: Teams that are left out, by identity; the others are added to it.
+        looked_at: Teams to skip, by identity; visited ones are added.
     """
     if id(topology) in looked_at:
         return
@@ -134,7 +134,7 @@ def asked(topology: Topology, looked_at: set[int]) -> Iterator[str]:
 
 
 def span_of(pattern: "Pattern", where: str) -> Span | None:
-    """Where the part *where* of *pattern* stands, `config.max_rounds`; what is not written stands in what it is of."""
+    """The span of the part *where* of *pattern*, `config.max_rounds`; if not written, that of its parent."""
     while where and where not in pattern.spans:
         where = where.rpartition(".")[0]
     return pattern.spans.get(where) or pattern.span

@@ -1,4 +1,4 @@
-"""What agents work with: servers that can be reached, providers that are clear, and no key in the file."""
+"""Servers, providers and secrets: complete, unambiguous, and no key in the file."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _SEALED = re.compile(r"ENC\[[A-Za-z0-9_-]+,data:[^\]]+\]")
 
 
 def keys_stay_outside(facts: Facts) -> Iterator[Diagnostic]:
-    """A file names the environment variable that holds a key, and never holds the key itself."""
+    """A file refers to keys by environment variable and never contains one."""
     for provider in facts.topology.block("providers").entries:
         if not _VARIABLE.fullmatch(provider.get("api-key", "${KEY}")):
             yield _key(f"'api-key' of provider {provider.name!r}", provider.place("api-key"))
@@ -27,30 +27,30 @@ def keys_stay_outside(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def _key(what: str, span: Span | None) -> Diagnostic:
-    message = f"{what} is a reference to an environment variable, not what stands there"
+    message = f"{what} must be a reference to an environment variable, not a literal value"
     return replace(error("key-in-file", message, span, 'export it, and write "${NAME}"'), secret=True)
 
 
 def variables_are_sealed(facts: Facts) -> Iterator[Diagnostic]:
-    """A variable marked as secret, sensitive or encrypted is one."""
+    """A variable marked as secret, sensitive or encrypted has no plain value."""
     for variable in facts.topology.block("env").entries:
         owner, span = f"{variable.name!r} of 'env'", variable.place("value")
         kind, value = variable.get("kind"), variable.get("value")
         if kind == "secret" and value.partition("://")[0] not in _SCHEMES:
-            message = f"{owner} names a secret in a store that is not known"
-            hint = f'write secret "vault://…"; known are {", ".join(_SCHEMES)}'
+            message = f"{owner} names an unknown secret store"
+            hint = f'write secret "vault://…"; known stores: {", ".join(_SCHEMES)}'
             yield replace(warning("unknown-secret-store", message, span, hint), secret=True)
         elif kind == "sensitive" and not _VARIABLE.search(value):
-            message = f"{owner} is sensitive, and stands in the file"
+            message = f"{owner} is sensitive, but its value is in the file"
             yield replace(warning("sensitive-in-file", message, span, 'export it, and write "${NAME}"'), secret=True)
         elif kind == "encrypted" and not _SEALED.fullmatch(value):
-            message = f"{owner} is encrypted in no form that is known"
+            message = f"{owner} has no known encrypted form"
             hint = 'write encrypted "ENC[METHOD,data:…]"'
             yield replace(warning("bad-encryption", message, span, hint), secret=True)
 
 
 def providers_are_clear(facts: Facts) -> Iterator[Diagnostic]:
-    """One provider comes first, and one that issues tokens says who does."""
+    """At most one provider is the default, and oidc authentication has an issuer."""
     first = None
     for provider in facts.topology.block("providers").entries:
         is_default, auth = provider.get("default", False), provider.get("auth", NOTHING)
@@ -59,12 +59,12 @@ def providers_are_clear(facts: Facts) -> Iterator[Diagnostic]:
             yield error("two-default-providers", message, provider.place("default"), "keep one")
         first = provider.name if is_default and first is None else first
         if auth.get("type") == "oidc" and not auth.get("issuer"):
-            message = f"'auth' of provider {provider.name!r} is oidc, and names no issuer"
+            message = f"'auth' of provider {provider.name!r} is oidc, but has no issuer"
             yield warning("incomplete-auth", message, auth.place("type"), 'write issuer: "https://…"')
 
 
 def servers_can_be_reached(facts: Facts) -> Iterator[Diagnostic]:
-    """A server that is started has a command, one that listens has a url."""
+    """A stdio server has a command, any other a url."""
     for server in facts.topology.block("mcp-servers").entries:
         kind = server.get("type") or ("http" if server.get("url") else "stdio")
         needs = "command" if kind == "stdio" else "url"
@@ -75,12 +75,12 @@ def servers_can_be_reached(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def servers_are_declared(facts: Facts) -> Iterator[Diagnostic]:
-    """An agent names servers that `mcp-servers` declares, where the file declares any."""
+    """An agent's MCP servers are declared in `mcp-servers`, if the file declares any."""
     known = [server.name for server in facts.topology.block("mcp-servers").entries]
     for node in facts.agents if known else ():
         for name in node.extra.get("mcp-servers", ()):
             if name not in known:
-                message = f"{title(node)} wants the MCP server {name!r}, which is not declared"
+                message = f"{title(node)} uses the MCP server {name!r}, which is not declared"
                 hint = did_you_mean(name, known) or f"declared {'is' if len(known) == 1 else 'are'} {listing(known)}"
                 span = node.extra.place("mcp-servers", name)
                 yield error("unknown-server", message, span, hint, mended(hint, name, span))

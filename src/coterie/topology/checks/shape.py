@@ -1,4 +1,4 @@
-"""The flow as a whole: it hangs together, and all of it can be reached."""
+"""The flow as a whole: connected, and all of it reachable."""
 
 from collections.abc import Iterator
 
@@ -7,25 +7,25 @@ from coterie.topology.checks.facts import Facts, listing
 
 
 def flow_is_one_piece(facts: Facts) -> Iterator[Diagnostic]:
-    """Arrows connect the whole flow. A name that is misspelt tears it apart, so then nothing is said."""
+    """Arrows connect the whole flow. Not checked if a name is undeclared, since that may split the flow."""
     if facts.undeclared or len(facts.graph.parts) < 2:
         return
     first, *others = facts.graph.parts
     message = f"no arrow connects {listing(first)} with {listing(others[0])}"
     if len(others) > 1:
-        message = f"the flow falls into {len(others) + 1} parts: {message}"
-    yield warning("unconnected-parts", message, facts.first_mention(others[0][0]), "each part starts for itself")
+        message = f"the flow has {len(others) + 1} unconnected parts: {message}"
+    yield warning("unconnected-parts", message, facts.first_mention(others[0][0]), "each part starts separately")
 
 
 def everything_is_reached(facts: Facts) -> Iterator[Diagnostic]:
-    """From where a part starts, arrows lead to all of it."""
+    """Every node is reachable from the start of its part of the flow."""
     if facts.undeclared:
         return
     reached = facts.graph.beyond(facts.graph.entries)
     if len(reached) == len(facts.graph.nodes):
         return
     for part in facts.graph.parts:
-        # A part without an entry has a cycle that nothing bounds: that is reported.
+        # A part without an entry has an unbounded cycle, which another rule reports.
         if lost := [name for name in part if name not in reached] if not reached.isdisjoint(part) else []:
             message = f"nothing leads to {listing(lost)} from where the flow starts"
             hint = "an agent without an incoming arrow starts the flow"

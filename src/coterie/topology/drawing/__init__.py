@@ -1,4 +1,4 @@
-"""A team as a picture: one value, `Graph`, and a writer for each format, as text.
+"""Drawings of a team: one value, `Graph`, and a text writer for each format.
 
 draw(topology)  ──▶  Graph  ──▶  mermaid · dot · svg
 """

@@ -15,7 +15,7 @@ _SHAPES = {
 
 
 def dot(graph: Graph) -> str:
-    """*graph* in the DOT language: loops dashed, phases and teams within as clusters."""
+    """*graph* in the DOT language: loops dashed, phases and nested teams as clusters."""
     lines = [
         f"digraph {_text(graph.name)} {{",
         "  rankdir=TB",
@@ -63,6 +63,6 @@ def _arrow(arrow: Arrow, prefix: str) -> str:
 
 
 def _text(text: str) -> str:
-    """*text* in quotation marks. A backslash means something to Graphviz in a label, so it is doubled."""
+    """*text* quoted. Graphviz interprets backslashes in labels, so they are doubled."""
     shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
     return '"' + shown.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

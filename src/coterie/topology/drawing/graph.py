@@ -1,4 +1,4 @@
-"""What is to be seen of a team, before anything is placed: boxes, arrows, phases, and teams within."""
+"""The contents of a drawing before layout: boxes, arrows, phases and nested teams."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,10 +15,10 @@ class Box:
 
     Attributes:
         kind: `agent`, `action`, `gate`, `human`, `group`, or `undeclared`.
-        note: Who thinks there, in a few words.
-        about: Its description and what it gives back, a line each.
-        starts: The flow starts there.
-        in_flow: An arrow leads there, or away from there.
+        note: Short description of its backend.
+        about: Its description and its outputs, a line each.
+        starts: The flow starts here.
+        in_flow: An arrow enters or leaves it.
     """
 
     name: str
@@ -34,8 +34,8 @@ class Arrow:
     """An arrow between two boxes.
 
     Attributes:
-        label: Its condition and its bound; empty for none.
-        back: It leads to a box that ranks no higher than where it comes from.
+        label: Condition and bound; empty for none.
+        back: It leads to a box that does not rank above its source.
         implied: Its bound is not in the file.
     """
 
@@ -56,13 +56,13 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """A team as it is to be drawn.
+    """A team to draw.
 
     Attributes:
-        boxes: By rank; those out of the flow come last.
-        arrows: In source order, one for each target.
-        phases: In their order, where the file has any.
-        nested: The team that answers at a box, by its name.
+        boxes: By rank; those outside the flow come last.
+        arrows: In source order, one per target.
+        phases: In order, if the file has any.
+        nested: The team that runs at a box, by the box's name.
     """
 
     name: str
@@ -76,14 +76,14 @@ class Graph:
 def draw(
     topology: Topology, thinks: Mapping[str, str] | None = None, nested: Mapping[str, Graph] | None = None
 ) -> Graph:
-    """*topology* as it is to be drawn: loops bounded, gates on the arrows they stand on, and a pattern's slots.
+    """The graph of *topology*: loops bounded, gates placed on their arrows, and a pattern's slots as boxes.
 
     Args:
-        thinks: Who thinks at each node; else the file's own model does.
-        nested: The team that answers at a node, by its name.
+        thinks: Backend description of each node; default: the file's model.
+        nested: The team that runs at a node, by the node's name.
     """
     if topology.pattern is not None:
-        from coterie.topology.patterns.seen import as_flow  # loaded where there is one
+        from coterie.topology.patterns.seen import as_flow  # imported on demand
 
         topology = as_flow(topology)
     team = outline(topology, thinks)
@@ -105,7 +105,7 @@ def draw(
 
 
 def _of_loop(team: Outline, nested: Mapping[str, Graph]) -> Graph:
-    """The roles of a loop, and an arrow for each event that hands work on; who is asked beside them is left out."""
+    """The roles of a loop, and an arrow for each handoff; auxiliary agents are left out."""
     roles = {node.name: node for node in team.nodes if node.arrows or node.rules or node.starts}
     rank = {name: at for at, name in enumerate(_in_order(roles))}
     return Graph(
@@ -123,7 +123,7 @@ def _of_loop(team: Outline, nested: Mapping[str, Graph]) -> Graph:
 
 
 def _in_order(roles: Mapping[str, OutlinedNode]) -> Iterator[str]:
-    """The names of *roles* as events lead to them, breadth first; then those that none leads to."""
+    """The names of *roles* in breadth-first order of handoffs; then unreachable ones."""
     seen = dict.fromkeys(name for name, node in roles.items() if node.starts)
     front = list(seen)
     for name in front:
@@ -144,7 +144,7 @@ def _shape(topology: Topology) -> FlowGraph:
 
 
 def _with_gate(groups: Iterable[ArrowGroup], gate: Gate) -> Iterator[ArrowGroup]:
-    """The arrows, with *gate* on the one from its `after` to its `before`; behind `after` where it names no other."""
+    """The arrows, with *gate* on the one from its `after` to its `before`, or behind `after` without `before`."""
     entered = False
     for group in groups:
         if group.source == gate.after and gate.before in group.targets:
@@ -179,7 +179,7 @@ def _arrows(shape: FlowGraph) -> Iterator[Arrow]:
 
 
 def _label(group: ArrowGroup) -> str:
-    """`verdict == "revise", max 3`: the agent's name is left out where the arrow comes from it."""
+    """`verdict == "revise", max 3`: the agent's name is omitted if it is the arrow's source."""
     when = str(group.when).removeprefix(f"{group.source}.") if group.when is not None else ""
     bound = f"max {group.max}" if group.max is not None else ""
     bound += f" per {group.per}" if bound and group.per != "run" else ""

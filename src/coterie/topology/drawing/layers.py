@@ -1,14 +1,14 @@
-"""Where everything of a drawing stands: boxes in layers from top to bottom, arrows between them, loops at the right.
+"""Layout of a drawing: boxes in layers from top to bottom, arrows between them, loops at the right.
 
-A box stands one layer below the lowest of those that lead to it. Each arrow down is cut into pieces of one layer, and
-its label has a place of its own between two layers, so nothing that is placed covers anything else. An arrow back runs
-in a lane right of all boxes. Knows no format: sizes come in, places go out.
+A box is one layer below the lowest of its predecessors. Each downward arrow is split into segments of one layer, and
+its label gets its own position between two layers, so nothing overlaps. A back arrow runs in a lane to the right of all
+boxes. Independent of the output format: sizes in, positions out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import fsum  # every Python adds up alike with it, so a picture is the same on all
+from math import fsum  # exact sum, so a picture is the same on every Python
 
 from coterie.topology.drawing.graph import Arrow, Graph
 
@@ -16,12 +16,12 @@ GAP = 28.0
 """Between boxes side by side."""
 
 LAYER_GAP = 40.0
-"""Between layers; half of it where no label stands."""
+"""Between layers; half of it without a label."""
 
 _LANE_GAP = 18.0
-_ROW = 720.0  # boxes out of the flow stand in rows of this width, or of the flow's
+_ROW = 720.0  # boxes outside the flow are in rows of this width, or of the flow's
 _SWEEPS = 12
-_STRAIGHT = 6.0  # how much more a piece of an arrow counts than a box when places are settled
+_STRAIGHT = 6.0  # weight of an arrow segment relative to a box in the x assignment
 
 Size = tuple[float, float]
 Point = tuple[float, float]
@@ -29,7 +29,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Rectangle:
-    """A rectangle, by its upper left corner."""
+    """A rectangle, given by its upper left corner."""
 
     x: float
     y: float
@@ -54,11 +54,11 @@ class Rectangle:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How an arrow runs.
+    """The path of an arrow.
 
     Attributes:
-        points: From its source to its target; those of an arrow back are corners.
-        label: Where its label stands.
+        points: From its source to its target; corners for a back arrow.
+        label: Position of its label.
     """
 
     arrow: Arrow
@@ -68,7 +68,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Everything in its place; all of it lies in *width* and *height*."""
+    """The finished layout, within *width* and *height*."""
 
     boxes: Mapping[str, Rectangle]
     routes: tuple[Route, ...]
@@ -78,7 +78,7 @@ class Placed:
 
 @dataclass(slots=True, eq=False)
 class _Spot:
-    """Something that stands in a layer: a box, a label, or the place where an arrow passes."""
+    """An item of a layer: a box, a label, or a point that an arrow passes."""
 
     width: float
     height: float
@@ -120,7 +120,7 @@ def place(graph: Graph, sizes: Mapping[str, Size], labels: Mapping[str, Size]) -
 
 
 def _layers(names: Sequence[str], down: Iterable[Arrow]) -> dict[str, int]:
-    """The layer of each box, counted from 0; *names* are in an order in which no arrow leads up."""
+    """The layer of each box, from 0; *names* must be in topological order."""
     sources: dict[str, list[str]] = {name: [] for name in names}
     for arrow in down:
         sources[arrow.target].append(arrow.source)
@@ -158,7 +158,7 @@ def _join(above: _Spot, below: _Spot) -> None:
 
 
 def _order(layers: Sequence[list[_Spot]]) -> None:
-    """Order each layer by the middle of its neighbours', down and up again, and keep what crosses least."""
+    """Order each layer by the barycentre of its neighbours, down and up, and keep the order with fewest crossings."""
     for row in layers:
         for at, spot in enumerate(row):
             spot.order = at
@@ -182,7 +182,7 @@ def _mean(spots: Sequence[_Spot]) -> float | None:
 
 
 def _crossings(layers: Sequence[list[_Spot]]) -> int:
-    """How often arrows cross between two layers, counted by inversions (a binary indexed tree)."""
+    """Number of arrow crossings between two layers, counted as inversions (binary indexed tree)."""
     found = 0
     for above, below in pairwise(layers):
         at = {spot: number for number, spot in enumerate(below, 1)}
@@ -202,7 +202,7 @@ def _crossings(layers: Sequence[list[_Spot]]) -> int:
 
 
 def _settle(layers: Sequence[list[_Spot]]) -> None:
-    """Give each spot its x: as near to its neighbours as the order and the gaps of its layer allow."""
+    """Assign each spot its x, as near to its neighbours as the layer's order and gaps allow."""
     for row in layers:
         _apart(row, [0.0] * len(row))
     for sweep in range(_SWEEPS):
@@ -217,7 +217,7 @@ def _wish(spot: _Spot, *, down: bool, both: bool) -> float:
 
 
 def _apart(row: Sequence[_Spot], wishes: Sequence[float]) -> None:
-    """Place *row* in its order, apart, with the least sum of squared distances from *wishes* (pooled neighbours)."""
+    """Place *row* in order and apart, with the least sum of squared distances from *wishes* (isotonic regression)."""
     offsets = [0.0]
     for left, right in pairwise(row):
         gap = GAP if left.width and right.width else GAP / 2
@@ -246,7 +246,7 @@ def _rows(layers: Sequence[list[_Spot]]) -> list[Rectangle]:
 
 
 def _down(arrow: Arrow, chain: Sequence[_Spot], boxes: Mapping[str, Rectangle], rows: Sequence[Rectangle]) -> Route:
-    """An arrow down: through the middle of each spot, upright where it passes one; *rows* begin below its source."""
+    """A downward arrow: through the middle of each spot, vertical there; *rows* begin below its source."""
     source, target = boxes[arrow.source], boxes[arrow.target]
     points: list[Point] = [(source.middle, source.bottom)]
     label: Rectangle | None = None
@@ -263,7 +263,7 @@ def _down(arrow: Arrow, chain: Sequence[_Spot], boxes: Mapping[str, Rectangle], 
 def _lanes(
     back: Sequence[Arrow], boxes: Mapping[str, Rectangle], rows: Sequence[Rectangle], labels: Mapping[str, Size]
 ) -> list[Route]:
-    """The arrows back, each in a lane right of all that stands beside it, short ones inside."""
+    """The back arrows, each in a lane to the right of everything beside it, short ones inside."""
     routes: list[Route] = []
     taken = list(rows)
     docks = _Docks(boxes)
@@ -282,7 +282,7 @@ def _lanes(
 
 
 class _Docks:
-    """Where arrows back leave boxes and enter them: at the right side where that is free, else below and above."""
+    """Where back arrows leave and enter boxes: on the right side if free, else below and above."""
 
     def __init__(self, boxes: Mapping[str, Rectangle]) -> None:
         self._boxes = boxes
@@ -293,7 +293,7 @@ class _Docks:
         self._entered: dict[str, int] = {}
 
     def leave(self, name: str) -> list[Point]:
-        """From the box to where its lane is in sight."""
+        """From the box to a point with a free path to the lane."""
         box = self._boxes[name]
         number = self._left[name] = self._left.get(name, 0) + 1
         if self._last[box.y] == box.x:
@@ -312,7 +312,7 @@ class _Docks:
 
 
 def _share(number: int) -> float:
-    """1/2, 1/4, 3/4, 1/8, … : a place of its own for each, counted from 1."""
+    """1/2, 1/4, 3/4, 1/8, …: a distinct position for each, counted from 1."""
     whole = 1 << number.bit_length()
     return (2 * (number - whole // 2) + 1) / whole
 
@@ -320,7 +320,7 @@ def _share(number: int) -> float:
 def _framed(
     graph: Graph, boxes: Mapping[str, Rectangle], routes: Sequence[Route], idle: Iterable[tuple[str, Size]]
 ) -> Placed:
-    """Everything moved so that it begins at 0, with the boxes that no arrow leads to below."""
+    """Everything shifted to begin at 0, with unconnected boxes below."""
     found = {id(route.arrow): route for route in routes}
     corners = [Rectangle(x, y, 0.0, 0.0) for route in routes for x, y in route.points]
     everything = [*boxes.values(), *corners, *(route.label for route in routes if route.label is not None)]

@@ -16,7 +16,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def mermaid(graph: Graph) -> str:
-    """*graph* in Mermaid's notation: loops dotted, phases and teams within as subgraphs."""
+    """*graph* in Mermaid's notation: loops dotted, phases and nested teams as subgraphs."""
     return "\n".join(["flowchart TB", *_graph(graph, "n", "  ")]) + "\n"
 
 
@@ -50,5 +50,5 @@ def _arrow(arrow: Arrow, ids: dict[str, str]) -> str:
 
 
 def _text(text: str) -> str:
-    """*text* with every character that could mean something to Mermaid, Markdown or HTML as its number."""
+    """*text* with every character special to Mermaid, Markdown or HTML as a numeric entity."""
     return "".join(c if c in _PLAIN or (c > "\x7f" and c.isprintable()) else f"#{ord(c)};" for c in text)

@@ -1,8 +1,8 @@
-"""A team as an SVG picture that needs nothing else: light or dark as the page around it, and readable by ear."""
+"""A team as a self-contained SVG: follows the light or dark theme, and accessible to screen readers."""
 
 import re
 from collections.abc import Iterator, Sequence
-from math import fsum  # every Python adds up alike with it, so a picture is the same on all
+from math import fsum  # exact sum, so a picture is the same on every Python
 from unicodedata import east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
@@ -12,7 +12,7 @@ from coterie.topology.drawing.layers import Placed, Point, Rectangle, Route, Siz
 _MARGIN = 20.0
 _LINE = 17.0
 _PAD = 14.0
-_NAME, _NOTE, _LABEL = 7.6, 6.3, 6.1  # how wide a letter is, in its size of type
+_NAME, _NOTE, _LABEL = 7.6, 6.3, 6.1  # width of a letter, relative to its font size
 _LONGEST = 44
 _TITLE = 30.0
 _CORNER = 14.0
@@ -45,11 +45,11 @@ _DARK = _COLOURS.format(
     loop="#d29922", human="#4493f8", gate="#ab7df8", action="#3fb950",
 )  # fmt: skip
 _STYLE = f"{_SHAPES}\n{_LIGHT}\n@media (prefers-color-scheme: dark) {{\n{_DARK}\n}}"
-"""Colours stand as they are: programs that know no variables of style sheets would draw all of it black."""
+"""Colours are literal: programs without support for CSS variables would draw everything black."""
 
 
 def svg(graph: Graph) -> str:
-    """*graph* as a whole SVG file; teams within stand below, each in a frame of its own."""
+    """*graph* as an SVG file; nested teams are below, each in a separate frame."""
     frames = list(_frames(graph, ""))
     width = max(frame.width for frame in frames) + 2 * _MARGIN
     height = fsum(frame.height for frame in frames) + _MARGIN * (len(frames) + 1)
@@ -107,7 +107,7 @@ def _frames(graph: Graph, title: str) -> Iterator[_Frame]:
 
 
 def _notes(box: Box, phase: str) -> list[str]:
-    """What stands below a box's name."""
+    """The text below a box's name."""
     kind = box.kind if box.kind != "agent" else ""
     return [_cut(line) for line in (" · ".join(filter(None, (kind, box.note))), phase) if line]
 
@@ -147,7 +147,7 @@ def _arrow(route: Route) -> Iterator[str]:
 
 
 def _curve(points: Sequence[Point]) -> str:
-    """Through all points, upright in each."""
+    """A curve through all points, vertical in each."""
     (x, y), *rest = points
     path = f"M{x:.1f} {y:.1f}"
     for to_x, to_y in rest:
@@ -159,7 +159,7 @@ def _curve(points: Sequence[Point]) -> str:
 
 
 def _corners(points: Sequence[Point]) -> str:
-    """From corner to corner, and round there."""
+    """A polyline with rounded corners."""
     x, y = points[0]
     path = f"M{x:.1f} {y:.1f}"
     for before, at, behind in zip(points, points[1:], points[2:], strict=False):
@@ -171,7 +171,7 @@ def _corners(points: Sequence[Point]) -> str:
 
 
 def _far(one: Point, other: Point) -> float:
-    return abs(one[0] - other[0]) + abs(one[1] - other[1])  # a corner's sides run along the axes
+    return abs(one[0] - other[0]) + abs(one[1] - other[1])  # both sides of a corner are parallel to an axis
 
 
 def _towards(start: Point, end: Point, way: float) -> Point:
@@ -187,7 +187,7 @@ def _tip(name: str) -> str:
 
 
 def _in_words(graph: Graph) -> str:
-    """The whole picture in sentences."""
+    """The drawing described in sentences."""
     about = [graph.about] if graph.about else []
     return ". ".join([*about, *map(_sentence, graph.arrows)])
 
@@ -202,7 +202,7 @@ def _cut(text: str) -> str:
 
 
 def _wide(text: str, letter: float) -> float:
-    """How wide *text* is at most, by letters of *letter*; those of East Asia are twice as wide."""
+    """Maximum width of *text* with letters of width *letter*; East Asian characters are twice as wide."""
     return fsum(letter * (2 if east_asian_width(c) in "WF" else 1) for c in text)
 
 
@@ -215,5 +215,5 @@ def _attribute(text: str) -> str:
 
 
 def allowed(text: str) -> str:
-    """*text* without the characters that XML cannot hold."""
+    """*text* without the characters that XML cannot represent."""
     return _FORBIDDEN.sub("\ufffd", text)

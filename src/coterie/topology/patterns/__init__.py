@@ -1,1 +1,1 @@
-"""What a pattern is: its kind, its configuration, its slots, and what makes them fit together."""
+"""Patterns: types, configurations, slots, and the rules for combining them."""

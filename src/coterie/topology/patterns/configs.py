@@ -1,6 +1,6 @@
 """The configuration of each pattern: every field, its default and its range.
 
-Names and defaults are those of the reference's `*Config` classes; what it does not have stands after a blank line.
+Names and defaults are those of the reference's `*Config` classes; our additions follow a blank line.
 """
 
 from typing import Annotated, Literal
@@ -19,21 +19,21 @@ Weights = Literal["log_odds", "linear", "uniform"]
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every configuration is: frozen, and without fields that nobody knows."""
+    """Base class: frozen, and unknown fields are errors."""
 
 
 class DebateConfig(Config, frozen=True, kw_only=True):
-    """How long two sides argue, and who decides.
+    """Length of a debate, and who decides it.
 
     Attributes:
         max_rounds: Exchanges at most; in each the opponent answers the proponent.
         consensus_method: `mediator`: the mediator decides; `majority`, `weighted` and `unanimous`: both sides and the
             mediator vote; `first_agree`: the argument that the other side first agrees with, else the mediator.
         convergence_threshold: How sure both sides must agree for the debate to end early.
-        allow_early_termination: Whether it may end early at all.
+        allow_early_termination: Whether the debate may end early.
         mediator_agent_name: The agent that fills the slot `mediator`, when no slot has that name.
         min_rounds: Exchanges before the debate may end early.
-        swap_verdict: Ask for the verdict twice, the sides in both orders; two different ones are told as inconsistent.
+        swap_verdict: Request the verdict twice, with the sides in both orders; differing ones are inconsistent.
     """
 
     max_rounds: UpToTen = 3
@@ -47,14 +47,14 @@ class DebateConfig(Config, frozen=True, kw_only=True):
 
 
 class ChainConfig(Config, frozen=True, kw_only=True):
-    """Who commands whom, and when work comes back up.
+    """Levels of a chain of command, delegation depth and escalation.
 
     Attributes:
-        authority_levels: From the top down; a slot belongs to the level that it is named after (`worker_2`).
-        escalation_threshold: A result with less confidence goes back to whoever gave the task.
-        max_delegation_depth: How often a task may be handed down.
-        max_subtasks: Subtasks that count of one plan.
-        max_concurrency: Subtasks of one level that run at once; None is without limit.
+        authority_levels: From the top down; a slot belongs to the level it is named after (`worker_2`).
+        escalation_threshold: A result with less confidence goes back to the delegating agent.
+        max_delegation_depth: How often a task may be delegated further.
+        max_subtasks: Maximum subtasks of one plan; further ones are ignored.
+        max_concurrency: Maximum subtasks of one level that run at once; None: unlimited.
     """
 
     authority_levels: Annotated[tuple[str, ...], Meta(min_length=1, max_length=100)] = (
@@ -70,14 +70,14 @@ class ChainConfig(Config, frozen=True, kw_only=True):
 
 
 class DelegationConfig(Config, frozen=True, kw_only=True):
-    """Who gets a task.
+    """Assignment of tasks to agents.
 
     Attributes:
-        routing_strategy: `capability_match`: who can do all that it requires; `coordinator`: whom the slot
-            `coordinator` names; `round_robin`: the next.
-        load_balance: Of several who could, the one with the fewest tasks so far; otherwise the first.
-        fallback_agent_name: The slot that gets what nobody else can do.
-        max_concurrency: Tasks that run at once; None is without limit.
+        routing_strategy: `capability_match`: an agent with all required capabilities; `coordinator`: the one that
+            the slot `coordinator` names; `round_robin`: the next.
+        load_balance: Among several candidates choose the one with the fewest tasks so far; otherwise the first.
+        fallback_agent_name: The slot that gets tasks no other slot can do.
+        max_concurrency: Maximum tasks that run at once; None: unlimited.
     """
 
     routing_strategy: Literal["capability_match", "coordinator", "round_robin"] = "capability_match"
@@ -88,22 +88,22 @@ class DelegationConfig(Config, frozen=True, kw_only=True):
 
 
 class EnsembleConfig(Config, frozen=True, kw_only=True):
-    """How the answers of several become one.
+    """How several answers are combined into one.
 
     Attributes:
-        aggregation_method: `vote`: the answer that most give; `weighted`: the one whose givers weigh most; `average`:
-            the mean of the numbers; `best_of`: the answer of who is surest; `concat`: all, one after another;
-            `synthesis`: what the slot `aggregator` makes of them.
-        diversity_weight: How much the order in which an aggregator sees the answers favours different ones.
+        aggregation_method: `vote`: the most frequent answer; `weighted`: the one with the most weight; `average`:
+            the mean of the numbers; `best_of`: the most confident answer; `concat`: all, one after another;
+            `synthesis`: the answer of the slot `aggregator`.
+        diversity_weight: How strongly the order of answers shown to the aggregator favours different ones.
         failure_threshold: The largest share of members that may fail.
-        samples: How often each member is asked.
-        layers: Rounds of a mixture of agents: from the second on, each member sees the answers of the one before.
-        stop_when_decided: Ask no further member once the rest could not change the vote.
-        weights: What a confidence weighs: `log_odds` is right for independent voters, `linear` is the confidence
-            itself, `uniform` leaves it out.
-        accuracy: How often each slot is right, as measured; counts instead of the confidence that it says.
+        samples: Calls per member.
+        layers: Rounds of a mixture of agents: from the second on, each member sees the previous round's answers.
+        stop_when_decided: Call no further member once the rest could not change the vote.
+        weights: Weight of a confidence: `log_odds` is correct for independent voters, `linear` is the confidence
+            itself, `uniform` ignores it.
+        accuracy: Measured accuracy of each slot; used instead of the confidence it reports.
         average: `mean`, `median`, or `trimmed` (the mean without the outer fifths).
-        max_concurrency: Members asked at once; None is without limit.
+        max_concurrency: Maximum members called at once; None: unlimited.
     """
 
     aggregation_method: Aggregation = "synthesis"
@@ -120,13 +120,13 @@ class EnsembleConfig(Config, frozen=True, kw_only=True):
 
 
 class PipelineConfig(Config, frozen=True, kw_only=True):
-    """In what order stages work, and how often one is tried.
+    """Order of the stages, and retries.
 
     Attributes:
-        stages: The slots in their order; empty: as they are declared.
-        checkpoint_after: The stages whose input and output the result keeps.
-        retry_failed_stages: Whether the pipeline says how often a stage is tried; otherwise each agent does.
-        max_stage_retries: Further attempts of a stage, with *retry_failed_stages*; the agent's own do not come on top.
+        stages: The slots in order; empty: in declaration order.
+        checkpoint_after: Stages whose input and output are kept in the result.
+        retry_failed_stages: Whether *max_stage_retries* applies; otherwise each agent's own retries do.
+        max_stage_retries: Retries of a stage, with *retry_failed_stages*; the agent's own are not added.
     """
 
     stages: tuple[str, ...] = ()
@@ -136,20 +136,20 @@ class PipelineConfig(Config, frozen=True, kw_only=True):
 
 
 class CrossCheckConfig(Config, frozen=True, kw_only=True):
-    """Who judges an answer, and what their verdicts come to.
+    """Checkers of an answer, and how their verdicts are combined.
 
     Attributes:
-        num_checkers: How often a single slot named `checker` is asked, each time independently.
-        consensus_method: `majority`: more approve than reject; `unanimous`: nobody rejects; `weighted`: those who
-            approve weigh more; `mediator`: the slot `mediator` decides; `first_agree`: who first has a quorum.
+        num_checkers: How often a single slot named `checker` is called, each time independently.
+        consensus_method: `majority`: more approve than reject; `unanimous`: none rejects; `weighted`: the approvals
+            weigh more; `mediator`: the slot `mediator` decides; `first_agree`: the first side with a quorum.
         require_unanimous_for_approval: A single rejection rejects, whatever the method.
-        checker_specializations: The i-th joins the question of checker i.
-        quorum: Verdicts that must come; a checker that fails abstains.
-        weights: What a confidence weighs, for the method `weighted`: as in an ensemble.
-        accuracy: How often each slot is right, as measured; counts instead of the confidence that it says.
+        checker_specializations: The i-th is added to the prompt of checker i.
+        quorum: Required number of verdicts; a checker that fails abstains.
+        weights: Weight of a confidence with the method `weighted`, as in an ensemble.
+        accuracy: Measured accuracy of each slot; used instead of the confidence it reports.
         max_revisions: How often a rejected answer goes back to the primary, with the issues, and is checked again.
-        stop_when_decided: Ask no further checker once the rest could not change the decision.
-        max_concurrency: Checkers asked at once; None is without limit.
+        stop_when_decided: Call no further checker once the rest could not change the decision.
+        max_concurrency: Maximum checkers called at once; None: unlimited.
     """
 
     num_checkers: Annotated[int, Meta(ge=2, le=10)] = 3
@@ -166,16 +166,15 @@ class CrossCheckConfig(Config, frozen=True, kw_only=True):
 
 
 class CompoundConfig(Config, frozen=True, kw_only=True):
-    """In what order teams work on one input.
+    """Composition of teams on one input.
 
     Attributes:
-        sub_topologies: The slots in their order; empty: as they are declared.
-        composition_type: `sequential`: each gets what the one before gave; `parallel`: all get the same;
-            `conditional`: the one that the input's `route_to` names, else the first.
+        sub_topologies: The slots in order; empty: in declaration order.
+        composition_type: `sequential`: each gets the output of the previous one; `parallel`: all get the same input;
+            `conditional`: only the one that the input's `route_to` names runs, else the first.
         failure_policy: In parallel: `all` must complete, or `any` of them.
-        mapping: By sub-topology: which key of its input comes from which key of the dict before it; `text` is the
-            text that the one before gave.
-        max_concurrency: Sub-topologies that run at once; None is without limit.
+        mapping: By sub-topology: input key to key of the previous output; `text` is the previous output's text.
+        max_concurrency: Maximum sub-topologies that run at once; None: unlimited.
     """
 
     sub_topologies: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What is wrong with a pattern, before it has a place in a file."""
+"""Faults of a pattern, not yet located in a file."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from coterie.diagnostics import Severity
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One finding.
+    """One fault.
 
     Attributes:
-        code: A stable name for this kind of finding.
-        message: A sentence with the facts.
+        code: Stable diagnostic code.
+        message: The message.
         where: The part it concerns: `type`, `slots`, `slots.mediator`, `config.max_rounds`.
     """
 

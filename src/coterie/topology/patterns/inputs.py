@@ -1,4 +1,4 @@
-"""What a pattern is given: where its task stands, and what must be there before anybody is asked."""
+"""The input of a pattern: where its task is, and what must be present before an agent is called."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,19 +10,19 @@ from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.kinds import Kind
 
 COMMON = ("prompt", "question", "task", "topic")
-"""Where a task may stand, whatever the pattern."""
+"""Input keys that may hold the task of any pattern."""
 
 
 def task_of(keys: Sequence[str], given: Mapping[str, Any]) -> str:
-    """The task in *given*: what stands under the first of *keys*, else of `COMMON`, that says something; else empty.
+    """The task in *given*: the first non-blank value of *keys*, then of `COMMON`; else empty.
 
-    What is no text is one as JSON writes it.
+    Values that are not texts are written as JSON.
     """
     return next((text for key in (*keys, *COMMON) if (text := _text(given.get(key))).strip()), "")
 
 
 def tasks_of(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The tasks of a delegation: `tasks`, else the one task there is."""
+    """The tasks of a delegation: `tasks`, else its single task."""
     several = given.get("tasks")
     if isinstance(several, list | tuple):
         return tuple(_text(task) for task in several)
@@ -33,7 +33,7 @@ def tasks_of(given: Mapping[str, Any]) -> tuple[str, ...]:
 def faults_of_input(
     kind: Kind, config: Any, capabilities: Mapping[str, Sequence[str]], given: Mapping[str, Any]
 ) -> Iterator[Fault]:
-    """What *given* lacks for a pattern of *kind* with these slots; *capabilities* by slot, in their order."""
+    """Faults of the input *given* for a pattern of *kind* with these slots; *capabilities* by slot, in order."""
     if kind.name == "delegation":
         yield from _of_delegation(config, capabilities, given)
     elif kind.keys and not task_of(kind.keys, given):
@@ -42,7 +42,7 @@ def faults_of_input(
     if isinstance(config, CompoundConfig) and config.composition_type == "conditional":
         route, known = given.get("route_to"), slots.subs(config, tuple(capabilities))
         if route not in (None, "", *known):
-            yield Fault("bad-route", f"Invalid route: {route}", hint=f"there are {', '.join(known)}")
+            yield Fault("bad-route", f"Invalid route: {route}", hint=f"known sub-topologies: {', '.join(known)}")
 
 
 def _of_delegation(
@@ -64,7 +64,7 @@ def _of_delegation(
         if not able:
             wanted = ", ".join(required)
             hint = "give a slot these capabilities, or set fallback_agent_name"
-            yield Fault("no-match", f"nobody has the capabilities {wanted}", hint=hint)
+            yield Fault("no-match", f"no agent has the capabilities {wanted}", hint=hint)
 
 
 def _text(value: Any) -> str:

@@ -1,6 +1,6 @@
-"""The seven kinds of patterns: what each is called, what it is given, and which slots and settings fit.
+"""The seven pattern types: names, inputs, and valid slots and settings.
 
-A fault's words contain those of the reference, `Debate requires 'mediator' slot`, because programs look for them.
+Messages contain those of the reference, `Debate requires 'mediator' slot`, because programs search for them.
 """
 
 import re
@@ -29,15 +29,15 @@ from coterie.topology.patterns.faults import Fault
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of pattern.
+    """One pattern type.
 
     Attributes:
         name: As it is stored: `debate`, `chain`, `delegation`, `ensemble`, `pipeline`, `crosscheck`, `compound`.
         title: As people read it.
         config: The class of its configuration.
-        rules: What is wrong with its slots, given a valid configuration.
-        keys: Where its task stands in what it is given, the usual one first; empty: it takes whatever comes.
-        aliases: What readers accept besides.
+        rules: Finds faults of its slots, given a valid configuration.
+        keys: Input keys that may hold its task, the usual one first; empty: any input is accepted.
+        aliases: Other accepted names.
     """
 
     name: str
@@ -58,23 +58,23 @@ _ALL = (
     Kind("compound", "Compound", CompoundConfig, slots.of_compound),
 )
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
-"""By stored name, in the order that pages tell of them."""
+"""By stored name, in the order of the documentation."""
 
 _BY_WORD = {word: kind for kind in KINDS.values() for word in (kind.name, *kind.aliases)}
 
 
 def kind_of(word: str) -> Kind | None:
-    """The kind that *word* names, `chain_of_command` as well as `chain`; None when there is none of that name."""
+    """The type named *word* (`chain_of_command` as well as `chain`), or None."""
     return _BY_WORD.get(word)
 
 
 def words() -> tuple[str, ...]:
-    """Every word that names a kind."""
+    """Every name of a type."""
     return tuple(_BY_WORD)
 
 
 def read_config(config: type[Config], written: Mapping[str, Any]) -> tuple[Config | None, list[Fault]]:
-    """The configuration that *written* says, or everything that is wrong with it."""
+    """The configuration in *written*, or all its faults."""
     found = list(_config_faults(config, written))
     if found:
         return None, found
@@ -82,7 +82,7 @@ def read_config(config: type[Config], written: Mapping[str, Any]) -> tuple[Confi
 
 
 def faults(kind: Kind, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
-    """What is wrong with a pattern of *kind*: its configuration as *written*, then its slots, by *names* in order."""
+    """Faults of a pattern of *kind*: of its configuration *written*, then of its slots, *names* in order."""
     config, wrong = read_config(kind.config, written)
     yield from wrong
     if config is not None:
@@ -95,16 +95,16 @@ def _config_faults(config: type[Config], written: Mapping[str, Any]) -> Iterator
     for name, value in written.items():
         field = known.get(name)
         if field is None:
-            hint = did_you_mean(name, known) or (f"it has {', '.join(known)}" if known else "it has none")
-            yield Fault("unknown-config", f"there is no setting {name!r}", f"config.{name}", hint=hint)
+            hint = did_you_mean(name, known) or (f"known settings: {', '.join(known)}" if known else "it has none")
+            yield Fault("unknown-config", f"unknown setting {name!r}", f"config.{name}", hint=hint)
             continue
         yield from _value_faults(name, value, field.type)
 
 
 def _value_faults(name: str, value: Any, wanted: Any) -> Iterator[Fault]:
-    """What is wrong with *value*, which stands at *name*, `mapping.check`; of a table every entry is told by itself."""
+    """Faults of *value* at *name*, `mapping.check`; the entries of a table are checked separately."""
     inner = get_args(wanted)
-    if isinstance(value, set | frozenset):  # it would be read, in an order that no two processes share
+    if isinstance(value, set | frozenset):  # msgspec would accept it, in an order that differs between processes
         yield Fault("bad-config", _told(name, value, "Expected `array`, got a set", ()), f"config.{name}")
         return
     if get_origin(wanted) is dict and inner[0] is str and isinstance(value, Mapping):
@@ -137,7 +137,7 @@ _TYPES = {
     "object": "a table",
     "null": "nothing",
 }
-"""What a library calls them, in words."""
+"""msgspec's type names in plain words."""
 _TYPE = re.compile(r"`(\w+(?: \| \w+)*)`")
 
 

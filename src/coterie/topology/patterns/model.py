@@ -1,4 +1,4 @@
-"""A pattern as a file or a program says it: its type, its configuration as written, and who fills its slots."""
+"""A pattern as declared in a file or program: type, configuration as written, and slots."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from coterie.diagnostics import Span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """A place in a pattern, and who fills it.
+    """A slot of a pattern, and the node that fills it.
 
     Attributes:
-        node: The name of the node of the topology that fills it.
-        capabilities: What it can do, for delegation.
-        calls: How many turns it may have; None is without limit.
-        cost: US dollars that its turns may cost; checked before each.
+        node: The name of the node that fills it.
+        capabilities: Its capabilities, for delegation.
+        calls: Maximum number of turns; None: unlimited.
+        cost: Budget of its turns in US dollars, checked before each.
     """
 
     name: str
@@ -30,13 +30,13 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """A named collaboration.
+    """A pattern as declared.
 
     Attributes:
-        type: `debate`, `chain`, …, as `coterie.topology.patterns.kinds` names them; or `module:function`, a user's own.
-        config: As it is written, by field.
-        slots: In the order declared.
-        spans: Where its parts stand: `type`, `config`, `config.max_rounds`, `slots`.
+        type: `debate`, `chain`, …, as `coterie.topology.patterns.kinds` names them;or `module:function`, custom.
+        config: As written, by field.
+        slots: In declaration order.
+        spans: Spans of its parts: `type`, `config`, `config.max_rounds`, `slots`.
     """
 
     type: str

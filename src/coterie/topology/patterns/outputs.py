@@ -1,4 +1,4 @@
-"""What a pattern gives back: the plain values of its result, which a condition can compare, and all its keys."""
+"""Outputs of a pattern: the scalar values of its result, which conditions can compare, and all its keys."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,6 +1,6 @@
-"""A pattern as arrows: who hands on to whom, for whoever shows or draws it.
+"""A pattern as a flow, for outlines and drawings.
 
-Nothing runs by these arrows. They say of a debate that its sides answer each other and a mediator hears both.
+The arrows are for display only. For a debate they show that both sides answer each other and report to a mediator.
 """
 
 import json
@@ -17,7 +17,7 @@ from coterie.topology.patterns.model import Pattern, Slot
 
 
 def as_flow(topology: Topology) -> Topology:
-    """*topology*, which is a pattern, as a flow: a node for each slot, by its name, and arrows for what it hands on."""
+    """The pattern *topology* as a flow: one node per slot, named after it, and an arrow per handoff."""
     pattern = topology.pattern
     assert pattern is not None
     names = tuple(dict.fromkeys(slot.name for slot in pattern.slots))
@@ -32,7 +32,7 @@ def as_flow(topology: Topology) -> Topology:
 
 
 def rules(slot: Slot) -> Iterator[str]:
-    """What *slot* says of whoever fills it, each in a few words."""
+    """Short descriptions of the capabilities and budgets of *slot*."""
     if slot.capabilities:
         yield f"can {', '.join(slot.capabilities)}"
     if slot.calls is not None:
@@ -42,7 +42,7 @@ def rules(slot: Slot) -> Iterator[str]:
 
 
 def settings(pattern: Pattern) -> Iterator[str]:
-    """What *pattern* sets otherwise than is usual, `max_rounds: 2`."""
+    """The settings of *pattern* that differ from the default, `max_rounds: 2`."""
     kind = kind_of(pattern.type)
     usual = kind.config() if kind is not None else None
     for name, value in pattern.config.items():
@@ -53,7 +53,7 @@ def settings(pattern: Pattern) -> Iterator[str]:
 
 
 def arrows(pattern: Pattern) -> Iterator[ArrowGroup]:
-    """What is handed on from slot to slot; nothing where the type is not known, or the configuration is wrong."""
+    """Handoffs between slots; empty for an unknown type or an invalid configuration."""
     kind = kind_of(pattern.type)
     config = read_config(kind.config, pattern.config)[0] if kind is not None else None
     names = [slot.name for slot in pattern.slots]
@@ -66,9 +66,9 @@ def arrows(pattern: Pattern) -> Iterator[ArrowGroup]:
 
 
 def _nodes(topology: Topology, pattern: Pattern) -> Iterator[AnyNode]:
-    """The nodes by the names of their slots, then those that only stand in for others, or do nothing at all.
+    """The nodes by the names of their slots, then fallbacks and unused nodes.
 
-    Who is asked in a team at one of the slots, and not here, is seen there.
+    Nodes used only in a team at one of the slots are shown there.
     """
     declared = {node.name: node for node in reversed(topology.nodes)}
     for slot in pattern.slots:

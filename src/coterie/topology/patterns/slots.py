@@ -1,4 +1,4 @@
-"""Which slots each kind of pattern has, and what is wrong with those it was given."""
+"""The slots of each pattern type, and faults of the given ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ MEDIATOR, PRIMARY, CHECKER, AGGREGATOR, COORDINATOR = "mediator", "primary", "ch
 
 
 def mediator_of(config: DebateConfig, names: Sequence[str]) -> str:
-    """The slot that mediates: `mediator`, else the one that the configuration names; empty without one."""
+    """The mediator's slot: `mediator`, else the one the configuration names; empty without one."""
     named = config.mediator_agent_name
     return MEDIATOR if MEDIATOR in names else named if named is not None and named in names else ""
 
@@ -33,7 +33,7 @@ def members(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def checkers(config: CrossCheckConfig, names: Sequence[str]) -> tuple[str, ...]:
-    """Who checks, in order; a single slot named `checker` as often as it is asked."""
+    """The checkers' slots in order; a single slot named `checker` is repeated as often as it is called."""
     found = tuple(name for name in names if name.startswith(CHECKER))
     return (CHECKER,) * config.num_checkers if found == (CHECKER,) else found
 
@@ -51,7 +51,7 @@ def by_level(levels: Sequence[str], names: Sequence[str]) -> dict[str, tuple[str
 
 
 def workers(names: Sequence[str]) -> tuple[str, ...]:
-    """Who may get a task in a delegation: everybody but the coordinator."""
+    """The slots that may get a task in a delegation: all but the coordinator."""
     return tuple(name for name in names if name != COORDINATOR)
 
 
@@ -83,10 +83,10 @@ def of_debate(config: DebateConfig, names: Sequence[str]) -> Iterator[Fault]:
 
 
 def of_chain(config: ChainConfig, names: Sequence[str]) -> Iterator[Fault]:
-    """A chain has somebody at its top, and somebody who does the work."""
+    """A chain has an agent at the top level and one at a lower level."""
     levels = config.authority_levels
     if repeated := [level for level in dict.fromkeys(levels) if levels.count(level) > 1 or not level]:
-        message = f"authority_levels must be different names, and has {', '.join(map(repr, repeated))}"
+        message = f"authority_levels must be different names, but repeats {', '.join(map(repr, repeated))}"
         yield Fault("bad-config", message, "config.authority_levels")
         return
     found = by_level(levels, names)
@@ -94,7 +94,7 @@ def of_chain(config: ChainConfig, names: Sequence[str]) -> Iterator[Fault]:
         hint = f"name a slot {levels[0]!r}"
         yield Fault("missing-slot", f"No agent assigned to top level: {levels[0]}", "slots", hint=hint)
     if len(levels) > 1 and not any(found[level] for level in levels[1:]):
-        message = f"no level below {levels[0]!r} has an agent: nobody would do the work"
+        message = f"no level below {levels[0]!r} has an agent to do the work"
         yield Fault("missing-slot", message, "slots", hint=f"name a slot {levels[-1]!r}")
     else:
         for level in levels[1:]:
@@ -105,7 +105,7 @@ def of_chain(config: ChainConfig, names: Sequence[str]) -> Iterator[Fault]:
 
 
 def of_delegation(config: DelegationConfig, names: Sequence[str]) -> Iterator[Fault]:
-    """A delegation has workers, and a coordinator when that one routes."""
+    """A delegation has workers, and a coordinator if the coordinator routes."""
     if not workers(names):
         yield Fault("missing-slot", "Delegation requires at least one agent beside the coordinator", "slots")
     if config.routing_strategy == "coordinator" and COORDINATOR not in names:
@@ -123,10 +123,10 @@ def of_ensemble(config: EnsembleConfig, names: Sequence[str]) -> Iterator[Fault]
     yield from _foreign("Ensemble", names, (*found, AGGREGATOR))
     yield from _strangers("config.accuracy", config.accuracy, found)
     if AGGREGATOR in names and config.aggregation_method != "synthesis":
-        message = f"the slot 'aggregator' is never asked: aggregation_method is {config.aggregation_method}"
+        message = f"the slot 'aggregator' is never called: aggregation_method is {config.aggregation_method}"
         yield Fault("spare-slot", message, f"slots.{AGGREGATOR}", Severity.WARNING)
     if config.stop_when_decided and config.aggregation_method not in ("vote", "weighted"):
-        message = f"stop_when_decided needs a vote, and aggregation_method is {config.aggregation_method!r}"
+        message = f"stop_when_decided needs a vote, but aggregation_method is {config.aggregation_method!r}"
         yield Fault("bad-config", message, "config.stop_when_decided", hint="use vote or weighted")
 
 
@@ -148,15 +148,15 @@ def of_pipeline(config: PipelineConfig, names: Sequence[str]) -> Iterator[Fault]
 
 
 def of_crosscheck(config: CrossCheckConfig, names: Sequence[str]) -> Iterator[Fault]:
-    """A cross-check has a primary and at least two checkers, or one that is asked several times."""
+    """A cross-check has a primary and at least two checkers, or one that is called several times."""
     found = checkers(config, names)
     if PRIMARY not in names:
         yield _missing("Cross-check requires 'primary' agent", PRIMARY, names)
     if len(found) < 2:
-        hint = "add checker_0 and checker_1, or one `checker`, which is asked num_checkers times"
+        hint = "add checker_0 and checker_1, or one `checker`, which is called num_checkers times"
         yield Fault("missing-slot", "Cross-check requires at least 2 checkers", "slots", hint=hint)
     elif config.quorum > len(found):
-        message = f"quorum is {config.quorum}, and there are {len(found)} checkers"
+        message = f"quorum is {config.quorum}, but there are {len(found)} checkers"
         yield Fault("bad-config", message, "config.quorum")
     mediates = config.consensus_method == "mediator"
     if mediates and MEDIATOR not in names:
@@ -169,7 +169,7 @@ def of_crosscheck(config: CrossCheckConfig, names: Sequence[str]) -> Iterator[Fa
 
 
 def of_compound(config: CompoundConfig, names: Sequence[str]) -> Iterator[Fault]:
-    """Every sub-topology of a compound is there."""
+    """Every sub-topology of a compound exists."""
     found = subs(config, names)
     if not found:
         yield Fault("missing-slot", "Compound requires at least one sub-topology", "slots")
@@ -184,7 +184,7 @@ def of_compound(config: CompoundConfig, names: Sequence[str]) -> Iterator[Fault]
 
 
 def without_effect(config: Config, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
-    """Settings that are written and change nothing as things are."""
+    """Settings that have no effect in this configuration."""
     match config:
         case DebateConfig():
             yield from _idle_in_debate(config, written, names)
@@ -204,7 +204,7 @@ def without_effect(config: Config, written: Mapping[str, Any], names: Sequence[s
 def _idle_in_debate(config: DebateConfig, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
     decides = config.consensus_method
     if config.swap_verdict and decides not in ("mediator", "first_agree"):
-        yield _idle("swap_verdict", f"consensus_method is {decides}, and there is a vote in place of a verdict")
+        yield _idle("swap_verdict", f"consensus_method is {decides}, so a vote replaces the verdict")
     if config.mediator_agent_name not in (None, MEDIATOR) and MEDIATOR in names:
         yield _idle("mediator_agent_name", "there is a slot `mediator`")
     for name in ("min_rounds", *(("convergence_threshold",) if decides != "first_agree" else ())):
@@ -231,7 +231,7 @@ def _idle_in_ensemble(config: EnsembleConfig, written: Mapping[str, Any], names:
     if "average" in written and method != "average":
         yield _idle("average", "aggregation_method is not average")
     if "diversity_weight" in written and (method != "synthesis" or AGGREGATOR not in names):
-        yield _idle("diversity_weight", "no aggregator sees the answers")
+        yield _idle("diversity_weight", "there is no aggregator to read the answers")
 
 
 def _idle_in_crosscheck(config: CrossCheckConfig, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
@@ -243,9 +243,9 @@ def _idle_in_crosscheck(config: CrossCheckConfig, written: Mapping[str, Any], na
     if config.require_unanimous_for_approval and method == "unanimous":
         yield _idle("require_unanimous_for_approval", "consensus_method is unanimous")
     if config.stop_when_decided and method == "mediator":
-        yield _idle("stop_when_decided", "the mediator hears all verdicts before it decides")
+        yield _idle("stop_when_decided", "the mediator reads all verdicts before it decides")
     if "num_checkers" in written and set(checkers(config, names)) != {CHECKER}:
-        yield _idle("num_checkers", "it counts for a single slot named `checker`")
+        yield _idle("num_checkers", "it applies only to a single slot named `checker`")
     if "weights" in written and method != "weighted":
         yield _idle("weights", "consensus_method is not weighted")
 
@@ -260,7 +260,7 @@ def _idle_in_compound(config: CompoundConfig, written: Mapping[str, Any]) -> Ite
 
 
 def _idle(name: str, why: str) -> Fault:
-    return Fault("idle-config", f"{name} changes nothing here: {why}", f"config.{name}", Severity.WARNING)
+    return Fault("idle-config", f"{name} has no effect: {why}", f"config.{name}", Severity.WARNING)
 
 
 def _missing(message: str, slot: str, names: Sequence[str]) -> Fault:
@@ -268,9 +268,9 @@ def _missing(message: str, slot: str, names: Sequence[str]) -> Fault:
 
 
 def _no_such(where: str, name: str, known: Sequence[str]) -> Fault:
-    hint = did_you_mean(name, known) or (f"there are {', '.join(dict.fromkeys(known))}" if known else "")
+    hint = did_you_mean(name, known) or (f"known slots: {', '.join(dict.fromkeys(known))}" if known else "")
     setting = where.rpartition(".")[2]
-    return Fault("unknown-slot", f"{setting} names {name!r}, and there is no such slot", where, hint=hint)
+    return Fault("unknown-slot", f"{setting} names the unknown slot {name!r}", where, hint=hint)
 
 
 def _strangers(where: str, named: Mapping[str, float], known: Sequence[str]) -> Iterator[Fault]:
@@ -289,5 +289,5 @@ def _foreign(title: str, names: Sequence[str], known: Sequence[str]) -> Iterator
 def _spare(what: str, names: Sequence[str], used: Sequence[str]) -> Iterator[Fault]:
     for name in names:
         if name not in used:
-            message = f"the slot {name!r} is no {what}, and is never asked"
+            message = f"the slot {name!r} is not a {what}, so it is never called"
             yield Fault("spare-slot", message, f"slots.{name}", Severity.WARNING)
