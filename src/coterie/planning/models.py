@@ -124,7 +124,7 @@ def _tools(
     """The Python functions and MCP servers offered to *node*.
 
     Its own functions are always offered. Of the topology's functions, an agent with a list `tools` gets those it names,
-    any other agent all. Servers are offered to agents that name them in `mcp-servers` or `tools`. Never those disallowed.
+    any other agent all. Servers go to agents that name them in `mcp-servers` or `tools`. Disallowed tools never.
     """
     asked = node.tools if isinstance(node, Agent) else None
     extra = node.extra if isinstance(node, Agent) else NOTHING
