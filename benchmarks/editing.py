@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 from lsprotocol.types import Range, TextDocumentContentChangePartial
 
-from coterie.lsp.completing import complete
+from coterie.lsp.completion import complete
 from coterie.lsp.document import Document
 from coterie.lsp.findings import findings
-from coterie.lsp.hovering import hover
+from coterie.lsp.hover import hover
 from coterie.lsp.renaming import rename
 
 AGENTS = 240

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from lsprotocol.types import TextDocumentContentChangePartial
 
 from coterie import formats, planning
-from coterie.lsp.completing import complete
+from coterie.lsp.completion import complete
 from coterie.lsp.document import Document
 from coterie.lsp.findings import findings, mendable
-from coterie.lsp.hovering import hover
+from coterie.lsp.hover import hover
 from coterie.lsp.places import definition, references
 from coterie.lsp.renaming import Edit, apply
 from coterie.lsp.shape import folds, outline

@@ -6,7 +6,7 @@ import pytest
 from editing import cursor
 
 from coterie.errors import UsageError
-from coterie.lsp.completing import complete
+from coterie.lsp.completion import complete
 from coterie.lsp.document import Document
 from coterie.lsp.findings import findings
 from coterie.lsp.names import NameKind

@@ -24,7 +24,7 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from coterie.diagnostics import Severity
 from coterie.errors import UsageError
-from coterie.lsp import completing, findings, formatting, hovering, places, renaming, shape
+from coterie.lsp import completion, findings, formatting, hover, places, renaming, shape
 from coterie.lsp.document import Document
 from coterie.lsp.positions import LineIndex
 
@@ -125,12 +125,12 @@ class _Server(LanguageServer):
 
     def completion(self, params: types.CompletionParams) -> list[types.CompletionItem]:
         document, offset = self._at(params)
-        found = completing.complete(document, offset)
+        found = completion.complete(document, offset)
         return [_completion(document, at, one, self._knows_snippets()) for at, one in enumerate(found)]
 
     def hover(self, params: types.HoverParams) -> types.Hover | None:
         document, offset = self._at(params)
-        note = hovering.hover(document, offset)
+        note = hover.hover(document, offset)
         if note is None:
             return None
         content = types.MarkupContent(types.MarkupKind.Markdown, note.text)
@@ -279,7 +279,7 @@ def _action(document: Document, uri: str, one: findings.DocumentDiagnostic) -> t
     )
 
 
-def _completion(document: Document, at: int, one: completing.Proposal, snippets: bool) -> types.CompletionItem:
+def _completion(document: Document, at: int, one: completion.Proposal, snippets: bool) -> types.CompletionItem:
     written = one.snippet if snippets and one.snippet else one.plain
     is_snippet = snippets and bool(one.snippet)
     return types.CompletionItem(

@@ -10,7 +10,7 @@ from coterie.topology.checks.facts import kind_of
 from coterie.topology.checks.names import fallback_of
 from coterie.topology.conditions import as_text
 from coterie.topology.graph import FlowGraph
-from coterie.topology.handing import handings, starters
+from coterie.topology.handoffs import handings, starters
 from coterie.topology.loop import Loop
 from coterie.topology.loops import bounded
 from coterie.topology.model import (
@@ -157,10 +157,10 @@ def _of_pattern(
     teams: Mapping[str, Outline],
 ) -> Outline:
     """The slots, the handoffs between them, and their requirements."""
-    from coterie.topology.patterns import seen  # imported on demand
+    from coterie.topology.patterns import as_flow  # imported on demand
 
-    rules = {slot.name: tuple(seen.rules(slot)) for slot in pattern.slots}
-    flow = seen.as_flow(topology)
+    rules = {slot.name: tuple(as_flow.rules(slot)) for slot in pattern.slots}
+    flow = as_flow.as_flow(topology)
     team = outline(flow, thinks, kept, teams)
     relieved = {fallback_of(node): f"fallback of {node.name}" for node in reversed(flow.nodes)}
     nodes = (
@@ -171,7 +171,7 @@ def _of_pattern(
         )
         for node in team.nodes
     )
-    return replace(team, settings=tuple(seen.settings(pattern)), nodes=tuple(nodes))
+    return replace(team, settings=tuple(as_flow.settings(pattern)), nodes=tuple(nodes))
 
 
 def _roles(loop: Loop, thinks: Mapping[str, str], teams: Mapping[str, Outline]) -> Iterator[OutlinedNode]:

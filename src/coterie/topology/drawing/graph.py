@@ -83,7 +83,7 @@ def draw(
         nested: The team that runs at a node, by the node's name.
     """
     if topology.pattern is not None:
-        from coterie.topology.patterns.seen import as_flow  # imported on demand
+        from coterie.topology.patterns.as_flow import as_flow  # imported on demand
 
         topology = as_flow(topology)
     team = outline(topology, thinks)

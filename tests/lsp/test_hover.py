@@ -3,7 +3,7 @@
 import pytest
 from editing import cursor
 
-from coterie.lsp.hovering import hover
+from coterie.lsp.hover import hover
 
 TEAM = """topology t : [pipeline, fan-out] {{
   roles {{ critic: "You doubt" }}

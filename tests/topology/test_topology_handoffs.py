@@ -1,6 +1,6 @@
 """Who hands work to whom in a loop."""
 
-from coterie.topology.handing import Handing, handings, starters
+from coterie.topology.handoffs import Handing, handings, starters
 from coterie.topology.loop import Handoff, Loop, Role
 
 

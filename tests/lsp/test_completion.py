@@ -3,7 +3,7 @@
 import pytest
 from editing import cursor
 
-from coterie.lsp.completing import Proposal, complete
+from coterie.lsp.completion import Proposal, complete
 
 TEAM = """topology t : [pipeline] {{
   roles {{ critic: "You doubt" }}
