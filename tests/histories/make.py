@@ -264,7 +264,26 @@ def closed() -> list[r.Record]:
     ]  # fmt: skip
 
 
+def adopted() -> list[r.Record]:
+    """A flow whose owner died while a command and an agent elsewhere worked; both were adopted."""
+    return [
+        r.RunStarted(run="adopted", engine="flow", topology="pair", plan='{"name":"pair"}'),
+        r.RunOwned(epoch=1),
+        r.TurnStarted(cause=(1, 0), turn="a#1", agent="a"),
+        r.TurnStarted(cause=(1, 1), turn="b#1", agent="b"),
+        r.AttemptLaunched(turn="a#1", attempt=1, pid=4711, group=4711, started="8123456"),
+        r.AttemptLaunched(turn="b#1", attempt=1, handle="worker-3/17"),
+        r.RunOwned(epoch=2),
+        r.AttemptAdopted(turn="a#1", attempt=1, epoch=2),
+        r.AttemptAdopted(turn="b#1", attempt=1, epoch=2),
+        r.TurnFinished(source="agent", turn="a#1", attempt=1, text="done"),
+        r.TurnFinished(source="agent", turn="b#1", attempt=1, text="done"),
+        r.RunFinished(cause=(10, 0), outcome="completed"),
+    ]
+
+
 HISTORIES = {
+    "adopted": adopted,
     "closed": closed,
     "program": program,
     "files": files,

@@ -154,7 +154,7 @@ def test_what_has_effect_in_part_is_noted_in_that_part() -> None:
     assert [each.message for each in said] == [
         "'timeout' of 'meta' is kept but has no effect yet",
         "'on-interrupt: resume' of the topology counts as 'retry': no backend supports it yet",
-        "'on-interrupt: adopt' of agent 'a' counts as 'retry': no backend supports it yet",
+        "'on-interrupt: adopt' of agent 'a' counts as 'retry': only commands support it",
         "'retry.backoff' and 'extensions.other' of agent 'a' are kept but have no effect yet",
         "'source' of action 'c' is kept but has no effect yet",
     ]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from random_flows import random_flow_plan
 
-from coterie.backends.base import Answer, Launched, OnEvent, Request, Text
+from coterie.backends.base import Answer, AttemptRef, Launched, OnEvent, Request, Text, Unknown
 from coterie.clock import SystemClock
 from coterie.errors import JournalFailed, NoSuchRun, ReplayMismatch, UsageError
 from coterie.journal.jsonl import JsonlStore
@@ -98,10 +98,10 @@ class Actors:
             Answer(text=f"by {request.turn}", outputs={"verdict": verdict} if request.agent.outputs else None)
         )
 
-    async def find(self, run: str, turn: str, attempt: int) -> None:
-        return None
+    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
+        return Unknown()
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         self.reaped = list(launched)
 
     async def close(self) -> None:

@@ -24,7 +24,7 @@ def test_a_process_of_another_run_of_the_same_name_is_left_alone(
         index.add(index.Entry(run="run-1", folder=str(folder)))
     stray = subprocess.Popen(["sleep", "60"], env=os.environ | {MARK: "run-1/a#1.1"})
     try:
-        asyncio.run(LocalTurns({}).reap("run-1", []))
+        asyncio.run(LocalTurns({}).end("run-1", []))
 
         assert stray.poll() == status
     finally:

@@ -17,7 +17,7 @@ from typing import Any
 
 import killed
 
-from coterie.backends.base import Answer, OnEvent, Request, Session
+from coterie.backends.base import Answer, AttemptRef, OnEvent, Request, Session, Unknown
 from coterie.errors import JournalUnreadable
 from coterie.formats import read
 from coterie.journal.records import AttemptLaunched, Usage
@@ -66,10 +66,10 @@ class Thinkers:
         self._write("ended", request)
         return Settled(Answer(text=answer, usage=Usage(cost=0.01)))
 
-    async def find(self, run: str, turn: str, attempt: int) -> None:
-        return None
+    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
+        return Unknown()
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None: ...
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None: ...
 
     async def close(self) -> None: ...
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pattern_cases import Call, Case, Played, script_of
 
-from coterie.backends.base import Answer, Failure, OnEvent, Request, Result
+from coterie.backends.base import Answer, AttemptRef, Failure, OnEvent, Request, Result, Unknown
 from coterie.backends.scripted import path_of
 from coterie.clock import VirtualClock
 from coterie.diagnostics import Severity
@@ -68,10 +68,10 @@ class Troupe:
         result, seconds = self._says(path, request)
         return _Part(self, len(self.asked), path, request, result, seconds)
 
-    async def find(self, run: str, turn: str, attempt: int) -> None:
-        return None
+    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
+        return Unknown()
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """Nothing was ever launched."""
 
     async def close(self) -> None:

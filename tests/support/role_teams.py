@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from coterie.backends.base import Answer, Emitted, Failure, OnEvent, Request, Result
+from coterie.backends.base import Answer, AttemptRef, Emitted, Failure, OnEvent, Request, Result, Unknown
 from coterie.formats import read_text
 from coterie.journal.records import AttemptLaunched, Usage
 from coterie.planning import plan_or_raise
@@ -97,10 +97,10 @@ class Court:
             text = json.dumps({"approved": iteration not in self.rejects})
         return Answer(text=text, usage=Usage(cost=0.01))
 
-    async def find(self, run: str, turn: str, attempt: int) -> None:
-        return None
+    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
+        return Unknown()
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """Nothing was ever launched."""
 
     async def close(self) -> None:

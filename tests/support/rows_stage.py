@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import URL, select
 from sqlmodel import SQLModel
 
-from coterie.backends.base import Answer, OnEvent, Request, Result
+from coterie.backends.base import Answer, AttemptRef, OnEvent, Request, Result, Unknown
 from coterie.clock import SystemClock
 from coterie.journal.base import Store
 from coterie.journal.memory import MemoryStore
@@ -72,10 +72,10 @@ class _Troupe:
     async def start(self, request: Request, on_event: OnEvent) -> "_Part":
         return _Part(self._says(request))
 
-    async def find(self, run: str, turn: str, attempt: int) -> None:
-        return None
+    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
+        return Unknown()
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """Nothing was launched."""
 
     async def close(self) -> None:

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from coterie.backends.base import Answer, Failure, OnEvent, Request, Result
+from coterie.backends.base import Answer, AttemptRef, Failure, OnEvent, Request, Result, Unknown
 from coterie.clock import VirtualClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record
@@ -39,10 +39,10 @@ class Cast:
         behaviour = todo[min(k, len(todo)) - 1]
         return Part(self, behaviour if isinstance(behaviour, Answer | Failure) else behaviour(request), self._seconds)
 
-    async def find(self, run: str, turn: str, attempt: int) -> None:
-        return None
+    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
+        return Unknown()
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         self.reaped.append(run)
 
     async def close(self) -> None:

@@ -35,7 +35,19 @@ def test_every_kind_of_record_has_a_sentence() -> None:
     """A kind that is added is told, too."""
     told = {
         type(record): sentence(record)
-        for name in ("review", "nested", "loop", "reloaded", "waves", "noted", "files", "closed", "pattern", "program")
+        for name in (
+            "review",
+            "nested",
+            "loop",
+            "reloaded",
+            "waves",
+            "noted",
+            "files",
+            "closed",
+            "pattern",
+            "program",
+            "adopted",
+        )
         for record in history(name)
     }
 

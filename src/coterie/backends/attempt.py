@@ -17,15 +17,15 @@ from typing import IO, Any
 import msgspec
 
 from coterie import files
+from coterie.agentside import keeping
 from coterie.agentside.speaking import MESSAGE, NOTES_FOLDER, RUN_FOLDER, TOKEN
 from coterie.backends import reported, wrapper
 from coterie.backends.base import Request
 from coterie.backends.processes import MARK
-from coterie.ids import child_run_id
 
 TURN_FILE = "turn.json"
 PROMPT_FILE = "prompt.md"
-NAMES = frozenset({TURN_FILE, PROMPT_FILE, reported.FILE})
+NAMES = frozenset({TURN_FILE, PROMPT_FILE, reported.FILE, *keeping.NAMES})
 """The files in an attempt's folder that are of no use once it is over."""
 LONGEST_WORD = 100_000
 """A prompt of more bytes is not given as an argument, but in a file that the argument names."""
@@ -71,7 +71,7 @@ class Surroundings:
 
 def marker_of(request: Request) -> str:
     """By what the processes of an attempt are known: `<run>/<turn>.<attempt>`."""
-    return child_run_id(request.run, request.turn, request.attempt)
+    return request.ref.marker
 
 
 @contextmanager

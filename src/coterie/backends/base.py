@@ -6,10 +6,11 @@ typed kind, never an exception; an exception that escapes means a defect and cou
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from coterie.ids import child_run_id
 from coterie.journal.records import NO_USAGE, Usage
 from coterie.planning.plan import AgentPlan, Wanted
 
@@ -32,6 +33,20 @@ FAILURES = frozenset(
 )
 
 
+class AttemptRef(Struct, frozen=True, kw_only=True):
+    """Names one attempt, in its own process and in any other. *epoch* is that of the owner that started it."""
+
+    run: str
+    turn: str
+    attempt: int
+    epoch: int
+
+    @property
+    def marker(self) -> str:
+        """The text by which its processes are known: `<run>/<turn>.<attempt>`."""
+        return child_run_id(self.run, self.turn, self.attempt)
+
+
 class Request(Struct, frozen=True, kw_only=True):
     """One attempt of a turn, and all that a backend may know of it.
 
@@ -45,7 +60,9 @@ class Request(Struct, frozen=True, kw_only=True):
         folder: The attempt's own folder, or None when the run keeps nothing on disk.
         cwd: The run's working directory.
         here: The folder of the topology's file.
-        epoch: Which owner of the run asks.
+        epoch: The epoch of the owner that started the attempt.
+        handle: Where the attempt runs, as its `Launched` said; empty in a process of this machine.
+        taken: Seconds since the attempt was started by an earlier owner; its time-out counts them.
         root: The folder of the root run, where its inbox lies; None when nothing is kept on disk.
         token: Proves to the run that this attempt sent a message; empty when nothing is kept on disk.
         env: Further variables for an agent's process, which name no secrets: those of a loop.
@@ -68,11 +85,18 @@ class Request(Struct, frozen=True, kw_only=True):
     cwd: Path | None = None
     here: Path | None = None
     epoch: int = 1
+    handle: str = ""
+    taken: float = 0.0
     root: Path | None = None
     token: str = ""
     env: dict[str, str] = {}
     history: tuple[tuple[str, str], ...] = ()
     wanted: tuple[Wanted, ...] = ()
+
+    @property
+    def ref(self) -> AttemptRef:
+        """The name of the attempt."""
+        return AttemptRef(run=self.run, turn=self.turn, attempt=self.attempt, epoch=self.epoch)
 
     @property
     def latest(self) -> str:
@@ -87,11 +111,15 @@ def told(history: tuple[tuple[str, str], ...]) -> str:
 
 
 class Launched(Struct, frozen=True, kw_only=True, tag="launched", tag_field="kind"):
-    """The attempt has a process of its own. *started* is its kernel start time, from `coterie.backends.processes`."""
+    """The attempt has a process of its own, or runs elsewhere and is found again by *handle*.
 
-    pid: int
-    group: int
+    *started* is the kernel's start time of the process, from `coterie.backends.processes`.
+    """
+
+    pid: int = 0
+    group: int = 0
     started: str = ""
+    handle: str = ""
 
 
 class Text(Struct, frozen=True, kw_only=True, tag="text", tag_field="kind"):
@@ -171,6 +199,25 @@ class Session(Protocol):
         """Give the agent *text* while it works. False: this backend cannot."""
 
 
+class Running(Struct, frozen=True):
+    """An attempt of an earlier owner still runs: *session* goes on with it."""
+
+    session: Session
+
+
+class Finished(Struct, frozen=True):
+    """An attempt of an earlier owner has finished, with *result*."""
+
+    result: Result
+
+
+class Unknown(Struct, frozen=True):
+    """There is nothing left of an attempt that one could go on with."""
+
+
+Found = Running | Finished | Unknown
+
+
 class Backend(Protocol):
     """Starts attempts of one kind."""
 
@@ -179,3 +226,15 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """End what still runs. Idempotent."""
+
+
+@runtime_checkable
+class Lasting(Backend, Protocol):
+    """A backend whose attempts can outlive the process that started them."""
+
+    async def find(self, request: Request, on_event: OnEvent) -> Found:
+        """Look for the attempt of *request*, which an earlier owner started.
+
+        If it is found, *on_event* is given all that it has said from its beginning, and what it goes on to say.
+        Otherwise nothing of it is changed: what is left is ended by whoever asked.
+        """

@@ -12,10 +12,23 @@ from typing import Any
 import msgspec
 
 from coterie.backends.attempt import Surroundings, marker_of, surroundings
-from coterie.backends.base import Answer, Failure, Launched, OnEvent, Request, Result, Session
+from coterie.backends.base import (
+    Answer,
+    Failure,
+    Finished,
+    Found,
+    Launched,
+    OnEvent,
+    Request,
+    Result,
+    Running,
+    Session,
+    Unknown,
+)
 from coterie.backends.child import Child, spawn
+from coterie.backends.kept import LOOK_EVERY, Kept, commands_of, could_not_start, is_kept
 from coterie.backends.outcome import Voice, cannot_start, exit_of, failure_of
-from coterie.backends.processes import GRACE, end_group, marked, started
+from coterie.backends.processes import GRACE, end_group, end_orphans, marked, started
 from coterie.backends.reported import VARIABLE, reported
 from coterie.backends.secrets import Secrets
 from coterie.backends.underway import Underway
@@ -51,7 +64,24 @@ class CommandBackend:
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Start the program of *request*; that it could not be started is a result."""
-        attempt = _Attempt(request, on_event, self._grace)
+        return self._begin(request, on_event)
+
+    async def find(self, request: Request, on_event: OnEvent) -> Found:
+        """Go on with the program of *request*, if it was started so that it outlives the owner of its run.
+
+        A program that has ended is found by the exit status it left, however long ago it ended.
+        """
+        if not is_kept(request) or request.folder is None:
+            return Unknown()
+        kept = Kept(request.folder)
+        launched, ended = kept.launched(), kept.status()
+        if launched is None and ended is None:
+            return Unknown()
+        attempt = self._begin(request, on_event, found=True)
+        return Running(attempt) if ended is None else Finished(await attempt.result())
+
+    def _begin(self, request: Request, on_event: OnEvent, found: bool = False) -> "_Attempt":
+        attempt = _Attempt(request, on_event, self._grace, found)
         self._attempts.add(attempt)
         attempt.task.add_done_callback(lambda _: self._attempts.discard(attempt))
         return attempt
@@ -62,12 +92,13 @@ class CommandBackend:
 
 
 class _Attempt(Underway):
-    """One attempt under way."""
+    """One attempt under way; *found*: an earlier owner started it."""
 
-    def __init__(self, request: Request, on_event: OnEvent, grace: float) -> None:
+    def __init__(self, request: Request, on_event: OnEvent, grace: float, found: bool = False) -> None:
         super().__init__(request.agent.timeout)
         self._request, self._agent, self._on_event, self._grace = request, request.agent, on_event, grace
-        self._marker = marker_of(request)
+        self._marker, self._found = marker_of(request), found
+        self._took: float | None = None
 
     async def steer(self, text: str) -> bool:
         """False: a program has been given all it gets."""
@@ -75,8 +106,8 @@ class _Attempt(Underway):
 
     async def _run(self) -> Result:
         loop = asyncio.get_running_loop()
-        began, used = loop.time(), Usage()
-        self._limit_time()
+        began, used = loop.time() - self._request.taken, Usage()
+        self._limit_time(self._request.taken)
         try:
             with surroundings(self._request) as around:
                 result = await self._commands(around)
@@ -85,12 +116,13 @@ class _Attempt(Underway):
             if shortage(error):
                 raise
             result = Failure(kind="failed", reason=f"the files of the attempt could not be kept: {error}")
-        return msgspec.structs.replace(result, usage=used + Usage(seconds=loop.time() - began))
+        seconds = loop.time() - began if self._took is None else self._took
+        return msgspec.structs.replace(result, usage=used + Usage(seconds=seconds))
 
     async def _commands(self, around: Surroundings) -> Result:
         """Run the agent's command, or an action's one after the other until one fails."""
         agent = self._agent
-        commands = agent.steps or ((agent.argv,) if agent.argv else ())
+        commands = commands_of(self._request)
         if not commands and agent.kind == "agent":
             reason = f"agent {agent.name!r} has no command: say `command: [...]` in its `extensions {{ coterie }}`"
             return Failure(kind="not_found", reason=reason)
@@ -98,7 +130,8 @@ class _Attempt(Underway):
         answer = Voice("answer", secrets, self._on_event, ANSWER_LIMIT)
         for command in commands:
             log = Voice("log", secrets, self._on_event, LOG_LIMIT)
-            ended = await self._command(command, around, answer, log)
+            one = self._kept_command if is_kept(self._request) else self._command
+            ended = await one(command, around, answer, log)
             if ended == 0:
                 continue
             if not isinstance(ended, Failure):
@@ -144,6 +177,64 @@ class _Attempt(Underway):
         answer.end()
         log.end()
         return child.status
+
+    async def _kept_command(
+        self, command: tuple[str, ...], around: Surroundings, answer: Voice, log: Voice
+    ) -> int | Failure:
+        """Run one program under a keeper, or go on with it, and return its exit status."""
+        assert self._request.folder is not None
+        kept, argv = Kept(self._request.folder), around.fill(command)
+        child: Child | None = None
+        if self._found:
+            if (launched := kept.launched()) is not None:
+                self._on_event(launched)
+        else:
+            try:
+                around.stdin.seek(0)
+                child = await spawn(
+                    kept.command(argv, self._agent.verdict),
+                    stdin=around.stdin,
+                    env=around.env,
+                    cwd=around.cwd,
+                    born=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
+                    heard=lambda fd, data: None,
+                    within=marked(self._marker),
+                )
+            except (OSError, ValueError) as error:
+                return cannot_start(argv[0], around.cwd, error)
+
+        def hear(fd: int, data: bytes) -> None:
+            (answer if fd == 1 else log).hear(data)
+
+        def lives() -> bool:
+            return kept.launched() is not None if child is None else not child.exited.done()
+
+        exited: set[asyncio.Future[Any]] = {self._cut} if child is None else {self._cut, child.exited}
+        try:
+            while lives() and kept.status() is None and not self._cut.done():
+                kept.hear(hear)
+                await asyncio.wait(exited, timeout=LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
+            status = kept.status()
+        finally:
+            if child is None:
+                launched = kept.launched()
+                await end_orphans(self._marker, [launched] if launched is not None else [], grace=self._grace)
+            else:
+                await end_group(child.pid, self._marker, grace=self._grace)
+                await asyncio.wait({child.finished}, timeout=_LINGER)
+                child.close()
+        kept.hear(hear)
+        if status is None:
+            if self._cut.done():
+                return self._cut.result()
+            reason = "the process that kept its exit status was ended, and the program with it"
+            return Failure(kind="exit", reason=reason)
+        self._took = status.seconds
+        if (why := could_not_start(status)) is not None:
+            return cannot_start(argv[0], around.cwd, why)
+        answer.end()
+        log.end()
+        return status.exit
 
     async def _until_over(self, child: Child) -> None:
         """Wait until the program has ended and all it said was heard, or the attempt is cut off."""

@@ -16,7 +16,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -123,17 +123,21 @@ async def end_group(group: int, marker: str = "", *, grace: float = GRACE, ended
     return await _end(_Family(groups={group}, marker=marker), grace)
 
 
-async def end_orphans(marker: str, launched: Iterable[Launched], *, grace: float = GRACE) -> list[int]:
+async def end_orphans(
+    marker: str, launched: Iterable[Launched], *, spared: Sequence[str] = (), grace: float = GRACE
+) -> list[int]:
     """End what still lives of attempts whose owner died, and return the pids.
 
     That is the group of each of *launched* whose start time still matches (a namesake is left alone), its
-    descendants, and every process of this user that carries *marker*.
+    descendants, and every process of this user that carries *marker*. The processes that carry one of the markers
+    *spared* are left alone.
     """
     known = [process for process in launched if alive(process.pid, process.started)]
     family = _Family(
         groups={process.group for process in known},
         marker=marker,
         roots={process.pid: process.started for process in known},
+        spared=spared,
     )
     return await _end(family, grace)
 
@@ -175,12 +179,19 @@ class _Family:
     A group that holds this process or an ancestor is not taken as a whole, only its root and descendants.
     """
 
-    def __init__(self, groups: Collection[int], marker: str, roots: dict[int, str] | None = None) -> None:
+    def __init__(
+        self,
+        groups: Collection[int],
+        marker: str,
+        roots: dict[int, str] | None = None,
+        spared: Sequence[str] = (),
+    ) -> None:
         self.known: dict[int, str] = {}
         """Pid and start time of all that were found, in that order."""
         self.groups = {group for group in groups if group > 1}
         self._marker = marker if _HAS_PROC else ""
         self._roots = roots or {}
+        self._spared = spared
         self._asked: set[int] = set()
         self._out_of_reach: set[int] = set()
         self._living: list[_Process] = []
@@ -191,6 +202,8 @@ class _Family:
         spared = _with_ancestors(os.getpid(), table)
         self.groups -= {table[pid].group for pid in spared if pid in table}
         candidates = [p for p in table.values() if not p.dead and p.pid not in spared | self._out_of_reach]
+        if self._spared:
+            candidates = [p for p in candidates if not any(_carries(p, marker) for marker in self._spared)]
         found = {process.pid: process for process in candidates if self._belongs(process)}
         if self._marker:
             for n, process in enumerate(candidates, 1):

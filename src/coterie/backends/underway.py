@@ -44,12 +44,12 @@ class Underway(ABC):
     async def _run(self) -> Result:
         """Carry the attempt out."""
 
-    def _limit_time(self) -> None:
-        """Let the time-out begin."""
+    def _limit_time(self, taken: float = 0.0) -> None:
+        """Let the time-out begin, of which *taken* seconds have passed."""
         if self._timeout is not None:
             reason = f"it took longer than its time-out of {self._timeout:g} s"
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._timeout, self._cut_off, "timeout", reason)
+            self._timer = loop.call_later(max(self._timeout - taken, 0.0), self._cut_off, "timeout", reason)
 
     def _stop_timer(self, task: object) -> None:
         if self._timer is not None:

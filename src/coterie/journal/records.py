@@ -141,13 +141,25 @@ class TurnStarted(Record, frozen=True, kw_only=True, tag="turn.started", gc=Fals
 
 
 class AttemptLaunched(Record, frozen=True, kw_only=True, tag="attempt.launched", gc=False):
-    """The attempt has a process. *started* is the kernel's start time of *pid*: it tells namesakes apart."""
+    """The attempt has a process. *started* is the kernel's start time of *pid*: it tells namesakes apart.
+
+    An attempt that runs elsewhere has a *handle* instead, which only what started it can read.
+    """
 
     turn: str
     attempt: int
-    pid: int
-    group: int
+    pid: int = 0
+    group: int = 0
     started: str = ""
+    handle: str = ""
+
+
+class AttemptAdopted(Record, frozen=True, kw_only=True, tag="attempt.adopted", gc=False):
+    """The owner of *epoch* goes on with an attempt that an earlier owner started: it still runs, or has finished."""
+
+    turn: str
+    attempt: int
+    epoch: int
 
 
 class AttemptFailed(Record, frozen=True, kw_only=True, tag="attempt.failed", gc=False):
@@ -599,6 +611,7 @@ AnyRecord = (
     | RunFinished
     | TurnStarted
     | AttemptLaunched
+    | AttemptAdopted
     | AttemptFailed
     | AttemptInterrupted
     | TurnFinished

@@ -80,11 +80,15 @@ def _in_entries(entries: Sequence[Block], described: "Entries") -> Iterator[Diag
 
 
 def _on_interrupt(topology: Topology) -> Iterator[Diagnostic]:
-    """`resume` and `adopt` are treated as `retry`: no backend can continue an interrupted attempt."""
+    """No backend can resume an interrupted attempt, and only a command can be adopted."""
     for owner, said_by in [("the topology", topology), *((title(node), node) for node in topology.nodes)]:
         policy = said_by.extension.get("on-interrupt")
-        if policy in ("resume", "adopt"):
-            message = f"'on-interrupt: {policy}' of {owner} counts as 'retry': no backend supports it yet"
+        message = ""
+        if policy == "resume":
+            message = f"'on-interrupt: resume' of {owner} counts as 'retry': no backend supports it yet"
+        elif policy == "adopt" and not (said_by.extension.get("command") or topology.extension.get("command")):
+            message = f"'on-interrupt: adopt' of {owner} counts as 'retry': only commands support it"
+        if message:
             yield note("not-executed", message, said_by.spans.get("extension.on-interrupt") or said_by.span)
 
 

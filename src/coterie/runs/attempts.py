@@ -8,7 +8,20 @@ from typing import Any, Protocol
 
 import msgspec
 
-from coterie.backends.base import Answer, Emitted, Event, Failure, Launched, Request, Result, Session
+from coterie.backends.base import (
+    Answer,
+    Emitted,
+    Event,
+    Failure,
+    Finished,
+    Launched,
+    OnEvent,
+    Request,
+    Result,
+    Running,
+    Session,
+    Unknown,
+)
 from coterie.engines.commands import Emit, Reply
 from coterie.errors import shortage
 from coterie.journal.records import (
@@ -22,8 +35,8 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan
 from coterie.runs.commands import Said, Start
 from coterie.runs.line import Line
-from coterie.runs.live import Live, Place
-from coterie.runs.turns import Turns, ask
+from coterie.runs.live import Clear, Live, Place
+from coterie.runs.turns import Settled, Turns, ask
 
 
 class Hear(Protocol):
@@ -60,7 +73,32 @@ class Attempts:
     def start(self, live: Live, start: Start, agent: AgentPlan) -> None:
         """Start an attempt of a turn of *live*: a task that does nothing before the event loop turns."""
         request = self._request(live, start, agent)
-        live.attempts[request.turn] = self._own(self._attempt(live, start, request, self.order(live, request.turn)))
+        self._go(live, start, agent, lambda heard: self._turns.start(request, heard))
+
+    async def find(self, live: Live, start: Start, agent: AgentPlan, taken: float) -> Session | None:
+        """The session of an attempt that an earlier owner started *taken* seconds ago; None: it is lost."""
+        request = self._request(live, start, agent, taken)
+        match await self._turns.find(request, partial(self._event, live, request.turn, request.attempt)):
+            case Running(session):
+                return session
+            case Finished(result):
+                return Settled(result)
+            case Unknown():
+                return None
+
+    def adopt(self, live: Live, start: Start, agent: AgentPlan, session: Session) -> None:
+        """Go on with an attempt that was found."""
+
+        async def found(heard: OnEvent) -> Session:
+            return session
+
+        self._go(live, start, agent, found)
+
+    def _go(
+        self, live: Live, start: Start, agent: AgentPlan, begin: Callable[[OnEvent], Coroutine[Any, Any, Session]]
+    ) -> None:
+        turn = start.ask.turn
+        live.attempts[turn] = self._own(self._attempt(live, start, agent, begin, self.order(live, turn)))
 
     def order(self, live: Live, turn: str) -> int:
         """The place of *turn* of *live* among all that were started here, which its attempts share."""
@@ -117,16 +155,23 @@ class Attempts:
         finally:
             self._leave()
 
-    async def _attempt(self, live: Live, start: Start, request: Request, order: int) -> None:
+    async def _attempt(
+        self,
+        live: Live,
+        start: Start,
+        agent: AgentPlan,
+        begin: Callable[[OnEvent], Coroutine[Any, Any, Session]],
+        order: int,
+    ) -> None:
         try:
-            name, attempt = request.turn, request.attempt
+            name, attempt = start.ask.turn, start.attempt
             heard = partial(self._event, live, name, attempt)
             started = partial(live.sessions.__setitem__, name)
-            result = await ask(self._turns, request, heard, started)
+            result = await ask(partial(begin, heard), started)
             saved = None
             try:
                 cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "shortage")
-                if request.agent.kind != "human" and not cut_off:
+                if agent.kind != "human" and not cut_off:
                     saved = await self._place.saved(live.run, name, attempt)
             finally:  # whoever ends the attempt now still gets what it said
                 self._line.put(order, partial(self._answered, live, start, result, saved))
@@ -135,7 +180,7 @@ class Attempts:
         finally:
             self._leave()
 
-    def _request(self, live: Live, start: Start, agent: AgentPlan) -> Request:
+    def _request(self, live: Live, start: Start, agent: AgentPlan, taken: float = 0.0) -> Request:
         asked, attempt, core = start.ask, start.attempt, live.core
         name = asked.turn
         turn = core.turns[name]
@@ -152,16 +197,26 @@ class Attempts:
             folder=self._place.attempt_folder(live.run, name, attempt),
             cwd=self._place.cwd(live.run) or self._cwd,
             here=live.here,
-            epoch=core.epoch,
+            epoch=turn.epoch,
+            handle=next((one.handle for one in reversed(turn.launched) if one.attempt == attempt), ""),
+            taken=taken,
             root=self._place.folder(live.root),
-            token=self._place.token(live.run, name, attempt, core.epoch),
+            token=self._place.token(live.run, name, attempt, turn.epoch),
             env=live.kind.environment(self._place, live.run, name),
             history=asked.history,
             wanted=asked.wanted,
         )
 
+    def _launched(self, live: Live, launched: AttemptLaunched) -> None:
+        """Write where an attempt runs, unless the journal of an earlier owner says it already."""
+        known = {(one.attempt, one.pid, one.started, one.handle) for one in live.core.turns[launched.turn].launched}
+        if (launched.attempt, launched.pid, launched.started, launched.handle) not in known:
+            self._hear(live, launched)
+
     def _answered(self, live: Live, start: Start, result: Result, saved: TreeSaved | None) -> None:
         turn, attempt = start.ask.turn, start.attempt
+        if live.core.may_live_on(start.ask.agent):
+            live.outbox.append(Clear(turn=turn, attempt=attempt))
         if saved is not None:
             self._hear(live, saved)
         match result:
@@ -179,9 +234,9 @@ class Attempts:
 
     def _event(self, live: Live, name: str, attempt: int, event: Event) -> None:
         match event:
-            case Launched(pid=pid, group=group, started=started):
-                launched = AttemptLaunched(turn=name, attempt=attempt, pid=pid, group=group, started=started)
-                self._line.put(0, lambda: self._hear(live, launched))
+            case Launched():
+                launched = AttemptLaunched(turn=name, attempt=attempt, **msgspec.structs.asdict(event))
+                self._line.put(0, partial(self._launched, live, launched))
             case Emitted(event=topic, payload=payload):
                 emit = Emit(turn=name, attempt=attempt, event=topic, payload=payload)
                 self._line.put(0, lambda: self._hear(live, emit))

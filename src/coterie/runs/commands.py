@@ -84,6 +84,7 @@ class Turn(Struct, kw_only=True, gc=False):
         status: `running`, `between` two attempts, or `ended`.
         slot: Whether it counts against `max_parallel`.
         asked: When its current attempt was meant to start; *since* is how long the run had been owned by then.
+        epoch: The epoch of the owner that started its current attempt.
         launched: The processes its attempts had.
         result: What it answered, once finished; in a loop without what it said.
         failure: The last failure that the next attempt's prompt shows; once it has ended without what was printed.
@@ -95,6 +96,7 @@ class Turn(Struct, kw_only=True, gc=False):
     slot: bool = True
     asked: float = 0.0
     since: float = 0.0
+    epoch: int = 0
     tally: Tally = msgspec.field(default_factory=Tally)
     launched: list[AttemptLaunched] = []
     result: TurnFinished | None = None

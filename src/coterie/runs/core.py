@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.backends.base import AttemptRef
 from coterie.engines.commands import Ask, Cancel, Command, Finish, Note, Reload, Reply
 from coterie.journal import records
 from coterie.journal.records import NO_USAGE, AttemptInterrupted, Cause, Record, Usage
@@ -174,8 +175,8 @@ class Core(Fold):
     def own(self, now: float, limits: Limits) -> list[Effect]:
         """Take over a folded run: a new epoch, attempts that were cut off, and what goes on as it was.
 
-        A child run is continued under its id and a human's question stands; any other attempt in flight was cut off
-        and is to be asked again.
+        A child run is continued under its id and a human's question stands. Any other attempt in flight was cut off
+        and is to be asked again, but for those that are `in_doubt`.
         """
         self.write(now, records.RunOwned(epoch=self.epoch + 1, limits=limits))
         effects: list[Effect] = []
@@ -184,9 +185,35 @@ class Core(Fold):
                 continue
             if self._goes_on(turn.ask.agent):
                 effects.append(Start(ask=turn.ask, attempt=turn.attempt, prompt=self.render(self, turn), resumed=True))
-            else:
-                self.write(now, AttemptInterrupted(turn=name, attempt=turn.attempt, reason="crash"))
+            elif not self.may_live_on(turn.ask.agent):
+                self.cut_off(now, name)
         return effects
+
+    def cut_off(self, now: float, turn: str) -> None:
+        """Write that the attempt of *turn*, which an earlier owner started, ended with its owner."""
+        self.write(now, AttemptInterrupted(turn=turn, attempt=self.turns[turn].attempt, reason="crash"))
+
+    def in_doubt(self) -> list[Start]:
+        """The attempts of an earlier owner that may live on: it must be decided of each whether it does."""
+        return [
+            Start(ask=turn.ask, attempt=turn.attempt, prompt=self.render(self, turn), resumed=True)
+            for turn in list(self.turns.values())
+            if turn.status == "running" and turn.epoch < self.epoch and self.may_live_on(turn.ask.agent)
+        ]
+
+    def ref(self, turn: str, attempt: int) -> AttemptRef:
+        """The name of *attempt*, the current one of *turn*."""
+        return AttemptRef(run=self.run, turn=turn, attempt=attempt, epoch=self.turns[turn].epoch)
+
+    def adopt(self, now: float, start: Start) -> None:
+        """Write that the attempt of *start*, which an earlier owner started, goes on."""
+        self.write(now, records.AttemptAdopted(turn=start.ask.turn, attempt=start.attempt, epoch=self.epoch))
+
+    def may_live_on(self, agent: str) -> bool:
+        """Whether an attempt of *agent* is to be adopted by the next owner, if it can be found."""
+        known = self.agents.get(agent)
+        wants = known is not None and known.on_interrupt == "adopt"
+        return wants and not self.called_off and not self._goes_on(agent)
 
     def _goes_on(self, agent: str) -> bool:
         """Whether a turn of *agent* outlives its owner."""

@@ -16,6 +16,7 @@ from coterie.journal.owned import OwnedTime
 from coterie.journal.records import (
     MERGE_CONFLICT,
     NO_USAGE,
+    AttemptAdopted,
     AttemptFailed,
     AttemptInterrupted,
     AttemptLaunched,
@@ -146,6 +147,10 @@ class Fold:
             return False
         return self.finished is None and not self.stopped and not self.called_off
 
+    def counts(self, turn: str, attempt: int, epoch: int) -> bool:
+        """Whether a message of *attempt* of *turn*, which the owner of *epoch* started, still counts."""
+        return self.hears(turn, attempt) and self.turns[turn].epoch == epoch
+
     def kind(self, agent: str) -> str:
         """What *agent* is: `agent`, `action`, `gate`, `human` or `topology`."""
         known = self.agents.get(agent)
@@ -179,6 +184,8 @@ class Fold:
                 self._end_turn(record)
             case AttemptLaunched():
                 self._running(record, record.turn).launched.append(record)
+            case AttemptAdopted():
+                self._running(record, record.turn)
             case OutputsGiven():
                 self.given[record.turn] = self.given.get(record.turn, {}) | record.outputs
             case MemoryChanged() | TaskChanged():
@@ -278,6 +285,7 @@ class Fold:
             turn = self.turns[record.turn]
             self.given.pop(record.turn, None)
         turn.attempt, turn.status, turn.asked, turn.since = record.attempt, "running", record.at, self.time.seconds
+        turn.epoch = self.epoch
         self.busy += turn.slot
 
     def _after_failure(self, record: AttemptFailed) -> Command | Again:

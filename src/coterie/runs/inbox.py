@@ -220,8 +220,7 @@ def _belongs_to_the_dead(live: Live, message: Message) -> bool:
     return (
         message.kind in OF_AGENTS
         and live.run.partition("/")[2] == below
-        and message.epoch == live.core.epoch
-        and live.core.hears(turn, message.attempt)
+        and live.core.counts(turn, message.attempt, message.epoch)
     )
 
 

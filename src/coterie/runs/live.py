@@ -75,6 +75,13 @@ class Steer(Struct, frozen=True, kw_only=True):
     said: OperatorSaid
 
 
+class Clear(Struct, frozen=True, kw_only=True):
+    """An effect of the shell's own: remove the files by which an attempt, whose result is recorded, could be found."""
+
+    turn: str
+    attempt: int
+
+
 class Place:
     """Where a run's files lie. This one keeps nothing; `coterie.runs.folder` has the one on disk."""
 
@@ -175,7 +182,7 @@ class Live:
         self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
         self.nodes: tuple[str, ...] = (*parent[0].nodes, _node(*parent)) if parent is not None else ()
         """Where it answers: the nodes from the root down."""
-        self.outbox: list[Effect | Cut | Steer] = []
+        self.outbox: list[Effect | Cut | Steer | Clear] = []
         self.kind: Kind = core.coordination
         self.limits_time: bool = self.kind.limits_time or (parent is not None and parent[0].limits_time)
         """Whether it, or a run above it, may have a limit of time."""

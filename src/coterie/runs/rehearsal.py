@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from coterie.backends.base import OnEvent, Request, Session
+from coterie.backends.base import AttemptRef, OnEvent, Request, Session, Unknown
 from coterie.backends.scripted import ScriptedBackend
 from coterie.clock import VirtualClock
 from coterie.errors import NoSuchRun
@@ -45,10 +45,10 @@ class _Stage:
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         return await self._backend.start(request, on_event)
 
-    async def find(self, run: str, turn: str, attempt: int) -> None:
-        return None
+    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
+        return Unknown()
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """Nothing was ever launched."""
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ at once: every attempt is ended, nothing more leaves, and the run is resumed fro
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from coterie.backends.base import Session
 from coterie.clock import Clock
 from coterie.errors import CoterieError, JournalFailed, Shortage, shortage
 from coterie.ids import child_run_id
@@ -25,6 +26,7 @@ from coterie.journal.base import Store
 from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
+    AttemptLaunched,
     Cause,
     ConfigAnswer,
     ConfigChanged,
@@ -42,7 +44,7 @@ from coterie.runs.family import Family
 from coterie.runs.held import filled
 from coterie.runs.kinds import kind_of
 from coterie.runs.line import Event, Line
-from coterie.runs.live import Cut, Ended, Live, MakeKind, Observe, Place, Steer, Waiting
+from coterie.runs.live import Clear, Cut, Ended, Live, MakeKind, Observe, Place, Steer, Waiting
 from coterie.runs.prompts import how_to_decide
 from coterie.runs.timers import Timers
 from coterie.runs.trees.git import GRACE, in_thread
@@ -259,8 +261,7 @@ class Shell:
             for live in waiting:
                 if live.reap is not None:
                     launched, live.reap = live.reap, None
-                    await self._turns.reap(live.run, launched)
-                    self._clear(live)
+                    await self._take_up(live, launched)
             unsafe = [live for live in waiting if not live.is_durable]
             if all(live.writer.begin() for live in unsafe):
                 for live in waiting:
@@ -281,10 +282,34 @@ class Shell:
                 if live.core.finished is not None and not live.told and live.has_left:
                     await self._children.tell(live)
 
-    def _clear(self, live: Live) -> None:
-        """Remove what attempts that were cut off left half done; nothing of them lives any more."""
+    async def _take_up(self, live: Live, launched: list[AttemptLaunched]) -> None:
+        """Go on with the attempts of earlier owners that can be found, end all others, and record which is which.
+
+        Nothing else that happens is handled meanwhile, and nothing leaves.
+        """
+        doubtful, found = live.core.in_doubt(), list[tuple[Start, AgentPlan, Session]]()
+        for start in doubtful:
+            taken = max(self._clock.now() - live.core.turns[start.ask.turn].asked, 0.0)
+            agent = self._timed(live, start, taken)
+            if (session := await self._attempts.find(live, start, agent, taken)) is not None:
+                found.append((start, agent, session))
+            else:
+                live.core.cut_off(self._clock.now(), start.ask.turn)
+        kept = [(start.ask.turn, start.attempt) for start, _, _ in found]
+        refs = [live.core.ref(*one) for one in kept]
+        await self._turns.end(live.run, [one for one in launched if (one.turn, one.attempt) not in kept], refs)
+        self._clear(live, kept)
+        for start, agent, session in found:
+            live.core.adopt(self._clock.now(), start)
+            self._attempts.adopt(live, start, agent, session)
+        if doubtful:
+            self.family.pump(live)
+
+    def _clear(self, live: Live, kept: Collection[tuple[str, int]]) -> None:
+        """Remove what attempts that were cut off, all but those in *kept*, left half done: none of them lives."""
         turns = [(name, turn.attempt) for name, turn in live.core.turns.items() if turn.result is None]
-        self._place.clear_attempts(live.run, [(name, n) for name, last in turns for n in range(1, last + 1)])
+        cut = [(name, n) for name, last in turns for n in range(1, last + 1) if (name, n) not in kept]
+        self._place.clear_attempts(live.run, cut)
 
     def _start_agents(self, live: Live) -> None:
         """Start, while the disk works, the agents that the outbox of *live* names.
@@ -367,7 +392,7 @@ class Shell:
 
     # -- effects ------------------------------------------------------------------------------------------------------
 
-    async def _perform(self, live: Live, effect: Effect | Cut | Steer) -> None:
+    async def _perform(self, live: Live, effect: Effect | Cut | Steer | Clear) -> None:
         match effect:
             case Start() if not live.kind.wants_tree(effect.ask.agent):
                 self._start(live, effect)
@@ -387,6 +412,8 @@ class Shell:
                 self._attempts.interrupt(live, turn)
             case Close():
                 await self._finish(live)
+            case Clear(turn=turn, attempt=attempt):
+                self._place.clear_attempts(live.run, [(turn, attempt)])
             case Steer(turn=turn, said=said):
                 self._attempts.steer(live, turn, said)
 
@@ -445,10 +472,8 @@ class Shell:
         name, core = start.ask.turn, live.core
         if not core.hears(name, start.attempt):
             return  # it was cancelled before its intent was durable
-        agent = self._agent(live, start)
-        if (left := self._timers.seconds_left(live)) is not None and agent.kind != "human":
-            agent = msgspec.structs.replace(agent, timeout=min(left, agent.timeout or left))
-        if left == 0:
+        agent = self._timed(live, start)
+        if self._timers.seconds_left(live) == 0:
             self._line.put(0, partial(self._children.overdue, live, start, "no time is left (max_runtime)"))
             return
         if agent.child is not None:
@@ -460,6 +485,13 @@ class Shell:
             reason = f"nobody answered within {agent.timeout:g} s"
             failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
             self._timers.at(live, due, partial(self.family.hear, live, failed))
+
+    def _timed(self, live: Live, start: Start, taken: float = 0.0) -> AgentPlan:
+        """The agent of *start*, which has been at work for *taken* seconds, with no more time than the run has left."""
+        agent = self._agent(live, start)
+        if (left := self._timers.seconds_left(live)) is not None and agent.kind != "human":
+            agent = msgspec.structs.replace(agent, timeout=min(left + taken, agent.timeout or left + taken))
+        return agent
 
     def _due(self, live: Live, cause: Cause) -> None:
         live.core.due(cause)

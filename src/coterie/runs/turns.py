@@ -4,10 +4,23 @@ A run knows nothing of processes, models or machines: it starts an attempt and g
 a backend in this process.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-from coterie.backends.base import Answer, Backend, Failure, Launched, OnEvent, Request, Result, Session
+from coterie.backends.base import (
+    Answer,
+    AttemptRef,
+    Backend,
+    Failure,
+    Found,
+    Lasting,
+    Launched,
+    OnEvent,
+    Request,
+    Result,
+    Session,
+    Unknown,
+)
 from coterie.errors import CoterieError, shortage
 from coterie.journal.records import AttemptLaunched
 from coterie.journal.rules import root_of
@@ -20,11 +33,17 @@ class Turns(Protocol):
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Start the attempt that *request* describes."""
 
-    async def find(self, run: str, turn: str, attempt: int) -> Session | None:
-        """The session of an attempt that an earlier owner started, if it still lives and can be adopted."""
+    async def find(self, request: Request, on_event: OnEvent) -> Found:
+        """Look for the attempt that *request* describes, which an earlier owner started, and change nothing of it.
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
-        """End whatever an earlier owner's attempts of *run* and of its child runs left alive, and wait until it is."""
+        *on_event* is given all that it has said from its beginning, if it is found.
+        """
+
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
+        """End what earlier owners' attempts of *run* and of its child runs left alive, and wait until it has ended.
+
+        The attempts in *spared* go on.
+        """
 
     async def close(self) -> None:
         """End what still runs. Idempotent."""
@@ -50,11 +69,12 @@ class LocalTurns:
             return Settled(Failure(kind="not_found", reason=reason))
         return await backend.start(request, on_event)
 
-    async def find(self, run: str, turn: str, attempt: int) -> Session | None:
-        """None: what ran in an earlier process died with it, or is ended by `reap`."""
-        return None
+    async def find(self, request: Request, on_event: OnEvent) -> Found:
+        """Ask the agent's backend, if its attempts can outlive this process."""
+        backend = self._backends.get(request.agent.backend or self._default)
+        return await backend.find(request, on_event) if isinstance(backend, Lasting) else Unknown()
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """End the processes that an earlier owner's attempts left alive.
 
         Those that only carry the run's name, too, unless there is another run of that name: they may be its own.
@@ -62,7 +82,8 @@ class LocalTurns:
         from coterie.backends.processes import end_orphans
 
         mark = "" if index.is_shared(root_of(run)) else f"{run}/"
-        await end_orphans(mark, [Launched(pid=one.pid, group=one.group, started=one.started) for one in launched])
+        processes = [Launched(pid=one.pid, group=one.group, started=one.started) for one in launched]
+        await end_orphans(mark, processes, spared=[one.marker for one in spared])
 
     async def close(self) -> None:
         """Close every backend."""
@@ -88,12 +109,10 @@ class Settled:
         return False
 
 
-async def ask(
-    turns: Turns, request: Request, on_event: OnEvent, started: Callable[[Session], object]
-) -> Answer | Failure:
+async def ask(start: Callable[[], Awaitable[Session]], started: Callable[[Session], object]) -> Answer | Failure:
     """Run one attempt to its result; *started* is given its session. What escapes from a backend becomes `crashed`."""
     try:
-        session = await turns.start(request, on_event)
+        session = await start()
         started(session)
         return await session.result()
     except Exception as error:  # a failure becomes a record here, whatever a backend or a user's code raised

@@ -189,7 +189,7 @@ def _works(live: Live, turn: Turn) -> bool:
 
 def _stale(live: Live, turn: str, message: Message) -> str:
     """Why what *message* says no longer counts; empty if it does."""
-    if message.attempt and not (message.epoch == live.core.epoch and live.core.hears(turn, message.attempt)):
+    if message.attempt and not live.core.counts(turn, message.attempt, message.epoch):
         return f"attempt {turn}.{message.attempt} is over (stale)"
     return ""
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from coterie.backends.base import Answer, Emitted, Failure, Launched, OnEvent, Request, Result
+from coterie.backends.base import Answer, AttemptRef, Emitted, Failure, Launched, OnEvent, Request, Result, Unknown
 from coterie.errors import NoSuchRun
 from coterie.journal.records import AttemptLaunched, Record, Usage
 from coterie.topology.conditions import Scalar, is_number
@@ -151,11 +151,11 @@ class SimulatedTurns:
         self._world.start(request)
         return SimulatedSession(self._world, request, on_event)
 
-    async def find(self, run: str, turn: str, attempt: int) -> None:
-        """Nothing outlives its owner."""
-        return None
+    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
+        """Unknown: no attempt outlives the process that started it."""
+        return Unknown()
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """Ending orphans takes a while, or not."""
         await asyncio.sleep(self._world.dice.choice([0.0, 0.1]))
 

@@ -173,7 +173,7 @@ class RunView:
                 started.state = "running"
                 started.attempts.append(AttemptView(record.attempt, record.at))
             case AttemptLaunched() if attempt := self._attempt(record.turn, record.attempt):
-                attempt.pid = record.pid
+                attempt.pid = record.pid or None
             case AttemptFailed() if attempt := self._attempt(record.turn, record.attempt):
                 attempt._end(record.at, "failed", record.kind, record.reason, record.usage)
                 attempt.text, attempt.log = record.text, record.log

@@ -104,6 +104,11 @@ def _attempt_failed(record: r.AttemptFailed) -> str:
     return f"{what}: {record.reason}{said}"
 
 
+def _attempt_launched(record: r.AttemptLaunched) -> str:
+    where = f"as process {record.pid}" if record.pid else f"elsewhere ({record.handle})"
+    return f"attempt {record.attempt} of {record.turn} runs {where}"
+
+
 def _attempt_interrupted(record: r.AttemptInterrupted) -> str:
     reasons = {
         "crash": "the process that ran it died",
@@ -214,7 +219,8 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.RunStopped: lambda x: f"the run stopped: {x.reason}",
     r.RunFinished: _run_finished,
     r.TurnStarted: _turn_started,
-    r.AttemptLaunched: lambda x: f"attempt {x.attempt} of {x.turn} runs as process {x.pid}",
+    r.AttemptLaunched: _attempt_launched,
+    r.AttemptAdopted: lambda x: f"attempt {x.attempt} of {x.turn} outlived the process that started it",
     r.AttemptFailed: _attempt_failed,
     r.AttemptInterrupted: _attempt_interrupted,
     r.TurnFinished: _turn_finished,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pattern_play import pattern
 
-from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Session
+from coterie.backends.base import Answer, AttemptRef, Failure, OnEvent, Request, Result, Session, Unknown
 from coterie.clock import VirtualClock
 from coterie.engines.patterns.stance import agreement
 from coterie.errors import UsageError
@@ -171,10 +171,10 @@ class _Stage:
         self.calls += 1
         return await self._backend.start(request, on_event)
 
-    async def find(self, run: str, turn: str, attempt: int) -> None:
-        return None
+    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
+        return Unknown()
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """Nothing was ever launched."""
 
     async def close(self) -> None:

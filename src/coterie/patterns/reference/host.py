@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coterie.backends.base import Backend, Failure, OnEvent, Request, Session
+from coterie.backends.base import AttemptRef, Backend, Failure, OnEvent, Request, Session, Unknown
 from coterie.backends.human import AskHuman, HumanBackend
 from coterie.clock import Clock
 from coterie.engines.generator import AgentFailed, PatternFailed
@@ -266,9 +266,9 @@ class Host:
             return Settled(Failure(kind="not_found", reason=f"no program runs for {request.run}"))
         return Answering(program_run, request)
 
-    async def find(self, run: str, turn: str, attempt: int) -> Session | None:
-        """None: attempts of an earlier process died with it."""
-        return None
+    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
+        """Unknown: no attempt outlives the process that started it."""
+        return Unknown()
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None:
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """Nothing to do: calls are answered in this process."""

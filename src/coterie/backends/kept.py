@@ -1,0 +1,98 @@
+"""A program that a keeper keeps: how it is started, what it has said so far, and how it ended.
+
+The keeper is `coterie.agentside.keeping`, a process between the run's owner and the program that survives the owner.
+"""
+
+import errno
+import fcntl
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from coterie import files
+from coterie.agentside import keeping
+from coterie.backends.base import Launched, Request
+from coterie.backends.child import Heard
+from coterie.backends.processes import started
+
+LOOK_EVERY = 0.05
+"""Seconds between two looks at what a kept program has said."""
+_AT_ONCE = 1 << 20
+"""Bytes of its output that are read at once."""
+
+
+class Status(Struct, frozen=True):
+    """How a program ended: with its exit status, below 0 the signal that ended it, or with the error of its start."""
+
+    exit: int
+    error: int
+    seconds: float
+
+
+def commands_of(request: Request) -> tuple[tuple[str, ...], ...]:
+    """The commands of *request*, one after the other."""
+    agent = request.agent
+    return agent.steps or ((agent.argv,) if agent.argv else ())
+
+
+def is_kept(request: Request) -> bool:
+    """Whether the program of *request* is to outlive the owner: it is one command, and its run is kept on disk."""
+    wants = request.agent.on_interrupt == "adopt" and request.folder is not None
+    return wants and len(commands_of(request)) == 1
+
+
+class Kept:
+    """The program of the attempt whose files lie in *folder*."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.absolute()
+        self._heard = {keeping.OUTPUT: 0, keeping.ERRORS: 0}
+
+    def command(self, argv: Sequence[str], merged: bool) -> list[str]:
+        """How the keeper is started with *argv*; *merged*: standard error goes where standard output goes."""
+        return [sys.executable, "-IS", keeping.__file__, str(self._folder), str(int(merged)), *argv]
+
+    def launched(self) -> Launched | None:
+        """The keeper, if it lives."""
+        try:
+            fd = files.open_fd(self._folder / keeping.PID)
+        except FileNotFoundError:
+            return None
+        with open(fd, "rb") as file:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EACCES):
+                    raise
+                text = file.read(20)
+                return Launched(pid=int(text), group=int(text), started=started(int(text))) if text.strip() else None
+        return None
+
+    def status(self) -> Status | None:
+        """How the program ended, once it has."""
+        try:
+            exit, error, seconds = files.read(self._folder / keeping.STATUS, 200).split()
+            return Status(int(exit), int(error), float(seconds))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def hear(self, heard: Heard) -> None:
+        """Give *heard* what the program has said since the last time."""
+        for number, name in enumerate(self._heard, 1):
+            try:
+                fd = files.open_fd(self._folder / name)
+            except FileNotFoundError:
+                continue
+            with open(fd, "rb") as file:
+                file.seek(self._heard[name])
+                while data := file.read(_AT_ONCE):
+                    self._heard[name] += len(data)
+                    heard(number, data)
+
+
+def could_not_start(status: Status) -> OSError | None:
+    """Why the program could not be started, if it could not."""
+    return OSError(status.error, os.strerror(status.error)) if status.error else None

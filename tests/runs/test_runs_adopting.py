@@ -1,0 +1,216 @@
+"""Commands with `on-interrupt: adopt` outlive the owner of their run, and the next owner goes on with them."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import preforked
+import pytest
+
+from coterie.agentside import keeping
+from coterie.backends.processes import any_alive
+
+AGENT = """#!/bin/sh
+# Says that it has begun, waits until it is released, emits an event and answers.
+cat >/dev/null
+echo "$COTERIE_TURN $COTERIE_ATTEMPT" >>ledger
+echo "the first half of $COTERIE_TURN"
+if [ "$COTERIE_TURN" = slow#1 ]; then
+  echo begun >begun
+  read word <go
+  autoloops emit progress halfway >emitted 2>&1
+  echo "status $?" >>emitted
+fi
+echo "the second half of $COTERIE_TURN"
+"""
+TEAM = """
+topology adopted : [pipeline] {{
+  extensions {{ coterie {{ command: ["{{here}}/agent.sh"] on-interrupt: adopt {own} }} }}
+  agent slow {{ model: any }}
+  agent last {{ model: any }}
+  flow {{ slow -> last }}
+}}
+"""
+WHOLE = "the first half of slow#1\nthe second half of slow#1\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A team of two, the first of which waits for its release; nothing of it is left running."""
+    make_team(tmp_path)
+    yield tmp_path
+    for journal in tmp_path.glob(".coterie/runs/*"):
+        assert not any_alive(f"{journal.name}/", []), "an agent was left running"
+
+
+def make_team(folder: Path, own: str = "") -> None:
+    (folder / "team.at").write_text(TEAM.format(own=own))
+    (folder / "agent.sh").write_text(AGENT)
+    (folder / "agent.sh").chmod(0o755)
+    for name in ("begun", "go"):
+        if not (folder / name).exists():
+            os.mkfifo(folder / name)
+
+
+def started(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
+    output = subprocess.DEVNULL
+    return subprocess.Popen([*preforked.REAL, *words], cwd=folder, stdin=output, stdout=output, stderr=output)
+
+
+def killed_at_work(folder: Path) -> None:
+    """Start the run, and kill its owner while the first agent works."""
+    owner = started(folder, "run", "team.at", "go")
+    (folder / "begun").read_text()
+    owner.kill()
+    owner.wait()
+
+
+def release(folder: Path) -> None:
+    (folder / "go").write_text("on\n")
+
+
+def records(folder: Path) -> list[dict[str, object]]:
+    [path] = folder.glob(".coterie/runs/*/journal.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines() if not line.startswith('{"topic":"text"')]
+
+
+def attempt(folder: Path, name: str = "slow#1.1") -> Path:
+    [found] = folder.glob(f".coterie/runs/*/turns/{name}")
+    return found
+
+
+def wait_for_keeper(folder: Path) -> None:
+    """Wait until the process that keeps the first agent has ended."""
+    with (attempt(folder) / keeping.PID).open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+
+
+def topics(folder: Path, topic: str) -> list[dict[str, object]]:
+    return [record for record in records(folder) if record["topic"] == topic]
+
+
+def check_adopted(folder: Path) -> None:
+    """The run has completed with one attempt a turn, what the first said is whole, and its event counted."""
+    assert records(folder)[-1]["outcome"] == "completed"
+    assert (folder / "ledger").read_text().split() == ["slow#1", "1", "last#1", "1"]
+    assert [one["turn"] for one in topics(folder, "attempt.adopted")] == ["slow#1"]
+    assert not topics(folder, "attempt.interrupted")
+    assert len([one for one in topics(folder, "attempt.launched") if one["turn"] == "slow#1"]) == 1
+    assert next(one for one in topics(folder, "turn.finished") if one["turn"] == "slow#1")["text"] == WHOLE
+    assert [one["event"] for one in topics(folder, "event.noted")] == ["progress"], (folder / "emitted").read_text()
+    assert not [name for name in keeping.NAMES if (attempt(folder) / name).exists()]
+
+
+def test_an_attempt_that_finished_meanwhile_is_adopted(folder: Path) -> None:
+    """Its answer and the event that it emitted while the run had no owner count; it is not asked again."""
+    killed_at_work(folder)
+    release(folder)
+    wait_for_keeper(folder)
+    ended = preforked.run("resume", "last", cwd=folder)
+
+    assert ended.returncode == 0, ended.stderr
+    check_adopted(folder)
+
+
+def test_an_attempt_that_still_runs_is_adopted(folder: Path) -> None:
+    """The new owner waits for it, and hears what it goes on to say."""
+    killed_at_work(folder)
+    owner = started(folder, "resume", "last")
+    while not topics(folder, "attempt.adopted"):
+        assert owner.poll() is None
+    release(folder)
+
+    assert owner.wait(60) == 0
+    check_adopted(folder)
+
+
+def test_an_attempt_whose_launch_was_not_recorded_is_adopted(folder: Path) -> None:
+    """Its files say that it lives; the new owner records its process."""
+    dead = preforked.run("run", "team.at", "go", cwd=folder, kill="append:4")
+    assert dead.returncode == -signal.SIGKILL
+    (folder / "begun").read_text()
+    release(folder)
+    ended = preforked.run("resume", "last", cwd=folder)
+
+    assert ended.returncode == 0, ended.stderr
+    check_adopted(folder)
+
+
+def test_an_attempt_whose_answer_was_not_recorded_is_adopted(folder: Path) -> None:
+    """It ended under its first owner, which was killed when it wrote the answer down."""
+    owner = subprocess.Popen(
+        [preforked.REAL[0], preforked.killed.__file__, "append:6", "run", "team.at", "go"],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    (folder / "begun").read_text()
+    release(folder)
+    assert owner.wait(60) == -signal.SIGKILL
+    ended = preforked.run("resume", "last", cwd=folder)
+
+    assert ended.returncode == 0, ended.stderr
+    check_adopted(folder)
+
+
+def test_an_attempt_is_adopted_again_when_its_second_owner_is_killed(folder: Path) -> None:
+    """What it emits counts under every owner, with the epoch of the first."""
+    killed_at_work(folder)
+    owner = started(folder, "resume", "last")
+    while not topics(folder, "attempt.adopted"):
+        assert owner.poll() is None
+    owner.kill()
+    owner.wait()
+    release(folder)
+    wait_for_keeper(folder)
+    ended = preforked.run("resume", "last", cwd=folder)
+
+    assert ended.returncode == 0, ended.stderr
+    assert len(topics(folder, "attempt.adopted")) == 2
+    assert (folder / "ledger").read_text().split() == ["slow#1", "1", "last#1", "1"]
+    assert [one["event"] for one in topics(folder, "event.noted")] == ["progress"]
+
+
+def test_an_attempt_that_was_killed_with_its_owner_is_asked_again(folder: Path) -> None:
+    """Without an exit status it was cut off, as any other."""
+    killed_at_work(folder)
+    os.killpg(int((attempt(folder) / keeping.PID).read_text()), signal.SIGKILL)
+    wait_for_keeper(folder)
+    owner = started(folder, "resume", "last")
+    (folder / "begun").read_text()
+    release(folder)
+
+    assert owner.wait(60) == 0
+    assert [one["reason"] for one in topics(folder, "attempt.interrupted")] == ["crash"]
+    assert (folder / "ledger").read_text().split() == ["slow#1", "1", "slow#1", "2", "last#1", "1"]
+
+
+def test_an_adopted_attempt_can_be_interrupted(folder: Path) -> None:
+    """`control interrupt` ends it with all that it started, and it is asked again."""
+    killed_at_work(folder)
+    owner = started(folder, "resume", "last")
+    while not topics(folder, "attempt.adopted"):
+        assert owner.poll() is None
+    said = preforked.run("control", "interrupt", "last", "slow#1", cwd=folder)
+    (folder / "begun").read_text()
+    release(folder)
+
+    assert said.returncode == 0, said.stderr
+    assert owner.wait(60) == 0
+    assert [one["reason"] for one in topics(folder, "attempt.interrupted")] == ["interrupted"]
+
+
+def test_the_time_out_of_an_adopted_attempt_began_when_it_was_started(folder: Path) -> None:
+    """What it took without an owner counts."""
+    make_team(folder, own="timeout: 2s")
+    killed_at_work(folder)
+    ended = preforked.run("resume", "last", cwd=folder)
+
+    assert ended.returncode == 1
+    assert topics(folder, "attempt.failed")[0]["kind"] == "timeout"
+    assert topics(folder, "attempt.failed")[0]["usage"]["seconds"] < 10  # type: ignore[index]
