@@ -1,5 +1,6 @@
 """Commands with `on-interrupt: adopt` outlive the owner of their run, and the next owner goes on with them."""
 
+import asyncio
 import fcntl
 import json
 import os
@@ -12,17 +13,17 @@ import preforked
 import pytest
 
 from coterie.agentside import keeping
-from coterie.backends.processes import any_alive
+from coterie.backends.processes import end_orphans
 
 AGENT = """#!/bin/sh
-# Says that it has begun, waits until it is released, emits an event and answers.
+# Says that it has begun, waits until it is released, gives an output and answers.
 cat >/dev/null
 echo "$COTERIE_TURN $COTERIE_ATTEMPT" >>ledger
 echo "the first half of $COTERIE_TURN"
 if [ "$COTERIE_TURN" = slow#1 ]; then
   echo begun >begun
   read word <go
-  autoloops emit progress halfway >emitted 2>&1
+  autoloops emit --output step=halfway >emitted 2>&1
   echo "status $?" >>emitted
 fi
 echo "the second half of $COTERIE_TURN"
@@ -35,6 +36,8 @@ topology adopted : [pipeline] {{
   flow {{ slow -> last }}
 }}
 """
+OWNERS: list["subprocess.Popen[bytes]"] = []
+"""The owners that a test started: all are gone when it is over."""
 WHOLE = "the first half of slow#1\nthe second half of slow#1\n"
 
 
@@ -43,8 +46,12 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     """A team of two, the first of which waits for its release; nothing of it is left running."""
     make_team(tmp_path)
     yield tmp_path
-    for journal in tmp_path.glob(".coterie/runs/*"):
-        assert not any_alive(f"{journal.name}/", []), "an agent was left running"
+    for owner in OWNERS:
+        owner.kill()
+        owner.wait()
+    OWNERS.clear()
+    left = [asyncio.run(end_orphans(f"{run.name}/", [], grace=0.1)) for run in tmp_path.glob(".coterie/runs/*")]
+    assert left == [[]], "an agent was left running"
 
 
 def make_team(folder: Path, own: str = "") -> None:
@@ -58,7 +65,9 @@ def make_team(folder: Path, own: str = "") -> None:
 
 def started(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
     output = subprocess.DEVNULL
-    return subprocess.Popen([*preforked.REAL, *words], cwd=folder, stdin=output, stdout=output, stderr=output)
+    owner = subprocess.Popen([*preforked.REAL, *words], cwd=folder, stdin=output, stdout=output, stderr=output)
+    OWNERS.append(owner)
+    return owner
 
 
 def killed_at_work(folder: Path) -> None:
@@ -75,7 +84,13 @@ def release(folder: Path) -> None:
 
 def records(folder: Path) -> list[dict[str, object]]:
     [path] = folder.glob(".coterie/runs/*/journal.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines() if not line.startswith('{"topic":"text"')]
+    found = []
+    for line in path.read_text().splitlines():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            break  # it is being written
+    return found
 
 
 def attempt(folder: Path, name: str = "slow#1.1") -> Path:
@@ -94,19 +109,21 @@ def topics(folder: Path, topic: str) -> list[dict[str, object]]:
 
 
 def check_adopted(folder: Path) -> None:
-    """The run has completed with one attempt a turn, what the first said is whole, and its event counted."""
+    """The run has completed with one attempt a turn, what the first said is whole, and the output it gave counted."""
     assert records(folder)[-1]["outcome"] == "completed"
     assert (folder / "ledger").read_text().split() == ["slow#1", "1", "last#1", "1"]
     assert [one["turn"] for one in topics(folder, "attempt.adopted")] == ["slow#1"]
     assert not topics(folder, "attempt.interrupted")
     assert len([one for one in topics(folder, "attempt.launched") if one["turn"] == "slow#1"]) == 1
     assert next(one for one in topics(folder, "turn.finished") if one["turn"] == "slow#1")["text"] == WHOLE
-    assert [one["event"] for one in topics(folder, "event.noted")] == ["progress"], (folder / "emitted").read_text()
+    assert [one["outputs"] for one in topics(folder, "outputs.given")] == [{"step": "halfway"}], (
+        folder / "emitted"
+    ).read_text()
     assert not [name for name in keeping.NAMES if (attempt(folder) / name).exists()]
 
 
 def test_an_attempt_that_finished_meanwhile_is_adopted(folder: Path) -> None:
-    """Its answer and the event that it emitted while the run had no owner count; it is not asked again."""
+    """Its answer and the output that it gave while the run had no owner count; it is not asked again."""
     killed_at_work(folder)
     release(folder)
     wait_for_keeper(folder)
@@ -173,7 +190,7 @@ def test_an_attempt_is_adopted_again_when_its_second_owner_is_killed(folder: Pat
     assert ended.returncode == 0, ended.stderr
     assert len(topics(folder, "attempt.adopted")) == 2
     assert (folder / "ledger").read_text().split() == ["slow#1", "1", "last#1", "1"]
-    assert [one["event"] for one in topics(folder, "event.noted")] == ["progress"]
+    assert [one["outputs"] for one in topics(folder, "outputs.given")] == [{"step": "halfway"}]
 
 
 def test_an_attempt_that_was_killed_with_its_owner_is_asked_again(folder: Path) -> None:

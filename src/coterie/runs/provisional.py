@@ -34,7 +34,7 @@ def verdict(runs: Runs, run: str, name: str, message: dict[str, Any]) -> Verdict
         return Verdict(status="refused", detail=f"{problem}\n({PROVISIONAL})")
     below, _, turn = said.turn.rpartition("/")
     fold = _fold(runs, f"{run}/{below}" if below else run)
-    if fold is None or said.epoch != fold.epoch or not fold.hears(turn, said.attempt):
+    if fold is None or not fold.counts(turn, said.attempt, said.epoch):
         (inbox_of(runs, run) / f"{name}.json").unlink(missing_ok=True)
         over = f"attempt {turn}.{said.attempt} is over (stale)"
         return Verdict(status="refused", detail=over if turn else "an event belongs to a turn, and none runs")
