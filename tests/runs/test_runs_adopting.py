@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import preforked
@@ -73,7 +74,12 @@ def started(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
 def killed_at_work(folder: Path) -> None:
     """Start the run, and kill its owner while the first agent works."""
     owner = started(folder, "run", "team.at", "go")
-    (folder / "begun").read_text()
+    begun, said = os.open(folder / "begun", os.O_RDONLY | os.O_NONBLOCK), b""
+    while not said:
+        assert owner.poll() is None
+        with suppress(BlockingIOError):
+            said = os.read(begun, 100)
+    os.close(begun)
     owner.kill()
     owner.wait()
 
@@ -143,6 +149,22 @@ def test_an_attempt_that_still_runs_is_adopted(folder: Path) -> None:
 
     assert owner.wait(60) == 0
     check_adopted(folder)
+
+
+def test_an_attempt_of_a_team_inside_is_adopted(folder: Path) -> None:
+    """The run above it is taken over first, and spares it."""
+    (folder / "inner.at").write_text((folder / "team.at").read_text())
+    after = 'agent after { model: any extensions { coterie { command: ["cat"] } } }'
+    outer = f'topology outer : [pipeline] {{\n  import "inner.at" as team\n  {after}\n  flow {{ team -> after }}\n}}\n'
+    (folder / "team.at").write_text(outer)
+    killed_at_work(folder)
+    release(folder)
+    ended = preforked.run("resume", "last", cwd=folder)
+
+    assert ended.returncode == 0, ended.stderr
+    assert (folder / "ledger").read_text().split() == ["slow#1", "1", "last#1", "1"]
+    [inner] = folder.glob(".coterie/runs/*/turns/team#1.1/journal.jsonl")
+    assert inner.read_text().count('"attempt.adopted"') == 1
 
 
 def test_an_attempt_whose_launch_was_not_recorded_is_adopted(folder: Path) -> None:

@@ -130,7 +130,7 @@ async def end_orphans(
 
     That is the group of each of *launched* whose start time still matches (a namesake is left alone), its
     descendants, and every process of this user that carries *marker*. The processes that carry one of the markers
-    *spared* are left alone.
+    *spared* are left alone with their descendants.
     """
     known = [process for process in launched if alive(process.pid, process.started)]
     family = _Family(
@@ -199,11 +199,13 @@ class _Family:
     async def search(self) -> bool:
         """Look through all processes; whether any is left to end."""
         table = {process.pid: process for process in await _all_processes()}
-        spared = _with_ancestors(os.getpid(), table)
-        self.groups -= {table[pid].group for pid in spared if pid in table}
-        candidates = [p for p in table.values() if not p.dead and p.pid not in spared | self._out_of_reach]
+        own = _with_ancestors(os.getpid(), table)
+        self.groups -= {table[pid].group for pid in own if pid in table}
+        candidates = [p for p in table.values() if not p.dead and p.pid not in own | self._out_of_reach]
         if self._spared:
-            candidates = [p for p in candidates if not any(_carries(p, marker) for marker in self._spared)]
+            spared = {p.pid: p for p in candidates if any(_carries(p, marker) for marker in self._spared)}
+            _add_descendants(spared, candidates)
+            candidates = [p for p in candidates if p.pid not in spared]
         found = {process.pid: process for process in candidates if self._belongs(process)}
         if self._marker:
             for n, process in enumerate(candidates, 1):

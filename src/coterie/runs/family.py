@@ -19,7 +19,16 @@ from coterie.engines.commands import Ask, Emit, Reply
 from coterie.errors import NoSuchRun, RunIsFinished
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
-from coterie.journal.records import NO_USAGE, OperatorSaid, PlanReloaded, Record, RunFinished, RunStarted, Usage
+from coterie.journal.records import (
+    NO_USAGE,
+    AttemptLaunched,
+    OperatorSaid,
+    PlanReloaded,
+    Record,
+    RunFinished,
+    RunStarted,
+    Usage,
+)
 from coterie.planning.plan import Limits, Plan, environments, to_json
 from coterie.runs.commands import Said, Start, Turn
 from coterie.runs.core import Core
@@ -137,6 +146,7 @@ class Family:
         if core.finished is not None:
             if is_root:
                 raise RunIsFinished(live.run, core.finished.outcome)
+            live.reap = _launched(core)
             return
         if live.writer.repaired is not None:
             core.write(now, live.writer.repaired)
@@ -144,7 +154,7 @@ class Family:
             text = to_json(plan).decode()
             core.write(now, PlanReloaded(plan=text, plan_hash=plan.content_hash()), source="operator")
         self.before_taking_over(live)
-        live.reap = [one for turn in core.turns.values() if turn.result is None for one in turn.launched]
+        live.reap = _launched(core)
         effects = core.own(now, self._limits)
         if not core.called_off:
             live.outbox += effects
@@ -321,6 +331,11 @@ class Family:
             return prompt
 
         return whole
+
+
+def _launched(core: Core) -> list[AttemptLaunched]:
+    """The processes of *core* that may not have been ended: those of turns without an answer."""
+    return [one for turn in core.turns.values() if turn.result is None for one in turn.launched]
 
 
 def _digest(prompt: str) -> str:

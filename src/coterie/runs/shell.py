@@ -296,14 +296,20 @@ class Shell:
             else:
                 live.core.cut_off(self._clock.now(), start.ask.turn)
         kept = [(start.ask.turn, start.attempt) for start, _, _ in found]
-        refs = [live.core.ref(*one) for one in kept]
-        await self._turns.end(live.run, [one for one in launched if (one.turn, one.attempt) not in kept], refs)
+        spared = [live.core.ref(*one) for one in kept + self._teams_with_lasting(live)]
+        await self._turns.end(live.run, [one for one in launched if (one.turn, one.attempt) not in kept], spared)
         self._clear(live, kept)
         for start, agent, session in found:
             live.core.adopt(self._clock.now(), start)
             self._attempts.adopt(live, start, agent, session)
         if doubtful:
             self.family.pump(live)
+
+    def _teams_with_lasting(self, live: Live) -> list[tuple[str, int]]:
+        """The turns of *live* that are child runs with attempts that may be adopted, when these are taken over."""
+        teams = [turn for turn in live.core.turns.values() if turn.status == "running" and not turn.slot]
+        plans = [(turn, (live.core.agents.get(turn.ask.agent) or AgentPlan(name="")).child) for turn in teams]
+        return [(turn.ask.turn, turn.attempt) for turn, plan in plans if plan is not None and _has_lasting(plan)]
 
     def _clear(self, live: Live, kept: Collection[tuple[str, int]]) -> None:
         """Remove what attempts that were cut off, all but those in *kept*, left half done: none of them lives."""
@@ -517,6 +523,12 @@ class Shell:
             self.family.learn_secrets(live.run, live.plan)
         live.core.reloaded(self._clock.now(), cause, answer)
         self.family.pump(live)
+
+
+def _has_lasting(plan: Plan) -> bool:
+    """Whether an attempt of an agent of *plan*, or of a plan inside it, may be adopted."""
+    agents = plan.agents.values()
+    return any(a.on_interrupt == "adopt" or (a.child is not None and _has_lasting(a.child)) for a in agents)
 
 
 async def _uncut(work: Callable[[], T]) -> tuple[T, bool]:

@@ -42,7 +42,7 @@ class Turns(Protocol):
     async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """End what earlier owners' attempts of *run* and of its child runs left alive, and wait until it has ended.
 
-        The attempts in *spared* go on.
+        The attempts in *spared*, and the child runs that they are, go on.
         """
 
     async def close(self) -> None:
@@ -83,7 +83,7 @@ class LocalTurns:
 
         mark = "" if index.is_shared(root_of(run)) else f"{run}/"
         processes = [Launched(pid=one.pid, group=one.group, started=one.started) for one in launched]
-        await end_orphans(mark, processes, spared=[one.marker for one in spared])
+        await end_orphans(mark, processes, spared=[mark for one in spared for mark in (one.marker, f"{one.marker}/")])
 
     async def close(self) -> None:
         """Close every backend."""

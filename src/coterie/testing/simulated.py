@@ -6,7 +6,20 @@ import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from coterie.backends.base import Answer, AttemptRef, Emitted, Failure, Launched, OnEvent, Request, Result, Unknown
+from coterie.backends.base import (
+    Answer,
+    AttemptRef,
+    Emitted,
+    Failure,
+    Finished,
+    Found,
+    Launched,
+    OnEvent,
+    Request,
+    Result,
+    Running,
+    Unknown,
+)
 from coterie.errors import NoSuchRun
 from coterie.journal.records import AttemptLaunched, Record, Usage
 from coterie.topology.conditions import Scalar, is_number
@@ -48,6 +61,12 @@ class World(Protocol):
 
     def start(self, request: Request) -> None:
         """Observe the start of an attempt."""
+
+    def lives(self, request: Request) -> bool:
+        """Whether the attempt of *request* was started by an earlier owner and has outlived it."""
+
+    def end(self, run: str, spared: Sequence[AttemptRef] = ()) -> None:
+        """See the attempts of *run*, and of the runs below it, end; those in *spared* go on."""
 
     def events_of(self, request: Request, dice: random.Random) -> Sequence[Emitted]:
         """The events that an attempt emits."""
@@ -151,23 +170,34 @@ class SimulatedTurns:
         self._world.start(request)
         return SimulatedSession(self._world, request, on_event)
 
-    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
-        """Unknown: no attempt outlives the process that started it."""
-        return Unknown()
+    async def find(self, request: Request, on_event: OnEvent) -> Found:
+        """Find an attempt if it has outlived its owner, at work or with its result."""
+        if self._world.killed:
+            raise Crash
+        if not self._world.lives(request):
+            return Unknown()
+        session = SimulatedSession(self._world, request, on_event, found=True)
+        return Finished(await session.result()) if self._world.dice.random() < 0.5 else Running(session)
 
     async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """Ending orphans takes a while, or not."""
         await asyncio.sleep(self._world.dice.choice([0.0, 0.1]))
+        if not self._world.killed:
+            self._world.end(run, spared)
 
     async def close(self) -> None:
         """Nothing runs."""
 
 
 class SimulatedSession:
-    """An agent that answers at random; the same attempt always answers the same."""
+    """An agent that answers at random; the same attempt always answers the same.
 
-    def __init__(self, world: World, request: Request, on_event: OnEvent) -> None:
-        self._world, self._request, self._on_event = world, request, on_event
+    One that was *found* emits nothing: what it had emitted came to the owner that started it.
+    """
+
+    def __init__(self, world: World, request: Request, on_event: OnEvent, found: bool = False) -> None:
+        self._world, self._request, self._found = world, request, found
+        self._on_event = on_event if not found else lambda event: None
         self._dice = random.Random(f"{world.seed} {path_of(request.run)} {request.turn} {request.attempt}")
 
     async def result(self) -> Result:

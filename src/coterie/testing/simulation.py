@@ -23,11 +23,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coterie.backends.base import Emitted, Request
+from coterie.backends.base import AttemptRef, Emitted, Request
 from coterie.clock import VirtualClock
 from coterie.engines.commands import Finish, Reply
 from coterie.engines.loop import Loop
 from coterie.errors import CoterieError, RunIsFinished
+from coterie.ids import child_run_id
 from coterie.journal.records import (
     NO_USAGE,
     AttemptFailed,
@@ -181,6 +182,8 @@ class _World:
         self.crash_in = -1
         self.calls: list[tuple[str, str, int]] = []
         self.finished: set[tuple[str, str]] = set()
+        self.gone: set[tuple[str, str, int]] = set()
+        self.adopted: set[tuple[str, str, int]] = set()
         self.open: set[str] = set()
         self.lost = False  # whether a power cut took records that were appended
         self.broken = ""
@@ -427,7 +430,24 @@ class _World:
             self.broken = (
                 f"{request.run}/{request.turn} was cut off {cuts} times, but its request says {request.interrupted}"
             )
-        self.calls.append((request.run, request.turn, request.attempt))
+        call = (request.run, request.turn, request.attempt)
+        if request.agent.kind != "human" and call in self.calls:
+            self.broken = f"{request.run}/{request.turn}.{request.attempt} was started twice"
+        self.calls.append(call)
+
+    def lives(self, request: Request) -> bool:
+        """See an attempt that may be adopted looked for; half of those that were started have outlived their owner."""
+        call = (request.run, request.turn, request.attempt)
+        if call not in self.calls or call in self.gone or self.dice.random() < 0.5:
+            return False
+        self.adopted.add(call)
+        return True
+
+    def end(self, run: str, spared: Sequence[AttemptRef] = ()) -> None:
+        """See what earlier owners started end."""
+        kept = tuple(f"{one.marker}/" for one in spared)
+        below = {call: f"{child_run_id(*call)}/" for call in self.calls}
+        self.gone |= {call for call, path in below.items() if path.startswith(f"{run}/") and not path.startswith(kept)}
 
     def _child_may_start(self, run: str) -> bool:
         """A child run is continued under its id; only when it failed is there another attempt."""
