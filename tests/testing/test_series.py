@@ -92,6 +92,13 @@ def test_somebody_decides_on_a_turn_that_is_not_asked_again_unasked() -> None:
     assert found.agents["critic"].attempts > 1
 
 
+def test_attempts_that_outlive_their_owner_are_started_once() -> None:
+    """`on-interrupt: adopt`: half of the attempts survive a crash, and none is started twice under its number."""
+    found = simulate_many(review(on_interrupt="adopt"), 150, jobs=1)
+
+    assert found.broken is None
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_the_first_broken_promise_ends_a_series(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says which seed, and holds the records; the schedules before it are counted."""
