@@ -125,6 +125,8 @@ def check_adopted(folder: Path) -> None:
     assert [one["outputs"] for one in topics(folder, "outputs.given")] == [{"step": "halfway"}], (
         folder / "emitted"
     ).read_text()
+    stream = [json.loads(line) for line in (attempt(folder) / "stream.jsonl").read_text().splitlines()]
+    assert "".join(event["text"] for event in stream) == WHOLE
     assert not [name for name in keeping.NAMES if (attempt(folder) / name).exists()]
 
 

@@ -20,6 +20,7 @@ from coterie.backends.base import (
     Result,
     Running,
     Session,
+    Text,
     Unknown,
 )
 from coterie.engines.commands import Emit, Reply
@@ -78,7 +79,18 @@ class Attempts:
     async def find(self, live: Live, start: Start, agent: AgentPlan, taken: float) -> Session | None:
         """The session of an attempt that an earlier owner started *taken* seconds ago; None: it is lost."""
         request = self._request(live, start, agent, taken)
-        match await self._turns.find(request, partial(self._event, live, request.turn, request.attempt)):
+        skipped = self._place.said(live.run, request.turn, request.attempt)
+
+        def heard(event: Event) -> None:
+            """Take what the attempt says from its beginning, and leave out what is in its stream already."""
+            if isinstance(event, Text) and (known := skipped.get(event.channel, 0)):
+                skipped[event.channel] = max(known - len(event.text), 0)
+                event = msgspec.structs.replace(event, text=event.text[known:])
+                if not event.text:
+                    return
+            self._event(live, request.turn, request.attempt, event)
+
+        match await self._turns.find(request, heard):
             case Running(session):
                 return session
             case Finished(result):

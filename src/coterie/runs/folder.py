@@ -11,6 +11,7 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -93,6 +94,19 @@ class DiskPlace(Place):
                 if room > 0:
                     line = msgspec.json.encode(event) + b"\n"
                     file.write(line + (STREAM_FULL if len(line) >= room else b""))
+
+    def said(self, run: str, turn: str, attempt: int) -> dict[str, int]:
+        """Count the characters in the attempt's `stream.jsonl`, by channel; a line that was cut off does not count."""
+        said: dict[str, int] = {}
+        try:
+            lines = files.read(self.attempt_folder(run, turn, attempt) / "stream.jsonl", 2 * STREAM_MOST).splitlines()
+        except FileNotFoundError:
+            return said
+        for line in lines:
+            with suppress(msgspec.DecodeError):
+                event = msgspec.json.decode(line, type=Text)
+                said[event.channel] = said.get(event.channel, 0) + len(event.text)
+        return said
 
     def clear_attempts(self, run: str, attempts: Iterable[tuple[str, int]]) -> None:
         """Remove the files that a backend makes for an attempt, and pipes and sockets; what an agent wrote stays."""

@@ -100,6 +100,10 @@ class Place:
     def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
         """Keep what an attempt says, for watchers."""
 
+    def said(self, run: str, turn: str, attempt: int) -> dict[str, int]:
+        """How many characters an attempt said on each channel, as far as `stream` kept it."""
+        return {}
+
     def clear_attempts(self, run: str, attempts: Iterable[tuple[str, int]]) -> None:
         """Remove what *attempts*, each a turn and a number, left half done when their owner was killed."""
 
