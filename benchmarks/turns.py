@@ -19,7 +19,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from coterie.backends.base import Answer, OnEvent, Request
+from coterie.backends.base import Answer, AttemptRef, OnEvent, Request, Unknown
 from coterie.clock import SystemClock
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
@@ -38,10 +38,10 @@ class Stub:
     async def start(self, request: Request, on_event: OnEvent) -> Settled:
         return Settled(ANSWER)
 
-    async def find(self, run: str, turn: str, attempt: int) -> None:
-        return None
+    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
+        return Unknown()
 
-    async def reap(self, run: str, launched: Sequence[AttemptLaunched]) -> None: ...
+    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None: ...
 
     async def close(self) -> None: ...
 

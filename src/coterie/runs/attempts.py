@@ -78,7 +78,9 @@ class Attempts:
 
     async def find(self, live: Live, start: Start, agent: AgentPlan, taken: float) -> Session | None:
         """The session of an attempt that an earlier owner started *taken* seconds ago; None: it is lost."""
-        request = self._request(live, start, agent, taken)
+        launched = live.core.turns[start.ask.turn].launched
+        handle = next((one.handle for one in reversed(launched) if one.attempt == start.attempt), "")
+        request = self._request(live, start, agent, taken, handle)
         skipped = self._place.said(live.run, request.turn, request.attempt)
 
         def heard(event: Event) -> None:
@@ -186,13 +188,13 @@ class Attempts:
                 if agent.kind != "human" and not cut_off:
                     saved = await self._place.saved(live.run, name, attempt)
             finally:  # whoever ends the attempt now still gets what it said
-                self._line.put(order, partial(self._answered, live, start, result, saved))
+                self._line.put(order, partial(self._answered, live, start, agent, result, saved))
         except Exception as error:
             self._line.put(0, partial(_raise, error))
         finally:
             self._leave()
 
-    def _request(self, live: Live, start: Start, agent: AgentPlan, taken: float = 0.0) -> Request:
+    def _request(self, live: Live, start: Start, agent: AgentPlan, taken: float = 0.0, handle: str = "") -> Request:
         asked, attempt, core = start.ask, start.attempt, live.core
         name = asked.turn
         turn = core.turns[name]
@@ -210,7 +212,7 @@ class Attempts:
             cwd=self._place.cwd(live.run) or self._cwd,
             here=live.here,
             epoch=turn.epoch,
-            handle=next((one.handle for one in reversed(turn.launched) if one.attempt == attempt), ""),
+            handle=handle,
             taken=taken,
             root=self._place.folder(live.root),
             token=self._place.token(live.run, name, attempt, turn.epoch),
@@ -225,9 +227,9 @@ class Attempts:
         if (launched.attempt, launched.pid, launched.started, launched.handle) not in known:
             self._hear(live, launched)
 
-    def _answered(self, live: Live, start: Start, result: Result, saved: TreeSaved | None) -> None:
+    def _answered(self, live: Live, start: Start, agent: AgentPlan, result: Result, saved: TreeSaved | None) -> None:
         turn, attempt = start.ask.turn, start.attempt
-        if live.core.may_live_on(start.ask.agent):
+        if agent.on_interrupt == "adopt" and live.core.may_live_on(start.ask.agent):
             live.outbox.append(Clear(turn=turn, attempt=attempt))
         if saved is not None:
             self._hear(live, saved)
@@ -235,7 +237,7 @@ class Attempts:
             case Answer(text=text, outputs=outputs, usage=usage):
                 prompt = start.prompt
                 reply = Reply(turn=turn, attempt=attempt, text=text, outputs=outputs, usage=usage, prompt=prompt)
-                self._hear(live, reply, "operator" if live.core.kind(start.ask.agent) == "human" else "agent")
+                self._hear(live, reply, "operator" if agent.kind == "human" else "agent")
             case Failure(kind="interrupted"):
                 self._hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason="interrupted"))
             case Failure(kind="shortage", reason=reason):

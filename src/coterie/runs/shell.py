@@ -479,7 +479,7 @@ class Shell:
         if not core.hears(name, start.attempt):
             return  # it was cancelled before its intent was durable
         agent = self._timed(live, start)
-        if self._timers.seconds_left(live) == 0:
+        if live.limits_time and self._timers.seconds_left(live) == 0:
             self._line.put(0, partial(self._children.overdue, live, start, "no time is left (max_runtime)"))
             return
         if agent.child is not None:
