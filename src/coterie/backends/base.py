@@ -236,5 +236,5 @@ class Lasting(Backend, Protocol):
         """Look for the attempt of *request*, which an earlier owner started.
 
         If it is found, *on_event* is given all that it has said from its beginning, and what it goes on to say.
-        Otherwise nothing of it is changed: what is left is ended by whoever asked.
+        Otherwise nothing is changed: the caller ends the processes that are left.
         """

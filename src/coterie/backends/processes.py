@@ -61,7 +61,7 @@ def marked(marker: str) -> Iterator[None]:
     """Processes that are started within carry *marker* in a resource limit, where the system allows it.
 
     The limit is that of this whole process, so nothing may be awaited within; a process that another thread starts
-    meanwhile is told from an attempt's by its session and its parent.
+    meanwhile is distinguished from those of an attempt by its session and its parent.
     """
     if sys.platform != "linux":
         yield
