@@ -17,10 +17,10 @@ from collections.abc import Callable
 from lsprotocol.types import Range, TextDocumentContentChangePartial
 
 from coterie.lsp.completion import complete
+from coterie.lsp.diagnostics import findings
 from coterie.lsp.document import Document
-from coterie.lsp.findings import findings
 from coterie.lsp.hover import hover
-from coterie.lsp.renaming import rename
+from coterie.lsp.rename import rename
 
 AGENTS = 240
 TARGET = 50

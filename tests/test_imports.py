@@ -14,7 +14,7 @@ SRC = Path(__file__).parents[1] / "src"
 LINE = (
     {"clock", "ids", "diagnostics", "files", "agentside"},
     {"errors"},
-    {"topology", "toml_places", "bounds"},
+    {"topology", "toml_spans", "bounds"},
     {"formats", "settings"},
     {"presets"},
     {"planning"},

@@ -8,12 +8,12 @@ from lsprotocol.types import TextDocumentContentChangePartial
 
 from coterie import formats, planning
 from coterie.lsp.completion import complete
+from coterie.lsp.diagnostics import findings, mendable
 from coterie.lsp.document import Document
-from coterie.lsp.findings import findings, mendable
 from coterie.lsp.hover import hover
-from coterie.lsp.places import definition, references
-from coterie.lsp.renaming import Edit, apply
-from coterie.lsp.shape import folds, outline
+from coterie.lsp.locations import definition, references
+from coterie.lsp.outline import folds, outline
+from coterie.lsp.rename import Edit, apply
 
 TEAM = (Path(__file__).parents[2] / "examples" / "code-review.at").read_text()
 PIECES = st.sampled_from(

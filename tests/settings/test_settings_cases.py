@@ -7,7 +7,7 @@ import pytest
 from loop_cases import cases
 
 from coterie.settings import Settings, keys, resolve
-from coterie.settings.convert import DoesNotFit, convert, list_of
+from coterie.settings.conversion import DoesNotFit, convert, list_of
 from coterie.settings.durations import MOST, seconds
 
 TYPED = "A value of the wrong type is a diagnostic with file:line, never a silent default (spec, Configuration)."

@@ -57,7 +57,7 @@ def set_(
 ) -> int:
     """Set a value for a preset, in the user's or this repository's override of it."""
     from coterie.errors import UsageError
-    from coterie.settings.editing import set_value
+    from coterie.settings.edit import set_value
 
     name, equals, value = setting.partition("=")
     if not equals:
@@ -75,7 +75,7 @@ def unset(
     repo: Repo = False,
 ) -> int:
     """Take a value out of an override again."""
-    from coterie.settings.editing import unset_value
+    from coterie.settings.edit import unset_value
 
     path = _override(preset, user, repo)
     say(f"unset {name} in {path}" if unset_value(path, name) else f"{name} is not set in {path}")

@@ -48,7 +48,7 @@ _INPUT = Path("-")
 
 
 def _files(targets: list[Path]) -> list[Path]:
-    from coterie.formats.rewriting import files_below
+    from coterie.formats.fixes import files_below
 
     return list(dict.fromkeys(file for target in targets for file in files_below(target)))
 
@@ -97,7 +97,7 @@ def _laid_out(file: Path, text: str) -> str | None:
 
 def _tell_or_do(file: Path, before: str, after: str, *, check: bool, diff: bool) -> None:
     from coterie.cli import text
-    from coterie.formats.rewriting import replace_text
+    from coterie.formats.fixes import replace_text
 
     if diff:
         say(text.difference(before, after, str(file)))

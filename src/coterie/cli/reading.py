@@ -79,7 +79,7 @@ def examine(
 
 def mend(file: Path) -> tuple[Fix, ...]:
     """Apply to *file* the fixes that are offered for what is found in it, and say which."""
-    from coterie.formats.rewriting import mend, replace_text
+    from coterie.formats.fixes import mend, replace_text
 
     mended = mend(formats.read(file), lambda source: planning.examine(source)[1], file.parent)
     if mended.fixes:

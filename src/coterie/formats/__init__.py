@@ -5,6 +5,6 @@ for diagnostic in source.diagnostics:
     print(diagnostic.render(source.text))
 """
 
-from coterie.formats.reading import Source, read, read_text
+from coterie.formats.source import Source, read, read_text
 
 __all__ = ["Source", "read", "read_text"]

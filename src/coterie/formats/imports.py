@@ -19,7 +19,7 @@ from coterie.topology.conditions import Scalar
 from coterie.topology.model import Agent, Topology
 
 if TYPE_CHECKING:
-    from coterie.formats.reading import Source
+    from coterie.formats.source import Source
 
 MAX_IMPORTS = 1000
 """Maximum number of imported topologies; the same file with the same values counts once."""

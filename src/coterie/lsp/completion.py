@@ -9,9 +9,9 @@ from lsprotocol.types import CompletionItemKind as Sort
 from coterie.formats.at.tree import BlockNode, FieldNode, Root, span_of
 from coterie.formats.at.values import text_of
 from coterie.lsp import vocabulary
+from coterie.lsp.context import BehindNode, FieldValue, FlowNode, InAttribute, ItemStart, Typed, spot
 from coterie.lsp.document import Document
 from coterie.lsp.names import NameKind, Symbol, named_by
-from coterie.lsp.spots import BehindNode, FieldValue, FlowNode, InAttribute, ItemStart, Typed, spot
 from coterie.topology.checks.facts import kind_of, values_of
 from coterie.topology.conditions import Operator
 from coterie.topology.model import Output

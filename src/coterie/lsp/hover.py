@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from coterie.formats.at.lexer import Token
 from coterie.formats.at.tree import Attributes, BlockNode, FieldNode, FlowBlock, Raw, Root
 from coterie.lsp import vocabulary
+from coterie.lsp.context import Path, holders
+from coterie.lsp.diagnostics import DocumentDiagnostic, findings
 from coterie.lsp.document import Document
-from coterie.lsp.findings import DocumentDiagnostic, findings
 from coterie.lsp.names import NameKind, Occurrence
-from coterie.lsp.spots import Path, holders
 from coterie.planning import thinks
 from coterie.planning.codes import CODES, Code
 from coterie.topology.model import ArrowGroup, Topology

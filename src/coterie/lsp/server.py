@@ -24,7 +24,7 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from coterie.diagnostics import Severity
 from coterie.errors import UsageError
-from coterie.lsp import completion, findings, formatting, hover, places, renaming, shape
+from coterie.lsp import completion, diagnostics, hover, layout, locations, outline, rename
 from coterie.lsp.document import Document
 from coterie.lsp.positions import LineIndex
 
@@ -120,7 +120,7 @@ class _Server(LanguageServer):
     def _publish(self, uri: str) -> None:
         self._waiting.pop(uri, None)
         document = self.documents[uri]
-        found = [_diagnostic(document, one) for one in findings.findings(document)]
+        found = [_diagnostic(document, one) for one in diagnostics.findings(document)]
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, document.version))
 
     def completion(self, params: types.CompletionParams) -> list[types.CompletionItem]:
@@ -138,50 +138,50 @@ class _Server(LanguageServer):
 
     def definition(self, params: types.DefinitionParams) -> list[types.Location]:
         document, offset = self._at(params)
-        return [_location(document, params, place) for place in places.definition(document, offset)]
+        return [_location(document, params, place) for place in locations.definition(document, offset)]
 
     def references(self, params: types.ReferenceParams) -> list[types.Location]:
         document, offset = self._at(params)
-        found = places.references(document, offset, declarations=params.context.include_declaration)
+        found = locations.references(document, offset, declarations=params.context.include_declaration)
         return [_location(document, params, place) for place in found]
 
     def highlight(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
         document, offset = self._at(params)
-        found = places.references(document, offset)
+        found = locations.references(document, offset)
         return [types.DocumentHighlight(document.text.range(place.offset, place.length)) for place in found]
 
     def prepare_rename(self, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder:
         document, offset = self._at(params)
         with _refusing():
-            one = renaming.renamable(document, offset)
+            one = rename.renamable(document, offset)
         return types.PrepareRenamePlaceholder(document.text.range(one.offset, one.length), one.symbol.name)
 
     def rename(self, params: types.RenameParams) -> types.WorkspaceEdit:
         document, offset = self._at(params)
         with _refusing():
-            edits = renaming.rename(document, offset, params.new_name)
+            edits = rename.rename(document, offset, params.new_name)
         return types.WorkspaceEdit({params.text_document.uri: _edits(document, edits)})
 
     def symbols(self, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
         document = self._document(params)
-        return [_symbol(document, part) for part in shape.outline(document.tree)]
+        return [_symbol(document, part) for part in outline.outline(document.tree)]
 
     def folds(self, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
         text = self._document(params).text
         lines = [
             (text.position(opens).line, text.position(closes).line)
-            for opens, closes in shape.folds(self._document(params).tree)
+            for opens, closes in outline.folds(self._document(params).tree)
         ]
         return [types.FoldingRange(first, last - 1) for first, last in lines if last - 1 > first]
 
     def formatting(self, params: types.DocumentFormattingParams) -> list[types.TextEdit]:
         document = self._document(params)
-        return _edits(document, formatting.format_document(document))
+        return _edits(document, layout.format_document(document))
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         document = self._document(params)
         start, end = (document.text.offset(position) for position in (params.range.start, params.range.end))
-        found = findings.mendable(document, start, end - start)
+        found = diagnostics.mendable(document, start, end - start)
         return [_action(document, params.text_document.uri, one) for one in found]
 
     def _document(self, params: Any) -> Document:
@@ -244,7 +244,7 @@ def _is_no_refusal(record: logging.LogRecord) -> bool:
     return record.exc_info is None or not isinstance(record.exc_info[1], JsonRpcException)
 
 
-def _location(document: Document, params: Any, place: places.FileRange) -> types.Location:
+def _location(document: Document, params: Any, place: locations.FileRange) -> types.Location:
     if place.path is None:
         return types.Location(params.text_document.uri, document.text.range(place.offset, place.length))
     there = Document(LineIndex(place.text, document.text.encoding))
@@ -252,11 +252,11 @@ def _location(document: Document, params: Any, place: places.FileRange) -> types
     return types.Location(uri, there.text.range(place.offset, place.length))
 
 
-def _edits(document: Document, edits: Sequence[renaming.Edit]) -> list[types.TextEdit]:
+def _edits(document: Document, edits: Sequence[rename.Edit]) -> list[types.TextEdit]:
     return [types.TextEdit(document.text.range(edit.offset, edit.length), edit.text) for edit in edits]
 
 
-def _diagnostic(document: Document, one: findings.DocumentDiagnostic) -> types.Diagnostic:
+def _diagnostic(document: Document, one: diagnostics.DocumentDiagnostic) -> types.Diagnostic:
     return types.Diagnostic(
         range=document.text.range(one.offset, one.length),
         message=one.message,
@@ -266,7 +266,7 @@ def _diagnostic(document: Document, one: findings.DocumentDiagnostic) -> types.D
     )
 
 
-def _action(document: Document, uri: str, one: findings.DocumentDiagnostic) -> types.CodeAction:
+def _action(document: Document, uri: str, one: diagnostics.DocumentDiagnostic) -> types.CodeAction:
     fix = one.fix
     assert fix is not None  # only what has one is offered
     edit = types.TextEdit(document.text.range(fix.span.offset, fix.span.length), fix.text)
@@ -293,7 +293,7 @@ def _completion(document: Document, at: int, one: completion.Proposal, snippets:
     )
 
 
-def _symbol(document: Document, part: shape.OutlineItem) -> types.DocumentSymbol:
+def _symbol(document: Document, part: outline.OutlineItem) -> types.DocumentSymbol:
     return types.DocumentSymbol(
         name=part.name,
         detail=" ".join(word for word in (part.kind if part.kind != part.name else "", part.detail) if word),

@@ -24,7 +24,7 @@ from coterie.formats.at.language.spec import (
 )
 from coterie.formats.at.nodes import OUTPUT_TYPES
 from coterie.formats.at.schemas import TYPES as SCHEMA_TYPES
-from coterie.lsp.spots import Path
+from coterie.lsp.context import Path
 from coterie.planning.extension import AGENT_KEYS, BACKENDS, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
 from coterie.topology.checks.operation import PATTERNS
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from coterie.errors import CallFailed as CallFailed
     from coterie.errors import CollaborationFailed as CollaborationFailed
     from coterie.errors import PatternRefused as PatternRefused
-    from coterie.formats.yaml.writing import to_yaml as to_yaml
+    from coterie.formats.yaml.writer import to_yaml as to_yaml
     from coterie.patterns.constructors import agent as agent
     from coterie.patterns.constructors import chain_of_command as chain_of_command
     from coterie.patterns.constructors import collaboration as collaboration
@@ -94,7 +94,7 @@ _EXPORTS = {
     "coterie.engines.generator": "AgentFailed PatternFailed Question Tell Together",
     "coterie.engines.patterns.registry": "Calls Team pattern",
     "coterie.errors": "CallFailed CollaborationFailed PatternRefused",
-    "coterie.formats.yaml.writing": "to_yaml",
+    "coterie.formats.yaml.writer": "to_yaml",
     "coterie.patterns.constructors": (
         "agent chain_of_command collaboration compound cross_check debate delegation ensemble pipeline"
     ),

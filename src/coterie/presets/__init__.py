@@ -3,6 +3,6 @@
 coterie run autofix "Daily jobs run twice on the last Sunday of March"
 """
 
-from coterie.presets.finding import find, is_preset, names, texts
+from coterie.presets.lookup import find, is_preset, names, texts
 
 __all__ = ["find", "is_preset", "names", "texts"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from coterie.bounds import check_toml
 from coterie.diagnostics import Diagnostic, Span, error, warning
-from coterie.toml_places import places
+from coterie.toml_spans import places
 
 TOML, LINES = "toml", "lines"
 

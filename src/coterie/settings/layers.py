@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from coterie import bounds
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
-from coterie.settings.convert import DoesNotFit, convert
+from coterie.settings.conversion import DoesNotFit, convert
 from coterie.settings.grammar import Assignment, read
 from coterie.settings.keys import (
     SECTIONS,

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Span, error, warning
 from coterie.formats.at.directives import ImportStatement, read_import, read_include
-from coterie.formats.at.filling import filled, unknown_places
-from coterie.formats.at.moving import moved
 from coterie.formats.at.params import given_to, joined, read_interface, read_params
 from coterie.formats.at.parser import Parsed, parse
+from coterie.formats.at.paths import moved
+from coterie.formats.at.placeholders import filled, unknown_places
 from coterie.formats.at.tree import BlockNode, Directive, Entry, File, FlowBlock, Root
 from coterie.formats.at.values import string
 from coterie.formats.files import Library, Unreadable, find

@@ -8,8 +8,8 @@ from typing import Any
 
 from coterie import bounds
 from coterie.diagnostics import Diagnostic, Fix, Span, error, warning
-from coterie.toml_places import Path as Place
-from coterie.toml_places import places
+from coterie.toml_spans import Path as Place
+from coterie.toml_spans import places
 
 Report = Callable[[Diagnostic], None]
 

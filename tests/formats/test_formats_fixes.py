@@ -5,7 +5,7 @@ import pytest
 
 from coterie.diagnostics import Fix, Span, warning
 from coterie.formats import Source, read_text
-from coterie.formats.rewriting import files_below, mend, replace_text
+from coterie.formats.fixes import files_below, mend, replace_text
 
 WRONG = """\
 topology t [pipeline] {
@@ -96,7 +96,7 @@ def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path: Path, monkeypatch:
     def fail(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("coterie.formats.rewriting.os.fsync", fail)
+    monkeypatch.setattr("coterie.formats.fixes.os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         replace_text(file, "new")
     assert (file.read_text(), os.listdir(tmp_path)) == ("old", ["t.at"])

@@ -1,9 +1,9 @@
 """The outline, the folds and the layout of a document."""
 
 from coterie.lsp.document import Document
-from coterie.lsp.formatting import format_document
-from coterie.lsp.renaming import apply
-from coterie.lsp.shape import OutlineItem, folds, outline
+from coterie.lsp.layout import format_document
+from coterie.lsp.outline import OutlineItem, folds, outline
+from coterie.lsp.rename import apply
 
 TEAM = """topology t : [pipeline] {
   import "./x.at" as other

@@ -2,8 +2,8 @@
 
 from pathlib import PurePosixPath
 
-from coterie.formats.at.filling import filled_in, quoted
 from coterie.formats.at.lexer import STRING, Token
+from coterie.formats.at.placeholders import filled_in, quoted
 from coterie.formats.at.tree import BlockNode, Entry, FieldNode
 from coterie.formats.at.values import string
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from coterie.diagnostics import Diagnostic, Fix, Span
 from coterie.formats.at.tree import Root
 from coterie.lsp.document import Document
-from coterie.lsp.places import named_files
+from coterie.lsp.locations import named_files
 
 _MEANT = re.compile(r"did you mean '([^']+)'\?")
 _WORD = re.compile(r"[\w-]+")

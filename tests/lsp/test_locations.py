@@ -7,11 +7,11 @@ from editing import cursor
 
 from coterie.errors import UsageError
 from coterie.lsp.completion import complete
+from coterie.lsp.diagnostics import findings
 from coterie.lsp.document import Document
-from coterie.lsp.findings import findings
+from coterie.lsp.locations import FileRange, definition, references
 from coterie.lsp.names import NameKind
-from coterie.lsp.places import FileRange, definition, references
-from coterie.lsp.renaming import rename
+from coterie.lsp.rename import rename
 
 TEAM = """topology t : [pipeline] {
   import "./other.at" as other

@@ -11,7 +11,7 @@ from coterie.errors import UsageError
 from coterie.formats import read, read_text
 from coterie.formats.yaml.agents import ENTRIES, EXTENSION, SETTINGS, TEAMS
 from coterie.formats.yaml.schema import schema
-from coterie.formats.yaml.writing import to_yaml
+from coterie.formats.yaml.writer import to_yaml
 from coterie.patterns import agent, debate, ensemble, pipeline
 from coterie.planning import plan_or_raise
 from coterie.topology.model import Topology

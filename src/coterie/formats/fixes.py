@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.diagnostics import Diagnostic, Fix
-from coterie.formats.reading import Source, changed
+from coterie.formats.source import Source, changed
 
 _ROUNDS = 20
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from coterie.errors import UsageError
 from coterie.lsp.document import Document
+from coterie.lsp.locations import included_declaration
 from coterie.lsp.names import NameKind, Names, Occurrence, Symbol
-from coterie.lsp.places import included_declaration
 from coterie.planning.agents import role_of
 from coterie.topology.model import Agent, Gate
 

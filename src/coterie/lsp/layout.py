@@ -6,7 +6,7 @@ from coterie.errors import TopologyError
 from coterie.formats.at.layout import format_text
 from coterie.lsp.document import Document
 from coterie.lsp.positions import LineIndex
-from coterie.lsp.renaming import Edit
+from coterie.lsp.rename import Edit
 
 
 def format_document(document: Document) -> list[Edit]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from coterie.diagnostics import Diagnostic
 from coterie.errors import UsageError
 from coterie.settings import Settings, keys, resolve
-from coterie.settings.editing import set_value, unset_value
+from coterie.settings.edit import set_value, unset_value
 from coterie.settings.grammar import LINES, TOML, read
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from coterie import bounds
 from coterie.diagnostics import did_you_mean
 from coterie.errors import UsageError
-from coterie.settings.convert import DoesNotFit, convert
+from coterie.settings.conversion import DoesNotFit, convert
 from coterie.settings.grammar import read
 from coterie.settings.keys import Key, keys
 

@@ -7,7 +7,7 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.toml_places import Path, places
+from coterie.toml_spans import Path, places
 
 TEXT = """\
 # a comment = no key

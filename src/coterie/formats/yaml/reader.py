@@ -21,7 +21,7 @@ from coterie.formats.imports import MAX_IMPORTS
 from coterie.formats.yaml.agents import Filler, laid_over, read_agent
 from coterie.formats.yaml.document import Leaf, Report, Table, Value, load, plain, shown, spans, without
 from coterie.formats.yaml.fields import TableReader, entry_span
-from coterie.formats.yaml.given import with_settings
+from coterie.formats.yaml.overrides import with_settings
 from coterie.topology.checks.facts import UNREADABLE, listing
 from coterie.topology.checks.names import fallback_of
 from coterie.topology.checks.patterns import NAME_HINT, asked, is_name

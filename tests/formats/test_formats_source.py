@@ -8,7 +8,7 @@ import pytest
 
 from coterie.diagnostics import Span
 from coterie.formats import files
-from coterie.formats.reading import read, read_text
+from coterie.formats.source import read, read_text
 from coterie.topology.model import Agent
 
 PAGE = """topology t : [pipeline, fan-out] {{

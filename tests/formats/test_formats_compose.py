@@ -1,7 +1,7 @@
 """Topologies of several files: what they say together, and the exact words about what is wrong with them.
 
 Each case is a folder with a `main.at`. To see what changed after a change of the reader, run
-`python tests/formats/test_formats_composing.py`: it writes the expected files anew, for reading them in a diff.
+`python tests/formats/test_formats_compose.py`: it writes the expected files anew, for reading them in a diff.
 """
 
 import json

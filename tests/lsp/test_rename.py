@@ -13,7 +13,7 @@ from coterie.diagnostics import Span
 from coterie.errors import UsageError
 from coterie.lsp.document import Document
 from coterie.lsp.names import NameKind, Symbol
-from coterie.lsp.renaming import apply, rename
+from coterie.lsp.rename import apply, rename
 
 TEAM = """
 topology team : [pipeline, fan-out] {
