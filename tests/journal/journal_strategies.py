@@ -63,5 +63,5 @@ def _kind(kind: type[Record]) -> st.SearchStrategy[Record]:
     return st.builds(kind, **fields)
 
 
-journals = st.lists(st.one_of([_kind(kind) for kind in r.AnyRecord.__args__]), max_size=8)
+journals = st.lists(st.one_of([_kind(kind) for kind in r.RECORDS]), max_size=8)
 """Lists of records of every kind; their seqs are still to be given."""

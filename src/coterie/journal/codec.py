@@ -29,7 +29,7 @@ import msgspec
 from msgspec import Struct
 
 from coterie.errors import JournalUnreadable
-from coterie.journal.records import SCHEMA, AnyRecord, Record, RunStarted
+from coterie.journal.records import RECORDS, SCHEMA, AnyRecord, Record, RunStarted
 
 LIMIT = 1000
 """The longest text, in bytes of UTF-8, that stands in the record itself."""
@@ -64,8 +64,8 @@ _to_lines = msgspec.json.Encoder().encode_lines
 _from_json = msgspec.json.Decoder(AnyRecord | TextLine).decode
 _to_text = msgspec.json.Decoder(str).decode
 _from_lines = msgspec.json.Decoder(AnyRecord | TextLine).decode_lines
-_TOPICS = frozenset(kind.__struct_config__.tag for kind in (*AnyRecord.__args__, TextLine))
-_PLAIN = frozenset(AnyRecord.__args__) - {RunStarted}
+_TOPICS = frozenset(str(kind.__struct_config__.tag) for kind in RECORDS) | {"text"}
+_PLAIN = frozenset(RECORDS) - {RunStarted}
 _ESCAPED_QUOTE = b'\\"'
 _ATOMS = frozenset({int, float, bool, type(None)})
 _NEWLINE = ord("\n")

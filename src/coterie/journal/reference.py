@@ -14,7 +14,7 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo, fields
 
 from coterie.journal.codec import TextLine
-from coterie.journal.records import AnyRecord, Record
+from coterie.journal.records import RECORDS, Record
 
 HEAD = """\
 # Records: what a journal says
@@ -73,7 +73,7 @@ COMMON = {
 
 def page() -> str:
     """The whole page."""
-    kinds = get_args(AnyRecord)
+    kinds = RECORDS
     parts = [kind for record in kinds for kind in _inner(record)]
     return "\n".join(
         [

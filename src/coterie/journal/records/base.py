@@ -1,0 +1,59 @@
+"""What all records have in common."""
+
+from msgspec import Struct
+
+SCHEMA = 1
+"""The version of the record format that this coterie writes."""
+
+Cause = tuple[int, int]
+"""The identity of a command: the seq of the record that caused it, and its index among what that record caused."""
+
+
+class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What a turn used.
+
+    Attributes:
+        cached_tokens: Those of the input tokens that the provider had in its cache.
+        cost: US dollars, when the backend knows.
+        unpriced: Answers of models whose price nobody knows: *cost* leaves them out.
+        seconds: Time the attempts ran.
+        turns: Turns of agents inside, when the turn was a child run.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+    turns: int = 0
+    cached_tokens: int = 0
+    unpriced: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost=self.cost + other.cost,
+            seconds=self.seconds + other.seconds,
+            turns=self.turns + other.turns,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            unpriced=self.unpriced + other.unpriced,
+        )
+
+
+NO_USAGE = Usage()
+
+
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="topic", gc=False):
+    """One journal line.
+
+    Attributes:
+        seq: From 1 within a run; the writer gives it.
+        at: Unix seconds; never goes back within a run.
+        source: Who caused it: `harness`, `agent` or `operator`.
+        cause: The command that this record carries out.
+    """
+
+    seq: int = 0
+    at: float = 0.0
+    source: str = "harness"
+    cause: Cause | None = None

@@ -1,0 +1,39 @@
+"""Records of plans that were read again."""
+
+from coterie.journal.records.base import Record
+
+
+class ConfigChanged(Record, frozen=True, kw_only=True, tag="config.changed", gc=False):
+    """The plan was read again.
+
+    Attributes:
+        plan: The new plan as JSON text.
+        keys: What differs, by the name of the setting where it has one.
+        diff: The same line by line, for people.
+    """
+
+    plan: str
+    plan_hash: str = ""
+    keys: tuple[str, ...] = ()
+    diff: str = ""
+
+
+class ConfigRejected(Record, frozen=True, kw_only=True, tag="config.rejected", gc=False):
+    """The plan could not be read again; the last good one stays."""
+
+    reason: str
+
+
+class ConfigKept(Record, frozen=True, kw_only=True, tag="config.kept", gc=False):
+    """The plan was read again and is what it was."""
+
+
+ConfigAnswer = ConfigChanged | ConfigRejected | ConfigKept
+"""What answers the wish to read the plan again."""
+
+
+class PlanReloaded(Record, frozen=True, kw_only=True, tag="plan.reloaded", gc=False):
+    """An operator had the run carried on under another *plan*, as JSON; it agrees with all that was decided before."""
+
+    plan: str
+    plan_hash: str = ""

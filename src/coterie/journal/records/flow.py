@@ -1,0 +1,32 @@
+"""Records of the decisions of a flow."""
+
+from coterie.journal.records.base import Record
+
+
+class LoopExhausted(Record, frozen=True, kw_only=True, tag="loop.exhausted", gc=False):
+    """Every group that would have fired was spent.
+
+    Attributes:
+        turn: The turn whose end was judged.
+        exhausted: The spent groups, as (source, targets).
+        forced: The forward group that fired instead, or None: the path ended.
+    """
+
+    turn: str
+    exhausted: tuple[tuple[str, tuple[str, ...]], ...]
+    forced: tuple[str, tuple[str, ...]] | None = None
+
+
+class PathEnded(Record, frozen=True, kw_only=True, tag="path.ended", gc=False):
+    """A turn ended, its node has arrows, and none fired. *reason*: `no_match`, `failed`, or what `on-max` decided."""
+
+    turn: str
+    reason: str = "no_match"
+
+
+class ConditionUnknown(Record, frozen=True, kw_only=True, tag="condition.unknown", gc=False):
+    """A condition read an output that was never produced; it counted as false."""
+
+    turn: str
+    agent: str
+    field: str

@@ -1,0 +1,49 @@
+"""Records of messages: to the run, from its operator, and between agents."""
+
+from typing import Any
+
+from coterie.journal.records.base import Record
+
+
+class MessageRefused(Record, frozen=True, kw_only=True, tag="message.refused", gc=False):
+    """A message to the run could not be used: its turn is over, unknown, or asks nobody."""
+
+    message: str
+    reason: str
+    turn: str = ""
+
+
+class MessageSent(Record, frozen=True, kw_only=True, tag="message.sent", gc=False):
+    """One agent of a pattern told another, or everybody, something: a trace, which causes nothing.
+
+    Attributes:
+        recipient: Empty: everybody.
+        type: `request`, `response`, `feedback`, `escalation`, `broadcast` or `system`.
+    """
+
+    sender: str
+    recipient: str = ""
+    type: str = "response"
+    content: dict[str, Any] = {}
+    round: int = 0
+
+
+class OperatorSaid(Record, frozen=True, kw_only=True, tag="operator.said", gc=False):
+    """An operator's word to the run: *what* is `interrupt`, `retry`, `cancel` or `guide`; an empty *turn* means all."""
+
+    message: str
+    what: str
+    turn: str = ""
+    text: str = ""
+
+
+class GuidanceDelivered(Record, frozen=True, kw_only=True, tag="guidance.delivered", gc=False):
+    """The prompt of *turn* holds the guidance of the operator's *messages*.
+
+    Attributes:
+        attempt: This attempt was given it while it worked, and the next iteration is given it too; 0: in the prompt.
+    """
+
+    turn: str
+    messages: tuple[str, ...]
+    attempt: int = 0

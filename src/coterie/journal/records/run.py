@@ -1,0 +1,79 @@
+"""Records of a run as a whole: its start, its owners, its end, and the repair of its journal."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.journal.records.base import SCHEMA, Record
+from coterie.planning.plan import Limits
+
+
+class ForkedFrom(Struct, frozen=True, kw_only=True, gc=False):
+    """Where a run was forked from: it shares the records of *run* up to *seq*, that one included."""
+
+    run: str
+    seq: int
+
+
+class RunStarted(Record, frozen=True, kw_only=True, tag="run.started", gc=False):
+    """A run began.
+
+    Attributes:
+        engine: Which engine decides, and *engine_version* which of its versions.
+        plan: The plan as JSON; empty in a child run, whose plan is part of its parent's.
+        plan_hash: The plan's content hash.
+        input: What the run was asked: `prompt` and further named values.
+        parent: The run that asked, when this is a child.
+        cwd: The working directory it was started in.
+        forked_from: The run whose first records these are, when it is a fork; those behind them are its own.
+        snapshots: The files are kept at each turn's end.
+    """
+
+    run: str
+    engine: str
+    engine_version: int = 1
+    schema: int = SCHEMA
+    topology: str = ""
+    plan_hash: str = ""
+    plan: str = ""
+    input: dict[str, Any] = {}
+    parent: str = ""
+    cwd: str = ""
+    forked_from: ForkedFrom | None = None
+    snapshots: bool = False
+
+
+class RunOwned(Record, frozen=True, kw_only=True, tag="run.owned", gc=False):
+    """A process took the run over; what earlier owners still say is stale."""
+
+    epoch: int
+    limits: Limits = Limits()
+
+
+class RunStopped(Record, frozen=True, kw_only=True, tag="run.stopped", gc=False):
+    """The owner let go; the run can be resumed. *reason*: `max_turns`, `waiting`, `interrupted`, `forked`,
+    `shortage: …` (what the machine lacked), …"""
+
+    reason: str
+
+
+class RunFinished(Record, frozen=True, kw_only=True, tag="run.finished", gc=False):
+    """The run is over for good: *outcome* is `completed` or `failed` (then *reason* says why)."""
+
+    outcome: str
+    result: Any = None
+    reason: str = ""
+
+
+class RunNotified(Record, frozen=True, kw_only=True, tag="run.notified", gc=False):
+    """`notify.command` was called because the run ends with *status*. *problem*: why the call failed."""
+
+    status: str
+    problem: str = ""
+
+
+class JournalRepaired(Record, frozen=True, kw_only=True, tag="journal.repaired", gc=False):
+    """A torn last line was cut off and kept in *file*, *size* bytes."""
+
+    file: str
+    size: int

@@ -1,0 +1,64 @@
+"""Records of turns."""
+
+from typing import Any
+
+from coterie.journal.records.base import NO_USAGE, Record, Usage
+
+
+class TurnStarted(Record, frozen=True, kw_only=True, tag="turn.started", gc=False):
+    """An attempt of a turn is about to start: the intent, durable before the agent hears of it.
+
+    Attributes:
+        attempt: From 1.
+        inputs: The turns whose results marked it, in the source order of the arrows.
+        prompt: SHA-256 of what is asked, in hex; the text itself follows from the journal.
+    """
+
+    turn: str
+    agent: str
+    attempt: int = 1
+    inputs: tuple[str, ...] = ()
+    prompt: str = ""
+
+
+class TurnFinished(Record, frozen=True, kw_only=True, tag="turn.finished", gc=False):
+    """A turn has its result; it is never run again. *message* is the inbox message that brought it, if one did.
+
+    *promised*: it said the text that completes a loop, under all that this takes.
+    """
+
+    turn: str
+    attempt: int
+    text: str = ""
+    outputs: dict[str, Any] = {}
+    usage: Usage = NO_USAGE
+    message: str = ""
+    promised: bool = False
+
+
+class TurnFailed(Record, frozen=True, kw_only=True, tag="turn.failed", gc=False):
+    """A turn failed for good, after all its attempts."""
+
+    turn: str
+    kind: str
+    reason: str
+
+
+class TurnCancelled(Record, frozen=True, kw_only=True, tag="turn.cancelled", gc=False):
+    """A turn was called off; what it still says is too late.
+
+    *usage*: what the child run that it is had used by then, the runs below it included.
+    """
+
+    turn: str
+    reason: str = ""
+    usage: Usage = NO_USAGE
+
+
+class OutputsGiven(Record, frozen=True, kw_only=True, tag="outputs.given", gc=False):
+    """An agent gave outputs of its turn before it answered; they count unless its answer says otherwise."""
+
+    turn: str
+    outputs: dict[str, Any]
+    attempt: int = 0
+    message: str = ""
