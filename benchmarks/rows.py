@@ -25,7 +25,7 @@ from coterie.patterns.rows.fold import RowFold, family
 from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import Projection
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.live import Observe
+from coterie.runs.driven_run import Observe
 from coterie.runs.shell import Shell
 from patterns import ensemble, of
 

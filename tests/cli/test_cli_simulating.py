@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import Place
 
-from coterie.runs.live import Live
+from coterie.runs.driven_run import DrivenRun
 
 
 def test_a_team_that_survives_gets_a_verdict(place: Place) -> None:
@@ -44,7 +44,7 @@ def test_a_broken_promise_tells_its_seed_its_records_and_how_to_repeat_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Status 1; the command that it names breaks the same promise again."""
-    monkeypatch.setattr(Live, "is_durable", True)
+    monkeypatch.setattr(DrivenRun, "is_durable", True)
     said = place.look("simulate", "loop.at", "--seeds", "60", "--from", "2", "--jobs", "1", status=1)
 
     told = said.out.splitlines()
@@ -68,7 +68,7 @@ def test_the_parameters_of_a_team_are_given_as_for_a_run(place: Place, monkeypat
     )
     assert "survived 5" in place.look("simulate", "param.at", "--seeds", "5", "--set", "tone=dry").out
     assert "tone" in place.look("simulate", "param.at", "--set", "tune=dry", status=1).err
-    monkeypatch.setattr(Live, "is_durable", True)
+    monkeypatch.setattr(DrivenRun, "is_durable", True)
     told = place.look("simulate", "param.at", "--jobs", "1", "--set", "tone=dry", status=1).out
     assert "coterie simulate param.at --set tone=dry --seeds 1 --from " in told
 

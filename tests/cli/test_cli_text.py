@@ -16,8 +16,8 @@ from coterie.journal.records import (
     TurnStarted,
     Usage,
 )
+from coterie.runs.driven_run import Waiting
 from coterie.runs.launch import Outcome, ReplayReport
-from coterie.runs.live import Waiting
 from coterie.views.timeline import sentence
 from coterie.views.tree import Node
 

@@ -13,7 +13,7 @@ from coterie.planning.changes import AgentChange, change
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import Plan, from_json, to_json
 from coterie.planning.teams import as_topology
-from coterie.runs.thinkers import _asked
+from coterie.runs.backend_setup import _asked
 
 
 def planned(text: str, folder: Path | None = None, **more: Any) -> tuple[Plan | None, list[Diagnostic]]:

@@ -8,7 +8,7 @@ from coterie.backends.models import ModelBackend
 from coterie.clock import VirtualClock
 from coterie.planning import BACKENDS
 from coterie.planning.plan import Wanted
-from coterie.runs.thinkers import local_turns
+from coterie.runs.backend_setup import local_turns
 
 
 @pytest.mark.parametrize("name", sorted(BACKENDS))

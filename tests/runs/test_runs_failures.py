@@ -105,7 +105,7 @@ def test_what_a_failed_attempt_had_said_is_no_output() -> None:
     assert [record.kind for record in stage.records(TurnFailed)] == ["timeout"]
     assert not [record for record in stage.records(TurnFinished) if record.turn.startswith("a#")]
     assert 'approve"}' not in prompts(stage)[2]
-    failure = stage.shell.family.runs["r"].core.turns["a#1"].failure
+    failure = stage.shell.tree.runs["r"].core.turns["a#1"].failure
     assert failure is not None
     assert (failure.kind, failure.text) == ("timeout", "")  # outputs may be long, and there may be many turns
 

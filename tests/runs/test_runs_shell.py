@@ -38,7 +38,7 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Start
-from coterie.runs.live import Ended, Live
+from coterie.runs.driven_run import DrivenRun, Ended
 from coterie.runs.messages import Message
 from coterie.runs.shell import Shell
 from coterie.runs.verdicts import Sender, take
@@ -363,7 +363,7 @@ def test_what_was_made_ready_while_the_disk_worked_does_not_start_if_it_fails(
         if next(syncs) == nth:
             raise Fenced("r")
 
-    def start(attempts: Attempts, live: Live, start: Start, agent: AgentPlan) -> None:
+    def start(attempts: Attempts, live: DrivenRun, start: Start, agent: AgentPlan) -> None:
         began.append(start.ask.turn)
         assert not live.is_durable
         made(attempts, live, start, agent)
@@ -505,7 +505,7 @@ def test_an_attempt_that_is_called_off_before_its_first_step_keeps_nothing_waiti
     stage = Stage(plan, make_kind=played(lambda plan: (GeneratorEngine(team), plan.agents)))
     real = Attempts.start
 
-    def start(attempts: Attempts, live: Live, start: Start, agent: AgentPlan) -> None:
+    def start(attempts: Attempts, live: DrivenRun, start: Start, agent: AgentPlan) -> None:
         real(attempts, live, start, agent)
         if start.ask.agent == "b":
             live.halt(start.ask.turn)

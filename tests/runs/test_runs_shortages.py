@@ -24,8 +24,8 @@ from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record, RunStopped, TurnFailed, TurnFinished
 from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
+from coterie.runs.event_queue import EventQueue
 from coterie.runs.folder import DiskPlace
-from coterie.runs.line import Line
 from coterie.runs.notes import Files
 
 LACKING = [
@@ -100,16 +100,16 @@ def test_what_arrived_beside_a_shortage_is_kept() -> None:
 
 def test_an_event_that_raises_does_not_take_the_others_with_it() -> None:
     """What came at the same time stays in line, for whoever winds the run up."""
-    line, seen = Line(), []
+    queue, seen = EventQueue(), []
 
     def refuse() -> None:
         raise OSError(errno.ENOSPC, "full")
 
     for n, event in enumerate([lambda: seen.append(1), refuse, lambda: seen.append(3)]):
-        line.put(n, event)
+        queue.put(n, event)
     with pytest.raises(OSError, match="full"):
-        line.handle()
-    line.handle()
+        queue.handle()
+    queue.handle()
 
     assert seen == [1, 3]
 

@@ -6,7 +6,7 @@ from protocol_engines import agents
 from random_flows import random_flow_plan
 
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
-from coterie.runs.live import Live
+from coterie.runs.driven_run import DrivenRun
 from coterie.testing import simulate
 from coterie.testing.series import CHUNK, Series, simulate_many
 from coterie.testing.simulated import choices
@@ -104,7 +104,7 @@ def test_the_first_broken_promise_ends_a_series(jobs: int, monkeypatch: pytest.M
     """It says which seed, and holds the records; the schedules before it are counted."""
     plan = review()
     if jobs == 1:
-        monkeypatch.setattr(Live, "is_durable", True)
+        monkeypatch.setattr(DrivenRun, "is_durable", True)
     else:  # a patch does not reach other processes; a flow that begins at a node it does not have breaks there too
         plan = msgspec.structs.replace(plan, coordination=FlowPlan(mentions=(), groups=(), entries=("nobody",)))
     told: list[int] = []

@@ -14,8 +14,8 @@ from coterie.backends.base import Request
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record
 from coterie.planning.plan import Plan
 from coterie.runs.core import Core
+from coterie.runs.driven_run import DrivenRun
 from coterie.runs.fold import Fold
-from coterie.runs.live import Live
 from coterie.testing import SimulationFailed, simulate
 from coterie.testing.simulated import SimulatedWriter
 
@@ -75,7 +75,7 @@ def test_equal_seeds_give_equal_schedules() -> None:
 
 def no_flush(patch: pytest.MonkeyPatch) -> None:
     """Effects leave before the records behind them are durable."""
-    patch.setattr(Live, "is_durable", True)
+    patch.setattr(DrivenRun, "is_durable", True)
 
 
 def sync_not_awaited(patch: pytest.MonkeyPatch) -> None:

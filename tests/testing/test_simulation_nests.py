@@ -10,9 +10,9 @@ from random_nests import random_nest
 from coterie.journal.records import NO_USAGE, RunFinished
 from coterie.runs.children import Children
 from coterie.runs.core import Core
-from coterie.runs.family import Family
+from coterie.runs.driven_run import DrivenRun
 from coterie.runs.fold import Fold
-from coterie.runs.live import Live
+from coterie.runs.run_tree import RunTree
 from coterie.testing import SimulationFailed, simulate
 
 CHUNK = 100
@@ -53,43 +53,43 @@ def ends_before_its_children(patch: pytest.MonkeyPatch) -> None:
 
 def called_off_before_durable(patch: pytest.MonkeyPatch) -> None:
     """A child run ends before its parent's word is durable."""
-    real = Family.call_off
+    real = RunTree.call_off
 
-    def call_off(family: Family, live: Live, ask: Any, attempt: int) -> Any:
-        used = real(family, live, ask, attempt)
+    def call_off(tree: RunTree, live: DrivenRun, ask: Any, attempt: int) -> Any:
+        used = real(tree, live, ask, attempt)
         for child in live.children.values():
             if child.turn == ask.turn and child.core.called_off:
                 child.ending = True
-                family.pump(child)
+                tree.pump(child)
         return used
 
-    patch.setattr(Family, "call_off", call_off)
+    patch.setattr(RunTree, "call_off", call_off)
 
 
 def closed_from_the_top(patch: pytest.MonkeyPatch) -> None:
     """A child run that was called off ends at once, whatever runs below it."""
 
-    def end(family: Family, live: Live) -> None:
-        live.core.write(family._clock.now(), RunFinished(outcome="cancelled"))
+    def end(tree: RunTree, live: DrivenRun) -> None:
+        live.core.write(tree._clock.now(), RunFinished(outcome="cancelled"))
 
-    patch.setattr(Family, "_end", end)
+    patch.setattr(RunTree, "_end", end)
 
 
 def forgotten_at_resume(patch: pytest.MonkeyPatch) -> None:
     """What an earlier owner could not end is left as it is."""
     patch.setattr(Children, "take_over", lambda children, live: None)
-    patch.setattr(Family, "_began", lambda family, run: False)
+    patch.setattr(RunTree, "_began", lambda tree, run: False)
 
 
 def use_not_counted(patch: pytest.MonkeyPatch) -> None:
     """What a child run used that was called off is forgotten."""
-    real = Family.call_off
+    real = RunTree.call_off
 
-    def call_off(family: Family, live: Live, ask: Any, attempt: int) -> Any:
-        real(family, live, ask, attempt)
+    def call_off(tree: RunTree, live: DrivenRun, ask: Any, attempt: int) -> Any:
+        real(tree, live, ask, attempt)
         return NO_USAGE
 
-    patch.setattr(Family, "call_off", call_off)
+    patch.setattr(RunTree, "call_off", call_off)
 
 
 def still_heard(patch: pytest.MonkeyPatch) -> None:

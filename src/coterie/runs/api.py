@@ -11,11 +11,11 @@ from coterie.planning.changes import change, word
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import fork as forking
 from coterie.runs import launch
+from coterie.runs.backend_setup import AskHuman
+from coterie.runs.driven_run import Observe
 from coterie.runs.folder import STATE_DIR
 from coterie.runs.launch import Outcome
-from coterie.runs.live import Observe
 from coterie.runs.repository import find
-from coterie.runs.thinkers import AskHuman
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
 

@@ -35,20 +35,20 @@ from coterie.journal.records import (
 )
 from coterie.planning.plan import AgentPlan
 from coterie.runs.commands import Said, Start
-from coterie.runs.line import Line
-from coterie.runs.live import Clear, Live, Place
+from coterie.runs.driven_run import Clear, DrivenRun, Place
+from coterie.runs.event_queue import EventQueue
 from coterie.runs.turns import Settled, Turns, ask
 
 
 class Hear(Protocol):
     """Takes what an attempt of a run says, and who speaks."""
 
-    def __call__(self, live: Live, said: Said, source: str = "agent") -> object:
+    def __call__(self, live: DrivenRun, said: Said, source: str = "agent") -> object:
         """Judge it and write it down."""
 
 
 class Attempts:
-    """Starts attempts and ends them; what they say comes to *hear*, one by one, through *line*.
+    """Starts attempts and ends them; what they say comes to *hear*, one by one, through *queue*.
 
     None outlives `end`: it cancels what still runs and waits until it is gone.
 
@@ -62,21 +62,21 @@ class Attempts:
         turns: Turns,
         place: Place,
         cwd: Path | None,
-        line: Line,
+        queue: EventQueue,
         hear: Hear,
         lack: Callable[[str], object],
     ) -> None:
         self._lack = lack
-        self._turns, self._place, self._cwd, self._line, self._hear = turns, place, cwd, line, hear
+        self._turns, self._place, self._cwd, self._queue, self._hear = turns, place, cwd, queue, hear
         self._tasks: set[asyncio.Task[None]] = set()
         self._orders: dict[tuple[str, str], int] = {}
 
-    def start(self, live: Live, start: Start, agent: AgentPlan) -> None:
+    def start(self, live: DrivenRun, start: Start, agent: AgentPlan) -> None:
         """Start an attempt of a turn of *live*: a task that does nothing before the event loop turns."""
         request = self._request(live, start, agent)
         self._go(live, start, agent, lambda heard: self._turns.start(request, heard))
 
-    async def find(self, live: Live, start: Start, agent: AgentPlan, taken: float) -> Session | None:
+    async def find(self, live: DrivenRun, start: Start, agent: AgentPlan, taken: float) -> Session | None:
         """The session of an attempt that an earlier owner started *taken* seconds ago; None: it is lost."""
         launched = live.core.turns[start.ask.turn].launched
         handle = next((one.handle for one in reversed(launched) if one.attempt == start.attempt), "")
@@ -100,7 +100,7 @@ class Attempts:
             case Unknown():
                 return None
 
-    def adopt(self, live: Live, start: Start, agent: AgentPlan, session: Session) -> None:
+    def adopt(self, live: DrivenRun, start: Start, agent: AgentPlan, session: Session) -> None:
         """Go on with an attempt that was found."""
 
         async def found(heard: OnEvent) -> Session:
@@ -109,21 +109,21 @@ class Attempts:
         self._go(live, start, agent, found)
 
     def _go(
-        self, live: Live, start: Start, agent: AgentPlan, begin: Callable[[OnEvent], Coroutine[Any, Any, Session]]
+        self, live: DrivenRun, start: Start, agent: AgentPlan, begin: Callable[[OnEvent], Coroutine[Any, Any, Session]]
     ) -> None:
         turn = start.ask.turn
         live.attempts[turn] = self._own(self._attempt(live, start, agent, begin, self.order(live, turn)))
 
-    def order(self, live: Live, turn: str) -> int:
+    def order(self, live: DrivenRun, turn: str) -> int:
         """The place of *turn* of *live* among all that were started here, which its attempts share."""
         return self._orders.setdefault((live.run, turn), len(self._orders) + 1)
 
-    def interrupt(self, live: Live, turn: str) -> None:
+    def interrupt(self, live: DrivenRun, turn: str) -> None:
         """Have the attempt of *turn*, if one runs, end as interrupted."""
         if (session := live.sessions.get(turn)) is not None:
             self._own(self._interrupt(session))
 
-    def steer(self, live: Live, turn: str, said: OperatorSaid) -> None:
+    def steer(self, live: DrivenRun, turn: str, said: OperatorSaid) -> None:
         """Give the attempt of *turn*, if one runs, guidance while it works, where its backend can do that."""
         if (session := live.sessions.get(turn)) is not None:
             attempt = live.core.turns[turn].attempt
@@ -156,22 +156,22 @@ class Attempts:
         try:
             await session.interrupt()
         except Exception as error:
-            self._line.put(0, partial(_raise, error))
+            self._queue.put(0, partial(_raise, error))
         finally:
             self._leave()
 
-    async def _steer(self, live: Live, session: Session, text: str, delivered: GuidanceDelivered) -> None:
+    async def _steer(self, live: DrivenRun, session: Session, text: str, delivered: GuidanceDelivered) -> None:
         try:
             if await session.steer(text):
-                self._line.put(0, lambda: self._hear(live, delivered))
+                self._queue.put(0, lambda: self._hear(live, delivered))
         except Exception as error:
-            self._line.put(0, partial(_raise, error))
+            self._queue.put(0, partial(_raise, error))
         finally:
             self._leave()
 
     async def _attempt(
         self,
-        live: Live,
+        live: DrivenRun,
         start: Start,
         agent: AgentPlan,
         begin: Callable[[OnEvent], Coroutine[Any, Any, Session]],
@@ -188,13 +188,15 @@ class Attempts:
                 if agent.kind != "human" and not cut_off:
                     saved = await self._place.saved(live.run, name, attempt)
             finally:  # whoever ends the attempt now still gets what it said
-                self._line.put(order, partial(self._answered, live, start, agent, result, saved))
+                self._queue.put(order, partial(self._answered, live, start, agent, result, saved))
         except Exception as error:
-            self._line.put(0, partial(_raise, error))
+            self._queue.put(0, partial(_raise, error))
         finally:
             self._leave()
 
-    def _request(self, live: Live, start: Start, agent: AgentPlan, taken: float = 0.0, handle: str = "") -> Request:
+    def _request(
+        self, live: DrivenRun, start: Start, agent: AgentPlan, taken: float = 0.0, handle: str = ""
+    ) -> Request:
         asked, attempt, core = start.ask, start.attempt, live.core
         name = asked.turn
         turn = core.turns[name]
@@ -221,13 +223,15 @@ class Attempts:
             wanted=asked.wanted,
         )
 
-    def _launched(self, live: Live, launched: AttemptLaunched) -> None:
+    def _launched(self, live: DrivenRun, launched: AttemptLaunched) -> None:
         """Write where an attempt runs, unless the journal of an earlier owner says it already."""
         known = {(one.attempt, one.pid, one.started, one.handle) for one in live.core.turns[launched.turn].launched}
         if (launched.attempt, launched.pid, launched.started, launched.handle) not in known:
             self._hear(live, launched)
 
-    def _answered(self, live: Live, start: Start, agent: AgentPlan, result: Result, saved: TreeSaved | None) -> None:
+    def _answered(
+        self, live: DrivenRun, start: Start, agent: AgentPlan, result: Result, saved: TreeSaved | None
+    ) -> None:
         turn, attempt = start.ask.turn, start.attempt
         if agent.on_interrupt == "adopt" and live.core.may_live_on(start.ask.agent):
             live.outbox.append(Clear(turn=turn, attempt=attempt))
@@ -246,14 +250,14 @@ class Attempts:
             case Failure():
                 self._hear(live, AttemptFailed(turn=turn, attempt=attempt, **msgspec.structs.asdict(result)))
 
-    def _event(self, live: Live, name: str, attempt: int, event: Event) -> None:
+    def _event(self, live: DrivenRun, name: str, attempt: int, event: Event) -> None:
         match event:
             case Launched():
                 launched = AttemptLaunched(turn=name, attempt=attempt, **msgspec.structs.asdict(event))
-                self._line.put(0, partial(self._launched, live, launched))
+                self._queue.put(0, partial(self._launched, live, launched))
             case Emitted(event=topic, payload=payload):
                 emit = Emit(turn=name, attempt=attempt, event=topic, payload=payload)
-                self._line.put(0, lambda: self._hear(live, emit))
+                self._queue.put(0, lambda: self._hear(live, emit))
             case _:
                 try:
                     self._place.stream(live.run, name, attempt, event)

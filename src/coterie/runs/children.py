@@ -12,10 +12,10 @@ from coterie.journal.records import AttemptFailed, RunFinished
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Halt, Start
-from coterie.runs.family import Family
-from coterie.runs.line import Line
-from coterie.runs.live import Live
+from coterie.runs.driven_run import DrivenRun
+from coterie.runs.event_queue import EventQueue
 from coterie.runs.retries import FINAL, TRANSIENT
+from coterie.runs.run_tree import RunTree
 from coterie.runs.timers import Timers
 
 
@@ -23,44 +23,44 @@ class Children:
     """Child runs, as what their parents' turns are."""
 
     def __init__(
-        self, family: Family, line: Line, timers: Timers, attempts: Attempts, store: Store, clock: Clock
+        self, tree: RunTree, queue: EventQueue, timers: Timers, attempts: Attempts, store: Store, clock: Clock
     ) -> None:
-        self._family, self._line, self._timers, self._attempts = family, line, timers, attempts
+        self._tree, self._queue, self._timers, self._attempts = tree, queue, timers, attempts
         self._store, self._clock = store, clock
 
-    def start(self, live: Live, start: Start, agent: AgentPlan, child: Plan) -> None:
+    def start(self, live: DrivenRun, start: Start, agent: AgentPlan, child: Plan) -> None:
         """Start, or continue, the child run that the turn of *agent* is; it is cut off after the agent's timeout."""
         name = start.ask.turn
         self._attempts.order(live, name)
         ask = start.ask
         given = {"prompt": start.prompt, **ask.given} if ask.whole is None else ask.whole
-        self._family.open(child_run_id(live.run, name, start.attempt), child, given, (live, start))
+        self._tree.open(child_run_id(live.run, name, start.attempt), child, given, (live, start))
         if agent.timeout is not None:
             taken = live.core.time.seconds - live.core.turns[name].since
             due = self._clock.now() + agent.timeout - taken
             reason = f"it took longer than {agent.timeout:g} s"
             self._timers.at(live, due, partial(self.overdue, live, start, reason))
-        self._line.ring()
+        self._queue.wake()
 
-    def overdue(self, live: Live, start: Start, reason: str) -> None:
+    def overdue(self, live: DrivenRun, start: Start, reason: str) -> None:
         """A turn has taken, or would take, longer than it may; if it is a child run, that is called off."""
         name = start.ask.turn
         if not live.core.hears(name, start.attempt):
             return
-        usage = self._family.call_off(live, start.ask, start.attempt)
+        usage = self._tree.call_off(live, start.ask, start.attempt)
         if live.core.kind(start.ask.agent) == "topology":
             live.outbox.append(Halt(turn=name))
         failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason, usage=usage)
-        self._family.hear(live, failed)
+        self._tree.hear(live, failed)
 
-    def halt(self, live: Live, turn: str) -> None:
+    def halt(self, live: DrivenRun, turn: str) -> None:
         """End the child run that *turn* was, if it was one and was called off."""
         for child in list(live.children.values()):
             if child.turn == turn and child.core.called_off:
                 child.ending = True
-                self._family.pump(child)
+                self._tree.pump(child)
 
-    def take_over(self, live: Live) -> None:
+    def take_over(self, live: DrivenRun) -> None:
         """Call off the child runs whose turns were called off or took too long, if an earlier owner could not."""
         for name, turn in live.core.turns.items():
             attempts = {turn.attempt} if turn.cancelled else set()
@@ -68,7 +68,7 @@ class Children:
                 attempts.add(turn.failure.attempt)
             for attempt in sorted(attempts):
                 if self._is_open(child_run_id(live.run, name, attempt)):
-                    self._family.call_off(live, turn.ask, attempt)
+                    self._tree.call_off(live, turn.ask, attempt)
                     live.outbox.append(Halt(turn=name))
 
     def _is_open(self, run: str) -> bool:
@@ -79,9 +79,9 @@ class Children:
             return False
         return not isinstance(last, RunFinished)
 
-    async def tell(self, live: Live) -> None:
+    async def notify_parent(self, live: DrivenRun) -> None:
         """The run *live* is over: close its journal, and let its parent hear of it."""
-        live.told = True
+        live.parent_notified = True
         finished = live.core.finished
         if live.parent is None or finished is None:
             return
@@ -89,7 +89,7 @@ class Children:
         if live.core.called_off:
             await live.writer.close()
             self._forget(live, parent)
-            self._family.pump(parent)
+            self._tree.pump(parent)
             return
         name, usage = start.ask.turn, live.core.spent
         said: Reply | AttemptFailed
@@ -115,19 +115,19 @@ class Children:
         def hear() -> None:
             self._forget(live, parent)  # from here on what it spent is part of what its parent spent
             if emit is not None and emit.message not in parent.core.messages:  # nor before a crash
-                self._family.hear(parent, emit)
-            if self._family.hear(parent, said) is None:
-                self._family.pump(parent)
+                self._tree.hear(parent, emit)
+            if self._tree.hear(parent, said) is None:
+                self._tree.pump(parent)
 
         await live.writer.close()
-        self._line.put(self._attempts.order(parent, name), hear)
+        self._queue.put(self._attempts.order(parent, name), hear)
 
-    def _forget(self, live: Live, parent: Live) -> None:
+    def _forget(self, live: DrivenRun, parent: DrivenRun) -> None:
         parent.children.pop(live.run, None)
-        self._family.runs.pop(live.run, None)
+        self._tree.runs.pop(live.run, None)
 
 
-def _emitted(parent: Live, start: Start, reply: Reply, run: str) -> Emit | None:
+def _emitted(parent: DrivenRun, start: Start, reply: Reply, run: str) -> Emit | None:
     """What the child run *run*, which gave *reply*, emits in a loop: it names the message, so that it does once."""
     event = parent.kind.emitted(start.ask.agent, reply.outputs or {})
     if not event:

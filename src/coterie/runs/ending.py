@@ -20,8 +20,8 @@ from coterie.ids import folder_name
 from coterie.journal.records import Record, RunNotified, TreeCleared, TreeMerged
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
+from coterie.runs.driven_run import Ended
 from coterie.runs.kinds import kind_of
-from coterie.runs.live import Ended
 from coterie.runs.trees import settling, worktree
 from coterie.runs.trees.worktree import Tree
 

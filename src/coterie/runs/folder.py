@@ -26,9 +26,9 @@ from coterie.journal.records import Record, TreeMade, TreeSaved, TreesJoined
 from coterie.journal.rules import root_of
 from coterie.planning.plan import Plan
 from coterie.runs import held
+from coterie.runs.driven_run import Ended, Place
 from coterie.runs.ending import Ending
 from coterie.runs.kinds import kind_of
-from coterie.runs.live import Ended, Place
 from coterie.runs.notes import Files, Memory, Notes, NoteSettings, Tasks
 from coterie.runs.repository import Runs
 from coterie.runs.tokens import Tokens

@@ -29,7 +29,7 @@ from coterie.backends.processes import attempt_of
 from coterie.bounds import decode_json
 from coterie.errors import JournalFailed, shortage, suppress_os_errors
 from coterie.ids import child_run_id
-from coterie.runs.live import Live
+from coterie.runs.driven_run import DrivenRun
 from coterie.runs.messages import UNREADABLE, WAITS, Message, Verdict
 from coterie.runs.shell import Shell
 from coterie.runs.tokens import Tokens
@@ -56,7 +56,7 @@ class Inbox:
 
     def __init__(self, folder: Path, shell: Shell, now: Callable[[], float]) -> None:
         self._folder, self._shell, self._now = folder, shell, now
-        shell.family.before_taking_over = self._take_what_came_before
+        shell.tree.before_taking_over = self._take_what_came_before
         self._server: asyncio.Server | None = None
         self._socket = socket_path(folder)
         self._bell = folder / posting.BELL
@@ -178,7 +178,7 @@ class Inbox:
     async def _deliver(self, message: Message, sender: Sender) -> Verdict:
         """Have *message* judged and wait until that is durable; then its file may go."""
         loop = asyncio.get_running_loop()
-        judged: asyncio.Future[tuple[Live, Verdict]] = loop.create_future()
+        judged: asyncio.Future[tuple[DrivenRun, Verdict]] = loop.create_future()
 
         def judge() -> None:
             if not judged.done():
@@ -195,7 +195,7 @@ class Inbox:
             raise
         return verdict
 
-    def _take_what_came_before(self, live: Live) -> None:
+    def _take_what_came_before(self, live: DrivenRun) -> None:
         """Judge what the attempts of *live* said before their owner died, and guidance for *live* that waits.
 
         So an attempt that is retried has the guidance in its prompt. The messages stay until this owner looks into its
@@ -214,7 +214,7 @@ class Inbox:
                 take(self._shell, message, live.core.at, sender, late=True)
 
 
-def _belongs_to_the_dead(live: Live, message: Message) -> bool:
+def _belongs_to_the_dead(live: DrivenRun, message: Message) -> bool:
     """Whether *message* comes from an attempt of *live* that its last owner had under way."""
     below, _, turn = message.turn.rpartition("/")
     return (
@@ -224,7 +224,7 @@ def _belongs_to_the_dead(live: Live, message: Message) -> bool:
     )
 
 
-def _guides(live: Live, message: Message) -> bool:
+def _guides(live: DrivenRun, message: Message) -> bool:
     """Whether *message* is guidance for *live*, which can still use it."""
     goes_on = live.parent is None and live.core.finished is None and not live.kind.refuse_guidance()
     return message.kind == "guide" and goes_on

@@ -15,7 +15,9 @@ from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, Usa
 from coterie.journal.records import NO_USAGE, Record, Usage
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import index, naming
+from coterie.runs.backend_setup import AskHuman, ready_turns
 from coterie.runs.commands import phrase
+from coterie.runs.driven_run import Ended, Observe, Place, Waiting
 from coterie.runs.ending import EXIT_COMPLETED, Ending, exit_of, notices
 from coterie.runs.fold import Fold
 from coterie.runs.folder import DiskPlace
@@ -23,10 +25,8 @@ from coterie.runs.held import hold, refuse_lost
 from coterie.runs.inbox import Inbox
 from coterie.runs.kinds import Kind, check_start, kind_of
 from coterie.runs.listing import ENDS, first_line
-from coterie.runs.live import Ended, Observe, Place, Waiting
 from coterie.runs.repository import Earlier, Journal, News, Runs
 from coterie.runs.shell import Shell
-from coterie.runs.thinkers import AskHuman, ready_turns
 from coterie.runs.trees import worktree
 from coterie.runs.trees.git import in_thread
 from coterie.runs.trees.hiding import hide_state

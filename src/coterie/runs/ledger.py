@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from coterie.journal.records import NO_USAGE, Usage
 from coterie.planning.plan import Limits
 from coterie.runs.core import Core
-from coterie.runs.live import Live
+from coterie.runs.driven_run import DrivenRun
 
 
 class Ledger:
@@ -17,7 +17,7 @@ class Ledger:
         runs: The runs that are driven, by id; looked at anew each time.
     """
 
-    def __init__(self, limits: Limits, runs: Mapping[str, Live]) -> None:
+    def __init__(self, limits: Limits, runs: Mapping[str, DrivenRun]) -> None:
         self._limits, self._runs = limits, runs
 
     def spent(self) -> Usage:

@@ -24,11 +24,11 @@ from coterie.journal.records import (
     TurnStarted,
 )
 from coterie.planning.plan import Limits, Plan
+from coterie.runs.driven_run import MakeKind
 from coterie.runs.ending import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of, kind_without_imports
 from coterie.runs.launch import outcome
-from coterie.runs.live import MakeKind
 from coterie.runs.shell import Shell
 
 RUN = "rehearsal"

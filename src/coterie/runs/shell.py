@@ -1,10 +1,10 @@
-"""What drives a run and its child runs: asyncio around `coterie.runs.core`.
+"""The driver of a run and its child runs: asyncio around `coterie.runs.core`.
 
-Everything that happens comes to one place, the `Line`, and is handled there one by one: judged, appended and stepped
-without an `await`. What follows leaves through a run's outbox, and an outbox is emptied only when all that was appended
-before is durable; one sync serves all that wait.
+All that happens passes through one `EventQueue` and is handled one by one: judged, appended and stepped without an
+`await`. What follows leaves through a run's outbox, and an outbox is emptied only when all that was appended before is
+durable; one sync serves all that wait.
 
-What is written is in `family`; turns of agents are started in `attempts`, those of topologies, which are driven here
+What is written is in `run_tree`; turns of agents are started in `attempts`, those of topologies, which are driven here
 too under the same limits, in `children`; what waits for a time is in `timers`. Failures of the journal end this owner
 at once: every attempt is ended, nothing more leaves, and the run is resumed from what is on disk.
 """
@@ -40,12 +40,12 @@ from coterie.planning.plan import AgentPlan, Limits, Plan
 from coterie.runs.attempts import Attempts
 from coterie.runs.children import Children
 from coterie.runs.commands import Close, Effect, Halt, ReadPlan, Start, Turn, Wait
-from coterie.runs.family import Family
+from coterie.runs.driven_run import Clear, DrivenRun, Ended, InterruptAttempt, MakeKind, Observe, Place, Steer, Waiting
+from coterie.runs.event_queue import Event, EventQueue
 from coterie.runs.held import filled
 from coterie.runs.kinds import kind_of
-from coterie.runs.line import Event, Line
-from coterie.runs.live import Clear, Cut, Ended, Live, MakeKind, Observe, Place, Steer, Waiting
 from coterie.runs.prompts import how_to_decide
+from coterie.runs.run_tree import RunTree
 from coterie.runs.timers import Timers
 from coterie.runs.trees.git import GRACE, in_thread
 from coterie.runs.turns import Turns
@@ -70,7 +70,7 @@ class Shell:
         cwd: The working directory of the agents.
 
     Attributes:
-        family: The runs that are driven, and what others may say to them while an event is handled (`post`).
+        tree: The runs that are driven, and what others may say to them while an event is handled (`post`).
         opened: Set once the root run is claimed and begun or continued.
         steps: The steps before the end of the root run, or before a stop, that this owner did.
     """
@@ -91,16 +91,16 @@ class Shell:
     ) -> None:
         self._turns, self._clock, self._park, self._reload = turns, clock, park, reload
         self._place = place or Place()
-        self._line = Line()
-        self._timers = Timers(clock, self._line)
-        self.family = Family(store, make_kind, clock, limits or Limits(), self._place, cwd, observe)
-        self._attempts = Attempts(turns, self._place, cwd, self._line, self.family.hear, self.lack)
-        self._children = Children(self.family, self._line, self._timers, self._attempts, store, clock)
-        self.family.taken_over = self._children.take_over
+        self._queue = EventQueue()
+        self._timers = Timers(clock, self._queue)
+        self.tree = RunTree(store, make_kind, clock, limits or Limits(), self._place, cwd, observe)
+        self._attempts = Attempts(turns, self._place, cwd, self._queue, self.tree.hear, self.lack)
+        self._children = Children(self.tree, self._queue, self._timers, self._attempts, store, clock)
+        self.tree.taken_over = self._children.take_over
         self.steps: list[Record] = []
         self._expected = 0
-        self._outside = 0
-        self._way = 0
+        self._external_tasks = 0
+        self._deferrals = 0
         self._lacks = ""
         self.opened = asyncio.Event()
 
@@ -112,7 +112,7 @@ class Shell:
         Raises:
             JournalFailed: If the journal could not be written; every attempt has been ended.
         """
-        return await self._drive(lambda: self.family.open(run, plan, given, None))
+        return await self._drive(lambda: self.tree.open(run, plan, given, None))
 
     async def resume(self, run: str, plan: Plan, *, reloaded: bool = False) -> Ended:
         """Take over *run* and drive it on under *plan*; *reloaded*: it is another one than the journal holds.
@@ -121,12 +121,12 @@ class Shell:
             RunIsOwned, RunIsFinished, JournalUnreadable, ReplayMismatch: If it cannot be taken over.
             JournalFailed: If the journal could not be written; every attempt has been ended.
         """
-        self.family.reloaded = reloaded
-        return await self._drive(lambda: self.family.open(run, plan, None, None))
+        self.tree.reloaded = reloaded
+        return await self._drive(lambda: self.tree.open(run, plan, None, None))
 
     def post(self, event: Event) -> None:
         """Have *event* handled in its turn, in one piece, as everything else that happens to the run."""
-        self._line.put(0, event)
+        self._queue.put(0, event)
 
     def expect(self) -> None:
         """Do not let go of the run for want of a human before `arrived`: somebody looks whether there is an answer."""
@@ -135,34 +135,34 @@ class Shell:
     def arrived(self) -> None:
         """What was expected has been posted, or will not come."""
         self._expected -= 1
-        self._line.ring()
+        self._queue.wake()
 
-    def work_outside(self, change: int) -> None:
-        """Count programs that run beside the runs and may ask for more: while there are some, nothing is stuck."""
-        self._outside += change
-        self._line.ring()
+    def adjust_external_tasks(self, change: int) -> None:
+        """Count tasks outside the run that may post events: while there are any, the run is not stuck."""
+        self._external_tasks += change
+        self._queue.wake()
 
-    def give_way(self, turns: int) -> None:
-        """Let programs go on for some *turns* of the event loop before the next sync: what they say then shares it."""
-        self._way = turns
+    def defer_sync(self, turns: int) -> None:
+        """Let other tasks run for up to *turns* turns of the event loop before the next sync, to share it."""
+        self._deferrals = turns
 
     def lack(self, what: str) -> None:
         """Stop the run, which can be resumed, because the machine lacks *what*; nothing starts any more."""
         self._lacks = self._lacks or what
-        self.family.closing = True
-        self._line.ring()
+        self.tree.closing = True
+        self._queue.wake()
 
     @property
-    def runs(self) -> Mapping[str, Live]:
+    def runs(self) -> Mapping[str, DrivenRun]:
         """The runs that are driven, by id, the root first."""
-        return self.family.runs
+        return self.tree.runs
 
-    def ended(self, root: Live) -> Ended:
+    def ended(self, root: DrivenRun) -> Ended:
         """How it stands with *root*."""
         return self._ended(root, root.core.finished, root.core.stopped)
 
-    def _ended(self, root: Live, finished: RunFinished | None, stopped: str = "") -> Ended:
-        spent, iterations = self.family.ledger.spent(), root.kind.iterations
+    def _ended(self, root: DrivenRun, finished: RunFinished | None, stopped: str = "") -> Ended:
+        spent, iterations = self.tree.ledger.spent(), root.kind.iterations
         waiting = tuple(
             Waiting(run=live.run, turn=turn.ask.turn, agent=turn.ask.agent, prompt=self._question(live, turn))
             for live in self.runs.values()
@@ -188,21 +188,21 @@ class Shell:
             iterations=iterations,
         )
 
-    def _question(self, live: Live, turn: Turn) -> str:
+    def _question(self, live: DrivenRun, turn: Turn) -> str:
         name = turn.ask.turn
         return how_to_decide(name) if name in live.held else live.core.render(live.core, turn)
 
     # -- from the beginning to the end --------------------------------------------------------------------------------
 
-    async def _drive(self, open_root: Callable[[], Live]) -> Ended:
-        root: Live | None = None
+    async def _drive(self, open_root: Callable[[], DrivenRun]) -> Ended:
+        root: DrivenRun | None = None
         try:
             root = open_root()
             self.opened.set()
             if root.core.is_live and self._place.lacks_tree(root.core.trees):
                 await self._make_tree(root)
             while not await self._advance(root):
-                await self._line.rung()
+                await self._queue.wait()
         except asyncio.CancelledError:
             if root is not None:
                 await self._interrupt(root, "interrupted", "interrupted")
@@ -211,29 +211,29 @@ class Shell:
             lacks = shortage(error)
             root = next(iter(self.runs.values()), None)
             if not lacks or root is None or isinstance(error, JournalFailed) or not self._is_whole(root):
-                self._line.clear()  # this owner is over: nothing is judged any more
+                self._queue.clear()  # this owner is over: nothing is judged any more
                 raise
             await self._interrupt(root, "shortage", f"shortage: {lacks}")
         finally:
             await self._close()
         return self.ended(root)
 
-    def _is_whole(self, live: Live) -> bool:
+    def _is_whole(self, live: DrivenRun) -> bool:
         """Whether *live* was begun, or taken over, to the end: more can be appended."""
         return live.core.is_live and live.core.epoch > 0 and live.core.seq == live.writer.last
 
-    async def _advance(self, root: Live) -> bool:
+    async def _advance(self, root: DrivenRun) -> bool:
         """Handle all that has happened and let what follows leave; whether that is the end, and durable."""
         while True:
             self._drain()
             if self._lacks and not root.core.finished:
                 raise Shortage(self._lacks)
-            if self._way:
+            if self._deferrals:
                 await self._let_programs_go_on()
             await self._leave()
             if root.core.finished or root.core.stopped:
                 return True
-            if not self._line:
+            if not self._queue:
                 reason = self._reason_to_stop()
                 if not reason:
                     return False
@@ -241,23 +241,23 @@ class Shell:
 
     def _drain(self) -> None:
         """Handle all that has happened. Attempts that ended together count in the order their turns were started."""
-        while self._line.handle():
-            self.family.pump_queued()
+        while self._queue.handle():
+            self.tree.pump_queued()
 
     async def _let_programs_go_on(self) -> None:
         """Give programs their turns before a sync, until something is to leave that waits for it."""
-        while self._way and not all(live.is_durable for live in self.runs.values()):
-            self._way -= 1
+        while self._deferrals and not all(live.is_durable for live in self.runs.values()):
+            self._deferrals -= 1
             await asyncio.sleep(0)
-            if self._line:
+            if self._queue:
                 self._drain()
                 if any(live.outbox for live in self.runs.values()):
                     break
-        self._way = 0
+        self._deferrals = 0
 
     async def _leave(self) -> None:
         """Let what follows leave: once all that was appended before is durable, which one sync serves for all."""
-        while waiting := self.family.waiting():
+        while waiting := self.tree.waiting():
             for live in waiting:
                 if live.reap is not None:
                     launched, live.reap = live.reap, None
@@ -275,14 +275,14 @@ class Shell:
             for live in waiting:
                 live.outbox = []  # what is put there from here on waits for the next sync
             for live, outbox in leaving:
-                self.family.show(live)
+                self.tree.show(live)
                 for effect in outbox:
                     await self._perform(live, effect)
             for live in reversed(waiting):
-                if live.core.finished is not None and not live.told and live.has_left:
-                    await self._children.tell(live)
+                if live.core.finished is not None and not live.parent_notified and live.has_left:
+                    await self._children.notify_parent(live)
 
-    async def _take_up(self, live: Live, launched: list[AttemptLaunched]) -> None:
+    async def _take_up(self, live: DrivenRun, launched: list[AttemptLaunched]) -> None:
         """Go on with the attempts of earlier owners that can be found, end all others, and record which is which.
 
         Nothing else that happens is handled meanwhile, and nothing leaves.
@@ -303,21 +303,21 @@ class Shell:
             live.core.adopt(self._clock.now(), start)
             self._attempts.adopt(live, start, agent, session)
         if doubtful:
-            self.family.pump(live)
+            self.tree.pump(live)
 
-    def _teams_with_lasting(self, live: Live) -> list[tuple[str, int]]:
+    def _teams_with_lasting(self, live: DrivenRun) -> list[tuple[str, int]]:
         """The turns of *live* that are child runs with attempts that may be adopted, when these are taken over."""
         teams = [turn for turn in live.core.turns.values() if turn.status == "running" and not turn.slot]
         plans = [(turn, (live.core.agents.get(turn.ask.agent) or AgentPlan(name="")).child) for turn in teams]
         return [(turn.ask.turn, turn.attempt) for turn, plan in plans if plan is not None and _has_lasting(plan)]
 
-    def _clear(self, live: Live, kept: Collection[tuple[str, int]]) -> None:
+    def _clear(self, live: DrivenRun, kept: Collection[tuple[str, int]]) -> None:
         """Remove what attempts that were cut off, all but those in *kept*, left half done: none of them lives."""
         turns = [(name, turn.attempt) for name, turn in live.core.turns.items() if turn.result is None]
         cut = [(name, n) for name, last in turns for n in range(1, last + 1) if (name, n) not in kept]
         self._place.clear_attempts(live.run, cut)
 
-    def _start_agents(self, live: Live) -> None:
+    def _start_agents(self, live: DrivenRun) -> None:
         """Start, while the disk works, the agents that the outbox of *live* names.
 
         An attempt is a task, and no task runs before the event loop turns again: by then its intent is durable. If it
@@ -330,32 +330,32 @@ class Shell:
             else:
                 live.outbox.append(effect)
 
-    def _agent(self, live: Live, start: Start) -> AgentPlan:
+    def _agent(self, live: DrivenRun, start: Start) -> AgentPlan:
         agent = live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
-        return filled(agent, self.family.held) if self.family.held else agent
+        return filled(agent, self.tree.held) if self.tree.held else agent
 
-    async def _let_go(self, root: Live, reason: str) -> None:
+    async def _let_go(self, root: DrivenRun, reason: str) -> None:
         """Stop the tree for *reason*, unless something happens while the stop is notified."""
         await self._close_run(root, (), self._ended(root, None, reason))
-        for live in reversed(self.family.runs.values()) if not self._line else ():
+        for live in reversed(self.tree.runs.values()) if not self._queue else ():
             live.core.stop(self._clock.now(), reason)
 
     def _reason_to_stop(self) -> str:
         """Why the tree is to be stopped; empty: it goes on."""
-        if self._expected or self.family.ledger.busy:
+        if self._expected or self.tree.ledger.busy:
             return ""
         retries = self._timers.retries
         humans = [turn.ask.turn in live.held for live in self.runs.values() for turn in live.humans()]
         unseen = all(humans) and not retries  # no terminal shows what a crash cut off: only the inbox answers
         if (retries or humans) and not (humans and (self._park or unseen)):
             return ""
-        reason = self.family.ledger.reached() or self._engine_stops() or ("waiting" if humans else "stuck")
-        return "" if reason == "stuck" and self._outside else reason
+        reason = self.tree.ledger.reached() or self._engine_stops() or ("waiting" if humans else "stuck")
+        return "" if reason == "stuck" and self._external_tasks else reason
 
     def _engine_stops(self) -> str:
         return next((reason for live in self.runs.values() if (reason := live.core.wants_stop)), "")
 
-    async def _interrupt(self, root: Live, why: str, reason: str) -> None:
+    async def _interrupt(self, root: DrivenRun, why: str, reason: str) -> None:
         """Keep what had already arrived, write down that the rest was cut off, deepest first, and let go.
 
         Args:
@@ -366,7 +366,7 @@ class Shell:
             with suppress(asyncio.CancelledError):
                 await self._close_run(root, (), self._ended(root, None, reason))
         now = self._clock.now()
-        for live in reversed(self.family.runs.values()):
+        for live in reversed(self.tree.runs.values()):
             if live.core.is_live and self._is_whole(live):
                 for name, turn in list(live.core.turns.items()):
                     if turn.status == "running" and live.core.takes_a_slot(turn.ask.agent):
@@ -380,25 +380,25 @@ class Shell:
         try:
             await self._let_nothing_start()
         finally:
-            runs = list(reversed(self.family.runs.values()))
+            runs = list(reversed(self.tree.runs.values()))
             for live in runs:
                 await live.writer.close()
             try:
                 for live in runs:
-                    self.family.show(live)
+                    self.tree.show(live)
             finally:
                 await self._turns.close()
 
     async def _let_nothing_start(self) -> None:
-        """End every attempt and handle what had arrived; nothing new starts, and nothing waits in line any more."""
+        """End every attempt and handle what had arrived; nothing new starts, and nothing is queued any more."""
         await self._attempts.end()
-        self.family.closing = True
-        self._line.close()
-        self._line.handle()
+        self.tree.closing = True
+        self._queue.close()
+        self._queue.handle()
 
     # -- effects ------------------------------------------------------------------------------------------------------
 
-    async def _perform(self, live: Live, effect: Effect | Cut | Steer | Clear) -> None:
+    async def _perform(self, live: DrivenRun, effect: Effect | InterruptAttempt | Steer | Clear) -> None:
         match effect:
             case Start() if not live.kind.wants_tree(effect.ask.agent):
                 self._start(live, effect)
@@ -413,8 +413,8 @@ class Shell:
                 self._timers.retry(live, again.due, partial(self._due, live, cause))
             case ReadPlan(cause=cause):
                 joined = await self._joined(live)
-                self._line.put(0, partial(self._read_plan, live, cause, joined))
-            case Cut(turn=turn):
+                self._queue.put(0, partial(self._read_plan, live, cause, joined))
+            case InterruptAttempt(turn=turn):
                 self._attempts.interrupt(live, turn)
             case Close():
                 await self._finish(live)
@@ -423,7 +423,7 @@ class Shell:
             case Steer(turn=turn, said=said):
                 self._attempts.steer(live, turn, said)
 
-    async def _make_tree(self, root: Live) -> None:
+    async def _make_tree(self, root: DrivenRun) -> None:
         """Make the work tree of the root run once its beginning is durable; if that fails, the run stops."""
         await root.writer.durable(root.core.seq)
         try:
@@ -436,7 +436,7 @@ class Shell:
         if was_cut:
             raise asyncio.CancelledError
 
-    async def _finish(self, root: Live) -> None:
+    async def _finish(self, root: DrivenRun) -> None:
         """Do what remains before the end of the root run, then write its end."""
         core = root.core
         if not any(isinstance(one, TreesJoined) for one in core.closed) and (joined := await self._joined(root)):
@@ -444,7 +444,7 @@ class Shell:
         await self._close_run(root, core.closed, self._ended(root, core.end))
         core.finish(self._clock.now())
 
-    async def _close_run(self, root: Live, done: Sequence[Record], ended: Ended) -> None:
+    async def _close_run(self, root: DrivenRun, done: Sequence[Record], ended: Ended) -> None:
         """Do the steps before the root run ends or stops that are not *done*, each recorded before the next begins."""
         while step := self._place.closing_step(root.plan, done, ended):
             await root.writer.durable(root.core.seq)
@@ -456,7 +456,7 @@ class Shell:
             if was_cut:
                 raise asyncio.CancelledError
 
-    async def _start_branch(self, live: Live, start: Start) -> None:
+    async def _start_branch(self, live: DrivenRun, start: Start) -> None:
         """Start a branch of a wave, once it has where to work."""
         agent = live.core.agents.get(start.ask.agent)
         child = agent.child if agent is not None else None
@@ -468,19 +468,19 @@ class Shell:
             if shortage(error):
                 raise
             failed = AttemptFailed(turn=start.ask.turn, attempt=start.attempt, kind="failed", reason=str(error))
-            self._line.put(0, partial(self.family.hear, live, failed))
+            self._queue.put(0, partial(self.tree.hear, live, failed))
             return
         if made is not None and made.path not in live.core.trees:
             live.core.write(self._clock.now(), made)
         self._start(live, start)
 
-    def _start(self, live: Live, start: Start) -> None:
+    def _start(self, live: DrivenRun, start: Start) -> None:
         name, core = start.ask.turn, live.core
         if not core.hears(name, start.attempt):
             return  # it was cancelled before its intent was durable
         agent = self._timed(live, start)
         if live.limits_time and self._timers.seconds_left(live) == 0:
-            self._line.put(0, partial(self._children.overdue, live, start, "no time is left (max_runtime)"))
+            self._queue.put(0, partial(self._children.overdue, live, start, "no time is left (max_runtime)"))
             return
         if agent.child is not None:
             self._children.start(live, start, agent, agent.child)
@@ -490,25 +490,25 @@ class Shell:
             due = core.turns[name].asked + agent.timeout
             reason = f"nobody answered within {agent.timeout:g} s"
             failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
-            self._timers.at(live, due, partial(self.family.hear, live, failed))
+            self._timers.at(live, due, partial(self.tree.hear, live, failed))
 
-    def _timed(self, live: Live, start: Start, taken: float = 0.0) -> AgentPlan:
+    def _timed(self, live: DrivenRun, start: Start, taken: float = 0.0) -> AgentPlan:
         """The agent of *start*, which has been at work for *taken* seconds, with no more time than the run has left."""
         agent = self._agent(live, start)
         if (left := self._timers.seconds_left(live)) is not None and agent.kind != "human":
             agent = msgspec.structs.replace(agent, timeout=min(left + taken, agent.timeout or left + taken))
         return agent
 
-    def _due(self, live: Live, cause: Cause) -> None:
+    def _due(self, live: DrivenRun, cause: Cause) -> None:
         live.core.due(cause)
-        self.family.pump(live)
+        self.tree.pump(live)
 
-    async def _joined(self, live: Live) -> TreesJoined | None:
+    async def _joined(self, live: DrivenRun) -> TreesJoined | None:
         """What became of the files of the branches, if a wave was just joined."""
         wave = live.kind.unjoined
         return await self._place.join_branches(live.run, wave) if wave else None
 
-    def _read_plan(self, live: Live, cause: Cause, joined: TreesJoined | None = None) -> None:
+    def _read_plan(self, live: DrivenRun, cause: Cause, joined: TreesJoined | None = None) -> None:
         if joined is not None and live.core.is_live:
             live.core.write(self._clock.now(), joined)
         answer: ConfigAnswer
@@ -520,9 +520,9 @@ class Shell:
             answer = ConfigRejected(reason=str(error))
         if isinstance(answer, ConfigChanged):
             live.plan = live.kind.adopt(answer.plan)
-            self.family.learn_secrets(live.run, live.plan)
+            self.tree.learn_secrets(live.run, live.plan)
         live.core.reloaded(self._clock.now(), cause, answer)
-        self.family.pump(live)
+        self.tree.pump(live)
 
 
 def _has_lasting(plan: Plan) -> bool:

@@ -3,27 +3,27 @@
 from functools import partial
 
 from coterie.clock import Clock
-from coterie.runs.line import Event, Line
-from coterie.runs.live import Live
+from coterie.runs.driven_run import DrivenRun
+from coterie.runs.event_queue import Event, EventQueue
 
 
 class Timers:
-    """Puts events in line at their time.
+    """Puts events into the queue at their time.
 
     Attributes:
         retries: How many retries wait for their time.
     """
 
-    def __init__(self, clock: Clock, line: Line) -> None:
-        self._clock, self._line = clock, line
+    def __init__(self, clock: Clock, queue: EventQueue) -> None:
+        self._clock, self._queue = clock, queue
         self.retries = 0
 
-    def at(self, live: Live, due: float, event: Event) -> None:
-        """Put *event* in line at *due*, which counts in the time of the journal of *live*: that never goes back."""
-        self._line.put_later(due - max(self._clock.now(), live.core.at), event)
+    def at(self, live: DrivenRun, due: float, event: Event) -> None:
+        """Queue *event* at *due*, in the time of the journal of *live*, which never goes back."""
+        self._queue.put_later(due - max(self._clock.now(), live.core.at), event)
 
-    def retry(self, live: Live, due: float, event: Event) -> None:
-        """Put the retry that *event* is in line at *due*, or when the loops it is part of have no time left."""
+    def retry(self, live: DrivenRun, due: float, event: Event) -> None:
+        """Queue *event*, a retry, at *due*, or when the loops it is part of have no time left."""
         if (left := self.seconds_left(live)) is not None:
             due = min(due, self._clock.now() + left)
         self.retries += 1
@@ -33,12 +33,12 @@ class Timers:
         self.retries -= 1
         event()
 
-    def seconds_left(self, live: Live) -> float | None:
+    def seconds_left(self, live: DrivenRun) -> float | None:
         """How long a turn of *live* may take that starts now, as far as the loops say that it is part of."""
         if not live.limits_time:
             return None
         now, found = self._clock.now(), list[float]()
-        above: Live | None = live
+        above: DrivenRun | None = live
         while above is not None:
             if (left := above.kind.seconds_left(now)) is not None:
                 found.append(left)

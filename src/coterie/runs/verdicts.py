@@ -16,8 +16,8 @@ from coterie.journal.records import (
 )
 from coterie.runs import notes
 from coterie.runs.commands import Turn
+from coterie.runs.driven_run import DrivenRun
 from coterie.runs.fold import refusal
-from coterie.runs.live import Live
 from coterie.runs.messages import UNREADABLE, WAITS, Message, Verdict, verdict
 from coterie.runs.shell import Shell
 from coterie.runs.tokens import Tokens
@@ -65,13 +65,15 @@ def sender_of(message: Message, root: str, tokens: Tokens, peer: str | None = ""
     return Sender("operator")
 
 
-def take(shell: Shell, message: Message, now: float, sender: Sender, *, late: bool = False) -> tuple[Live, Verdict]:
+def take(
+    shell: Shell, message: Message, now: float, sender: Sender, *, late: bool = False
+) -> tuple[DrivenRun, Verdict]:
     """Judge *message* and write what it deserves, in one piece; the verdict counts once that is durable.
 
     Args:
         late: It was sent before the owner took the run over, which it is just doing.
     """
-    message = shell.family.secrets.hide_fields(message, "text", "outputs", "event", "payload", "note")
+    message = shell.tree.secrets.hide_fields(message, "text", "outputs", "event", "payload", "note")
     live, turn = _addressee(shell, message)
     for one in shell.runs.values():
         if (refused := one.core.messages.get(message.id)) is not None:
@@ -84,14 +86,14 @@ def take(shell: Shell, message: Message, now: float, sender: Sender, *, late: bo
     if not problem:
         problem, said = _follow(shell, live, turn, message, now, sender.source, late)
     if problem and message.id not in live.core.messages:
-        hide = shell.family.secrets.hide
+        hide = shell.tree.secrets.hide
         refused_now = MessageRefused(message=message.id, reason=hide(problem), turn=hide(turn))
         live.core.write(now, refused_now, source=sender.source)
     return live, verdict(problem, said)
 
 
 def _follow(
-    shell: Shell, live: Live, turn: str, message: Message, now: float, source: str, late: bool
+    shell: Shell, live: DrivenRun, turn: str, message: Message, now: float, source: str, late: bool
 ) -> tuple[str, str]:
     """Do what *message* wants; return why that is not possible, if so, and what to tell its sender."""
     match message.kind:
@@ -103,7 +105,7 @@ def _follow(
             return _note(shell, live, turn, message, now, source)
         case "interrupt":
             word = OperatorSaid(message=message.id, what="interrupt", turn=turn)
-            if shell.family.cut(live, word):
+            if shell.tree.cut(live, word):
                 return "", ""
             return f"nothing runs that could be interrupted{turn and ' as ' + turn}", ""
         case "guide":
@@ -112,7 +114,7 @@ def _follow(
             return f"nobody knows what {message.kind!r} means", ""
 
 
-def _addressee(shell: Shell, message: Message) -> tuple[Live, str]:
+def _addressee(shell: Shell, message: Message) -> tuple[DrivenRun, str]:
     """The run that *message* is for, and the turn there; the root when nothing better is known."""
     root = next(iter(shell.runs.values()))
     below, _, turn = message.turn.rpartition("/")
@@ -126,19 +128,19 @@ def _addressee(shell: Shell, message: Message) -> tuple[Live, str]:
     return root, turn
 
 
-def _answer(shell: Shell, live: Live, turn: str, message: Message) -> str:
+def _answer(shell: Shell, live: DrivenRun, turn: str, message: Message) -> str:
     """Give a human's answer to the turn that asked; return why it cannot be used, if so."""
     asking = {one.ask.turn: one for one in live.humans()}
     if turn not in asking:
         return not_asking(turn, asking)
     if turn in live.held:
-        return shell.family.decide(live, turn, message.text, message.id)
+        return shell.tree.decide(live, turn, message.text, message.id)
     attempt = asking[turn].attempt
     reply = Reply(turn=turn, attempt=attempt, text=message.text, outputs=message.outputs, message=message.id)
     judged = live.core.engine.judge(reply)
     if isinstance(judged, AttemptFailed):
         return judged.reason
-    shell.family.hear(live, reply, "operator")
+    shell.tree.hear(live, reply, "operator")
     return ""
 
 
@@ -150,17 +152,17 @@ def not_asking(turn: str, asking: Iterable[str]) -> str:
     return f"turn {turn!r} does not wait for an answer; those that do: {known}"
 
 
-def _guide(shell: Shell, live: Live, message: Message, now: float) -> str:
+def _guide(shell: Shell, live: DrivenRun, message: Message, now: float) -> str:
     """Record an operator's guidance for the next iteration; return why no prompt would show it, if so."""
     if refused := live.kind.refuse_guidance():
         return refused
     if not message.text.strip():
         return "the guidance is empty"
-    shell.family.guide(live, OperatorSaid(message=message.id, what="guide", text=message.text.strip()), now)
+    shell.tree.guide(live, OperatorSaid(message=message.id, what="guide", text=message.text.strip()), now)
     return ""
 
 
-def _emit(shell: Shell, live: Live, turn: str, message: Message, source: str, late: bool) -> str:
+def _emit(shell: Shell, live: DrivenRun, turn: str, message: Message, source: str, late: bool) -> str:
     """Take an event, outputs, or both, from the turn that runs; return why they do not count, if so."""
     attempt = message.attempt
     if not turn:
@@ -172,7 +174,7 @@ def _emit(shell: Shell, live: Live, turn: str, message: Message, source: str, la
         return stale
     if message.event or not message.outputs:
         emit = Emit(turn=turn, attempt=attempt, event=message.event, payload=message.payload, message=message.id)
-        record = shell.family.hear_late(live, emit) if late else shell.family.hear(live, emit, source)
+        record = shell.tree.hear_late(live, emit) if late else shell.tree.hear(live, emit, source)
         if record is None:
             return f"attempt {turn}.{attempt} is over (stale)"
         if refused := refusal(record):
@@ -183,22 +185,22 @@ def _emit(shell: Shell, live: Live, turn: str, message: Message, source: str, la
     return ""
 
 
-def _works(live: Live, turn: Turn) -> bool:
+def _works(live: DrivenRun, turn: Turn) -> bool:
     return turn.status == "running" and live.core.takes_a_slot(turn.ask.agent)
 
 
-def _stale(live: Live, turn: str, message: Message) -> str:
+def _stale(live: DrivenRun, turn: str, message: Message) -> str:
     """Why what *message* says no longer counts; empty if it does."""
     if message.attempt and not live.core.counts(turn, message.attempt, message.epoch):
         return f"attempt {turn}.{message.attempt} is over (stale)"
     return ""
 
 
-def _note(shell: Shell, live: Live, turn: str, message: Message, now: float, source: str) -> tuple[str, str]:
+def _note(shell: Shell, live: DrivenRun, turn: str, message: Message, now: float, source: str) -> tuple[str, str]:
     """Record a change of memory or tasks; return why it cannot be made, if so, and what is said of it."""
     if stale := _stale(live, turn, message):
         return stale, ""
-    files = shell.family.place.files(live.run, live.kind.notes, message.kind)
+    files = shell.tree.place.files(live.run, live.kind.notes, message.kind)
     if files is None:
         return "this run keeps nothing on disk", ""
     try:
@@ -211,19 +213,19 @@ def _note(shell: Shell, live: Live, turn: str, message: Message, now: float, sou
     return "", change.said
 
 
-def keep(shell: Shell, live: Live, message: Message) -> None:
+def keep(shell: Shell, live: DrivenRun, message: Message) -> None:
     """Have the change of memory or tasks that *message* made, and which is durable, stand in its files too.
 
     A message whose owner died in between comes again, and what stands there is not written twice.
     """
     record = live.core.notes.get(message.id)
-    if record is not None and (files := shell.family.place.files(live.run, live.kind.notes, message.kind)) is not None:
+    if record is not None and (files := shell.tree.place.files(live.run, live.kind.notes, message.kind)) is not None:
         files.add(notes.Change(said="", run=record.entries, project=record.project))
 
 
-def restore_notes(shell: Shell, live: Live) -> None:
+def restore_notes(shell: Shell, live: DrivenRun) -> None:
     """Have all that *live* remembers, and has to do, stand in its own files."""
     for kind, record in (("memory", MemoryChanged), ("task", TaskChanged)):
         known = tuple(entry for one in live.core.notes.values() if isinstance(one, record) for entry in one.entries)
-        if known and (files := shell.family.place.files(live.run, live.kind.notes, kind)) is not None:
+        if known and (files := shell.tree.place.files(live.run, live.kind.notes, kind)) is not None:
             files.add(notes.Change(said="", run=known))

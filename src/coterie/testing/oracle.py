@@ -27,7 +27,7 @@ from coterie.journal.records import (
 from coterie.planning.plan import Limits, Plan
 from coterie.runs.commands import ReadPlan, Turn, Wait
 from coterie.runs.core import Core
-from coterie.runs.live import MakeKind
+from coterie.runs.driven_run import MakeKind
 from coterie.runs.retries import MAX_CRASHES
 
 

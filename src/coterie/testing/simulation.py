@@ -47,9 +47,9 @@ from coterie.planning.agents import asked_of
 from coterie.planning.branches import BRANCH
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Limits, Plan, from_json
+from coterie.runs.driven_run import Ended, MakeKind
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of
-from coterie.runs.live import Ended, MakeKind
 from coterie.runs.shell import Shell
 from coterie.testing.oracle import asked, uncrashed
 from coterie.testing.simulated import Compared, Crash, SimulatedStore, SimulatedTurns, random_events
@@ -367,7 +367,7 @@ class _World:
             for live in list(shell.runs.values()):
                 for turn in list(live.held):
                     word = self.dice.choice(["retry", "retry", "cancel"])
-                    shell.family.decide(live, turn, word, f"{self.epoch} {live.run}/{turn}")
+                    shell.tree.decide(live, turn, word, f"{self.epoch} {live.run}/{turn}")
             shell.arrived()
 
         shell.post(decide)

@@ -27,9 +27,9 @@ from coterie.journal.records import (
 )
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import Limits, Plan
+from coterie.runs.driven_run import Ended, Place
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of
-from coterie.runs.live import Ended, Place
 from coterie.runs.notes import Notes, NoteSettings
 from coterie.runs.rehearsal import rehearse
 from coterie.runs.shell import Shell
@@ -206,7 +206,7 @@ def test_an_operator_who_interrupts_ends_the_teams_turn() -> None:
         if not said:
             said.append(True)
             live = one.shell.runs["r"]
-            one.shell.post(lambda: one.shell.family.cut(live, OperatorSaid(message="m", what="interrupt")))
+            one.shell.post(lambda: one.shell.tree.cut(live, OperatorSaid(message="m", what="interrupt")))
         return Answer(text="primary")
 
     one.cast.acts = {"jury/primary": interrupts}  # type: ignore[attr-defined]

@@ -8,8 +8,8 @@ from repositories import commit, git, put, repository, untouched
 
 from coterie.journal.records import Record
 from coterie.planning.plan import Plan
+from coterie.runs.driven_run import Ended
 from coterie.runs.ending import Ending
-from coterie.runs.live import Ended
 from coterie.runs.trees import merging, worktree
 from coterie.runs.trees.git import need
 from coterie.runs.trees.merging import merge

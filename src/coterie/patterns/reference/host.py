@@ -32,7 +32,7 @@ from coterie.journal.records import (
 from coterie.patterns.reference.answering import Answering, told
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.program_run import HUMAN, ProgramRun
-from coterie.runs.live import Live
+from coterie.runs.driven_run import DrivenRun
 from coterie.runs.shell import Shell
 from coterie.runs.turns import Settled
 
@@ -80,7 +80,7 @@ class Host:
     def attach(self, shell: Shell) -> None:
         """Set the shell that drives the runs."""
         self._shell = shell
-        shell.family.appended = self._appended
+        shell.tree.appended = self._appended
 
     def on_mismatch(self, stop: Callable[[], object]) -> None:
         """Set the callback that stops the run when its program has changed."""
@@ -118,11 +118,11 @@ class Host:
         if isinstance(record, Outcome) and (program_run := self._program_runs.get(run)) is not None:
             program_run.appended(record)
             if program_run.is_pure:
-                self._give_way()
+                self._defer_sync()
 
-    def _give_way(self) -> None:
+    def _defer_sync(self) -> None:
         if self._shell is not None:
-            self._shell.give_way(_WAY)
+            self._shell.defer_sync(_WAY)
 
     def _begin(self, run: str, seq: int) -> None:
         live = self._live(run)
@@ -139,7 +139,7 @@ class Host:
         self._tasks[run] = task = asyncio.get_running_loop().create_task(self._play(run, made))
         task.add_done_callback(lambda _: self._at_work(-1))
 
-    def _topology_of(self, live: Live | None) -> "BaseTopology | None":
+    def _topology_of(self, live: DrivenRun | None) -> "BaseTopology | None":
         if live is None:
             return None
         if live.parent is None:
@@ -172,7 +172,7 @@ class Host:
         task, live, shell = asyncio.current_task(), self._live(run), self._shell
         if task is None or task.cancelling() or self._closing:
             return True
-        return shell is None or live is None or not live.core.is_live or shell.family.closing
+        return shell is None or live is None or not live.core.is_live or shell.tree.closing
 
     def _failed(self, error: Exception, is_root: bool) -> RunFinished:
         if is_root:
@@ -181,7 +181,7 @@ class Host:
         kind = {"kind": cause.kind} if isinstance(cause, AgentFailed | PatternFailed) and cause.kind else {}
         return RunFinished(outcome="failed", reason=told(error), result={"type": type(error).__name__, **kind})
 
-    def _finish(self, finished: RunFinished, live: Live) -> None:
+    def _finish(self, finished: RunFinished, live: DrivenRun) -> None:
         now = self._clock.now()
         for turn in list(live.core.turns):
             live.outbox += live.core.cancel(now, turn, "the program is over", "harness")
@@ -195,11 +195,11 @@ class Host:
             raise asyncio.CancelledError  # nothing is written any more, so waiting would never end
         written: asyncio.Future[R] = asyncio.get_running_loop().create_future()
 
-        def append(live: Live) -> None:
+        def append(live: DrivenRun) -> None:
             record: Any = live.core.write(self._clock.now(), make(), source="agent")
             if not written.done():
                 written.set_result(record)
-                self._give_way()  # what it writes next can share the sync
+                self._defer_sync()  # what it writes next can share the sync
 
         self._post(run, append, written.cancel)
         return await written
@@ -207,7 +207,7 @@ class Host:
     def ask(self, run: str, call: CallAsked, refuse: Callable[[], object]) -> None:
         """Append *call* to the journal of *run*, in its turn; *refuse* is called if nothing can be written any more."""
 
-        def append(live: Live) -> None:
+        def append(live: DrivenRun) -> None:
             live.core.write(self._clock.now(), call, source="agent")
 
         if self._closing:
@@ -218,7 +218,7 @@ class Host:
     def drop(self, run: str, turn: str) -> None:
         """Cancel *turn*, unless it has ended."""
 
-        def dropped(live: Live) -> None:
+        def dropped(live: DrivenRun) -> None:
             engine = live.core.engine
             if isinstance(engine, Program) and turn in engine.calls and turn not in engine.outcomes:
                 live.core.write(self._clock.now(), CallDropped(turn=turn), source="agent")
@@ -234,26 +234,26 @@ class Host:
             self._models = ModelBackend()
         return self._models
 
-    def _post(self, run: str, event: Callable[[Live], object], refuse: Callable[[], object] = str) -> None:
+    def _post(self, run: str, event: Callable[[DrivenRun], object], refuse: Callable[[], object] = str) -> None:
         shell = self._shell
         assert shell is not None
 
         def handle() -> None:
             live = self._live(run)
-            if live is not None and live.core.is_live and not shell.family.closing:
+            if live is not None and live.core.is_live and not shell.tree.closing:
                 event(live)
-                shell.family.pump(live)
+                shell.tree.pump(live)
             else:
                 refuse()
 
         shell.post(handle)
 
-    def _live(self, run: str) -> Live | None:
+    def _live(self, run: str) -> DrivenRun | None:
         return self._shell.runs.get(run) if self._shell is not None else None
 
     def _at_work(self, change: int) -> None:
         if self._shell is not None:
-            self._shell.work_outside(change)
+            self._shell.adjust_external_tasks(change)
 
     # -- attempts -----------------------------------------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ from coterie.runs.commands import Turn
 from coterie.runs.notes import NoteSettings
 
 if TYPE_CHECKING:
+    from coterie.runs.driven_run import Observe, Place
     from coterie.runs.fold import Fold
-    from coterie.runs.live import Observe, Place
 
 
 class Kind:

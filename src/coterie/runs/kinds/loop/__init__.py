@@ -25,8 +25,8 @@ from coterie.runs.notes import NoteSettings
 from coterie.runs.prompts import Sources
 
 if TYPE_CHECKING:
+    from coterie.runs.driven_run import Observe, Place
     from coterie.runs.fold import Fold
-    from coterie.runs.live import Observe, Place
 
 
 class LoopKind(Kind):

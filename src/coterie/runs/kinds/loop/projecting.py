@@ -19,7 +19,7 @@ from coterie.planning.plan import Plan, from_json
 from coterie.views.projection import Projection, as_line, beginning, fold
 
 if TYPE_CHECKING:
-    from coterie.runs.live import Place
+    from coterie.runs.driven_run import Place
 
 Read = Callable[[str], Iterable[Record]]
 

@@ -1,4 +1,4 @@
-"""Who thinks in a run of this process: that there is somebody for every agent, and the backends themselves."""
+"""The backends of a run in this process, checked before it begins: every agent has one that can be called."""
 
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -20,19 +20,19 @@ AskHuman = Callable[[Request], Awaitable[str]]
 
 
 def ready_turns(plan: Plan, human: AskHuman | None = None, cassette: "Cassette | None" = None) -> LocalTurns:
-    """The backends of this process, once it is sure that they can be asked; what models need begins to load.
+    """The backends of this process, checked for all agents of *plan*; libraries of models begin to load.
 
     Args:
         cassette: Answers for the providers of models; by default the one that the environment names.
 
     Raises:
-        TopologyError: If an agent has nobody who thinks, or its model cannot be asked.
+        TopologyError: If an agent has no backend, or its model cannot be called.
         UsageError: If the cassette that the environment names cannot be read.
     """
-    thinkers = list(_asked(plan, ""))
-    _refuse_silent([name for name, agent in thinkers if not agent.backend])
-    _refuse_absent([(name, agent.backend) for name, agent in thinkers if agent.backend and agent.backend not in _HERE])
-    models = [(name, agent) for name, agent in thinkers if agent.backend == "model"]
+    agents = list(_asked(plan, ""))
+    _refuse_silent([name for name, agent in agents if not agent.backend])
+    _refuse_absent([(name, agent.backend) for name, agent in agents if agent.backend and agent.backend not in _HERE])
+    models = [(name, agent) for name, agent in agents if agent.backend == "model"]
     if models:
         from coterie.backends.models.backend import ModelBackend
         from coterie.backends.models.needs import missing
@@ -46,7 +46,7 @@ def ready_turns(plan: Plan, human: AskHuman | None = None, cassette: "Cassette |
 
 
 def local_turns(human: AskHuman | None = None, model: Backend | None = None) -> LocalTurns:
-    """The backends of this process; *model* asks models, for a run that asks any."""
+    """The backends of this process; *model* calls the providers of models, if the run has any."""
     from coterie.backends.command import CommandBackend
     from coterie.backends.human import HumanBackend
     from coterie.backends.scripted import ScriptedBackend
@@ -70,18 +70,18 @@ def _refuse_silent(names: list[str]) -> None:
         raise TopologyError([error("no-backend", message, hint=hint)])
 
 
-def _refuse_absent(thinkers: list[tuple[str, str]]) -> None:
-    """Those that a loop may name and that cannot be asked yet."""
-    if thinkers:
-        names = ", ".join(name for name, _ in thinkers)
-        kinds = ", ".join(dict.fromkeys(kind for _, kind in thinkers))
+def _refuse_absent(agents: list[tuple[str, str]]) -> None:
+    """Refuse backends that a loop may name and that are not implemented yet."""
+    if agents:
+        names = ", ".join(name for name, _ in agents)
+        kinds = ", ".join(dict.fromkeys(kind for _, kind in agents))
         hint = "use -b COMMAND, or -b model with --set backend.model=…, or try it without anybody: --rehearse"
         message = f"backends of kind {kinds} cannot be asked yet; they would answer for {names}"
         raise TopologyError([error("absent-backend", message, hint=hint)])
 
 
 def _asked(plan: Plan, path: str) -> Iterator[tuple[str, AgentPlan]]:
-    """The agents that a run may ask, and their fallbacks; those of a child topology as `node/agent`."""
+    """The agents that a run may call, and their fallbacks; those of a child topology as `node/agent`."""
     names = dict.fromkeys(kind_of(plan).asked())
     for name in list(names):
         while (agent := plan.agents.get(name)) is not None and agent.fallback and agent.fallback not in names:

@@ -62,7 +62,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     iterations: int | None = None
 
 
-class Cut(Struct, frozen=True, kw_only=True):
+class InterruptAttempt(Struct, frozen=True, kw_only=True):
     """An effect of the shell's own: interrupt the attempt that runs for this turn."""
 
     turn: str
@@ -179,20 +179,22 @@ class Place:
         return None
 
 
-class Live:
+class DrivenRun:
     """One run of the tree while it is driven."""
 
-    def __init__(self, run: str, plan: Plan, core: Core, writer: Writer, parent: "tuple[Live, Start] | None") -> None:
+    def __init__(
+        self, run: str, plan: Plan, core: Core, writer: Writer, parent: "tuple[DrivenRun, Start] | None"
+    ) -> None:
         self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
         self.nodes: tuple[str, ...] = (*parent[0].nodes, _node(*parent)) if parent is not None else ()
         """Where it answers: the nodes from the root down."""
-        self.outbox: list[Effect | Cut | Steer | Clear] = []
+        self.outbox: list[Effect | InterruptAttempt | Steer | Clear] = []
         self.kind: Kind = core.coordination
         self.limits_time: bool = self.kind.limits_time or (parent is not None and parent[0].limits_time)
         """Whether it, or a run above it, may have a limit of time."""
         self.root = root_of(run)
         self.here = Path(plan.folder) if plan.folder else None
-        self.told = False
+        self.parent_notified = False
         """Whether its journal was closed and its parent told that it is over."""
         self.ending = False
         """Whether its parent has called it off, in a record that is durable."""
@@ -201,7 +203,7 @@ class Live:
         self.reap: list[AttemptLaunched] | None = None
         self.attempts: dict[str, asyncio.Task[None]] = {}
         self.sessions: dict[str, Session] = {}
-        self.children: dict[str, Live] = {}
+        self.children: dict[str, DrivenRun] = {}
         """The child runs that its turns are, by id, until it has heard how they ended."""
         self.held: dict[str, Cause] = {}
         """Retries that a human must allow first, by turn."""
@@ -239,6 +241,6 @@ class Live:
         ]
 
 
-def _node(above: Live, start: Start) -> str:
+def _node(above: DrivenRun, start: Start) -> str:
     """The node of *above* at which a child run answers."""
     return above.kind.node(start.ask.turn, start.ask.agent)

@@ -32,13 +32,13 @@ from coterie.journal.records import (
 from coterie.planning.plan import Limits, Plan, environments, to_json
 from coterie.runs.commands import Said, Start, Turn
 from coterie.runs.core import Core
+from coterie.runs.driven_run import DrivenRun, InterruptAttempt, MakeKind, Observe, Place, Steer
 from coterie.runs.fold import Fold
 from coterie.runs.ledger import Ledger
-from coterie.runs.live import Cut, Live, MakeKind, Observe, Place, Steer
 from coterie.runs.prompts import Sources, how_to_decide, render
 
 
-class Family:
+class RunTree:
     """A root run and its child runs, under the limits of their owner.
 
     Attributes:
@@ -69,15 +69,15 @@ class Family:
         self._store, self._make_kind, self._clock = store, make_kind, clock
         self._limits, self._cwd, self._observe = limits, cwd, observe
         self.place = place
-        self.runs: dict[str, Live] = {}
+        self.runs: dict[str, DrivenRun] = {}
         self.ledger = Ledger(limits, self.runs)
         self._environments: list[Mapping[str, str]] = [os.environ]
         self.secrets = Secrets()
         self.held: dict[str, str] = {}
         self.reloaded = False
         self.closing = False
-        self.before_taking_over: Callable[[Live], None] = lambda live: None
-        self.taken_over: Callable[[Live], None] = lambda live: None
+        self.before_taking_over: Callable[[DrivenRun], None] = lambda live: None
+        self.taken_over: Callable[[DrivenRun], None] = lambda live: None
         self.appended: Observe | None = None
 
     # -- a run begins or is taken over --------------------------------------------------------------------------------
@@ -87,9 +87,9 @@ class Family:
         run: str,
         plan: Plan,
         given: dict[str, Any] | None,
-        parent: tuple[Live, Start] | None,
+        parent: tuple[DrivenRun, Start] | None,
         called_off: bool = False,
-    ) -> Live:
+    ) -> DrivenRun:
         """Claim *run* and begin or continue it.
 
         Args:
@@ -121,7 +121,9 @@ class Family:
         core.called_off = called_off
         if parent is None:
             core.closes = lambda: self.place.closes(live.plan)
-        self.runs[run] = live = Live(run, plan, core, writer, parent)  # whatever comes now, its journal is given up
+        self.runs[run] = live = DrivenRun(
+            run, plan, core, writer, parent
+        )  # whatever comes now, its journal is given up
         if parent is not None:
             parent[0].children[run] = live
         if writer.last:
@@ -138,7 +140,7 @@ class Family:
         self._environments += [*environments(plan), self.held]
         self.secrets = Secrets(*self._environments)
 
-    def _take_over(self, live: Live, plan: Plan) -> None:
+    def _take_over(self, live: DrivenRun, plan: Plan) -> None:
         core, now, is_root = live.core, self._clock.now(), live.parent is None
         core.fold(self._store.read(live.run))
         if core.plan:
@@ -160,7 +162,7 @@ class Family:
             live.outbox += effects
         self.taken_over(live)
 
-    def _first_record(self, live: Live, given: dict[str, Any]) -> RunStarted:
+    def _first_record(self, live: DrivenRun, given: dict[str, Any]) -> RunStarted:
         child, engine = live.parent is not None, live.core.engine
         own_plan = live.parent is None or live.parent[0].kind.keeps_child_plans
         return RunStarted(
@@ -178,7 +180,7 @@ class Family:
 
     # -- what is said to a run ----------------------------------------------------------------------------------------
 
-    def hear(self, live: Live, said: Said, source: str = "agent") -> Record | None:
+    def hear(self, live: DrivenRun, said: Said, source: str = "agent") -> Record | None:
         """Take what an attempt says; None if it came too late. Only while an event is handled (`Shell.post`)."""
         record = live.core.accept(self._clock.now(), self._informed(live, said), source)
         if record is None:
@@ -188,11 +190,11 @@ class Family:
         self.pump(live)
         return record
 
-    def hear_late(self, live: Live, emit: Emit) -> Record | None:
+    def hear_late(self, live: DrivenRun, emit: Emit) -> Record | None:
         """Take what an attempt had emitted when its owner died, in that owner's time; nothing follows from it yet."""
         return live.core.accept(live.core.at, self._informed(live, emit))
 
-    def _informed(self, live: Live, said: Said) -> Said:
+    def _informed(self, live: DrivenRun, said: Said) -> Said:
         """*said* without secrets, and with the open tasks where a verdict may depend on them."""
         if self.secrets.values:
             said = self.secrets.hide_fields(
@@ -202,7 +204,7 @@ class Family:
             return msgspec.structs.replace(said, open_tasks=self.place.open_tasks(live.run, live.kind.notes))
         return said
 
-    def cut(self, live: Live, said: OperatorSaid) -> bool:
+    def cut(self, live: DrivenRun, said: OperatorSaid) -> bool:
         """Interrupt the attempt of one turn, or all attempts of *live* and below; False if there is none."""
         names = [said.turn] if said.turn else list(live.attempts)
         below = [one for one in live.children.values() if said.turn in ("", one.turn) and one.core.is_live]
@@ -210,18 +212,18 @@ class Family:
         if not found and not below:
             return False
         live.core.write(self._clock.now(), said, source="operator")
-        live.outbox += [Cut(turn=name) for name in found]
+        live.outbox += [InterruptAttempt(turn=name) for name in found]
         for child in below:
             self.cut(child, msgspec.structs.replace(said, turn=""))
         self.pump(live)
         return True
 
-    def guide(self, live: Live, said: OperatorSaid, now: float) -> None:
+    def guide(self, live: DrivenRun, said: OperatorSaid, now: float) -> None:
         """Record guidance for *live*, a loop, and have the attempts that run be given it where that is possible."""
         live.core.write(now, said, source="operator")
         live.outbox += [Steer(turn=turn, said=said) for turn in live.sessions]
 
-    def decide(self, live: Live, turn: str, word: str, message: str) -> str:
+    def decide(self, live: DrivenRun, turn: str, word: str, message: str) -> str:
         """Take a human's word on a turn that a crash cut off; return why it cannot be used, if so."""
         if word.strip() not in ("retry", "cancel"):
             return f"{how_to_decide(turn)} (not {word!r})"
@@ -237,7 +239,7 @@ class Family:
 
     # -- what follows -------------------------------------------------------------------------------------------------
 
-    def pump(self, live: Live) -> None:
+    def pump(self, live: DrivenRun) -> None:
         """Write what is decided in *live*, and put what it leads to into its outbox."""
         core = live.core
         if not core.called_off:
@@ -246,14 +248,14 @@ class Family:
             self._end(live)
 
     def pump_queued(self) -> None:
-        """Pump the runs in which a start stands in line: there may be room for it now."""
+        """Pump the runs with a queued start: there may be room for it now."""
         for live in list(self.runs.values()):
             if live.core.queued:
                 self.pump(live)
 
     # -- a child run is called off ------------------------------------------------------------------------------------
 
-    def call_off(self, live: Live, ask: Ask, attempt: int) -> Usage:
+    def call_off(self, live: DrivenRun, ask: Ask, attempt: int) -> Usage:
         """Hear nothing more of the child run that *attempt* of a turn of *live* is, nor of the runs below it.
 
         Nothing is written to their journals before what the parent says of the turn is durable: `Halt` ends them.
@@ -271,7 +273,7 @@ class Family:
                 usage += self.call_off(child, below.ask, below.attempt)
         return usage
 
-    def _child(self, live: Live, ask: Ask, attempt: int) -> Live | None:
+    def _child(self, live: DrivenRun, ask: Ask, attempt: int) -> DrivenRun | None:
         """The child run that an attempt is; one that only an earlier owner drove is taken over, to be ended."""
         agent = live.core.agents.get(ask.agent)
         if agent is None or agent.child is None:
@@ -288,7 +290,7 @@ class Family:
         except NoSuchRun:
             return False
 
-    def _end(self, live: Live) -> None:
+    def _end(self, live: DrivenRun) -> None:
         """Call off what runs in *live*, and end it once no run below it is left: the deepest end first."""
         core, now, reason = live.core, self._clock.now(), "its parent called the turn off"
         for turn in list(core.turns):
@@ -299,15 +301,18 @@ class Family:
     def _room(self, core: Core, agent: str, again: bool) -> bool:
         return not self.closing and self.ledger.admits(core, agent, again)
 
-    def waiting(self) -> list[Live]:
+    def waiting(self) -> list[DrivenRun]:
         """The runs from which something is to leave or to be shown, that are not durable yet, or that are over."""
         return [
             live
             for live in self.runs.values()
-            if live.outbox or live.unseen or not live.is_durable or (live.core.finished is not None and not live.told)
+            if live.outbox
+            or live.unseen
+            or not live.is_durable
+            or (live.core.finished is not None and not live.parent_notified)
         ]
 
-    def show(self, live: Live) -> None:
+    def show(self, live: DrivenRun) -> None:
         """Show the observer what has become durable."""
         if self._observe is not None:
             while live.unseen and live.writer.is_durable(live.unseen[0].seq):
