@@ -16,7 +16,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from coterie.cli.reading import plan_for_a_run
+from coterie.cli.team_file import plan_for_a_run
 from coterie.journal import records as r
 from coterie.planning.loop import LoopGiven
 from coterie.runs import launch

@@ -258,7 +258,7 @@ def test_reading_a_flow_loads_nothing_of_patterns(place: Place) -> None:
     import sys
 
     program = (
-        "import sys\nfrom pathlib import Path\nfrom coterie.cli.reading import examine\n"
+        "import sys\nfrom pathlib import Path\nfrom coterie.cli.team_file import examine\n"
         "examine(Path('loop.at'))\n"
         "print([name for name in ('yaml', 'coterie.formats.yaml', 'coterie.planning.patterns') if name in sys.modules])"
     )

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli import text
 from coterie.cli.options import STATE_DIR
+from coterie.cli.text import outcomes, progress, rehearsals
 from coterie.cli.text.proofs import shares
 from coterie.cli.text.words import clock, table
 from coterie.journal.records import (
@@ -42,8 +42,8 @@ def test_a_completed_run_says_its_result_and_what_it_used() -> None:
     said = {"text": "All fine.\n", "outputs": {"a": 1}}
     ended = Outcome(run="r1", status="completed", result=said, usage=usage, seconds=3.0)
 
-    assert text.outcome(ended) == ("All fine.\ncompleted: 2 turns, 3.0 s, $0.5000, 10 tokens in, 4 out, run r1")
-    assert text.next_steps(ended, STATE_DIR) == ""
+    assert outcomes.outcome(ended) == ("All fine.\ncompleted: 2 turns, 3.0 s, $0.5000, 10 tokens in, 4 out, run r1")
+    assert outcomes.next_steps(ended, STATE_DIR) == ""
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_completed_run_says_its_result_and_what_it_used() -> None:
 )
 def test_a_result_is_its_text_or_else_its_values(result: object, shown: str) -> None:
     """Whatever an engine gives back can be shown."""
-    assert text.result(result) == shown
+    assert outcomes.result(result) == shown
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_result_is_its_text_or_else_its_values(result: object, shown: str) -> 
 )
 def test_a_run_that_did_not_complete_says_what_to_do_next(status: str, reason: str, steps: str) -> None:
     """A limit must be given anew; a failure is looked into."""
-    assert text.next_steps(Outcome(run="r1", status=status, reason=reason), STATE_DIR) == steps
+    assert outcomes.next_steps(Outcome(run="r1", status=status, reason=reason), STATE_DIR) == steps
 
 
 def test_an_open_question_says_how_it_is_answered() -> None:
@@ -82,7 +82,7 @@ def test_an_open_question_says_how_it_is_answered() -> None:
     question = Waiting(run="r1/inner#1.1", turn="boss#1", agent="boss", prompt="Shall\nwe?")
     ended = Outcome(run="r1", status="stopped", reason="waiting", exit=4, waiting=(question,))
 
-    assert text.next_steps(ended, Path("my state")) == (
+    assert outcomes.next_steps(ended, Path("my state")) == (
         "inner#1.1/boss#1 asks: “Shall we?”\n"
         "  coterie control respond r1 'inner#1.1/boss#1' TEXT --state-dir 'my state'\n"
         "carry on with:\n"
@@ -93,7 +93,7 @@ def test_an_open_question_says_how_it_is_answered() -> None:
 def test_a_long_question_says_where_all_of_it_can_be_read() -> None:
     """What a person is to decide about is seldom in its first words."""
     question = Waiting(run="r1/inner#1.1", turn="boss#1", agent="boss", prompt="Shall we? " * 100)
-    told = text.next_steps(
+    told = outcomes.next_steps(
         Outcome(run="r1", status="stopped", reason="waiting", exit=4, waiting=(question,)), STATE_DIR
     )
 
@@ -103,7 +103,7 @@ def test_a_long_question_says_where_all_of_it_can_be_read() -> None:
 
 def test_the_outcome_as_data_leaves_nothing_out() -> None:
     """Zeros are written too, so a reader needs no defaults."""
-    data = text.outcome_data(Outcome(run="r1", status="stopped", reason="waiting", exit=4))
+    data = outcomes.outcome_data(Outcome(run="r1", status="stopped", reason="waiting", exit=4))
 
     assert data["usage"] == {
         "input_tokens": 0,
@@ -128,13 +128,13 @@ def test_of_a_great_many_agents_those_with_most_turns_are_named() -> None:
 
 def test_a_replay_that_agrees_says_what_is_left() -> None:
     """A finished run leaves nothing to do."""
-    assert text.replayed(ReplayReport(run="r1", records=1)) == "r1: today's engine agrees with 1 record"
-    assert text.replayed(ReplayReport(run="r1", records=2, left=("a#1",))).endswith("\nleft to do:\n  a#1")
+    assert outcomes.replayed(ReplayReport(run="r1", records=1)) == "r1: today's engine agrees with 1 record"
+    assert outcomes.replayed(ReplayReport(run="r1", records=2, left=("a#1",))).endswith("\nleft to do:\n  a#1")
 
 
 def test_lines_tell_what_is_worth_telling() -> None:
     """Times count from the first record; a child run's lines name the turn that it is."""
-    progress = text.Progress()
+    printer = progress.Progress()
     records: list[tuple[str, Record]] = [
         ("r1", RunStarted(at=100.0, run="r1", engine="flow", topology="t", input={"prompt": "Go"})),
         ("r1", RunOwned(at=100.0, epoch=1)),
@@ -146,7 +146,7 @@ def test_lines_tell_what_is_worth_telling() -> None:
         ("r1", RunStopped(at=103.0, reason="waiting")),
     ]
 
-    lines = [line for run, record in records if (line := progress.line(run, record))]
+    lines = [line for run, record in records if (line := printer.line(run, record))]
     assert lines[:3] == [
         f"00:00.0  {sentence(records[0][1])}",
         f"00:00.0  {sentence(records[2][1])}",
@@ -164,7 +164,7 @@ def test_a_tree_that_fits_is_shown_whole() -> None:
     """One line for each turn, indented below the run that it belongs to."""
     root = node("team", "running", node("a#1", "finished"), node("b#1", "running", node("inner", "running")))
 
-    assert text.tree(root, 10) == [
+    assert progress.tree(root, 10) == [
         ("running", "▶ team  running  1.0 s"),
         ("finished", "  ✓ a#1  finished  1.0 s"),
         ("running", "  ▶ b#1  running  1.0 s"),
@@ -176,7 +176,7 @@ def test_a_tree_that_fits_is_shown_whole() -> None:
 def test_a_tree_that_does_not_fit_leaves_out_what_ended_first(most: int) -> None:
     """It never takes more lines than there are; what runs is kept as long as there is room for it."""
     turns = [node(f"t#{i}", "finished" if i < 20 else "running") for i in range(22)]
-    lines = text.tree(node("team", "running", *turns), most)
+    lines = progress.tree(node("team", "running", *turns), most)
 
     assert len(lines) <= most
     assert lines[1][1] == f"  … {23 - (len(lines) - 1)} more"
@@ -197,7 +197,9 @@ def test_a_rehearsal_shows_every_turn_and_what_it_led_to() -> None:
         "forced": ["r", ["p", "q"]],
     }
     inner = {"run": "x/r#2.1", "outcome": "completed", "exit": 0, "turns": [], "never_ran": ["z"]}
-    shown = text.rehearsal({"outcome": "completed", "exit": 0, "turns": [turn | {"child": inner}], "never_ran": ["p"]})
+    shown = rehearsals.rehearsal(
+        {"outcome": "completed", "exit": 0, "turns": [turn | {"child": inner}], "never_ran": ["p"]}
+    )
 
     assert shown.splitlines() == [
         "00:01.0 – 00:02.0  r#2 <- w",

@@ -24,21 +24,21 @@ COMPLETE = "__complete"
 """What the scripts for shells call, with the words there are."""
 
 COMMANDS: Mapping[str, str] = {
-    "run": "running.run",
-    "resume": "running.resume",
-    "fork": "forking.fork",
-    "replay": "running.replay",
-    "simulate": "simulating.simulate",
-    "runs": "looking.runs",
-    "inspect": "looking.inspect",
-    "watch": "following.watch",
-    "stats": "looking.stats",
-    "emit": "saying.emit",
-    "init": "starting.init",
+    "run": "run.run",
+    "resume": "run.resume",
+    "fork": "fork.fork",
+    "replay": "run.replay",
+    "simulate": "simulate.simulate",
+    "runs": "inspect.runs",
+    "inspect": "inspect.inspect",
+    "watch": "watch.watch",
+    "stats": "inspect.stats",
+    "emit": "emit.emit",
+    "init": "init.init",
     "presets": "presets.presets",
-    "mock-backend": "mocking.mock_backend",
-    "doctor": "doctoring.doctor",
-    "completion": "completing.completion",
+    "mock-backend": "mock_backend.mock_backend",
+    "doctor": "doctor.doctor",
+    "completion": "completion.completion",
 }
 """Where in `coterie.cli` each command is: only the module of the one that is called is loaded."""
 
@@ -48,12 +48,12 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {
             "validate": "topology.validate",
             "show": "topology.show",
-            "check": "checking.check",
-            "fmt": "formatting.fmt",
-            "diff": "comparing.diff",
-            "graph": "drawing.graph",
+            "check": "check.check",
+            "fmt": "fmt.fmt",
+            "diff": "diff.diff",
+            "graph": "graph.graph",
             "schema": "topology.schema",
-            "lsp": "editing.lsp",
+            "lsp": "lsp.lsp",
         },
     ),
     "worktree": (
@@ -92,20 +92,20 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "list": "tasks.list_",
         },
     ),
-    "state": ("What is told from the journals of runs.", {"rebuild": "rebuilding.rebuild"}),
+    "state": ("What is told from the journals of runs.", {"rebuild": "state.rebuild"}),
     "config": (
         "The settings of a loop, and where each came from.",
         {
-            "show": "configuring.show",
-            "set": "configuring.set_",
-            "unset": "configuring.unset",
-            "path": "configuring.path",
+            "show": "config.show",
+            "set": "config.set_",
+            "unset": "config.unset",
+            "path": "config.path",
         },
     ),
 }
 """The commands that have a word in common, each group with what it is for."""
 
-PLAIN: Mapping[tuple[str, ...], str] = {("topology", "validate"): "validating.validate"}
+PLAIN: Mapping[tuple[str, ...], str] = {("topology", "validate"): "validate.validate"}
 """Commands that are given files, and mostly nothing else: called so, they do not wait for the parser of options."""
 
 
@@ -114,9 +114,9 @@ def main(arguments: Sequence[str]) -> int:
     output.prepare()
     try:
         if "".join(arguments[:1]) == COMPLETE:
-            from coterie.cli import completing
+            from coterie.cli import completion
 
-            return completing.answer(command(), arguments[1:])
+            return completion.answer(command(), arguments[1:])
         if (status := _plain(arguments)) is not None:
             return status
         command(arguments[:2])(args=argv.prepare(arguments), prog_name="coterie")

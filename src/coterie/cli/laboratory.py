@@ -27,7 +27,7 @@ def compare_options(
     Raises:
         UsageError: If it is no pattern, or what is assumed cannot be.
     """
-    from coterie.cli import text
+    from coterie.cli.text import laboratory as text
     from coterie.testing.lab import RUNS, compare, picture
 
     found = compare(plan, assumptions(accuracy, assumed), runs=runs or RUNS, seed=seed, told=_tell)

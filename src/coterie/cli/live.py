@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from coterie.cli import text
+from coterie.cli.text import progress as text
 from coterie.clock import Clock, SystemClock
 from coterie.journal.records import Record
 from coterie.views.run import RunView

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
+from coterie.cli.emit import OfRun, Target, Words, change, files_of
 from coterie.cli.options import STATE_DIR, StateDir
 from coterie.cli.output import say
-from coterie.cli.saying import OfRun, Target, Words, change, files_of
 
 Priority = Annotated[str | None, typer.Option("--priority", "-p", metavar="P", help="high, normal or low.")]
 

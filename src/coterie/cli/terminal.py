@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from coterie.backends.base import Request
-from coterie.cli import text
 from coterie.cli.output import say
+from coterie.cli.text import runs as text
 from coterie.planning.plan import Wanted
 
 AskAside = Callable[[], AbstractContextManager[object]]

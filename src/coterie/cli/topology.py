@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.cli import validating
+from coterie.cli import validate as validation
 from coterie.cli.options import AsJson
 from coterie.cli.output import complain, say, say_json
 
@@ -24,7 +24,7 @@ def validate(
     Each file is answered with what was found and a verdict; with --json by one line
     {"file", "valid", "diagnostics"}. The status is 0 if all are valid, else 1.
     """
-    return validating.validate(files, fix, as_json)
+    return validation.validate(files, fix, as_json)
 
 
 def show(
@@ -35,9 +35,9 @@ def show(
 
     A team that answers at a node is shown below it. On a terminal long lines are broken.
     """
-    from coterie.cli import text
     from coterie.cli.output import width
-    from coterie.cli.reading import examine
+    from coterie.cli.team_file import examine
+    from coterie.cli.text import teams as text
     from coterie.planning import sentences, thinks
     from coterie.planning.teams import settled
     from coterie.topology.outline import outline

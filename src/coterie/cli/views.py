@@ -8,7 +8,8 @@ from typing import Any
 from msgspec import Struct, structs
 
 from coterie import files
-from coterie.cli import text
+from coterie.cli.text import plans
+from coterie.cli.text import runs as text
 from coterie.runs import asked
 from coterie.runs.folder import DiskPlace
 from coterie.runs.kinds import kind_of
@@ -116,7 +117,7 @@ def output(at: Located, turn: str) -> Shown:
 def topology(at: Located) -> Shown:
     """Who there is and what decides who is asked, under the plan that the run obeys now."""
     plan = at.runs.journal(at.run).plan_now()
-    return plan, text.plan(plan)
+    return plan, plans.plan(plan)
 
 
 def memory(at: Located) -> Shown:

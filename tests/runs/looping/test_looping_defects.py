@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from loop_projects import project
 
-from coterie.cli.reading import plan_for_a_run
+from coterie.cli.team_file import plan_for_a_run
 from coterie.journal import records as r
 from coterie.planning.loop import LoopGiven
 from coterie.runs import launch

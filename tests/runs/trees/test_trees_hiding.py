@@ -7,7 +7,7 @@ import pytest
 from loop_projects import project
 from repositories import git, put, repository
 
-from coterie.cli.reading import plan_for_a_run
+from coterie.cli.team_file import plan_for_a_run
 from coterie.planning.loop import LoopGiven
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.runs import launch

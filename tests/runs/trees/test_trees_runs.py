@@ -10,7 +10,7 @@ import pytest
 from loop_projects import project
 from repositories import commit, git, holds, put, repository
 
-from coterie.cli.reading import plan_for_a_run
+from coterie.cli.team_file import plan_for_a_run
 from coterie.errors import GitFailed, UsageError
 from coterie.journal.lock import RunLock
 from coterie.journal.records import RunStarted, TreeSaved, TreesJoined, TurnFinished

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from repositories import commit, git, put, repository
 
 from coterie.cli.app import main
-from coterie.cli.reading import plan_for_a_run
+from coterie.cli.team_file import plan_for_a_run
 from coterie.errors import GitFailed
 from coterie.journal.records import Record, RunFinished, RunNotified, TreeCleared, TreeMade, TreeMerged, TreesJoined
 from coterie.planning.loop import LoopGiven

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from coterie.cli.text import compared
+from coterie.cli.text.laboratory import compared
 from coterie.testing import Assumptions, Comparison, Measured, Skill
 from coterie.testing.lab import Scales, letter, picture
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from coterie.views.words import arrow, plural
 
 if TYPE_CHECKING:
-    from coterie.cli.reading import Examined
+    from coterie.cli.team_file import Examined
     from coterie.topology.outline import Outline, OutlinedArrow, OutlinedNode
 
 _NARROWEST = 40

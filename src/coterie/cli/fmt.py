@@ -23,7 +23,7 @@ def fmt(
     Comments stay, and what a file says stays the same. A file that is not well-formed is left as it is, and reported:
     the status is then 1. With - the input is printed in the one layout.
     """
-    from coterie.cli import text
+    from coterie.cli.text import teams as text
 
     dry = check or diff
     changed = same = wrong = 0
@@ -96,7 +96,7 @@ def _laid_out(file: Path, text: str) -> str | None:
 
 
 def _tell_or_do(file: Path, before: str, after: str, *, check: bool, diff: bool) -> None:
-    from coterie.cli import text
+    from coterie.cli.text import teams as text
     from coterie.formats.fixes import replace_text
 
     if diff:

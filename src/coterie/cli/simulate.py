@@ -91,7 +91,7 @@ def simulate(
     show how often each is right and how many calls that takes. The options from --correlation to --svg go with it;
     --seeds, --from, --jobs and --state-dir are about crashes, and do not.
     """
-    from coterie.cli.reading import plan_for_a_run
+    from coterie.cli.team_file import plan_for_a_run
     from coterie.errors import TopologyError
     from coterie.planning.loop import LoopGiven
 
@@ -150,7 +150,7 @@ def _crash(
     state_dir: Path,
 ) -> int:
     """Run the crash schedules, and tell what they showed."""
-    from coterie.cli import text
+    from coterie.cli.text import simulations as text
     from coterie.testing.series import Series, processors, simulate_many
 
     jobs = jobs or processors()

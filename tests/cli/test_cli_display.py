@@ -4,8 +4,8 @@ import sys
 import pytest
 from rich.console import Console
 
+from coterie.cli.display import Lines, Silent, choose
 from coterie.cli.live import LiveTree
-from coterie.cli.watching import Lines, Silent, choose
 from coterie.clock import VirtualClock
 from coterie.journal.records import RunFinished, RunOwned, RunStarted, TurnFinished, TurnStarted, Usage
 

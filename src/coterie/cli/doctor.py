@@ -14,7 +14,7 @@ def doctor(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     The status is 1 when something does not work.
     """
     from coterie import __version__
-    from coterie.cli import text
+    from coterie.cli.text import findings as text
     from coterie.runs.checkups import Examinee, examine
 
     found = examine(Examinee(Path(), state_dir, __version__))

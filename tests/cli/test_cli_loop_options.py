@@ -8,7 +8,7 @@ import typer
 from loop_cases import cases
 
 from coterie.cli import app, argv
-from coterie.cli.looping import Flags, home, loop_given
+from coterie.cli.loop_options import Flags, home, loop_given
 from coterie.errors import UsageError
 from coterie.planning.loop import LoopGiven, LoopPlan
 from coterie.planning.place import RunPlace

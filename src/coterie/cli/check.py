@@ -40,9 +40,9 @@ def check(
     no command of the team is run. The status is 1 when something is wrong, or there is nothing to run; warnings do not
     count. Of a file that is wrong --json says what validate would: {"file", "valid", "diagnostics"}.
     """
-    from coterie.cli import text
     from coterie.cli.inputs import pair
-    from coterie.cli.reading import examine
+    from coterie.cli.team_file import examine
+    from coterie.cli.text import proofs as text
     from coterie.planning.loop import LoopGiven
     from coterie.proofs import STATES
     from coterie.proofs import check as prove

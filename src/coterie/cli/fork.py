@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.cli import running
+from coterie.cli import run as runs_command
 from coterie.cli.options import STATE_DIR, AsJson, Cassette, MaxCost, MaxParallel, MaxTurns, Park, Run, StateDir
 from coterie.cli.output import complain
 
@@ -73,7 +73,7 @@ def fork(
 
     runs, run = find(run, state_dir)
     wanted = _changes(prompts or (), models or (), settings or (), backend)
-    instead = running._plan(str(reload), None) if reload is not None else None
+    instead = runs_command._plan(str(reload), None) if reload is not None else None
 
     def change(recorded: "Plan") -> "Plan":
         return changes.change(instead or recorded, wanted)
@@ -83,7 +83,7 @@ def fork(
     complain(f"forked {made.origin} at record {made.seq} as {made.run}{again}")
     if made.cwd:
         complain(f"its files are as they were then: {made.cwd}")
-    return running.resume(
+    return runs_command.resume(
         made.run,
         max_turns=max_turns,
         max_cost=max_cost,

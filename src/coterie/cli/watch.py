@@ -25,7 +25,7 @@ def watch(
     On a terminal a live tree, else a line for each thing worth telling; --json gives every record, a line each. The
     run does not notice. Ctrl-C ends the watching, not the run.
     """
-    from coterie.cli.driving import drive
+    from coterie.cli.signals import drive
     from coterie.runs.repository import find
 
     runs, run = find(run, state_dir)
@@ -36,7 +36,7 @@ def watch(
 
 
 async def _show(runs: "Runs", run: str, as_json: bool) -> None:
-    from coterie.cli.watching import choose
+    from coterie.cli.display import choose
 
     async with aclosing(runs.follow(run)) as news:
         if as_json:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import Place
 
-from coterie.cli.starting import FILES
+from coterie.cli.init import FILES
 from coterie.formats import read
 
 

@@ -38,7 +38,7 @@ def graph(
     An SVG picture needs no other program, and is light or dark as the page around it. What can be read of a file with
     errors is drawn all the same; the status is then 1.
     """
-    from coterie.cli.reading import examine
+    from coterie.cli.team_file import examine
 
     found = examine(file)
     for diagnostic in found.diagnostics:

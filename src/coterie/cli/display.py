@@ -7,7 +7,7 @@ from typing import Protocol
 
 from coterie.backends.base import Request
 from coterie.cli.output import say
-from coterie.cli.text import Progress
+from coterie.cli.text.progress import Progress
 from coterie.journal.records import Record
 
 AskHuman = Callable[[Request], Awaitable[str]]

@@ -16,8 +16,8 @@ def validate(files: Iterable[Path], fix: bool = False, as_json: bool = False) ->
     Returns:
         The exit status: 0 if all are valid, else 1.
     """
-    from coterie.cli import text
-    from coterie.cli.reading import examine, mend
+    from coterie.cli.team_file import examine, mend
+    from coterie.cli.text import teams as text
 
     valid = True
     for file in files:

@@ -93,7 +93,7 @@ def loop_given(target: str, flags: Flags, backend: str | None, settings: Sequenc
     Raises:
         UsageError: If *target* names nothing that can be run, or a file that is no loop is given an option of one.
     """
-    from coterie.cli.reading import find, is_loop
+    from coterie.cli.team_file import find, is_loop
     from coterie.errors import UsageError
     from coterie.planning.loop import LoopGiven
 

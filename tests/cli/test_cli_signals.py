@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from coterie.cli.driving import drive
+from coterie.cli.signals import drive
 
 STUBBORN = """
 import asyncio, os, signal
-from coterie.cli.driving import drive
+from coterie.cli.signals import drive
 
 async def main():
     while True:

@@ -14,7 +14,7 @@ def runs(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
 
     Those that were started elsewhere on this machine are listed too.
     """
-    from coterie.cli import text
+    from coterie.cli.text import runs as text
     from coterie.journal.records import MERGE_CONFLICT
     from coterie.runs import index
     from coterie.runs.listing import failed_to_merge, standing
@@ -82,7 +82,7 @@ def stats(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
 
     Those that were started elsewhere on this machine count too.
     """
-    from coterie.cli import text
+    from coterie.cli.text import stats as text
     from coterie.runs import index
     from coterie.runs.statistics import statistics
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.cli.looping import (
+from coterie.cli.loop_options import (
     Arguments,
     DefaultProfiles,
     Flags,
@@ -36,7 +36,7 @@ from coterie.cli.output import complain, say, say_json
 
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette as Tape
-    from coterie.cli.watching import Watch
+    from coterie.cli.display import Watch
     from coterie.planning.loop import LoopGiven
     from coterie.planning.plan import Limits, Plan
     from coterie.runs.launch import Outcome
@@ -199,7 +199,7 @@ def replay(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -
 
     Nothing is changed and nobody is asked. Where they disagree the first such record is named, and the status is 1.
     """
-    from coterie.cli import text
+    from coterie.cli.text import outcomes as text
     from coterie.runs import launch
     from coterie.runs.repository import find
 
@@ -221,7 +221,7 @@ def _plan(target: str, backend: str | None, params: list[str] | None = None) -> 
 
 def _planned(target: str, given: "LoopGiven") -> "Plan":
     """The plan of *target* under what the command line says; its warnings are told."""
-    from coterie.cli.reading import plan_for_a_run
+    from coterie.cli.team_file import plan_for_a_run
 
     plan, found = plan_for_a_run(target, given)
     for diagnostic in found.warnings:
@@ -252,7 +252,7 @@ def _rehearse(
 ) -> int:
     """Run *plan* with stand-ins and print what happened; returns the status that a run would."""
     from coterie.backends.scripted import read_script
-    from coterie.cli import text
+    from coterie.cli.text.rehearsals import rehearsal
     from coterie.runs.kinds import check_start, own_pattern, own_patterns
     from coterie.runs.rehearsal import rehearse
 
@@ -268,7 +268,7 @@ def _rehearse(
     if as_json:
         say_json(document)
     else:
-        say(text.rehearsal(document))
+        say(rehearsal(document))
     return int(document["exit"])
 
 
@@ -276,9 +276,9 @@ def _watched(
     main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]", park: bool | None, as_json: bool, state_dir: Path
 ) -> int:
     """Drive *main* with a display beside it, tell how it ended and return the status that says the same."""
-    from coterie.cli import text
-    from coterie.cli.driving import drive
-    from coterie.cli.watching import choose
+    from coterie.cli.display import choose
+    from coterie.cli.signals import drive
+    from coterie.cli.text import outcomes as text
 
     with choose(park, as_json) as watch:
         outcome = drive(main(watch))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import Place
 
-from coterie.cli.completing import SCRIPTS
+from coterie.cli.completion import SCRIPTS
 
 
 def offered(place: Place, *words: str) -> list[str]:
