@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from coterie.backends.mock import Entry, Event, Script, perform, read
+from coterie.backends.mock import MockScript, MockTurn, perform, read
+from coterie.backends.script_file import Emission
 from coterie.errors import UsageError
 
 TOOL = f"""#!{sys.executable}
@@ -20,7 +21,7 @@ sys.exit(sys.argv[2] == "wrong.event")
 """
 
 
-def script(tmp_path: Path, data: Any) -> Script:
+def script(tmp_path: Path, data: Any) -> MockScript:
     path = tmp_path / "script.json"
     path.write_text(json.dumps(data))
     return read(path)
@@ -74,8 +75,8 @@ def test_what_no_part_is_said_of_does_nothing(tmp_path: Path) -> None:
     """A review or a branch does not do what an iteration would."""
     found = script(tmp_path, [{"output": "one", "events": [{"topic": "task.complete"}]}])
     assert found.entry(attempt("iteration#4")).output == "one"
-    assert found.entry(attempt("review#1")) == Entry()
-    assert found.entry(attempt("iteration#1", run="r1/wave-1.1#1.1")) == Entry()
+    assert found.entry(attempt("review#1")) == MockTurn()
+    assert found.entry(attempt("iteration#1", run="r1/wave-1.1#1.1")) == MockTurn()
 
 
 def test_a_fixture_of_autoloop_is_one_entry(tmp_path: Path) -> None:
@@ -88,20 +89,20 @@ def test_a_fixture_of_autoloop_is_one_entry(tmp_path: Path) -> None:
         "emit_payload": "all of it",
         "usage": {"input_tokens": 10, "cost_usd": 0.5},
     }
-    assert script(tmp_path, fixture).entry(attempt("iteration#3")) == Entry(
+    assert script(tmp_path, fixture).entry(attempt("iteration#3")) == MockTurn(
         output="done",
         exit_code=2,
         delay=1.5,
-        events=(Event(topic="task.complete", payload="all of it"),),
+        events=(Emission(topic="task.complete", payload="all of it"),),
         usage={"input_tokens": 10, "cost_usd": 0.5},
     )
 
 
 def test_it_writes_emits_and_reports(env: dict[str, str], tmp_path: Path) -> None:
     """An event that is rejected is told, and does not end the turn; a payload that is no text is JSON."""
-    entry = Entry(
+    entry = MockTurn(
         files={"deep/note.md": "hello"},
-        events=(Event(topic="wrong.event"), Event(topic="gaps.found", payload="- one\n- two")),
+        events=(Emission(topic="wrong.event"), Emission(topic="gaps.found", payload="- one\n- two")),
         usage={"input_tokens": 3},
         exit_code=7,
     )
@@ -119,33 +120,33 @@ def test_it_writes_below_its_folder_only(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     with pytest.raises(UsageError, match="outside the working folder"):
-        perform(Entry(files={name: "x"}), {}, folder, print)
+        perform(MockTurn(files={name: "x"}), {}, folder, print)
     assert list(tmp_path.rglob("out.txt")) == []
 
 
 def test_without_a_run_there_is_nobody_to_emit_to(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="started by a run"):
-        perform(Entry(events=(Event(topic="task.complete"),)), {"PATH": str(tmp_path)}, tmp_path, print)
+        perform(MockTurn(events=(Emission(topic="task.complete"),)), {"PATH": str(tmp_path)}, tmp_path, print)
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"iterations": {}}, r"iterations: wants a list of entries, not an object"),
-        ({"iterations": [], "review": []}, r"no key 'review'; did you mean 'reviews'"),
-        ([{"outptu": "x"}], r"iterations\[0\]: there is no key 'outptu'; did you mean 'output'"),
-        ([{}, {"output": 3}], r"iterations\[1\].output: wants a text, not a whole number"),
-        ([{"exit_code": True}], r"exit_code: wants a whole number"),
-        ([{"exit_code": 256}], r"exit_code: an exit status is from 0 to 255"),
-        ([{"delay": -1}], r"delay: wants a number from 0, not -1"),
-        ([{"delay": "1s"}], r"delay: wants a number"),
-        ([{"delay": 1, "delay_ms": 1}], r"'delay_ms' and 'delay' say the same"),
+        ({"iterations": {}}, r"iterations: expected `array`, got `object`"),
+        ({"iterations": [], "review": []}, r"unknown key 'review'; did you mean 'reviews'"),
+        ([{"outptu": "x"}], r"iterations\[0\]: unknown key 'outptu'; did you mean 'output'"),
+        ([{}, {"output": 3}], r"iterations\[1\].output: expected `str`, got `int`"),
+        ([{"exit_code": True}], r"exit_code: expected `int`, got `bool`"),
+        ([{"exit_code": 256}], r"exit_code: expected `int` <= 255"),
+        ([{"delay": -1}], r"delay: expected `float` >= 0"),
+        ([{"delay": "1s"}], r"delay: expected `float`, got `str`"),
+        ([{"delay": 1, "delay_ms": 1}], r"'delay_ms' and 'delay' are the same"),
         ([{"emit_payload": "x"}], r"'emit_payload' goes with an 'emit_event'"),
-        ([{"events": [{"payload": "x"}]}], r"events\[0\]: wants a `topic`"),
-        ([{"events": ["task.complete"]}], r"events\[0\]: wants an object, not a text"),
-        ([{"files": {"a": 1}}], r"files.a: wants a text"),
-        ([{"usage": {"cost_usd": None}}], r"usage.cost_usd: wants a number"),
-        ("x", r"iterations\[0\]: wants an object"),
+        ([{"events": [{"payload": "x"}]}], r"events\[0\]: object missing required field `topic`"),
+        ([{"events": ["task.complete"]}], r"events\[0\]: expected `object`, got `str`"),
+        ([{"files": {"a": 1}}], r"files\[...\]: expected `str`, got `int`"),
+        ([{"usage": {"cost_usd": None}}], r"usage\[...\]: expected `float`, got `null`"),
+        ("x", r"iterations\[0\]: expected `object`, got `str`"),
     ],
 )
 def test_what_makes_no_sense_is_told_with_its_place(data: Any, message: str, tmp_path: Path) -> None:
@@ -157,10 +158,10 @@ def test_a_script_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"none\.json: the script cannot be read: No such file"):
         read(tmp_path / "none.json")
     (tmp_path / "bad.json").write_text("{")
-    with pytest.raises(UsageError, match=r"bad\.json: the script is not JSON"):
+    with pytest.raises(UsageError, match=r"bad\.json:1:2: the script is not JSON"):
         read(tmp_path / "bad.json")
 
 
 def test_a_payload_may_be_any_json(tmp_path: Path) -> None:
     found = script(tmp_path, [{"events": [{"topic": "a", "payload": {"n": 1}}]}])
-    assert found.entry({}).events == (Event(topic="a", payload='{"n": 1}'),)
+    assert found.entry({}).events == (Emission(topic="a", payload='{"n": 1}'),)

@@ -198,7 +198,7 @@ def test_a_prefix_stands_before_every_path() -> None:
 
 def test_a_script_from_a_program_is_checked_too() -> None:
     """Before anything is played."""
-    with pytest.raises(UsageError, match=r"script: reviewer\[0\]: there is no key 'txt'; did you mean 'text'\?"):
+    with pytest.raises(UsageError, match=r"script: reviewer\[0\]: unknown key 'txt'; did you mean 'text'\?"):
         ScriptedBackend({"reviewer": [{"txt": "a"}]})
 
 

@@ -5,17 +5,18 @@ import json
 from functools import partial
 from typing import Any
 
-import msgspec
+from msgspec import UNSET
 
 from coterie.backends.base import Answer, Emitted, Failure, OnEvent, Request, Result, Session, Text
 from coterie.backends.pending import Pending
-from coterie.backends.scripts import Entry, Script, parse_script, read_script
+from coterie.backends.script_file import Emission
+from coterie.backends.scripts import Script, ScriptedAttempt, parse_script, read_script
 from coterie.journal.records import Usage
 from coterie.planning.plan import AgentPlan, Wanted
 
 __all__ = ["Script", "ScriptedBackend", "read_script"]
 
-_UNSCRIPTED = Entry()
+_UNSCRIPTED = ScriptedAttempt()
 
 
 class ScriptedBackend:
@@ -47,7 +48,7 @@ class ScriptedBackend:
         if agent.kind != "human" and agent.timeout is not None and agent.timeout < seconds:
             seconds = agent.timeout
             reason = f"it took longer than its time-out of {seconds:g} s"
-            entry, result = Entry(), Failure(kind="timeout", reason=reason, usage=Usage(seconds=seconds))
+            entry, result = ScriptedAttempt(), Failure(kind="timeout", reason=reason, usage=Usage(seconds=seconds))
         end = partial(_end, session, entry, result, on_event)
         self._sessions.add(session)
         session.when_over(partial(self._sessions.discard, session))
@@ -59,7 +60,7 @@ class ScriptedBackend:
         for session in list(self._sessions):
             await session.interrupt()
 
-    def _next(self, request: Request) -> Entry:
+    def _next(self, request: Request) -> ScriptedAttempt:
         """What is played next: as the script says, or else, in a loop, the way to its end."""
         path = path_of(request)
         if self._prefix:
@@ -67,7 +68,7 @@ class ScriptedBackend:
         entries = self._script.get(path)
         if entries is None:
             event = request.context().get("loop", {}).get("nearest", "")
-            return Entry(emits=(Emitted(event=event),)) if event else _UNSCRIPTED
+            return ScriptedAttempt(emits=(Emission(topic=event),)) if event else _UNSCRIPTED
         k = self._attempts[path] = self._attempts.get(path, 0) + 1
         return entries[min(k, len(entries)) - 1]
 
@@ -97,19 +98,16 @@ def _value(wanted: Wanted, agent: str, n: int) -> Any:
             return f"{agent} {n}"
 
 
-def _result(entry: Entry, request: Request) -> Result:
-    usage = entry.usage or Usage()
-    if not usage.seconds:
-        usage = msgspec.structs.replace(usage, seconds=entry.seconds)
-    if entry.fail is not None:
-        return msgspec.structs.replace(entry.fail, usage=usage)
-    agent, n = request.agent, int(request.turn.rpartition("#")[2])
-    outputs = entry.outputs
-    if outputs is None and entry.text is None:
+def _result(entry: ScriptedAttempt, request: Request) -> Result:
+    if (failure := entry.failure) is not None:
+        return failure
+    agent, n, usage = request.agent, int(request.turn.rpartition("#")[2]), entry.used
+    outputs = None if entry.outputs is UNSET else entry.outputs
+    if outputs is None and entry.text is UNSET:
         if request.wanted:
             return Answer(text=_smallest(request.wanted, agent.name, n), usage=usage)
         outputs = default_outputs(agent, n)
-    return Answer(text=f"{agent.name} {n}" if entry.text is None else entry.text, outputs=outputs, usage=usage)
+    return Answer(text=f"{agent.name} {n}" if entry.text is UNSET else entry.text, outputs=outputs, usage=usage)
 
 
 def _smallest(wanted: tuple[Wanted, ...], agent: str, n: int) -> str:
@@ -118,12 +116,12 @@ def _smallest(wanted: tuple[Wanted, ...], agent: str, n: int) -> str:
     return json.dumps({one.name: _value(one, agent, n) for one in needed}, ensure_ascii=False)
 
 
-def _end(session: Pending, entry: Entry, result: Result, on_event: OnEvent) -> None:
+def _end(session: Pending, entry: ScriptedAttempt, result: Result, on_event: OnEvent) -> None:
     if session.over:
         return
     said = result.text if isinstance(result, Answer) else entry.text
     if said:
         on_event(Text(text=said))
     for emitted in entry.emits:
-        on_event(emitted)
+        on_event(Emitted(event=emitted.topic, payload=emitted.payload))
     session.settle(result)

@@ -2,19 +2,17 @@
 
     {"writer": [{"text": "a draft", "seconds": 3}, {"fail": "timeout"}], "panel/critic": [{"outputs": {"score": 4}}]}
 
-A script is checked whole before anything is rehearsed; what is wrong is a `UsageError` that names the place.
+A script is checked as a whole before anything is rehearsed; a mistake is a `UsageError` that names its place.
 """
 
-import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from coterie import bounds
-from coterie.backends.base import FAILURES, Emitted, Failure
+from coterie.backends.base import FAILURES, Failure
+from coterie.backends.script_file import Amount, Emission, convert, load
 from coterie.diagnostics import did_you_mean
 from coterie.errors import UsageError
 from coterie.journal.records import Usage
@@ -25,45 +23,76 @@ from coterie.planning.plan import Plan
 Script = Mapping[str, Sequence[Mapping[str, Any]]]
 """By agent (`node/agent` in a nested topology), what it says at each attempt; the last entry repeats."""
 
-KEYS = ("text", "outputs", "seconds", "fail", "emits", "usage")
+_BY_SCRIPT = "the script says so"
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class ScriptedFailure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an attempt fails; *kind* is one of `FAILURES`."""
+
+    kind: str = "failed"
+    reason: str = _BY_SCRIPT
+
+    def __post_init__(self) -> None:
+        if self.kind not in FAILURES:
+            hint = did_you_mean(self.kind, FAILURES) or f"one of {', '.join(sorted(FAILURES))}"
+            raise ValueError(f"unknown kind of failure {self.kind!r}; {hint}")
+
+
+class ScriptedAttempt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an agent does at one attempt.
 
     Attributes:
-        text: None: as without a script.
-        outputs: None: found in the text when there is one, else as without a script.
+        text: Without it, as without a script.
+        outputs: Without it, found in the text if there is one, else as without a script.
         seconds: How long it takes, in virtual seconds.
-        fail: How the attempt fails, if it does.
+        fail: How the attempt fails, if it does: a kind of `FAILURES`, or the reason of one that has no such kind.
         emits: The events it emits before it ends.
-        usage: What it reports as used; without it only its time.
+        usage: What it reports as used, by the names of `Usage`; without it only its time.
     """
 
-    text: str | None = None
-    outputs: dict[str, Any] | None = None
-    seconds: float = 1.0
-    fail: Failure | None = None
-    emits: tuple[Emitted, ...] = ()
-    usage: Usage | None = None
+    text: str | UnsetType = UNSET
+    outputs: dict[str, Any] | UnsetType = UNSET
+    seconds: Amount = 1.0
+    fail: str | ScriptedFailure | UnsetType = UNSET
+    emits: tuple[Emission, ...] = ()
+    usage: dict[str, Amount] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        for name, amount in (self.usage or {}).items():
+            if name not in Usage.__struct_fields__:
+                known = Usage.__struct_fields__
+                raise ValueError(f"usage: unknown key {name!r}; {did_you_mean(name, known) or ', '.join(known)}")
+            if Usage.__annotations__[name] is int and not amount.is_integer():
+                raise ValueError(f"usage.{name}: expected a whole number, got {amount:g}")
+
+    @property
+    def used(self) -> Usage:
+        """What it reports as used; its time, unless the script says how long, is *seconds*."""
+        amounts: dict[str, Any] = {"seconds": self.seconds} | {
+            name: Usage.__annotations__[name](amount) for name, amount in (self.usage or {}).items() if amount
+        }
+        return Usage(**amounts)
+
+    @property
+    def failure(self) -> Failure | None:
+        """How the attempt fails, if it does."""
+        match self.fail:
+            case str(kind) if kind in FAILURES:
+                return Failure(kind=kind, reason=_BY_SCRIPT, usage=self.used)
+            case str(reason):
+                return Failure(kind="failed", reason=reason, usage=self.used)
+            case ScriptedFailure(kind=kind, reason=reason):
+                return Failure(kind=kind, reason=reason, usage=self.used)
+        return None
 
 
 def read_script(path: Path, plan: Plan | None = None) -> Script:
     """Read the script at *path*; with a *plan*, every agent it names must be one of the plan's.
 
     Raises:
-        UsageError: If it cannot be read or says something that means nothing.
+        UsageError: If it cannot be read or a part of it has no meaning.
     """
-    try:
-        data = bounds.load_json(bounds.read_bytes(path, bounds.MAX_INPUT, any_kind=True).decode())
-    except OSError as error:
-        raise UsageError(f"{path}: the script cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: the script is not UTF-8 text: {error.reason} at byte {error.start}") from None
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{path}:{error.lineno}:{error.colno}: the script is not JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:  # a number or a nesting beyond all bounds
-        raise UsageError(f"{path}: the script cannot be read: {error}") from None
+    data = load(path)
     entries = parse_script(data, str(path))
     if plan is not None:
         known = list(_paths(plan))
@@ -75,15 +104,21 @@ def read_script(path: Path, plan: Plan | None = None) -> Script:
     return script
 
 
-def parse_script(data: Any, source: str = "script") -> dict[str, tuple[Entry, ...]]:
+def parse_script(data: Any, source: str = "script") -> dict[str, tuple[ScriptedAttempt, ...]]:
     """The entries of a script by agent; *source* is how errors call it.
 
     Raises:
-        UsageError: If something in it means nothing.
+        UsageError: If a part of it has no meaning.
     """
     if not isinstance(data, Mapping):
-        raise UsageError(f"{source}: a script is an object that maps agents to lists of entries, not {_type(data)}")
-    return {name: _entries(entries, f"{source}: {name}") for name, entries in data.items()}
+        raise UsageError(f"{source}: a script is an object that maps agents to lists of entries")
+    parsed = {}
+    for name, entries in data.items():
+        where = f"{source}: {name}"
+        parsed[name] = convert(entries, tuple[ScriptedAttempt, ...], where, ScriptedAttempt.__struct_fields__)
+        if not entries:
+            raise UsageError(f"{where}: the list is empty; leave the agent out to let it answer by itself")
+    return parsed
 
 
 def _paths(plan: Plan, above: str = "") -> Iterator[str]:
@@ -94,89 +129,3 @@ def _paths(plan: Plan, above: str = "") -> Iterator[str]:
     for group in plan.flow.groups if plan.flow is not None else ():
         if group.on_max == "human":
             yield above + ON_MAX + group.source
-
-
-def _entries(data: Any, where: str) -> tuple[Entry, ...]:
-    if isinstance(data, str | bytes) or not isinstance(data, Sequence):
-        raise UsageError(f"{where}: wants a list of entries, not {_type(data)}")
-    if not data:
-        raise UsageError(f"{where}: the list is empty; leave the agent out to let it answer by itself")
-    return tuple(_entry(entry, f"{where}[{n}]") for n, entry in enumerate(data))
-
-
-def _entry(data: Any, where: str) -> Entry:
-    _check_keys(data, KEYS, where)
-    outputs = _get(data, "outputs", dict, None, where)
-    emits = _get(data, "emits", list, [], where)
-    return Entry(
-        text=_get(data, "text", str, None, where),
-        outputs=outputs,
-        seconds=_amount(data, "seconds", 1.0, where),
-        fail=_failure(data["fail"], f"{where}.fail") if "fail" in data else None,
-        emits=tuple(_emit(emit, f"{where}.emits[{n}]") for n, emit in enumerate(emits)),
-        usage=_usage(data["usage"], f"{where}.usage") if "usage" in data else None,
-    )
-
-
-def _emit(data: Any, where: str) -> Emitted:
-    _check_keys(data, ("topic", "payload"), where)
-    topic = _get(data, "topic", str, "", where)
-    if not topic:
-        raise UsageError(f"{where}: wants a `topic`, the name of the event")
-    payload = data.get("payload", "")
-    return Emitted(event=topic, payload=payload if isinstance(payload, str) else json.dumps(payload))
-
-
-def _failure(data: Any, where: str) -> Failure:
-    if isinstance(data, str):
-        if data in FAILURES:
-            return Failure(kind=data, reason="the script says so")
-        return Failure(kind="failed", reason=data)
-    _check_keys(data, ("kind", "reason"), where, "a text or an object")
-    kind = _get(data, "kind", str, "failed", where)
-    if kind not in FAILURES:
-        hint = did_you_mean(kind, FAILURES) or f"one of {', '.join(sorted(FAILURES))}"
-        raise UsageError(f"{where}.kind: there is no failure {kind!r}; {hint}")
-    return Failure(kind=kind, reason=_get(data, "reason", str, "the script says so", where))
-
-
-def _usage(data: Any, where: str) -> Usage:
-    _check_keys(data, Usage.__struct_fields__, where)
-    amounts = {name: _amount(data, name, 0.0, where) for name in data}
-    for name in ("input_tokens", "output_tokens", "turns"):
-        if name in amounts:
-            if not amounts[name].is_integer():
-                raise UsageError(f"{where}.{name}: wants a whole number, not {data[name]!r}")
-            amounts[name] = int(amounts[name])
-    return Usage(**amounts)  # type: ignore[arg-type]  # the tokens and turns were made whole above
-
-
-def _check_keys(data: Any, known: Sequence[str], where: str, wanted: str = "an object") -> None:
-    if not isinstance(data, Mapping):
-        raise UsageError(f"{where}: wants {wanted}, not {_type(data)}")
-    for key in data:
-        if key not in known:
-            hint = did_you_mean(str(key), known) or f"it may have {', '.join(known)}"
-            raise UsageError(f"{where}: there is no key {key!r}; {hint}")
-
-
-def _get(data: Mapping[str, Any], key: str, kind: type, default: Any, where: str) -> Any:
-    value = data.get(key, default)
-    if key in data and not isinstance(value, kind):
-        raise UsageError(f"{where}.{key}: wants {_NAMES[kind]}, not {_type(value)}")
-    return value
-
-
-def _amount(data: Mapping[str, Any], key: str, default: float, where: str) -> float:
-    value = data.get(key, default)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value < 0:
-        raise UsageError(f"{where}.{key}: wants a number from 0, not {json.dumps(value)}")
-    return float(value)
-
-
-_NAMES = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-
-
-def _type(value: Any) -> str:
-    return _NAMES.get(type(value), "a number")
