@@ -34,8 +34,7 @@ def compensated_nodes_are_declared(facts: Facts) -> Iterator[Diagnostic]:
         name = node.extra.get("compensates")
         if name not in ("", UNREADABLE) and name not in facts.declared:
             message = f"{title(node)} compensates {name!r}, which is not declared"
-            span, hint = node.extra.place("compensates"), _hint(facts, name)
-            yield error("unknown-agent", message, span, hint, mended(hint, name, span))
+            yield facts.unknown(message, name, node.extra.place("compensates"))
 
 
 def skips_can_be_judged(facts: Facts) -> Iterator[Diagnostic]:
@@ -53,7 +52,7 @@ def skips_can_be_judged(facts: Facts) -> Iterator[Diagnostic]:
             yield warning("bad-skip", f"'skip' of {title(node)} is not a condition: {skip!r}", span, hint)
         elif agent not in facts.declared:
             message = f"'skip' of {title(node)} reads {agent!r}, which is not declared"
-            yield error("unknown-agent", message, span, _hint(facts, agent))
+            yield facts.unknown(message, agent, span)
 
 
 def skips_leave_a_path(facts: Facts) -> Iterator[Diagnostic]:
@@ -131,7 +130,3 @@ def _models(facts: Facts) -> Iterator[tuple[str, str, Span | None]]:
     settings = facts.topology.block("settings")
     for model in settings.get("fallback-chain", ()):
         yield "'settings'", model, settings.place("fallback-chain", model)
-
-
-def _hint(facts: Facts, name: str) -> str:
-    return facts.near(name) or facts.declaring(name)

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from msgspec import structs
 
-from coterie.diagnostics import Fix, Span, did_you_mean
+from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error
 from coterie.topology.conditions import Condition, Scalar
 from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import Unbounded, unbounded, with_implied
@@ -126,11 +126,11 @@ class Facts:
             self._near[name] = did_you_mean(name, self.declared) if len(self._near) < _HINTS else ""
         return self._near[name]
 
-    def declaring(self, name: str) -> str:
-        """How to declare *name* in the team's notation."""
-        return (
-            f"declare it: agent {name} {{ model: … }}" if self.topology.pattern is None else "declare it under agents:"
-        )
+    def unknown(self, message: str, name: str, span: Span | None) -> Diagnostic:
+        """The error that *name* is not declared, with a suggestion or how to declare it."""
+        declare = f"declare it: agent {name} {{ model: … }}" if self.topology.pattern is None else ""
+        hint = self.near(name) or declare or "declare it under agents:"
+        return error("unknown-agent", message, span, hint, mended(hint, name, span))
 
     def leads_to(self, start: str, end: str) -> bool:
         """Whether a path of arrows, loop arrows included, leads from *start* to *end*, or they are the same."""

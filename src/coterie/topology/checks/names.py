@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
+from coterie.diagnostics import Diagnostic, did_you_mean, error, warning
 from coterie.topology.checks.facts import UNREADABLE, Facts, mended, title
 from coterie.topology.composition import file_of
 from coterie.topology.model import Action, Agent, AgentGroup, AnyNode, Gate, Human, Orchestrator
@@ -24,7 +24,7 @@ def declared_once(facts: Facts) -> Iterator[Diagnostic]:
 def declared_in_flow(facts: Facts) -> Iterator[Diagnostic]:
     """Nodes in the flow are declared; an undeclared one is reported at its first mention."""
     for name, span in facts.undeclared.items():
-        yield _unknown(facts, f"the flow names {name!r}, which is not declared", name, span)
+        yield facts.unknown(f"the flow names {name!r}, which is not declared", name, span)
 
 
 def declared_scopes(facts: Facts) -> Iterator[Diagnostic]:
@@ -48,7 +48,7 @@ def declared_fallbacks(facts: Facts) -> Iterator[Diagnostic]:
             hint = "name another node, or use retry"
             yield error("fallback-to-itself", f"{title(node)} falls back on itself", span, hint)
         elif name not in facts.declared:
-            yield _unknown(facts, f"{title(node)} falls back on {name!r}, which is not declared", name, span)
+            yield facts.unknown(f"{title(node)} falls back on {name!r}, which is not declared", name, span)
 
 
 def declared_members(facts: Facts) -> Iterator[Diagnostic]:
@@ -57,7 +57,18 @@ def declared_members(facts: Facts) -> Iterator[Diagnostic]:
         for name in node.members if isinstance(node, AgentGroup) else ():
             if name not in facts.declared:
                 span = node.spans.get(f"members.{name}") or node.spans.get("members") or node.span
-                yield _unknown(facts, f"{title(node)} has the member {name!r}, which is not declared", name, span)
+                yield facts.unknown(f"{title(node)} has the member {name!r}, which is not declared", name, span)
+
+
+def declared_places(facts: Facts) -> Iterator[Diagnostic]:
+    """A gate is between declared nodes."""
+    for node in facts.topology.nodes:
+        if not isinstance(node, Gate):
+            continue
+        for where, name in (("after", node.after), ("before", node.before)):
+            if name and name != UNREADABLE and name not in facts.declared and name not in facts.undeclared:
+                message = f"{title(node)} comes {where} {name!r}, which is not declared"
+                yield facts.unknown(message, name, node.spans.get(where) or node.span)
 
 
 def declared_roles(facts: Facts) -> Iterator[Diagnostic]:
@@ -100,19 +111,3 @@ def fallback_of(node: AnyNode) -> str:
     """The fallback of *node*; empty if none."""
     policy = node.on_timeout if isinstance(node, Human) and node.on_fail is None else node.on_fail
     return policy.removeprefix("fallback ").strip() if policy is not None and policy.startswith("fallback ") else ""
-
-
-def declared_places(facts: Facts) -> Iterator[Diagnostic]:
-    """A gate is between declared nodes."""
-    for node in facts.topology.nodes:
-        if not isinstance(node, Gate):
-            continue
-        for where, name in (("after", node.after), ("before", node.before)):
-            if name and name != UNREADABLE and name not in facts.declared and name not in facts.undeclared:
-                message = f"{title(node)} comes {where} {name!r}, which is not declared"
-                yield _unknown(facts, message, name, node.spans.get(where) or node.span)
-
-
-def _unknown(facts: Facts, message: str, name: str, span: Span | None) -> Diagnostic:
-    hint = facts.near(name) or facts.declaring(name)
-    return error("unknown-agent", message, span, hint, mended(hint, name, span))

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error, warning
-from coterie.topology.checks.facts import UNREADABLE, Facts, mended, title
+from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, warning
+from coterie.topology.checks.facts import UNREADABLE, Facts, title
 from coterie.topology.model import Action, Agent, Gate, Orchestrator
 
 PATTERNS = (
@@ -98,6 +98,4 @@ def work_is_sent_back_to_agents(facts: Facts) -> Iterator[Diagnostic]:
 
 def _declared(facts: Facts, name: str, what: str, span: Span | None) -> Iterator[Diagnostic]:
     if name not in ("", UNREADABLE) and name not in facts.declared:
-        hint = facts.near(name) or facts.declaring(name)
-        message = f"{what} {name!r}, which is not declared"
-        yield error("unknown-agent", message, span, hint, mended(hint, name, span))
+        yield facts.unknown(f"{what} {name!r}, which is not declared", name, span)
