@@ -45,7 +45,6 @@ def test_a_max_arrow_on_no_cycle_is_forward() -> None:
 
     assert list(shape.rank) == ["a", "b"]
     assert shape.entries == ["a"]
-    assert not shape.on_cycle(0, "b")
     assert not shape.is_loop(0, "b")
 
 
@@ -150,15 +149,19 @@ def naive_rank(shape: FlowGraph) -> list[str]:
     """The order of spec rule "Rank", read literally: the first-mentioned ready node, again and again."""
     ranked: list[str] = []
 
+    def on_cycle(i: int, node: str) -> bool:
+        source = shape.groups[i].source
+        return source == node or source in naive_reach(shape, node)
+
     def cyclic_only(node: str) -> bool:
         arrows = shape.arrows_into(node)
-        return bool(arrows) and all(shape.groups[i].max is not None and shape.on_cycle(i, node) for i, _ in arrows)
+        return bool(arrows) and all(shape.groups[i].max is not None and on_cycle(i, node) for i, _ in arrows)
 
     def ready(node: str) -> bool:
         arrows = shape.arrows_into(node)
         if cyclic_only(node):
             return any(source in ranked for _, source in arrows)
-        return all(source in ranked for i, source in arrows if not (shape.groups[i].max and shape.on_cycle(i, node)))
+        return all(source in ranked for i, source in arrows if not (shape.groups[i].max and on_cycle(i, node)))
 
     while left := [node for node in shape.nodes if node not in ranked]:
         ranked.append(next(iter([*filter(ready, left), *filter(cyclic_only, left), *left])))

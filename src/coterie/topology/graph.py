@@ -58,10 +58,6 @@ class FlowGraph:
         """The arrows into *node*, in source order."""
         return [(i, self.groups[i].source) for i in self._into[self.place[node]]]
 
-    def on_cycle(self, i: int, target: str) -> bool:
-        """Whether the arrow of group *i* to *target* lies on a cycle."""
-        return self._component[self._source[i]] == self._component[self.place[target]]
-
     def leads_up(self, i: int) -> bool:
         """Whether all targets of group *i* rank above its source. A cycle has a group that does not."""
         rank = self._ranks[self._source[i]]

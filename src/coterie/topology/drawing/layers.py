@@ -5,6 +5,8 @@ its label gets its own position between two layers, so nothing overlaps. A back 
 boxes. Independent of the output format: sizes in, positions out.
 """
 
+from bisect import bisect_right, insort
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -182,22 +184,14 @@ def _mean(spots: Sequence[_Spot]) -> float | None:
 
 
 def _crossings(layers: Sequence[list[_Spot]]) -> int:
-    """Number of arrow crossings between two layers, counted as inversions (binary indexed tree)."""
+    """Number of arrow crossings between two layers, counted as inversions."""
     found = 0
     for above, below in pairwise(layers):
-        at = {spot: number for number, spot in enumerate(below, 1)}
-        ends = [end for spot in above for end in sorted(at[other] for other in spot.below)]
-        tree = [0] * (len(below) + 1)
-        for seen, end in enumerate(ends):
-            index, not_right = end, 0
-            while index:
-                not_right += tree[index]
-                index -= index & -index
-            found += seen - not_right
-            index = end
-            while index <= len(below):
-                tree[index] += 1
-                index += index & -index
+        at = {spot: number for number, spot in enumerate(below)}
+        seen: list[int] = []  # where the arrows so far end, sorted
+        for end in (end for spot in above for end in sorted(at[other] for other in spot.below)):
+            found += len(seen) - bisect_right(seen, end)
+            insort(seen, end)
     return found
 
 
@@ -289,26 +283,25 @@ class _Docks:
         self._last: dict[float, float] = {}
         for box in boxes.values():
             self._last[box.y] = max(self._last.get(box.y, box.x), box.x)
-        self._left: dict[str, int] = {}
-        self._entered: dict[str, int] = {}
+        self._docked = Counter[tuple[str, bool]]()
 
     def leave(self, name: str) -> list[Point]:
         """From the box to a point with a free path to the lane."""
-        box = self._boxes[name]
-        number = self._left[name] = self._left.get(name, 0) + 1
-        if self._last[box.y] == box.x:
-            return [(box.right, box.bottom - box.height / 2 * _share(number))]
-        x = box.middle + box.width / 2 * _share(number)
-        return [(x, box.bottom), (x, box.bottom + LAYER_GAP / 4)]
+        return self._dock(name, below=True)
 
     def enter(self, name: str) -> list[Point]:
         """The same, for the other end."""
+        return self._dock(name, below=False)
+
+    def _dock(self, name: str, *, below: bool) -> list[Point]:
         box = self._boxes[name]
-        number = self._entered[name] = self._entered.get(name, 0) + 1
+        self._docked[name, below] += 1
+        share = _share(self._docked[name, below])
         if self._last[box.y] == box.x:
-            return [(box.right, box.y + box.height / 2 * _share(number))]
-        x = box.middle + box.width / 2 * _share(number)
-        return [(x, box.y), (x, box.y - LAYER_GAP / 4)]
+            side = box.height / 2 * share
+            return [(box.right, box.bottom - side if below else box.y + side)]
+        x = box.middle + box.width / 2 * share
+        return [(x, box.bottom), (x, box.bottom + LAYER_GAP / 4)] if below else [(x, box.y), (x, box.y - LAYER_GAP / 4)]
 
 
 def _share(number: int) -> float:
