@@ -12,7 +12,7 @@ from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import FlowState, Started, Step, TurnAnswer
 from coterie.proofs.system import FlowSystem
 from coterie.proofs.tempo import unforced
-from coterie.proofs.ways import NEVER, Admit, Amounts, Back, descend, fewest, most, so_far
+from coterie.proofs.ways import NEVER, Admit, Amounts, back, descend, fewest, most, so_far
 from coterie.proofs.witness import Play, Stage
 
 
@@ -196,7 +196,7 @@ class FlowProof:
     def showing(self, shows: Callable[[Step], Iterator[Any]]) -> dict[Any, Callable[[], Play]]:
         """For everything that steps show, the shortest run without a failure that shows it."""
         space = self.space
-        to = so_far(space, self.fewest_of, answered)
+        to, before = so_far(space, self.fewest_of, answered)
         rest = fewest(space, self.fewest_of, answered, lambda step: True)
         found: dict[Any, tuple[float, int, Edge]] = {}
         seen: dict[int, list[Any]] = {}
@@ -212,11 +212,10 @@ class FlowProof:
                     for what in shown:
                         if turns < float("inf") and (what not in found or turns < found[what][0]):
                             found[what] = turns, state, edge
-        back = Back(space, to, self.fewest_of, answered)
 
         def run(state: int, edge: Edge) -> Callable[[], Play]:
             onward = self._way(edge.to, rest, answered, lambda step: True)
-            return lambda: self._perform([*back.way(state), edge.step, *onward()])
+            return lambda: self._perform([*back(space, before, state), edge.step, *onward()])
 
         return {what: run(state, edge) for what, (_, state, edge) in found.items()}
 

@@ -8,7 +8,7 @@ from coterie.planning.branches import BRANCH
 from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
 from coterie.planning.on_max import ON_MAX
 from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.proofs.ways import Amounts
 
 
@@ -73,49 +73,36 @@ def attempts(agent: AgentPlan) -> int:
 
 def asked_paths(plan: Plan, above: str = "") -> Iterator[str]:
     """Every agent that a run of *plan* may call itself, in the order of the flow, fallbacks last."""
-    flow = plan.flow
-    if isinstance(plan.coordination, PatternPlan):
-        for name, agent in plan.agents.items():
-            if agent.child is None:
-                yield above + name
-            else:
-                yield from asked_paths(agent.child, f"{above}{name}/")
-    if isinstance(plan.coordination, LoopPlan):
-        yield from _of_loop(plan, plan.coordination, above)
-    if flow is None:
-        return
-    names = list(dict.fromkeys(flow.mentions))
-    for name in names:
-        agent = plan.agents.get(name) or AgentPlan(name=name)
-        if agent.on_fail == "fallback" and agent.fallback not in names:
-            names.append(agent.fallback)
-    for name in names:
+    for branch, name in _asked(plan):
         child = plan.agents[name].child if name in plan.agents else None
         if child is None:
-            yield above + name
+            yield f"{above}{branch}{name}"
         else:
-            yield from asked_paths(child, f"{above}{name}/")
-    for group in flow.groups:
-        if group.on_max == "human":
-            yield above + ON_MAX + group.source
+            yield from asked_paths(child, f"{above}{branch}{name}/")
 
 
-def _of_loop(plan: Plan, loop: LoopPlan, above: str) -> Iterator[str]:
-    """The roles or their teams, the reviewer, and the roles in branches of waves."""
-    yield from _of_roles(plan, loop, above)
-    if loop.review is not None:
-        yield above + REVIEW
-    if loop.parallel is not None:
-        yield from _of_roles(plan, loop, f"{above}{BRANCH}/")
-
-
-def _of_roles(plan: Plan, loop: LoopPlan, above: str) -> Iterator[str]:
-    for name in [role.id for role in loop.roles] or [GLOBAL]:
-        child = plan.agents[name].child if name in plan.agents else None
-        if child is None:
-            yield above + name
-        else:
-            yield from asked_paths(child, f"{above}{name}/")
+def _asked(plan: Plan) -> Iterator[tuple[str, str]]:
+    """The agents and teams of *plan*, each with the prefix of a wave's branch if it runs in one."""
+    match plan.coordination:
+        case PatternPlan():
+            yield from (("", name) for name in plan.agents)
+        case LoopPlan() as loop:
+            roles = [role.id for role in loop.roles] or [GLOBAL]
+            yield from (("", name) for name in roles)
+            if loop.review is not None:
+                yield "", REVIEW
+            if loop.parallel is not None:
+                yield from ((f"{BRANCH}/", name) for name in roles)
+        case FlowPlan() as flow:
+            names = list(dict.fromkeys(flow.mentions))
+            for name in names:
+                agent = plan.agents.get(name) or AgentPlan(name=name)
+                if agent.on_fail == "fallback" and agent.fallback not in names:
+                    names.append(agent.fallback)
+            yield from (("", name) for name in names)
+            yield from (("", ON_MAX + group.source) for group in flow.groups if group.on_max == "human")
+        case _:
+            pass
 
 
 def plus(*many: Amounts) -> Amounts:

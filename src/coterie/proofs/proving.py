@@ -1,8 +1,7 @@
 """Prove a plan with the prover of its kind of coordination."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import inf, isinf
-from typing import Protocol
 
 from coterie.diagnostics import Severity
 from coterie.planning.loop import LoopPlan
@@ -21,12 +20,8 @@ from coterie.proofs.ways import NEVER, Amounts
 from coterie.topology.model import Topology
 from coterie.topology.patterns.kinds import KINDS
 
-
-class Prover(Protocol):
-    """Proves plans of one kind of coordination."""
-
-    def __call__(self, plan: Plan, options: ProofOptions) -> Report:
-        """Prove *plan*: pure, deterministic, and never more than what was computed."""
+Prover = Callable[[Plan, ProofOptions], Report]
+"""Proves plans of one kind of coordination: pure, deterministic, and never more than what was computed."""
 
 
 def check(
@@ -48,10 +43,13 @@ def check(
 def prove_flow(plan: Plan, options: ProofOptions) -> Report:
     """Prove a flow: by all its states, or by counting when there are too many."""
     assert isinstance(plan.coordination, FlowPlan)
-    for path in _unknown(plan):
-        return _unproved(plan, path)
-    for path, what in _counted_teams(plan):
-        return _counted(plan, options, Measures(plan, options.prices), "counted", f"{path!r} is a {what}")
+    teams = list(_teams(plan))
+    for path, kind in teams:
+        if not kind:
+            return _unproved(plan, path)
+    for path, kind in teams:
+        if kind != "flow":
+            return _counted(plan, options, Measures(plan, options.prices), "counted", f"{path!r} is a {kind}")
     measures, places = Measures(plan, options.prices), Places(plan.coordination, options.topology)
     budget = Budget(options.states)
     try:
@@ -101,33 +99,20 @@ def _counted(plan: Plan, options: ProofOptions, measures: Measures, code: str, w
     )
 
 
-def _unknown(plan: Plan, above: str = "") -> Iterator[str]:
-    """The nodes of teams that cannot be analysed, `node/node` below each other."""
+def _teams(plan: Plan, above: str = "") -> Iterator[tuple[str, str]]:
+    """The nodes of teams, `node/node` below each other, and their kinds; empty for one that cannot be analysed."""
     for name, agent in plan.agents.items():
         if agent.child is not None:
-            if not isinstance(agent.child.coordination, FlowPlan) and not _counted_as(agent.child):
-                yield above + name
-            yield from _unknown(agent.child, f"{above}{name}/")
-
-
-def _counted_teams(plan: Plan, above: str = "") -> Iterator[tuple[str, str]]:
-    """The nodes of teams whose turns are only counted, `node/node` below each other, and their kinds."""
-    for name, agent in plan.agents.items():
-        if agent.child is not None:
-            if what := _counted_as(agent.child):
-                yield above + name, what
-            yield from _counted_teams(agent.child, f"{above}{name}/")
-
-
-def _counted_as(plan: Plan) -> str:
-    """The kind of *plan*, if its turns are only counted; else empty."""
-    match plan.coordination:
-        case LoopPlan():
-            return "loop"
-        case PatternPlan(type=type) if type in KINDS:
-            return "pattern"
-        case _:
-            return ""
+            match agent.child.coordination:
+                case FlowPlan():
+                    yield above + name, "flow"
+                case LoopPlan():
+                    yield above + name, "loop"
+                case PatternPlan(type=type) if type in KINDS:
+                    yield above + name, "pattern"
+                case _:
+                    yield above + name, ""
+            yield from _teams(agent.child, f"{above}{name}/")
 
 
 def _unproved(plan: Plan, what: str) -> Report:

@@ -3,7 +3,7 @@
 States have no cycle, so each is computed in one pass, from the ends to the start or back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from coterie.proofs.exploring import END, Edge, Space
 from coterie.proofs.state import FlowState, Step
@@ -56,19 +56,20 @@ def fewest(space: Space, weigh: Callable[[Step], float], admit: Admit, ends: Adm
     return found
 
 
-def so_far(space: Space, weigh: Callable[[Step], float], admit: Admit) -> list[float]:
-    """For each state the least weight of a path from the start to it."""
+def so_far(
+    space: Space, weigh: Callable[[Step], float], admit: Admit
+) -> tuple[list[float], dict[int, tuple[int, Step]]]:
+    """For each state the least weight of a path from the start to it, and the step before it on such a path."""
     found = [float("inf")] * len(space.edges)
+    before: dict[int, tuple[int, Step]] = {}
     if space.first != END:
         found[space.first] = 0.0
     for state in range(len(space.edges) - 1, -1, -1):
         here = found[state]
-        if here == float("inf"):
-            continue
-        for step, to in space.edges[state]:
-            if to != END and admit(step):
-                found[to] = min(found[to], here + weigh(step))
-    return found
+        for step, to in space.edges[state] if here < float("inf") else ():
+            if to != END and admit(step) and (weight := here + weigh(step)) < found[to]:
+                found[to], before[to] = weight, (state, step)
+    return found, before
 
 
 def descend(space: Space, at: int, choose: Callable[[Edge], float | None]) -> list[Step]:
@@ -82,31 +83,10 @@ def descend(space: Space, at: int, choose: Callable[[Edge], float | None]) -> li
     return way
 
 
-class Back:
-    """Finds the path from the start to a state by the weights of `so_far`."""
-
-    def __init__(self, space: Space, to: list[float], weigh: Callable[[Step], float], admit: Admit) -> None:
-        self._space, self._to, self._weigh, self._admit = space, to, weigh, admit
-        self._before: dict[int, tuple[int, Step]] | None = None
-
-    def way(self, state: int) -> list[Step]:
-        """A path of the fewest turns to *state*."""
-        if self._before is None:
-            self._before = self._find()
-        way: list[Step] = []
-        while state != self._space.first:
-            state, step = self._before[state]
-            way.append(step)
-        return way[::-1]
-
-    def _find(self) -> dict[int, tuple[int, Step]]:
-        before: dict[int, tuple[int, Step]] = {}
-        for state in range(len(self._space.edges) - 1, -1, -1):
-            if self._to[state] == float("inf"):
-                continue
-            for step, to in self._space.edges[state]:
-                if to == END or to in before or not self._admit(step):
-                    continue
-                if self._to[state] + self._weigh(step) == self._to[to]:
-                    before[to] = state, step
-        return before
+def back(space: Space, before: Mapping[int, tuple[int, Step]], state: int) -> list[Step]:
+    """The path from the start to *state* by the steps that `so_far` found."""
+    way: list[Step] = []
+    while state != space.first:
+        state, step = before[state]
+        way.append(step)
+    return way[::-1]

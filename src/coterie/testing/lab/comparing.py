@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from coterie.diagnostics import did_you_mean
 from coterie.errors import UsageError
 from coterie.planning.plan import Plan
+from coterie.proofs.measures import asked_paths
 from coterie.testing.lab.options import options
 from coterie.testing.lab.playing import Played, pattern_of, play
 from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, is_right, names_of
@@ -134,17 +135,9 @@ def with_worth(found: Sequence[Measured]) -> Iterator[Measured]:
 
 
 def _refuse_strangers(plan: Plan, assumptions: Assumptions) -> None:
-    known = set(_paths(plan, ""))
+    known = set(asked_paths(plan))
     names = {name for path in known for name in names_of(path)}
     for name in assumptions.skills:
         if name not in names:
             hint = did_you_mean(name, names) or f"there are {', '.join(sorted(known))}"
             raise UsageError(f"the team has no agent {name!r}; {hint}")
-
-
-def _paths(plan: Plan, path: str) -> Iterator[str]:
-    for name, agent in plan.agents.items():
-        if agent.child is None:
-            yield f"{path}{name}"
-        else:
-            yield from _paths(agent.child, f"{path}{name}/")
