@@ -38,6 +38,9 @@ class Stub:
     async def start(self, request: Request, on_event: OnEvent) -> Settled:
         return Settled(ANSWER)
 
+    def uses_context(self, agent: AgentPlan) -> bool:
+        return False
+
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
 

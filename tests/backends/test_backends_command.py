@@ -162,7 +162,7 @@ def test_the_question_is_there_as_data() -> None:
     """The turn file holds the request's context as JSON."""
     program = "import os; print(open(os.environ['COTERIE_TURN_FILE']).read())"
 
-    assert shown(python(program), context=lambda: {"task": "Größe", "inputs": []}) == {"task": "Größe", "inputs": []}
+    assert shown(python(program), context={"task": "Größe", "inputs": []}) == {"task": "Größe", "inputs": []}
 
 
 def test_it_runs_in_the_folder_its_plan_names(tmp_path: Path) -> None:

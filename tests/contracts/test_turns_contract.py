@@ -1,6 +1,7 @@
 """What every form of `Turns` promises, wherever it runs the attempts."""
 
 import asyncio
+import json
 import os
 import random
 import sys
@@ -9,12 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from asking import RUN, Heard, agent, request
 
-from coterie.backends.base import Answer, AttemptRef, Finished, Launched, Request, Running, Unknown
+from coterie.backends.base import (
+    Answer,
+    AttemptRef,
+    Finished,
+    Launched,
+    Request,
+    Running,
+    Unknown,
+    decode_request,
+    encode_request,
+)
 from coterie.backends.command import CommandBackend
 from coterie.journal.records import AttemptLaunched
+from coterie.planning.plan import Wanted
 from coterie.runs.rehearsal import _Stage
 from coterie.runs.turns import LocalTurns, Turns
 from coterie.testing.simulated import SimulatedTurns
@@ -89,6 +102,28 @@ def test_an_attempt_gives_one_result(case: Case, tmp_path: Path) -> None:
         await turns.close()
 
     asyncio.run(play())
+
+
+def test_a_request_that_travelled_as_data_starts_the_same_attempt(case: Case, tmp_path: Path) -> None:
+    """It encodes to plain data, paths and plan included, and what is decoded is equal and gets the same answer."""
+    wanted = (Wanted(name="verdict", type="enum", values=("yes", "no")),)
+    values = {"nodes": ("panel",), "root": tmp_path, "token": "t", "env": {"A": "1"}, "history": (("user", "Hello"),)}
+    context = {"task": "Größe", "inputs": [{"agent": "b", "outputs": {"n": 1}}], "wanted": []}
+    (tmp_path / "again").mkdir()
+
+    async def play(one: Request) -> Any:
+        turns = case.make(World())
+        session = await turns.start(one, Heard())
+        result = await asyncio.wait_for(session.result(), 30)
+        await turns.close()
+        return result.text if isinstance(result, Answer) else result
+
+    one = asking(tmp_path, prompt="Well?", context=context, wanted=wanted, taken=1.5, **values)
+    sent = encode_request(one)
+    assert isinstance(json.loads(sent), dict)
+    assert decode_request(sent) == one
+    again = msgspec.structs.replace(one, folder=tmp_path / "again")
+    assert asyncio.run(play(decode_request(encode_request(again)))) == asyncio.run(play(one))
 
 
 def test_an_attempt_that_was_never_started_is_unknown(case: Case, tmp_path: Path) -> None:

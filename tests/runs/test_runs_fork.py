@@ -98,6 +98,9 @@ class Actors:
             Answer(text=f"by {request.turn}", outputs={"verdict": verdict} if request.agent.outputs else None)
         )
 
+    def uses_context(self, agent: AgentPlan) -> bool:
+        return False
+
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
 

@@ -22,6 +22,7 @@ from coterie.errors import JournalUnreadable
 from coterie.formats import read
 from coterie.journal.records import AttemptLaunched, Usage
 from coterie.planning import plan_or_raise
+from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
 from coterie.runs.turns import Settled
 
@@ -65,6 +66,9 @@ class Thinkers:
         answer = self._answer(request, on_event)
         self._write("ended", request)
         return Settled(Answer(text=answer, usage=Usage(cost=0.01)))
+
+    def uses_context(self, agent: AgentPlan) -> bool:
+        return False
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()

@@ -68,6 +68,9 @@ class Troupe:
         result, seconds = self._says(path, request)
         return _Part(self, len(self.asked), path, request, result, seconds)
 
+    def uses_context(self, agent: AgentPlan) -> bool:
+        return False
+
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
 

@@ -97,6 +97,9 @@ class Court:
             text = json.dumps({"approved": iteration not in self.rejects})
         return Answer(text=text, usage=Usage(cost=0.01))
 
+    def uses_context(self, agent: AgentPlan) -> bool:
+        return False
+
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
 

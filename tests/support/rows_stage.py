@@ -72,6 +72,9 @@ class _Troupe:
     async def start(self, request: Request, on_event: OnEvent) -> "_Part":
         return _Part(self._says(request))
 
+    def uses_context(self, agent: AgentPlan) -> bool:
+        return False
+
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
 

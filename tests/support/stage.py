@@ -39,6 +39,9 @@ class Cast:
         behaviour = todo[min(k, len(todo)) - 1]
         return Part(self, behaviour if isinstance(behaviour, Answer | Failure) else behaviour(request), self._seconds)
 
+    def uses_context(self, agent: AgentPlan) -> bool:
+        return False
+
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
 

@@ -83,7 +83,7 @@ def surroundings(request: Request) -> Iterator[Surroundings]:
     """
     with ExitStack() as stack:
         folder = _folder(request, stack)
-        turn_file = _private(folder / TURN_FILE, _as_json(request.context()), stack)
+        turn_file = _private(folder / TURN_FILE, _as_json(request.context), stack)
         prompt = request.prompt.encode("utf-8", "replace")
         prompt_file = None
         wants_file = _wants_file(request)

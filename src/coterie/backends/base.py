@@ -4,10 +4,12 @@ A backend starts one attempt per request and gives one result. That something fa
 typed kind, never an exception; an exception that escapes means a defect and counts as `crashed`.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import msgspec
 from msgspec import Struct
 
 from coterie.ids import child_run_id
@@ -50,12 +52,14 @@ class AttemptRef(Struct, frozen=True, kw_only=True):
 class Request(Struct, frozen=True, kw_only=True):
     """One attempt of a turn, and all that a backend may know of it.
 
+    It is plain data but for its paths: `encode_request` writes it for another process, `decode_request` reads it there.
+
     Attributes:
         key: `run/turn`: the same in every attempt, for tools that must act once.
         nodes: At which its run answers, from the root down: a role of a loop by its id, a wave's branch as `@branch`.
         prompt: The whole question.
-        context: Gives the same as data: `task`, `input`, `inputs` and `reads` (each with `agent`, `turn`, `text` and
-            `outputs`), `wanted`.
+        context: The same as data: `task`, `input`, `inputs` and `reads` (each with `agent`, `turn`, `text` and
+            `outputs`), `wanted`. Filled in only where `Turns.uses_context` says so.
         interrupted: How often earlier attempts of this turn were cut off; above 0 the prompt says so too.
         folder: The attempt's own folder, or None when the run keeps nothing on disk.
         cwd: The run's working directory.
@@ -79,7 +83,7 @@ class Request(Struct, frozen=True, kw_only=True):
     prompt: str
     key: str = ""
     nodes: tuple[str, ...] = ()
-    context: Callable[[], dict[str, Any]] = dict
+    context: dict[str, Any] = {}
     interrupted: int = 0
     folder: Path | None = None
     cwd: Path | None = None
@@ -103,6 +107,20 @@ class Request(Struct, frozen=True, kw_only=True):
         """The question without what was said before it."""
         before = told(self.history)
         return self.prompt.removeprefix(before).lstrip("\n") if before else self.prompt
+
+
+def encode_request(request: Request) -> bytes:
+    """*request* as JSON; its paths become texts."""
+    return msgspec.json.encode(request, enc_hook=os.fspath)
+
+
+def decode_request(data: bytes) -> Request:
+    """The request that `encode_request` wrote.
+
+    Raises:
+        msgspec.ValidationError: If *data* is no request.
+    """
+    return msgspec.json.decode(data, type=Request, dec_hook=lambda kind, value: kind(value))
 
 
 def told(history: tuple[tuple[str, str], ...]) -> str:
@@ -219,7 +237,10 @@ Found = Running | Finished | Unknown
 
 
 class Backend(Protocol):
-    """Starts attempts of one kind."""
+    """Starts attempts of one kind.
+
+    One that reads `Request.context` has an attribute `uses_context` that is true.
+    """
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Start one attempt. *on_event* is called on the event loop, in order, until the result is there."""

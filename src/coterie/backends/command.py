@@ -58,6 +58,8 @@ class CommandBackend:
         grace: Seconds between asking a process to end and making it.
     """
 
+    uses_context = True
+
     def __init__(self, *, grace: float = GRACE) -> None:
         self._grace = grace
         self._attempts: set[_Attempt] = set()

@@ -35,6 +35,8 @@ class ScriptedBackend:
         UsageError: If something in the script means nothing.
     """
 
+    uses_context = True
+
     def __init__(self, script: Script | None = None, *, prefix: str = "") -> None:
         self._script = parse_script(script or {})
         self._prefix = prefix
@@ -67,7 +69,7 @@ class ScriptedBackend:
             path = f"{self._prefix}/{path}"
         entries = self._script.get(path)
         if entries is None:
-            event = request.context().get("loop", {}).get("nearest", "")
+            event = request.context.get("loop", {}).get("nearest", "")
             return ScriptedAttempt(emits=(Emission(topic=event),)) if event else _UNSCRIPTED
         k = self._attempts[path] = self._attempts.get(path, 0) + 1
         return entries[min(k, len(entries)) - 1]

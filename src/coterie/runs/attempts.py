@@ -208,7 +208,7 @@ class Attempts:
             prompt=start.prompt,
             key=f"{live.run}/{name}",
             nodes=live.nodes,
-            context=partial(core.coordination.context, core, turn),
+            context=core.coordination.context(core, turn) if self._turns.uses_context(agent) else {},
             interrupted=turn.tally.interrupted,
             folder=self._place.attempt_folder(live.run, name, attempt),
             cwd=self._place.cwd(live.run) or self._cwd,

@@ -23,7 +23,7 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
-from coterie.planning.plan import Limits, Plan
+from coterie.planning.plan import AgentPlan, Limits, Plan
 from coterie.runs.driven_run import MakeKind
 from coterie.runs.ending import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT
 from coterie.runs.fold import Fold
@@ -44,6 +44,9 @@ class _Stage:
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         return await self._backend.start(request, on_event)
+
+    def uses_context(self, agent: AgentPlan) -> bool:
+        return True
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()

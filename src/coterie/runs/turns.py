@@ -24,6 +24,7 @@ from coterie.backends.base import (
 from coterie.errors import CoterieError, shortage
 from coterie.journal.records import AttemptLaunched
 from coterie.journal.rules import root_of
+from coterie.planning.plan import AgentPlan
 from coterie.runs import index
 
 
@@ -32,6 +33,9 @@ class Turns(Protocol):
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Start the attempt that *request* describes."""
+
+    def uses_context(self, agent: AgentPlan) -> bool:
+        """Whether the requests of *agent* need their `context`."""
 
     async def find(self, request: Request, on_event: OnEvent) -> Found:
         """Look for the attempt that *request* describes, which an earlier owner started, and change nothing of it.
@@ -68,6 +72,10 @@ class LocalTurns:
             reason = f"agent {request.agent.name!r} wants the backend {name!r}, which is not one of {known}"
             return Settled(Failure(kind="not_found", reason=reason))
         return await backend.start(request, on_event)
+
+    def uses_context(self, agent: AgentPlan) -> bool:
+        """Whether the agent's backend says that it reads it."""
+        return getattr(self._backends.get(agent.backend or self._default), "uses_context", False)
 
     async def find(self, request: Request, on_event: OnEvent) -> Found:
         """Ask the agent's backend, if its attempts can outlive this process."""

@@ -22,6 +22,7 @@ from coterie.backends.base import (
 )
 from coterie.errors import NoSuchRun
 from coterie.journal.records import AttemptLaunched, Record, Usage
+from coterie.planning.plan import AgentPlan
 from coterie.topology.conditions import Scalar, is_number
 
 Compared = Mapping[str, Sequence[Scalar]]
@@ -170,6 +171,10 @@ class SimulatedTurns:
         self._world.start(request)
         return SimulatedSession(self._world, request, on_event)
 
+    def uses_context(self, agent: AgentPlan) -> bool:
+        """True: outputs and events are chosen from it."""
+        return True
+
     async def find(self, request: Request, on_event: OnEvent) -> Found:
         """Find an attempt if it has outlived its owner, at work or with its result."""
         if self._world.killed:
@@ -215,7 +220,7 @@ class SimulatedSession:
         if dice.random() < 0.12 * self._world.chaos:
             kind = dice.choice(["transient", "rate_limited", "exit", "timeout", "crashed", "interrupted", "auth"])
             return Failure(kind=kind, reason=f"{kind} by chance", usage=Usage(cost=0.25))
-        wanted = request.context().get("wanted", ())  # of the node, which may not be the agent's own: a fallback's
+        wanted = request.context.get("wanted", ())  # of the node, which may not be the agent's own: a fallback's
         compared = self._world.compared(request.run)
         return Answer(
             text=f"{request.turn} {dice.randint(0, 99)}",
@@ -233,7 +238,7 @@ class SimulatedSession:
 
 def random_events(request: Request, dice: random.Random) -> Sequence[Emitted]:
     """The random events of a turn of a loop: mostly allowed ones, sometimes a wave, another event, or none."""
-    loop = request.context().get("loop")
+    loop = request.context.get("loop")
     if loop is None or loop["review"]:
         return ()
     found = []

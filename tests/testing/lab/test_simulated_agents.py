@@ -171,6 +171,9 @@ class _Stage:
         self.calls += 1
         return await self._backend.start(request, on_event)
 
+    def uses_context(self, agent: AgentPlan) -> bool:
+        return False
+
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
 

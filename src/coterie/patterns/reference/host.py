@@ -32,6 +32,7 @@ from coterie.journal.records import (
 from coterie.patterns.reference.answering import Answering, told
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.program_run import HUMAN, ProgramRun
+from coterie.planning.plan import AgentPlan
 from coterie.runs.driven_run import DrivenRun
 from coterie.runs.shell import Shell
 from coterie.runs.turns import Settled
@@ -265,6 +266,10 @@ class Host:
         if program_run is None:
             return Settled(Failure(kind="not_found", reason=f"no program runs for {request.run}"))
         return Answering(program_run, request)
+
+    def uses_context(self, agent: AgentPlan) -> bool:
+        """False: a program composes its own prompts."""
+        return False
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         """Unknown: no attempt outlives the process that started it."""
