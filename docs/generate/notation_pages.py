@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from coterie.formats.at.language import ATTRIBUTES, LANGUAGE, BlockSpec, Entries, FieldSpec, within
-from coterie.formats.at.language.spec import Inner, Many, Own
+from coterie.formats.at.language import ATTRIBUTES, LANGUAGE, BlockSpec, FieldSpec, within
 from coterie.planning.codes import CODES, Code
 
 DATA = Path(__file__).parents[2] / "tests" / "data"
@@ -89,15 +88,13 @@ def _row(field: FieldSpec) -> str:
 
 def _holds(field: FieldSpec) -> str:
     """What a field may hold; of a block only its name, for it has a table of its own."""
-    match field.kind:
-        case Inner(block=block):
-            return f"a block, see [`{block.name}`](#{block.name})"
-        case Many(entries=Entries(block=block)):
-            return f"a block of [`{block.name}`](#{block.name})"
-        case Own(words=words, block=block) if block is not None:
-            return f"{_cell(words)}, see [`{block.name}`](#{block.name})"
-        case kind:
-            return _cell(kind.words)
+    kind = field.kind
+    if kind.entries is not None:
+        return f"a block of [`{kind.entries.block.name}`](#{kind.entries.block.name})"
+    if kind.block is not None:
+        holds = "a block" if kind.name == "block" else _cell(kind.words)
+        return f"{holds}, see [`{kind.block.name}`](#{kind.block.name})"
+    return _cell(kind.words)
 
 
 def _effect(executed: bool) -> str:

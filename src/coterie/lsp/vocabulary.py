@@ -7,21 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from coterie.formats.at.language import ATTRIBUTES, BLOCKS, LANGUAGE, ROOTS
-from coterie.formats.at.language.spec import (
-    BlockSpec,
-    Entries,
-    FieldSpec,
-    FlagType,
-    Inner,
-    JoinType,
-    Kind,
-    Many,
-    OneOf,
-    Own,
-    PolicyType,
-    SchemaFields,
-    Values,
-)
+from coterie.formats.at.language.spec import BlockSpec, Entries, FieldSpec
 from coterie.formats.at.nodes import OUTPUT_TYPES
 from coterie.formats.at.schemas import TYPES as SCHEMA_TYPES
 from coterie.lsp.context import Path
@@ -110,21 +96,9 @@ def choices(blocks: Path, field: str) -> Sequence[str]:
         return SCHEMA_TYPES
     found = _resolve(blocks)
     known = found.by_name.get(field) if found is not None else None
-    return _choices(known.kind) if known is not None else ()
-
-
-def _choices(kind: Kind) -> Sequence[str]:
-    match kind:
-        case OneOf():
-            return kind.choices
-        case FlagType():
-            return ("true", "false")
-        case PolicyType():
-            return (*kind.choices, "fallback")
-        case JoinType():
-            return ("all", "any", "all-done", "none-failed")
-        case _:
-            return ()
+    if known is None:
+        return ()
+    return (*known.kind.choices, "fallback") if known.kind.name == "policy" else known.kind.choices
 
 
 def _resolve(blocks: Path) -> BlockSpec | None:
@@ -139,13 +113,11 @@ def _inner(block: BlockSpec, head: tuple[str, ...]) -> BlockSpec | None:
     """The block that begins with *head* in *block*."""
     keyword = head[0] if head else ""
     known = block.by_name.get(keyword)
-    match known.kind if known is not None and len(head) == 1 else None:
-        case Inner() as kind:
-            return kind.block
-        case Many() as kind:
-            return BlockSpec(keyword, block.about, entries=(kind.entries,))
-        case Own(block=inner) if inner is not None:
-            return inner
+    if known is not None and len(head) == 1:
+        if known.kind.entries is not None:
+            return BlockSpec(keyword, block.about, entries=(known.kind.entries,))
+        if known.kind.block is not None:
+            return known.kind.block
     for entries in _entries(block):
         if keyword == entries.word or (len(head) == 1 and (entries.bare or not entries.word)):
             return entries.block
@@ -176,9 +148,7 @@ def _top(block: BlockSpec) -> Keyword:
 
 
 def _field(field: FieldSpec) -> Keyword:
-    is_block = isinstance(field.kind, Inner | Many | Values | SchemaFields) or (
-        isinstance(field.kind, Own) and field.kind.words.startswith("a block")
-    )
+    is_block = field.kind.words.startswith("a block")
     about = _about(field.about, field.executed, field.default, model_only=field.model_only)
     snippet = f"{field.name} {{ $0 }}" if is_block else f"{field.name}: $0"
     return Keyword(field.name, field.kind.words, about, is_block, snippet=snippet)

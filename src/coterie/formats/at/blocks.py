@@ -1,39 +1,18 @@
 """Read blocks into values by their description in `coterie.formats.at.language`.
 
-One way for all of them: each field is read as its kind says, what no field is becomes an entry or is kept, and reported
-when the notation does not know it.
+Each field is read by its kind. A block that is not a field becomes an entry or is kept, with a warning if the notation
+does not define it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
 from coterie.diagnostics import Span, did_you_mean, error, warning
 from coterie.formats.at.fields import UNREADABLE, Fields, Report, key_of
-from coterie.formats.at.language.spec import (
-    BlockSpec as Spec,
-)
-from coterie.formats.at.language.spec import (
-    CountType,
-    DurationType,
-    Entries,
-    FieldSpec,
-    FlagType,
-    Inner,
-    JoinType,
-    Many,
-    NumberType,
-    OneOf,
-    Own,
-    PolicyType,
-    RateType,
-    SchemaFields,
-    TextType,
-    Values,
-    WordsType,
-    WordType,
-)
+from coterie.formats.at.language.spec import BlockSpec as Spec
+from coterie.formats.at.language.spec import Entries, FieldSpec, Kind
 from coterie.formats.at.lexer import Token
 from coterie.formats.at.tree import BlockNode as Tree
 from coterie.formats.at.tree import Directive, Entry, FlowBlock, ListValue, Stray, span_of
@@ -62,7 +41,7 @@ def read_block(
     inner = tuple(value for sort, found in entries for value in _entries(found, sort, owner, report))
     said = without_defaults(read_fields(fields, spec), spec)
     for each in spec.fields:
-        if isinstance(each.kind, Own):
+        if each.kind.name == "own":
             fields.drop(each.name)
     kept = fields.rest() if spec.open or not spec.fields else fields.kept((), tuple(spec.by_name))
     head = span or (block.head[0].span if block.head else block.open.span)
@@ -75,7 +54,7 @@ def read_fields(fields: Fields, spec: Spec) -> dict[str, Any]:
     known = spec.by_name
     for name in fields.left():
         field = known.get(name)
-        if field is None or isinstance(field.kind, Own):
+        if field is None or field.kind.name == "own":
             continue
         value = _value(fields, field)
         if value is not None:
@@ -89,72 +68,75 @@ def without_defaults(values: Mapping[str, Any], spec: Spec) -> dict[str, Any]:
 
 
 def _says(field: FieldSpec, value: Any) -> bool:
-    """Whether *value* is more than what holds without *field*."""
-    match field.kind:
-        case FlagType():
-            return bool(value) is not (field.default == "true")
-        case NumberType() | CountType():
-            return not field.default or value != float(field.default)
-        case DurationType():
-            return not field.default or value != (seconds(field.default) or float(field.default))
+    """Whether *value* differs from the default of *field*."""
+    default = field.default
+    match field.kind.name:
+        case "flag":
+            return bool(value) is not (default == "true")
+        case "number" | "count":
+            return not default or value != float(default)
+        case "duration" | "seconds":
+            return not default or value != (seconds(default) or float(default))
         case _:
-            return value not in ("", (), {}, field.default)
+            return value not in ("", (), {}, default)
 
 
 def _value(fields: Fields, field: FieldSpec) -> Any:
-    """The value of one field; None when it could not be read, which is reported."""
+    """The value of one field; None, with a report, if it cannot be read."""
     name, kind = field.name, field.kind
-    match kind:
-        case TextType():
+    match kind.name:
+        case "text":
             return fields.text(name)
-        case WordType():
+        case "word":
             return fields.word(name)
-        case WordsType():
-            return fields.words(name, kind.names)
-        case NumberType():
+        case "list" | "names":
+            return fields.words(name, places=kind.name == "names")
+        case "number":
             return _number(fields, name, kind)
-        case CountType():
+        case "count":
             return fields.count(name, kind.low)
-        case DurationType():
-            return fields.seconds(name, bare=bool(kind.bare))
-        case FlagType():
+        case "duration" | "seconds":
+            return fields.seconds(name, bare=kind.name == "seconds")
+        case "flag":
             return fields.flag(name)
-        case OneOf():
+        case "one":
             return _one_of(fields, name, kind)
-        case RateType():
-            return _rate(fields, name)
-        case JoinType():
-            return _join(fields, name)
-        case PolicyType():
-            return fields.policy(name, kind.choices, kind.also)
-        case Values():
-            return _values(fields, name)
-        case SchemaFields():
+        case "rate":
+            return _matching(fields, name, "a rate", "write 60/min; per sec, min, hour or day", _RATE.fullmatch)
+        case "join":
+            hint = f"it is one of {', '.join((*kind.choices, 'N-of-M'))}"
+            return _matching(fields, name, "", hint, lambda text: text in kind.choices or _is_quorum(text))
+        case "policy":
+            return fields.policy(name, kind.choices, kind.deprecated)
+        case "values":
+            inner = fields.inner(name, "{ name: value }")
+            return Fields(inner.items, _part(fields, name), fields.report).rest() if isinstance(inner, Tree) else None
+        case "schema":
             inner = fields.inner(name, "{ name: string }")
-            owner = f"{name!r} of {fields.owner}"
-            return _schema_fields(inner, owner, fields.report) if isinstance(inner, Tree) else None
-        case Inner():
+            return _schema_fields(inner, _part(fields, name), fields.report) if isinstance(inner, Tree) else None
+        case "block":
             return _inner(fields, name, kind)
-        case Many():
+        case "entries":
             return _many(fields, name, kind)
-        case Own():
+        case "own":
             return None
         case _:
-            assert_never(kind)
+            assert_never(kind.name)
 
 
-def _number(fields: Fields, name: str, kind: NumberType) -> float | None:
+def _part(fields: Fields, name: str) -> str:
+    return f"{name!r} of {fields.owner}"
+
+
+def _number(fields: Fields, name: str, kind: Kind) -> float | None:
     value = fields.number(name)
-    if value is None:
-        return None
-    low, high = kind.low, kind.high
-    if (low is not None and (value < low or (kind.above and value == low))) or (high is not None and value > high):
-        fields.misfit(name, f"{value:g}", kind.words)
-        return None
-    return value
+    if value is None or kind.high is None or kind.low <= value <= kind.high:
+        return value
+    fields.misfit(name, f"{value:g}", kind.words)
+    return None
 
 
-def _one_of(fields: Fields, name: str, kind: OneOf) -> str | None:
+def _one_of(fields: Fields, name: str, kind: Kind) -> str | None:
     value = fields.value(name, "one word")
     if value is None:
         return None
@@ -170,24 +152,14 @@ def _one_of(fields: Fields, name: str, kind: OneOf) -> str | None:
     return text
 
 
-def _rate(fields: Fields, name: str) -> str | None:
-    value = fields.value(name, "a rate")
+def _matching(fields: Fields, name: str, wanted: str, hint: str, fits: Callable[[str], object]) -> str | None:
+    """The text of the field *name*; None, with a report, if it does not fit."""
+    value = fields.value(name, wanted or "one word")
     if value is None:
         return None
     text = text_of(value)
-    if not _RATE.fullmatch(text):
-        fields.wrong(name, value, "a rate", "write 60/min; per sec, min, hour or day")
-        return None
-    return text
-
-
-def _join(fields: Fields, name: str) -> str | None:
-    value = fields.value(name, "one word")
-    if value is None:
-        return None
-    text = text_of(value)
-    if text not in ("all", "any", "all-done", "none-failed") and not _is_quorum(text):
-        fields.wrong(name, value, "", "it is one of all, any, all-done, none-failed, N-of-M")
+    if not fits(text):
+        fields.wrong(name, value, wanted, hint)
         return None
     return text
 
@@ -197,26 +169,22 @@ def _is_quorum(text: str) -> bool:
     return bool(of) and n.isdecimal() and m.isdecimal() and 1 <= int(n[:9]) <= int(m[:9])
 
 
-def _values(fields: Fields, name: str) -> Mapping[str, Any] | None:
-    inner = fields.inner(name, "{ name: value }")
-    return Fields(inner.items, f"{name!r} of {fields.owner}", fields.report).rest() if isinstance(inner, Tree) else None
-
-
-def _inner(fields: Fields, name: str, kind: Inner) -> Block | None:
-    owner = f"{name!r} of {fields.owner}"
+def _inner(fields: Fields, name: str, kind: Kind) -> Block | None:
     inner = fields.inner(name, "{ … }", text=bool(kind.short))
     if inner is None or isinstance(inner, Tree):
-        return read_block(inner, kind.block, fields.report, owner) if inner is not None else None
+        assert kind.block is not None
+        return read_block(inner, kind.block, fields.report, _part(fields, name)) if inner is not None else None
     span = fields.spans[name]
     return Block(kind=name, fields={kind.short: inner}, span=span, spans={kind.short: span})
 
 
-def _many(fields: Fields, name: str, kind: Many) -> Any:
+def _many(fields: Fields, name: str, kind: Kind) -> Any:
+    assert kind.entries is not None
     inner = fields.inner(name, f"{{ {kind.entries.shape} }}")
     if not isinstance(inner, Tree):
         return None
     spec = Spec(name, "", entries=(kind.entries,))
-    read = read_block(inner, spec, fields.report, f"{name!r} of {fields.owner}")
+    read = read_block(inner, spec, fields.report, _part(fields, name))
     if read.kept:
         fields.keep(name, read.kept)
     return read.entries

@@ -9,7 +9,7 @@ from coterie.formats.at.blocks import read_block, read_fields, without_defaults
 from coterie.formats.at.fields import Fields, Report, key_of
 from coterie.formats.at.language import BLOCKS
 from coterie.formats.at.language.spec import BlockSpec as Spec
-from coterie.formats.at.language.spec import FieldSpec, Own
+from coterie.formats.at.language.spec import FieldSpec
 from coterie.formats.at.lexer import NAME, Token
 from coterie.formats.at.tree import BlockNode as Tree
 from coterie.formats.at.tree import WordsNode, span_of
@@ -96,7 +96,6 @@ def _retry(fields: Fields, spec: FieldSpec) -> dict[str, Any]:
     assert isinstance(block, Tree)
     owner = f"'retry' of {fields.owner}"
     count = Fields(block.items, owner, fields.report).count("max")
-    assert isinstance(spec.kind, Own)
     assert spec.kind.block is not None
     retrying = read_block(block, spec.kind.block, fields.report, owner)
     said = retrying.fields or retrying.kept

@@ -8,7 +8,7 @@ complete from it. What has no effect is read, kept, shown, and reported by `vali
             print(block.name, field.name, field.kind.words, field.about)
 """
 
-from coterie.formats.at.language.spec import AttributeSpec, BlockSpec, Entries, FieldSpec, Inner, Many, Own
+from coterie.formats.at.language.spec import AttributeSpec, BlockSpec, Entries, FieldSpec
 from coterie.formats.at.language.table import read_table
 
 __all__ = ["ATTRIBUTES", "BLOCKS", "LANGUAGE", "ROOTS", "AttributeSpec", "BlockSpec", "Entries", "FieldSpec", "within"]
@@ -42,13 +42,7 @@ ATTRIBUTES = (
 
 
 def within(block: BlockSpec) -> tuple[BlockSpec, ...]:
-    """The blocks that stand in *block*: those of its fields, then its entries."""
-    inner = []
-    for field in block.fields:
-        if isinstance(field.kind, Inner):
-            inner.append(field.kind.block)
-        elif isinstance(field.kind, Many):
-            inner.append(field.kind.entries.block)
-        elif isinstance(field.kind, Own) and field.kind.block is not None:
-            inner.append(field.kind.block)
-    return (*inner, *(entries.block for entries in block.entries))
+    """The blocks in *block*: those of its fields, then its entries."""
+    kinds = [field.kind for field in block.fields]
+    inner = [kind.entries.block if kind.entries is not None else kind.block for kind in kinds]
+    return (*(each for each in inner if each is not None), *(entries.block for entries in block.entries))

@@ -1,39 +1,41 @@
-"""Reads `notation.txt`, the table of the notation, into the descriptions of `coterie.formats.at.language.spec`."""
+"""Reads `notation.txt` into the descriptions of `coterie.formats.at.language.spec`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from coterie.formats.at.language.spec import (
-    BlockSpec,
-    CountType,
-    DurationType,
-    Entries,
-    FieldSpec,
-    FlagType,
-    Inner,
-    JoinType,
-    Kind,
-    Many,
-    NumberType,
-    OneOf,
-    Own,
-    PolicyType,
-    RateType,
-    SchemaFields,
-    TextType,
-    Values,
-    WordsType,
-    WordType,
-)
+from coterie.formats.at.language.spec import BlockSpec, Entries, FieldSpec, Kind
 
 Row = tuple[str, list["Row"]]
-"""A line and the lines below it that are indented further."""
+"""A line and the more indented lines below it."""
+
+JOINS = ("all", "any", "all-done", "none-failed")
+"""The words for how many incoming arrows a node waits for; `N-of-M` is another."""
+
+_KINDS = {
+    "text": Kind("text", "a text"),
+    "word": Kind("word", "a word"),  # a text without blanks
+    "list": Kind("list", "a list"),  # of texts; a bare text is a list of one
+    "names": Kind("names", "a list"),  # a list with the span of each item
+    "number": Kind("number", "a number"),
+    "duration": Kind("duration", "a duration: 30s, 5m, 1h, 2d"),
+    "seconds": Kind("seconds", "a duration: 30s, 5m, 1h, 2d"),  # or a bare number of seconds
+    "flag": Kind("flag", "true or false", ("true", "false")),
+    "rate": Kind("rate", "a rate: 60/min; per sec, min, hour or day"),
+    "join": Kind("join", " | ".join((*JOINS, "N-of-M")), JOINS),
+    "values": Kind("values", "a block: { name: value }"),
+    "schema": Kind(
+        "schema",
+        "a block: { name: type }; string, number, integer, boolean, object, a | b, array of TYPE, a schema",
+    ),
+}
+"""The kinds without arguments."""
 
 
 def read_table() -> tuple[BlockSpec, ...]:
     """The blocks of a topology, in the order of the table."""
     text = Path(__file__).with_name("notation.txt").read_text(encoding="utf-8")
-    return tuple(_top(line, rows) for line, rows in _rows(text.splitlines()))
+    rows = _rows(text.splitlines())
+    return tuple(_top(line, list(_expanded(inner, rows))) for line, inner in rows)
 
 
 def _rows(lines: Iterable[str]) -> list[Row]:
@@ -47,6 +49,23 @@ def _rows(lines: Iterable[str]) -> list[Row]:
             levels[-1].append(row)
             levels.append(row[1])
     return top
+
+
+def _expanded(rows: list[Row], table: list[Row]) -> Iterator[Row]:
+    """*rows* with those that `as` refers to in its place."""
+    for line, inner in rows:
+        if not line.startswith("as "):
+            yield line, list(_expanded(inner, table))
+            continue
+        path, _, names = line.removeprefix("as ").partition(":")
+        found = table
+        for name in path.split():
+            found = next(inner for line, inner in found if _name(line) == name)
+        yield from (row for row in found if not names or _name(row[0]) in names.split())
+
+
+def _name(line: str) -> str:
+    return line.removeprefix("+ ").removeprefix("~ ").split(" ", 1)[0].removesuffix(":")
 
 
 def _top(line: str, rows: list[Row]) -> BlockSpec:
@@ -64,7 +83,7 @@ def _block(
     for line, inner in rows:
         if line.startswith("e.g. "):
             example = line.removeprefix("e.g. ")
-        elif line.startswith("-- "):  # where the block means something else than the field that holds it
+        elif line.startswith("-- "):  # where the meaning of the block differs from that of its field
             about = line.removeprefix("-- ")
         elif line.startswith("* "):
             entries.append(_entries(line, inner))
@@ -89,48 +108,33 @@ def _field(line: str, rows: list[Row]) -> FieldSpec:
     return FieldSpec(name, _kind(kind, name, about, rows), about, default, bool(mark), mark == "~ ")
 
 
-_KINDS: dict[str, Kind] = {
-    "text": TextType(),
-    "word": WordType(),
-    "list": WordsType(),
-    "names": WordsType(names=True),  # a list whose members name something
-    "number": NumberType(),
-    "duration": DurationType(),
-    "seconds": DurationType(bare="seconds"),  # a duration; a number alone counts seconds
-    "flag": FlagType(),
-    "rate": RateType(),
-    "join": JoinType(),
-    "values": Values(),
-    "schema": SchemaFields(),
-}
-
-
 def _kind(text: str, name: str, about: str, rows: list[Row]) -> Kind:
-    """`number 0..2`, `one of a | b | …`, `block by FIELD`, `own "what it holds, in words"`."""
+    """`number 0..2`, `one of a | b | …`, `block by FIELD`, `own "the words for it"`."""
     if text in _KINDS:
         return _KINDS[text]
     word, _, rest = text.partition(" ")
-    words = rest[1:-1]
     match word:
-        case "text":
-            return TextType(words=words)
-        case "values":
-            return Values(words=words)
+        case "text" | "values":
+            return Kind(word, rest[1:-1])
         case "number":
-            low, _, high = rest.partition("..")
-            return NumberType(low=int(low), high=int(high))
-        case "count":  # a whole number, from this one
-            return CountType(low=int(rest))
+            low, high = map(int, rest.split(".."))
+            return Kind("number", f"a number from {low} to {high}", low=low, high=high)
+        case "count":
+            return Kind("count", f"a whole number, {rest} or more", low=int(rest))
         case "one":
-            choices = rest.removeprefix("of ").split(" | ")
-            return OneOf(tuple(choice for choice in choices if choice != "…"), open=choices[-1] == "…")
-        case "policy":
-            listed, _, also = rest.partition(" or ")
-            return PolicyType(tuple(listed.split(" | ")), also)
-        case "own":
-            return Own(words=words, block=_block(name, about, rows) if rows else None)
-        case "block":  # a text alone counts as its field FIELD
-            return Inner(_block(name, about, rows), rest.removeprefix("by "))
+            words = rest.removeprefix("of ")
+            choices = words.removesuffix(" | …").split(" | ")
+            return Kind("one", words, tuple(choices), open=words.endswith("…"))
+        case "policy":  # a word of the list, `fallback NAME`, or the deprecated word
+            listed, _, deprecated = rest.partition(" or ")
+            return Kind("policy", f"{listed} | fallback NAME", tuple(listed.split(" | ")), deprecated=deprecated)
+        case "own":  # read by the reader of its block
+            return Kind("own", rest[1:-1], block=_block(name, about, rows) if rows else None)
+        case "block":
+            block = _block(name, about, rows)
+            words = "  ".join(f"{field.name}: …" for field in block.fields)
+            return Kind("block", f"a block: {{ {words} }}", block=block, short=rest.removeprefix("by "))
         case "entries":
-            return Many(_entries(*rows[0]))
-    raise ValueError(f"no kind of field: {text!r}")
+            entries = _entries(*rows[0])
+            return Kind("entries", f"a block: {{ {entries.shape} }}", entries=entries)
+    raise ValueError(f"unknown kind of field: {text!r}")
