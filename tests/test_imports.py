@@ -14,7 +14,8 @@ SRC = Path(__file__).parents[1] / "src"
 LINE = (
     {"clock", "ids", "diagnostics", "files", "agentside"},
     {"errors"},
-    {"topology", "toml_spans", "bounds"},
+    {"topology", "bounds"},
+    {"toml_text"},
     {"formats", "settings"},
     {"presets"},
     {"planning"},

@@ -115,11 +115,11 @@ _FIRST = {"error", "warning", "note", "_error", "_bad", "Fault"}
 def _given() -> Iterator[str]:
     """The codes that modules report, by their calls."""
     folder = Path(coterie.__file__).parent
-    for package in ("formats", "settings", "topology", "planning"):
-        for module in (folder / package).rglob("*.py"):
-            for call in ast.walk(ast.parse(module.read_text())):
-                if isinstance(call, ast.Call):
-                    yield from _codes(call, getattr(call.func, "attr", getattr(call.func, "id", "")))
+    packages = ("formats", "settings", "topology", "planning")
+    for module in (folder / "toml_text.py", *(path for each in packages for path in (folder / each).rglob("*.py"))):
+        for call in ast.walk(ast.parse(module.read_text())):
+            if isinstance(call, ast.Call):
+                yield from _codes(call, getattr(call.func, "attr", getattr(call.func, "id", "")))
 
 
 def _codes(call: ast.Call, name: str) -> Iterator[str]:

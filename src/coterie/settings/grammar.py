@@ -1,28 +1,26 @@
-"""The two grammars of a settings file, strict TOML and lines of `key = value`, read into the same entries.
+"""Read a settings file in either of its grammars, strict TOML or lines of `key = value`, into the same entries.
 
-Lines are what people wrote before: a bare word is a text, a line without `=` is skipped with a warning, a key that
-stands there twice counts as it stands there last. Whatever value of TOML a line holds is read as TOML reads it. Nothing
-is converted here: what a key wants, `coterie.settings.keys` knows.
+In lines, a bare word is a text, a line without `=` is skipped with a warning, and the last of several equal keys
+counts. TOML values on a line are read as such. Values are converted later, by the type of their key.
 """
 
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from coterie.bounds import check_toml
-from coterie.diagnostics import Diagnostic, Span, error, warning
-from coterie.toml_spans import places
+from coterie.diagnostics import Diagnostic, Severity, Span, error, warning
+from coterie.toml_text import STRING, key_spans, load
 
 TOML, LINES = "toml", "lines"
 
-_AT = re.compile(r" \(at line (\d+), column (\d+)\)$| \(at end of document\)$")
 _KEY_PART = re.compile(r"""\s*+("(?:[^"\\]++|\\.)*+"|'[^']*+'|[^."'\s]++(?:\s++[^."'\s]++)*+)\s*+(?:\.|$)""")
 _HEADER = re.compile(r"\[{1,2}([^\[\]]++)\]{1,2}\s*+(?:#.*)?")
+_TOKEN = re.compile(rf"{STRING}|(?<=\s)#[^\n]*+|(\"{{3}}|'{{3}}|[\[\]{{}}\"'])", re.DOTALL)
+_ITEM = re.compile(rf"(?:{STRING}|[^,])+", re.DOTALL)
 _LONGEST_KEY = 1000
-"""Characters of a dotted key on a line; a longer one is none."""
-_CLOSING = {'"""': '"""', "'''": "'''"}
+"""Maximum characters of a dotted key on a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,33 +66,18 @@ def read(text: str, grammar: str = "") -> ParsedSettings:
         grammar: Try this one only; by default lines are tried where the text is not TOML, which is a warning.
     """
     text = text.removeprefix("\ufeff")
-    if (beyond := check_toml(text)) is not None:
-        return ParsedSettings((), grammar or TOML, (beyond,))
-    if grammar == LINES:
-        return _as_lines(text)
-    try:
-        values = tomllib.loads(text)
-    except (ValueError, RecursionError) as failure:
-        if grammar == TOML:
-            return ParsedSettings((), TOML, (_not_toml(text, failure, error),))
-        found = _as_lines(text)
-        return ParsedSettings(found.entries, LINES, (_not_toml(text, failure, warning), *found.diagnostics))
-    where = {".".join(_part(str(part)) for part in path): span for path, span in places(text).items()}
-    return ParsedSettings(tuple(Assignment(key, value, _place_of(key, where)) for key, value in _flat(values)), TOML)
-
-
-def _not_toml(text: str, failure: Exception, kind: Any) -> Diagnostic:
-    reason = str(failure)
-    if found := _AT.search(reason):
-        line, column = (int(found[1]), int(found[2])) if found[1] else (text.count("\n") + 1, 1)
-        span = Span(line, column)
-        reason = reason[: found.start()]
-    else:
-        span = None
-    message = f"this is not TOML: {reason[:1].lower()}{reason[1:]}"
-    hint = "the file is read line by line instead; quote texts to have it read as TOML" if kind is warning else ""
-    found_diagnostic: Diagnostic = kind("not-toml", message, span, hint)
-    return found_diagnostic
+    values, wrong = load(text)
+    if wrong is not None and (wrong.code != "not-toml" or grammar == TOML):
+        return ParsedSettings((), grammar or TOML, (wrong,))
+    if wrong is None and grammar != LINES:
+        spans = {".".join(_part(str(part)) for part in path): span for path, span in key_spans(text).items()}
+        return ParsedSettings(tuple(Assignment(key, value, _span_of(key, spans)) for key, value in _flat(values)), TOML)
+    found = _as_lines(text)
+    if grammar == LINES or wrong is None:
+        return found
+    hint = "the file is read line by line instead; quote texts to have it read as TOML"
+    wrong = replace(wrong, severity=Severity.WARNING, hint=hint)
+    return ParsedSettings(found.entries, LINES, (wrong, *found.diagnostics))
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -111,11 +94,11 @@ def _part(name: str) -> str:
     return f'"{name}"' if "." in name else name
 
 
-def _place_of(key: str, where: Mapping[str, Span]) -> Span | None:
-    """Where *key* stands; where an inline table or an array of tables holds it, that does."""
-    while key not in where and "." in key:
+def _span_of(key: str, spans: Mapping[str, Span]) -> Span | None:
+    """The span of *key*, or of the inline table or array of tables that contains it."""
+    while key not in spans and "." in key:
         key = key.rpartition(".")[0]
-    return where.get(key)
+    return spans.get(key)
 
 
 # -- lines ------------------------------------------------------------------------------------------------------------
@@ -197,50 +180,21 @@ def _value(text: str, begin: int) -> tuple[Any, str | None, int]:
 
 
 def _close(text: str, start: int) -> int:
-    """Where the quoted text, list or table ends that begins at *start*."""
-    quote = text[start : start + 3]
-    if quote in _CLOSING:
-        end = text.find(quote, start + 3)
-        if end < 0:
-            raise _Unclosed(f"{quote} is missing")
-        return end + 3
-    if text[start] in "\"'":
-        return _close_quote(text, start)
-    return _close_brackets(text, start)
-
-
-def _close_quote(text: str, start: int) -> int:
-    quote, at = text[start], start + 1
-    while at < len(text) and text[at] != "\n":
-        if text[at] == "\\" and quote == '"':
-            at += 1
-        elif text[at] == quote:
-            return at + 1
-        at += 1
-    raise _Unclosed(f"{quote} is missing")
-
-
-def _close_brackets(text: str, start: int) -> int:
-    open_: list[str] = []
-    at = start
-    while at < len(text):
-        letter = text[at]
-        if letter in "\"'":
-            at = _close(text, at)
-            continue
-        if letter == "#" and text[at - 1].isspace():
-            at = text.find("\n", at)
-            if at < 0:
-                break
-        elif letter in "[{":
-            open_.append("]" if letter == "[" else "}")
-        elif letter in "]}":
-            if open_.pop() != letter:
-                raise _Unclosed("a bracket does not fit")
-            if not open_:
-                return at + 1
-        at += 1
-    raise _Unclosed(f"{open_[-1]} is missing" if open_ else "a bracket is missing")
+    """The end of the quoted text, list or table that begins at *start*."""
+    closing: list[str] = []
+    for token in _TOKEN.finditer(text, start):
+        sign = token[1]
+        if sign is None:  # a string or a comment
+            pass
+        elif sign[0] in "\"'":
+            raise _Unclosed(f"{sign} is missing")
+        elif sign in "[{":
+            closing.append("]" if sign == "[" else "}")
+        elif closing.pop() != sign:
+            raise _Unclosed("a bracket does not fit")
+        if not closing:
+            return token.end()
+    raise _Unclosed(f"{closing[-1]} is missing")
 
 
 def _parsed(text: str) -> Any:
@@ -251,25 +205,8 @@ def _parsed(text: str) -> Any:
         pass
     if text[0] == "[":
         inner = re.sub(r"(?m)(^|\s)#.*$", "", text[1:-1])
-        return [item for part in _split(inner) if (item := _unquoted(part.strip())) != ""]
+        return [item for part in _ITEM.findall(inner) if (item := _unquoted(part.strip())) != ""]
     return _unquoted(text)
-
-
-def _split(text: str) -> Iterator[str]:
-    """The parts between the commas of *text* that do not stand in quotes."""
-    begin = at = 0
-    while at < len(text):
-        if text[at] in "\"'":
-            try:
-                at = _close(text, at)
-            except _Unclosed:
-                at += 1
-            continue
-        if text[at] == ",":
-            yield text[begin:at]
-            begin = at + 1
-        at += 1
-    yield text[begin:]
 
 
 def _unquoted(text: str) -> Any:

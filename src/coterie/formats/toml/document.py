@@ -1,6 +1,5 @@
 """A TOML file: its values, their spans, and reports of invalid ones."""
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,8 +7,8 @@ from typing import Any
 
 from coterie import bounds
 from coterie.diagnostics import Diagnostic, Fix, Span, error, warning
-from coterie.toml_spans import Path as Place
-from coterie.toml_spans import places
+from coterie.toml_text import Path as KeyPath
+from coterie.toml_text import key_spans, load
 
 Report = Callable[[Diagnostic], None]
 
@@ -29,7 +28,7 @@ class TomlDocument:
         self.values: dict[str, Any] = {}
         self.ok = self.exists = True
         self.text = ""
-        self._places: dict[Place, Span] = {}
+        self._spans: dict[KeyPath, Span] = {}
         try:
             self.text = bounds.read_bytes(path).decode("utf-8-sig") if text is None else text
         except FileNotFoundError:
@@ -39,15 +38,11 @@ class TomlDocument:
             reason = failure.strerror if isinstance(failure, OSError) else "it is not UTF-8 text"
             self._refuse(error("unreadable-file", f"{file!r} cannot be read: {reason or failure}"))
             return
-        if (beyond := bounds.check_toml(self.text)) is not None:
-            self._refuse(beyond)
+        self.values, wrong = load(self.text)
+        if wrong is not None:
+            self._refuse(wrong)
             return
-        try:
-            self.values = tomllib.loads(self.text)
-        except (ValueError, RecursionError) as failure:  # e.g. a number with too many digits
-            self._refuse(_not_toml(self.text, failure))
-            return
-        self._places = places(self.text)
+        self._spans = key_spans(self.text)
 
     def _refuse(self, found: Diagnostic) -> None:
         self.ok = False
@@ -55,12 +50,12 @@ class TomlDocument:
 
     def span(self, *path: str | int) -> Span | None:
         """The span of *path*, or of the inline table or list that contains it; of several tables the first."""
-        if (*path, 0) in self._places:
-            return self._places[(*path, 0)]
-        way: Place = path
-        while way and way not in self._places:
+        if (*path, 0) in self._spans:
+            return self._spans[(*path, 0)]
+        way: KeyPath = path
+        while way and way not in self._spans:
             way = way[:-1]
-        return self._places.get(way)
+        return self._spans.get(way)
 
     def error(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
         """Report an error."""
@@ -83,13 +78,3 @@ def shown(value: Any) -> str:
     """*value* as TOML, shortened."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _not_toml(text: str, failure: Exception) -> Diagnostic:
-    reason, _, place = str(failure).rpartition(" (at ")
-    words = place.rstrip(")").replace(",", "").split()
-    span = Span(text.count("\n") + 1, 1)
-    if words[:1] == ["line"] and len(words) == 4:
-        span = Span(int(words[1]), int(words[3]))
-    reason = reason or str(failure)
-    return error("not-toml", f"this is not TOML: {reason[:1].lower()}{reason[1:]}", span)

@@ -7,7 +7,7 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.toml_spans import Path, places
+from coterie.toml_text import Path, key_spans
 
 TEXT = """\
 # a comment = no key
@@ -36,7 +36,7 @@ id = "one"
 
 def test_every_key_has_its_place() -> None:
     """Comments, texts over several lines and lists do not confuse it."""
-    found = {path: TEXT[span.offset : span.offset + span.length] for path, span in places(TEXT).items()}
+    found = {path: TEXT[span.offset : span.offset + span.length] for path, span in key_spans(TEXT).items()}
 
     assert found == {
         ("name",): "name",
@@ -53,7 +53,7 @@ def test_every_key_has_its_place() -> None:
         ("handoff", "loop.start"): '"loop.start"',
         ("handoff", "/re.*/"): "'/re.*/'",
     }
-    spans = places(TEXT)
+    spans = key_spans(TEXT)
     assert (spans["role", 1, "id"].line, spans["role", 1, "id"].column) == (16, 3)
 
 
@@ -83,6 +83,6 @@ def test_whatever_toml_holds_has_a_place(values: dict[str, Any]) -> None:
     """The keys that are found are those that the standard reader finds."""
     text = tomlkit.dumps(values)
 
-    found = places(text)
+    found = key_spans(text)
     assert paths(tomllib.loads(text)) <= found.keys()
     assert all(text.count("\n", 0, span.offset) == span.line - 1 for span in found.values())
