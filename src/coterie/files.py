@@ -104,6 +104,31 @@ def write(path: str | Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
         file.write(data)
 
 
+def replace_text(path: Path, text: str) -> None:
+    """Replace the text of the file *path* atomically, following links. It keeps its mode; a new file has 0644.
+
+    Raises:
+        OSError: If it cannot be written; it is unchanged.
+    """
+    import tempfile  # only commands that change a user's files need it
+
+    path, mode = path.resolve(), 0o644
+    with suppress(FileNotFoundError), path.open("r+b") as file:  # a read-only file is not replaced
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    fd, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(fd, "w", encoding="utf-8", newline="") as new:
+            new.write(text)
+            new.flush()
+            os.fsync(fd)
+            os.fchmod(fd, mode)
+        os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+
+
 def make_folder(path: str | Path) -> None:
     """Make the private folder *path* and, likewise, those above it that do not exist.
 

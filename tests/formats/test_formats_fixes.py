@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from coterie.diagnostics import Fix, Span, warning
+from coterie.files import replace_text
 from coterie.formats import Source, read_text
-from coterie.formats.fixes import files_below, mend, replace_text
+from coterie.formats.fixes import files_below, mend
 
 WRONG = """\
 topology t [pipeline] {
@@ -74,7 +75,7 @@ def test_fixes_that_touch_each_other_wait_for_each_other() -> None:
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    """With its rights, behind links, and nothing else is left in the folder."""
+    """With its mode, behind links, and nothing else is left in the folder. A new file has mode 0644."""
     file = tmp_path / "t.at"
     file.write_text("old")
     file.chmod(0o604)
@@ -84,8 +85,8 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert file.read_bytes() == b"new\r\n"
     assert file.stat().st_mode & 0o777 == 0o604
     assert sorted(os.listdir(tmp_path)) == ["link.at", "t.at"]
-    with pytest.raises(FileNotFoundError):
-        replace_text(tmp_path / "none.at", "")
+    replace_text(tmp_path / "new.at", "")
+    assert (tmp_path / "new.at").stat().st_mode & 0o777 == 0o644
 
 
 def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +97,7 @@ def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path: Path, monkeypatch:
     def fail(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("coterie.formats.fixes.os.fsync", fail)
+    monkeypatch.setattr("coterie.files.os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         replace_text(file, "new")
     assert (file.read_text(), os.listdir(tmp_path)) == ("old", ["t.at"])

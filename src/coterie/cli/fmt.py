@@ -97,7 +97,7 @@ def _laid_out(file: Path, text: str) -> str | None:
 
 def _tell_or_do(file: Path, before: str, after: str, *, check: bool, diff: bool) -> None:
     from coterie.cli.text import teams as text
-    from coterie.formats.fixes import replace_text
+    from coterie.files import replace_text
 
     if diff:
         say(text.difference(before, after, str(file)))

@@ -79,7 +79,8 @@ def examine(
 
 def mend(file: Path) -> tuple[Fix, ...]:
     """Apply to *file* the fixes that are offered for what is found in it, and say which."""
-    from coterie.formats.fixes import mend, replace_text
+    from coterie.files import replace_text
+    from coterie.formats.fixes import mend
 
     mended = mend(formats.read(file), lambda source: planning.examine(source)[1], file.parent)
     if mended.fixes:

@@ -1,9 +1,6 @@
 """Rewrite a file in place: format it, or apply the fixes of its diagnostics."""
 
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,29 +54,6 @@ def files_below(path: Path) -> list[Path]:
         return [path]
     found = (each for each in path.rglob("*.at") if each.is_file())
     return sorted(each for each in found if not any(part.startswith(".") for part in each.relative_to(path).parts))
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write *text* to the file *path* atomically, keeping its permissions and following links.
-
-    Raises:
-        OSError: If it cannot be written; the file is unchanged.
-    """
-    path = path.resolve(strict=True)
-    with path.open("r+b"):  # do not replace a read-only file
-        pass
-    descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(part, path.stat().st_mode & 0o7777)
-        os.replace(part, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(part)
-        raise
 
 
 def _own(source: Source, examine: Examine) -> list[Diagnostic]:

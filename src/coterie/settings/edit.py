@@ -1,11 +1,9 @@
 """Change one setting in a file, and nothing else of it: comments and order stay."""
 
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie import bounds
+from coterie import bounds, files
 from coterie.diagnostics import did_you_mean
 from coterie.errors import UsageError
 from coterie.settings.conversion import DoesNotFit, convert
@@ -111,21 +109,7 @@ def _written(key: Key, value: Any, converted: Any) -> Any:
 
 
 def _save(path: Path, document: "TOMLDocument") -> None:
-    """Put *document* in place of the file in one go."""
     import tomlkit
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(tomlkit.dumps(document))
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            os.chmod(part, path.stat().st_mode & 0o777)
-        else:
-            os.chmod(part, 0o644)
-        os.replace(part, path)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
+    files.replace_text(path, tomlkit.dumps(document))
