@@ -28,7 +28,7 @@ from coterie.errors import GitFailed
 from coterie.journal import records as r
 from coterie.runs import entries
 from coterie.runs.messages import respond
-from coterie.runs.repository import Runs, lying_in
+from coterie.runs.repository import Runs, run_in
 from coterie.runs.tokens import Tokens
 from coterie.runs.trees import git as calls
 from coterie.runs.trees.git import need
@@ -603,7 +603,7 @@ def team(tmp_path: Path) -> Attacked:
 def test_the_operator_opens_the_gate(team: Attacked) -> None:
     """The control of what follows: the same answer, of the operator, is carried out."""
     team.attack("")
-    assert respond(*lying_in(team.run), None, "go", {"verdict": "approve"}).status == "queued"
+    assert respond(*run_in(team.run), None, "go", {"verdict": "approve"}).status == "queued"
     team.call("resume", "last")
     assert (team.folder / "deployed").exists()
     assert {one.turn for one in team.records() if one.source == "operator"} == {"boss#1"}
@@ -727,10 +727,10 @@ if os.environ["COTERIE_INTERRUPTED"] == "0":
     with subprocess.Popen(owner, cwd=team.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         (team.folder / "killed").read_text()
         assert process.wait() == -9
-    verdict = respond(*lying_in(team.run), "boss#1", "go", {"verdict": "approve"})
+    verdict = respond(*run_in(team.run), "boss#1", "go", {"verdict": "approve"})
     team.call("resume", "last", status=4)
     assert (verdict.status, "an attempt of the run is still alive" in verdict.detail) == ("refused", True)
-    assert respond(*lying_in(team.run), "boss#1", "go", {"verdict": "approve"}).status == "queued"
+    assert respond(*run_in(team.run), "boss#1", "go", {"verdict": "approve"}).status == "queued"
 
 
 def test_an_agent_prints_its_token(team: Attacked) -> None:

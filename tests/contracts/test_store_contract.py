@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from coterie.errors import JournalFailed, NoSuchRun, RunIsOwned
-from coterie.journal.base import Store
+from coterie.journal.base import Archive
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record, RunFinished, RunOwned, RunStarted, RunStopped, TurnFinished
 
-Make = Callable[[], Store]
+Make = Callable[[], Archive]
 
 
 @pytest.fixture(params=["memory", "jsonl"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Archive:
     return MemoryStore() if request.param == "memory" else JsonlStore(tmp_path, poll=0.001)
 
 
@@ -33,13 +33,13 @@ def owned(seq: int, epoch: int = 1) -> RunOwned:
     return RunOwned(seq=seq, at=float(seq), epoch=epoch)
 
 
-async def write(store: Store, run: str, *records: Record) -> None:
+async def write(store: Archive, run: str, *records: Record) -> None:
     writer = store.claim(run)
     await writer.durable(writer.append(records))
     await writer.close()
 
 
-def test_what_was_appended_is_read_in_order(store: Store) -> None:
+def test_what_was_appended_is_read_in_order(store: Archive) -> None:
     """Records come back as they went in, from the seq asked for, after the owner has gone and for the next owner."""
     records = [started(), owned(2), finished(3, "x" * 3000, deep=["é" * 2000, {"k": None}]), finished(4, "@text:1")]
 
@@ -58,7 +58,7 @@ def test_what_was_appended_is_read_in_order(store: Store) -> None:
     assert list(store.read("r1", from_seq=6)) == []
 
 
-def test_order_is_given_at_once_and_durability_on_demand(store: Store) -> None:
+def test_order_is_given_at_once_and_durability_on_demand(store: Archive) -> None:
     """`append` returns the last seq without suspending; what a waiter waited for is then durable and can be read."""
 
     async def main() -> None:
@@ -76,7 +76,7 @@ def test_order_is_given_at_once_and_durability_on_demand(store: Store) -> None:
     assert [record.seq for record in store.read("r1")] == [1, 2, 3], "a close makes durable what was appended"
 
 
-def test_a_commit_is_begun_and_waited_for(store: Store) -> None:
+def test_a_commit_is_begun_and_waited_for(store: Archive) -> None:
     """What was begun is durable after `sync`, with what was appended in between; beginning twice is no more."""
 
     async def main() -> None:
@@ -99,7 +99,7 @@ def test_a_commit_is_begun_and_waited_for(store: Store) -> None:
     assert [record.seq for record in store.read("r1")] == [1, 2, 3, 4, 5]
 
 
-def test_many_tasks_share_one_journal(store: Store) -> None:
+def test_many_tasks_share_one_journal(store: Archive) -> None:
     """Fifty tasks that append and wait get one order, and each finds its own record durable."""
 
     async def one(writer: Any, n: int) -> None:
@@ -119,7 +119,7 @@ def test_many_tasks_share_one_journal(store: Store) -> None:
     assert sorted(record.text for record in found) == sorted(f"from {n}" for n in range(50) for _ in range(n % 4))
 
 
-def test_a_cancelled_waiter_harms_nobody(store: Store) -> None:
+def test_a_cancelled_waiter_harms_nobody(store: Archive) -> None:
     """A task that is cancelled while it waits loses its wait, not its record, and others are told as ever."""
 
     async def main() -> None:
@@ -136,7 +136,7 @@ def test_a_cancelled_waiter_harms_nobody(store: Store) -> None:
 
 
 @pytest.mark.parametrize("seqs", [[2], [0], [1, 3], [1, 1]])
-def test_a_gap_in_the_seqs_is_refused_whole(store: Store, seqs: list[int]) -> None:
+def test_a_gap_in_the_seqs_is_refused_whole(store: Archive, seqs: list[int]) -> None:
     """The seqs continue the journal's; otherwise nothing of the append is kept."""
 
     async def main() -> None:
@@ -153,7 +153,7 @@ def test_a_gap_in_the_seqs_is_refused_whole(store: Store, seqs: list[int]) -> No
     assert list(store.read("r1")) == [owned(1)]
 
 
-def test_a_run_has_one_owner(store: Store) -> None:
+def test_a_run_has_one_owner(store: Archive) -> None:
     """A second claim is refused, by name, until the first owner lets go; other runs are free."""
 
     async def main() -> None:
@@ -169,7 +169,7 @@ def test_a_run_has_one_owner(store: Store) -> None:
     asyncio.run(main())
 
 
-def test_a_former_owner_cannot_write(store: Store) -> None:
+def test_a_former_owner_cannot_write(store: Archive) -> None:
     """After its close an owner is fenced: what it appends reaches nobody, and it does not free the new owner's run."""
 
     async def main() -> None:
@@ -188,7 +188,7 @@ def test_a_former_owner_cannot_write(store: Store) -> None:
     assert list(store.read("r1")) == [owned(1, epoch=2)]
 
 
-def test_a_run_nobody_knows(store: Store) -> None:
+def test_a_run_nobody_knows(store: Archive) -> None:
     """Reading and following an unknown run is an error at once, with a likely name."""
     asyncio.run(write(store, "r1", started()))
 
@@ -204,7 +204,7 @@ def test_a_run_nobody_knows(store: Store) -> None:
 
 
 @pytest.mark.parametrize("run", ["../r1", "..", "a/../../b#1.1", "ü / %2F?", "a#1.1"])
-def test_any_name_is_only_a_name(store: Store, run: str, tmp_path: Path) -> None:
+def test_any_name_is_only_a_name(store: Archive, run: str, tmp_path: Path) -> None:
     """Ids lead to no other place and to no other run."""
 
     async def main() -> None:
@@ -221,7 +221,7 @@ def test_any_name_is_only_a_name(store: Store, run: str, tmp_path: Path) -> None
     assert not [path for path in tmp_path.parent.iterdir() if path.name in ("r1", "journal.jsonl", "runs")]
 
 
-def test_runs_are_listed_oldest_first(store: Store) -> None:
+def test_runs_are_listed_oldest_first(store: Archive) -> None:
     """The order is that of their beginnings; children are not listed, nor a run without a record."""
 
     async def main() -> None:
@@ -237,7 +237,7 @@ def test_runs_are_listed_oldest_first(store: Store) -> None:
     assert store.list() == ["c", "a", "d", "b"]
 
 
-def test_a_child_is_covered_by_its_root(store: Store) -> None:
+def test_a_child_is_covered_by_its_root(store: Archive) -> None:
     """It cannot be claimed without its root, nor twice; when its root lets go, it ends too, and keeps its records."""
 
     async def main() -> None:
@@ -261,7 +261,7 @@ def test_a_child_is_covered_by_its_root(store: Store) -> None:
         assert list(store.read(run)) == [started(run)]
 
 
-def test_what_lies_below_a_run_goes_with_it_whatever_was_claimed_between(store: Store) -> None:
+def test_what_lies_below_a_run_goes_with_it_whatever_was_claimed_between(store: Archive) -> None:
     """A child takes its own, and the root those too whose parents have let go, or were never claimed."""
 
     async def main() -> None:
@@ -282,7 +282,7 @@ def test_what_lies_below_a_run_goes_with_it_whatever_was_claimed_between(store: 
     asyncio.run(main())
 
 
-def test_a_closed_child_leaves_its_root_alone(store: Store) -> None:
+def test_a_closed_child_leaves_its_root_alone(store: Archive) -> None:
     """A child ends before its root; the root writes on, and another child begins."""
 
     async def main() -> None:
@@ -297,7 +297,7 @@ def test_a_closed_child_leaves_its_root_alone(store: Store) -> None:
     asyncio.run(main())
 
 
-def test_a_follower_sees_everything_and_ends_with_the_run(store: Store) -> None:
+def test_a_follower_sees_everything_and_ends_with_the_run(store: Archive) -> None:
     """It begins where it was told, hears of what comes, and ends after `run.finished`."""
     seen: list[int] = []
 
@@ -327,7 +327,7 @@ def test_a_follower_sees_everything_and_ends_with_the_run(store: Store) -> None:
     assert seen == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_follower_of_a_stopped_run_stays_while_somebody_owns_it(store: Store) -> None:
+def test_a_follower_of_a_stopped_run_stays_while_somebody_owns_it(store: Archive) -> None:
     """`run.stopped` ends it only when nobody owns the run: the next owner may be at work already."""
     seen: list[str] = []
 
@@ -347,3 +347,34 @@ def test_a_follower_of_a_stopped_run_stays_while_somebody_owns_it(store: Store) 
 
     asyncio.run(asyncio.wait_for(main(), 20))
     assert seen == ["RunStarted", "RunStopped", "RunOwned", "RunStopped"]
+
+
+def test_a_run_is_listed_read_and_located_by_others_than_its_owner(store: Archive) -> None:
+    """Its state follows from its last record and its owner; reading it can be awaited."""
+
+    async def main() -> None:
+        assert (store.has("r1"), store.owned("r1"), store.status("r1").state) == (False, False, "cut off")
+        with pytest.raises(NoSuchRun):
+            await store.load("r1")
+        writer = store.claim("r1")
+        await writer.durable(writer.append([started(), owned(2)]))
+
+        assert (store.has("r1"), store.owned("r1/team#1.1"), store.status("r1").state) == (True, True, "running")
+        await writer.durable(writer.append([RunStopped(seq=3, at=3.0, reason="waiting")]))
+        await writer.close()
+
+        assert store.status("r1") == ("stopped: waiting", "")
+        assert await store.load("r1") == tuple(store.read("r1")) == tuple(store.load_for_claim("r1"))
+        assert store.place("r1", 3)[1] == 3
+        writer = store.claim("r1")
+        await writer.durable(writer.append([owned(4, 2)]))
+        await writer.close()
+
+        assert store.status("r1").state == "cut off"
+        writer = store.claim("r1")
+        await writer.durable(writer.append([RunFinished(seq=5, at=5.0, outcome="failed", reason="stuck")]))
+        await writer.close()
+
+        assert store.status("r1") == ("failed", "stuck")
+
+    asyncio.run(main())

@@ -21,7 +21,7 @@ from coterie.planning.plan import AgentPlan, Plan, Wanted
 from coterie.runs import entries, launch, provisional
 from coterie.runs.folder import control
 from coterie.runs.messages import Message, send
-from coterie.runs.repository import lying_in
+from coterie.runs.repository import run_in
 from coterie.runs.tokens import Tokens
 
 Say = Callable[..., tuple[str, str]]
@@ -187,8 +187,7 @@ def test_an_event_without_a_turn_belongs_to_the_one_that_runs(tmp_path: Path) ->
 
     def planner(say: Say) -> None:
         assert (
-            send(*lying_in(tmp_path / "runs/r"), Message(id="m1", kind="emit", event="tasks.ready")).status
-            == "accepted"
+            send(*run_in(tmp_path / "runs/r"), Message(id="m1", kind="emit", event="tasks.ready")).status == "accepted"
         )
 
     loop(tmp_path, {"iteration#1": planner})
@@ -285,7 +284,7 @@ def test_what_came_before_the_owner_was_killed_counts(tmp_path: Path) -> None:
     message = emit(folder, "task.complete", payload="done")
 
     assert posting.send(str(folder), "m1", message)[0] == posting.UNOWNED
-    verdict = provisional.verdict(*lying_in(folder), "m1", message)
+    verdict = provisional.verdict(*run_in(folder), "m1", message)
     assert (verdict.status, "provisional" in verdict.detail) == ("accepted", True)
 
     outcome = resumed(tmp_path)
@@ -314,10 +313,10 @@ def test_what_an_orphan_of_an_earlier_owner_says_is_refused(tmp_path: Path) -> N
     message = emit(folder, "tasks.ready", epoch=9)
     posting.put(str(folder), "m1", message)
 
-    verdict = provisional.verdict(*lying_in(folder), "m1", message)
+    verdict = provisional.verdict(*run_in(folder), "m1", message)
     assert (verdict.status, "stale" in verdict.detail) == ("refused", True)
     assert not (folder / "inbox/m1.json").exists()
-    verdict = provisional.verdict(*lying_in(folder), "m2", emit(folder, "nothing"))
+    verdict = provisional.verdict(*run_in(folder), "m2", emit(folder, "nothing"))
     assert (verdict.status, "allowed events: tasks.ready" in verdict.detail) == ("refused", True)
 
 

@@ -22,7 +22,7 @@ def test_what_comes_is_told_and_so_are_child_runs_that_begin_meanwhile(tmp_path:
         owner = store.claim("r")
         owner.append([BEGUN, ASKED])
         await owner.durable(2)
-        news = Runs(tmp_path, poll=0).follow("r", look_every=0)
+        news = Runs(tmp_path, poll=0).follow("r", check_every=0)
         told = [await anext(news) for _ in range(2)]
 
         child = store.claim("r/inner#1.1")
@@ -48,7 +48,7 @@ def test_a_run_whose_owner_died_is_told_as_far_as_it_came(tmp_path: Path) -> Non
         owner = store.claim("r")
         owner.append([BEGUN, ASKED])
         await owner.close()
-        return len([one async for one in Runs(tmp_path, poll=0).follow("r", look_every=0)])
+        return len([one async for one in Runs(tmp_path, poll=0).follow("r", check_every=0)])
 
     assert asyncio.run(main()) == 2
 
@@ -63,7 +63,7 @@ def test_a_journal_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         await owner.close()
         journal = store.folder("r") / "journal.jsonl"
         journal.write_bytes(b"nothing\n" + journal.read_bytes())
-        async for _ in Runs(tmp_path, poll=0).follow("r", look_every=0):
+        async for _ in Runs(tmp_path, poll=0).follow("r", check_every=0):
             pass
 
     with pytest.raises(JournalUnreadable):

@@ -154,7 +154,7 @@ def test_a_follower_stays_past_run_stopped_while_the_run_is_owned(tmp_path: Path
         owner = store.claim("r")
         owner.append([RunStarted(seq=1, run="r", engine="flow"), RunStopped(seq=2, reason="waiting")])
         await owner.durable(2)
-        news = Runs(tmp_path, poll=0).follow("r", look_every=0)
+        news = Runs(tmp_path, poll=0).follow("r", check_every=0)
         seen = [(await anext(news))[1].seq for _ in range(2)]
         more = asyncio.ensure_future(anext(news))
         for _ in range(50):

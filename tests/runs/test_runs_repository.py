@@ -134,6 +134,19 @@ def test_the_tree_is_read_once_each_run_with_its_plan(stopped: Path, decoded: Co
     assert Runs(stopped).plan(GRANDCHILD) == told[2][2], "found from below, too"
 
 
+def test_reading_can_be_awaited(stopped: Path) -> None:
+    """A display or a service reads the same tree while its event loop goes on."""
+    runs = Runs(stopped)
+
+    async def main() -> None:
+        found = [journal async for journal in runs.load_tree("r")]
+        assert found == list(runs.tree("r"))
+        assert (await runs.load(CHILD)).records == runs.journal(CHILD).records
+        assert [(one.run, record) for one in found for record in one.records] == list(runs.history("r"))
+
+    asyncio.run(main())
+
+
 def test_a_run_is_found_by_what_a_person_types(stopped: Path) -> None:
     """An id, a beginning of one, `last`, and a child run behind any of them."""
     for name in ("r", "last"):

@@ -126,11 +126,11 @@ def _values(name: str, given: Given) -> Iterable[tuple[str, str]]:
 
 def _runs(given: Given) -> Iterator[tuple[str, str]]:
     from coterie.runs import index
-    from coterie.runs.listing import standing
+    from coterie.runs.repository import status_in
 
     yield "last", "the newest"
     for entry in reversed(index.entries(_state_dir(given))):
-        yield entry.run, " ".join(filter(None, [entry.topology, standing(Path(entry.folder))]))
+        yield entry.run, " ".join(filter(None, [entry.topology, status_in(Path(entry.folder)).state]))
 
 
 def _views(given: Given) -> Iterator[tuple[str, str]]:

@@ -117,7 +117,7 @@ def _standard_input() -> str:
 def _open(name: str, state_dir: Path) -> "tuple[Runs, str]":
     """The run that *name* names, unless it is over for good: a message would wait there for ever."""
     from coterie.errors import RunIsFinished
-    from coterie.runs.listing import ENDS
+    from coterie.journal.status import ENDS
     from coterie.runs.repository import find
 
     runs, run = find(name, state_dir)

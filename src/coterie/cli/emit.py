@@ -73,7 +73,7 @@ def _meant(read: Any, *given: Any) -> dict[str, Any]:
 def _run(name: str | None, state_dir: Path) -> "tuple[tuple[Runs, str] | None, dict[str, Any]]":
     """The run that is meant, None if that is not clear, and the sender: empty outside of a turn."""
     from coterie.runs import index
-    from coterie.runs.repository import find, lying_in
+    from coterie.runs.repository import find, run_in
 
     given = os.environ.get(speaking.RUN_FOLDER)
     if name is not None:
@@ -81,9 +81,9 @@ def _run(name: str | None, state_dir: Path) -> "tuple[tuple[Runs, str] | None, d
         own = given is not None and runs.folder(run).resolve() == Path(given).resolve()
         return (runs, run), speaking.sender(os.environ) if own else {}
     if given:
-        return lying_in(Path(given)), speaking.sender(os.environ)
+        return run_in(Path(given)), speaking.sender(os.environ)
     living = index.living(state_dir)
-    return (lying_in(living[0]) if len(living) == 1 else None), {}
+    return (run_in(living[0]) if len(living) == 1 else None), {}
 
 
 def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
@@ -91,8 +91,8 @@ def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
     import msgspec
 
     from coterie.errors import UsageError
+    from coterie.journal.status import ENDS
     from coterie.runs import messages
-    from coterie.runs.listing import ENDS
 
     folder = str(runs.folder(run))
     verdict = messages.recorded(runs, run, name)  # it was sent before, and perhaps heard

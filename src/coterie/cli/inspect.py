@@ -17,10 +17,11 @@ def runs(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     from coterie.cli.text import runs as text
     from coterie.journal.records import MERGE_CONFLICT
     from coterie.runs import index
-    from coterie.runs.listing import failed_to_merge, standing
+    from coterie.runs.repository import status_in
 
-    found = [(entry, standing(Path(entry.folder))) for entry in reversed(index.entries(state_dir))]
-    reasons = {entry.run: MERGE_CONFLICT for entry, _ in found if failed_to_merge(Path(entry.folder))}
+    statuses = [(entry, status_in(Path(entry.folder))) for entry in reversed(index.entries(state_dir))]
+    found = [(entry, status.state) for entry, status in statuses]
+    reasons = {entry.run: MERGE_CONFLICT for entry, status in statuses if status.reason == MERGE_CONFLICT}
     if as_json:
         say_json(
             [

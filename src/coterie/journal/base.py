@@ -1,9 +1,10 @@
-"""What a run needs from the place where its journal lies."""
+"""What runs and their readers need from the store of their journals."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol
 
 from coterie.journal.records import Record
+from coterie.journal.status import RunStatus
 
 
 class Writer(Protocol):
@@ -62,11 +63,16 @@ class Reader(Protocol):
     """Reads journals."""
 
     def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
-        """As `Store.read`."""
+        """The records of *run* from *from_seq* on, in order; texts are whole.
+
+        Raises:
+            NoSuchRun: If there is no such journal.
+            JournalUnreadable: If a line other than a torn last one cannot be read: says which, and why.
+        """
 
 
-class Store(Protocol):
-    """Keeps journals. A child run's journal is covered by its root's claim."""
+class Store(Reader, Protocol):
+    """Keeps journals for the processes that drive runs. A child run's journal is covered by its root's claim."""
 
     def claim(self, run: str) -> Writer:
         """Become the owner of *run*, whose journal may be empty. Claim a root before its children.
@@ -76,17 +82,34 @@ class Store(Protocol):
             JournalUnreadable: If what is there cannot be read; nothing is changed.
         """
 
-    def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
-        """The records of *run* from *from_seq* on, in order; texts are whole.
 
-        Raises:
-            NoSuchRun: If there is no such journal.
-            JournalUnreadable: If a line other than a torn last one cannot be read: says which, and why.
+class Archive(Store, Protocol):
+    """A store whose runs can be listed, followed and read by others than their owner."""
+
+    def list(self) -> list[str]:
+        """The ids of the root runs here, oldest first."""
+
+    def has(self, run: str) -> bool:
+        """Whether *run* has a journal."""
+
+    def owned(self, run: str) -> bool:
+        """Whether a living process owns *run*, this one included."""
+
+    def status(self, run: str) -> RunStatus:
+        """The status of the root run *run*; `cut off` if it has no journal."""
+
+    def place(self, run: str, seq: int = 1) -> tuple[str, int]:
+        """The place of the record *seq* of *run*, for errors: the name of its journal, and the line there."""
+
+    async def load(self, run: str) -> Sequence[Record]:
+        """All records of *run*; see `read`. The event loop goes on meanwhile."""
+
+    def load_for_claim(self, run: str) -> Sequence[Record]:
+        """All records of *run*; see `read`.
+
+        If the run goes on, they are kept for its next owner in this process, which does not decode them again.
         """
 
     def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
         """Like `read`, and then every record as it becomes durable; ends after `run.finished` or `run.stopped`
         when nobody owns the run."""
-
-    def list(self) -> list[str]:
-        """The ids of the root runs here, oldest first."""

@@ -10,6 +10,7 @@ A run is copied, moved and deleted as one folder. What a writer does is in `cote
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -21,6 +22,7 @@ from coterie.journal.lines import Reading, make_folder
 from coterie.journal.lock import RunLock, is_held
 from coterie.journal.records import Record, RunFinished
 from coterie.journal.rules import Claims, at_rest, check_claim, root_of
+from coterie.journal.status import RunStatus, read_status
 from coterie.journal.syncer import Syncer
 from coterie.journal.writer import JsonlWriter
 
@@ -58,8 +60,12 @@ class JsonlStore:
         root, *attempts = (_safe(part) for part in run.split("/"))
         return self.root.joinpath("runs", root, *(step for attempt in attempts for step in ("turns", attempt)))
 
+    def file(self, run: str) -> Path:
+        """The file of the journal of *run*, whether it exists or not."""
+        return self.folder(run) / JOURNAL
+
     def claim(self, run: str) -> JsonlWriter:
-        """Become the owner of *run*; see `coterie.journal.base.Store`.
+        """Become the owner of *run*; see `coterie.journal.base.Archive`.
 
         Raises:
             JournalFailed: If its folder cannot be written, or lies where file locks do not work.
@@ -92,8 +98,23 @@ class JsonlStore:
         """Whether a living process owns *run*, this one included."""
         return root_of(run) in self._writers or is_held(self.folder(root_of(run)) / "lock")
 
+    def has(self, run: str) -> bool:
+        """Whether *run* has a journal."""
+        return self.file(run).exists()
+
+    def status(self, run: str) -> RunStatus:
+        """The status of the root run *run*, from the end of its journal."""
+        return read_status(self.file(run), self.folder(run) / "lock")
+
+    def place(self, run: str, seq: int = 1) -> tuple[str, int]:
+        """The file and line of the record *seq*; see `coterie.journal.base.Archive`."""
+        path, key = self.file(run), b'"seq":%d,' % seq
+        with suppress(OSError), path.open("rb") as file:
+            return str(path), next((n for n, text in enumerate(file, 1) if key in text), 1)
+        return str(path), 1
+
     def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
-        """The records of *run* from *from_seq* on; see `coterie.journal.base.Store`.
+        """The records of *run* from *from_seq* on; see `coterie.journal.base.Archive`.
 
         The first read by an owner gives what its claim has decoded, which is not kept any longer.
         """
@@ -104,12 +125,12 @@ class JsonlStore:
                 return iter(reading.records[max(from_seq, 1) - 1 :])
         return _records(path, from_seq, verified=run in self._writers)
 
-    def load(self, run: str) -> Sequence[Record]:
-        """All records of *run*; if it goes on, they are kept for its next owner here, which does not decode them again.
+    async def load(self, run: str) -> Sequence[Record]:
+        """All records of *run*, read on a thread; see `coterie.journal.base.Archive`."""
+        return await asyncio.to_thread(lambda: tuple(self.read(run)))
 
-        Raises:
-            NoSuchRun, JournalUnreadable: As `read` does.
-        """
+    def load_for_claim(self, run: str) -> Sequence[Record]:
+        """All records of *run*, kept for its next owner; see `coterie.journal.base.Archive`."""
         if run in self._writers:
             return tuple(self.read(run))
         reading = self._reading(run, self._existing(run))
@@ -122,7 +143,7 @@ class JsonlStore:
         return self._readings.pop(run, None) or Reading(path)
 
     async def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
-        """Every record of *run*, those to come included; see `coterie.journal.base.Store`."""
+        """Every record of *run*, those to come included; see `coterie.journal.base.Archive`."""
         path = self._existing(run)
         decoder = Decoder(str(path))
         last: Record | None = None
@@ -150,9 +171,9 @@ class JsonlStore:
         files.tighten(folder)
 
     def _existing(self, run: str) -> Path:
-        path = self.folder(run) / JOURNAL
+        path = self.file(run)
         if not path.is_file():
-            raise NoSuchRun(run, self.list())
+            raise NoSuchRun(run, self.list() if root_of(run) == run else ())
         return path
 
     def _release(self, run: str) -> None:

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import islice
 
 from coterie.errors import JournalFailed, NoSuchRun
-from coterie.journal.records import Record
+from coterie.journal.records import Record, RunFinished, RunStopped
 from coterie.journal.rules import Claims, at_rest, check_claim, check_next, root_of
+from coterie.journal.status import RunStatus
 
 
 class _Journal:
@@ -38,7 +39,7 @@ class MemoryStore:
         self._claims = Claims()
 
     def claim(self, run: str) -> "MemoryWriter":
-        """Become the owner of *run*; see `coterie.journal.base.Store`."""
+        """Become the owner of *run*; see `coterie.journal.base.Archive`."""
         check_claim(run, self._is_owned(run), self._is_owned(root_of(run)))
         journal = self._journals.setdefault(run, _Journal())
         journal.owner = MemoryWriter(self, run, journal)
@@ -46,11 +47,11 @@ class MemoryStore:
         return journal.owner
 
     def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
-        """The records of *run* from *from_seq* on; see `coterie.journal.base.Store`."""
+        """The records of *run* from *from_seq* on; see `coterie.journal.base.Archive`."""
         return islice(self._journal(run).records, max(from_seq, 1) - 1, None)
 
     async def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
-        """Every record of *run*, those to come included; see `coterie.journal.base.Store`."""
+        """Every record of *run*, those to come included; see `coterie.journal.base.Archive`."""
         journal = self._journal(run)
         told = max(from_seq, 1) - 1
         more = asyncio.Event()
@@ -67,6 +68,36 @@ class MemoryStore:
         finally:
             journal.followers.discard(more)
 
+    def has(self, run: str) -> bool:
+        """Whether *run* has a journal."""
+        return run in self._journals
+
+    def owned(self, run: str) -> bool:
+        """Whether *run* has an owner."""
+        return self._is_owned(root_of(run))
+
+    def status(self, run: str) -> RunStatus:
+        """The status of the root run *run*."""
+        records = self._journals[run].records if self.has(run) else []
+        match records[-1] if records and not self.owned(run) else None:
+            case RunFinished(outcome=outcome, reason=reason):
+                return RunStatus(outcome, reason)
+            case RunStopped(reason=reason):
+                return RunStatus(f"stopped: {reason}")
+        return RunStatus("running" if self.owned(run) else "cut off")
+
+    def place(self, run: str, seq: int = 1) -> tuple[str, int]:
+        """The run and the record's number; see `coterie.journal.base.Archive`."""
+        return f"the run {run!r} in memory", seq
+
+    async def load(self, run: str) -> Sequence[Record]:
+        """All records of *run*."""
+        return tuple(self.read(run))
+
+    def load_for_claim(self, run: str) -> Sequence[Record]:
+        """All records of *run*."""
+        return tuple(self.read(run))
+
     def list(self) -> list[str]:
         """The ids of the root runs, oldest first."""
         begun = ((journal.records[0].at, run) for run, journal in self._journals.items() if journal.records)
@@ -74,7 +105,7 @@ class MemoryStore:
 
     def _journal(self, run: str) -> _Journal:
         if run not in self._journals:
-            raise NoSuchRun(run, self.list())
+            raise NoSuchRun(run, self.list() if root_of(run) == run else ())
         return self._journals[run]
 
     def _is_owned(self, run: str) -> bool:

@@ -11,13 +11,14 @@ from coterie.engines.commands import Ask
 from coterie.errors import NoSuchTurn
 from coterie.ids import child_run_id
 from coterie.journal.records import TurnStarted
+from coterie.journal.runs import Journal
 from coterie.runs.commands import Again, Turn
 from coterie.runs.driven_run import Place
 from coterie.runs.fold import Fold
 from coterie.runs.folder import DiskPlace
 from coterie.runs.kinds import kind_of
 from coterie.runs.prompts import Sources, render
-from coterie.runs.repository import Journal, Runs
+from coterie.runs.repository import Runs
 from coterie.views.run import TurnView, fold
 
 

@@ -23,13 +23,13 @@ from coterie import formats, planning
 from coterie.diagnostics import Severity
 from coterie.errors import CoterieError
 from coterie.journal.lock import RunLock
+from coterie.journal.status import ENDS
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import APIS
 from coterie.runs import index
 from coterie.runs.fork import PARTS
 from coterie.runs.inbox import SOCKET_PATH_MOST, socket_path
-from coterie.runs.listing import ENDS
-from coterie.runs.repository import Runs, lying_in
+from coterie.runs.repository import Runs, run_in
 from coterie.views.words import plural
 
 OLDEST_PYTHON = (3, 11)
@@ -206,7 +206,7 @@ def runs(examinee: Examinee) -> Iterator[Finding]:
     ended, unreadable = 0, 0
     open_runs = []
     for entry in index.entries(examinee.state_dir):
-        here, run = lying_in(Path(entry.folder))
+        here, run = run_in(Path(entry.folder))
         standing_now = here.status(run)
         if (problem := _unreadable(here, run)) is not None:
             unreadable += 1

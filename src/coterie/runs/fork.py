@@ -24,12 +24,13 @@ from coterie.clock import Clock, SystemClock
 from coterie.errors import JournalFailed, UsageError
 from coterie.journal.lines import make_folder, sync_folder
 from coterie.journal.records import Record, RunFinished, RunNotified, RunStarted, TreeCleared, TreeMerged
+from coterie.journal.runs import Journal
 from coterie.planning.plan import Plan
 from coterie.runs import index, naming
 from coterie.runs.copying import Copy
 from coterie.runs.held import hold
 from coterie.runs.held import read as read_held
-from coterie.runs.repository import Journal, Runs
+from coterie.runs.repository import Runs
 from coterie.runs.trees.returning import drop, last_saved, reopen
 
 PARTS = "forks"

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from coterie.clock import Clock, SystemClock
 from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, UsageError
 from coterie.journal.records import NO_USAGE, Record, Usage
+from coterie.journal.runs import EarlierRecords, Journal, RunRecord
+from coterie.journal.status import ENDS
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import index, naming
 from coterie.runs.backend_setup import AskHuman, ready_turns
@@ -24,8 +26,7 @@ from coterie.runs.folder import DiskPlace
 from coterie.runs.held import hold, refuse_lost
 from coterie.runs.inbox import Inbox
 from coterie.runs.kinds import Kind, check_start, kind_of
-from coterie.runs.listing import ENDS, first_line
-from coterie.runs.repository import Earlier, Journal, News, Runs
+from coterie.runs.repository import Runs
 from coterie.runs.shell import Shell
 from coterie.runs.trees import worktree
 from coterie.runs.trees.git import in_thread
@@ -148,7 +149,7 @@ async def start(
     try:
         return await _drive(shell, runs, run, shell.start(run, plan, given), limits, clock)
     except JournalFailed as error:
-        if isinstance(error, Fenced | RunDeleted) or first_line(runs.file(run)):
+        if isinstance(error, Fenced | RunDeleted) or runs.has_begun(run):
             raise
         raise JournalFailed(run, error.reason, began=False) from None
 
@@ -166,7 +167,7 @@ async def resume(
     cassette: "Cassette | None" = None,
     attach: Callable[[Shell], object] | None = None,
     clock: Clock | None = None,
-    recall: Callable[[Iterable[News]], object] | None = None,
+    recall: Callable[[Iterable[RunRecord]], object] | None = None,
 ) -> Outcome:
     """Carry *run* on from its journal, under the recorded plan or *reload*.
 
@@ -240,7 +241,7 @@ def _observers(kind: Kind, runs: Runs, journal: Journal, cwd: Path, observe: Obs
     Args:
         journal: What earlier owners wrote, which those writers catch up with.
     """
-    earlier = Earlier(journal)
+    earlier = EarlierRecords(journal)
     hearing = kind.observers(earlier, journal.run, DiskPlace(runs, cwd))
     if not hearing:
         return observe

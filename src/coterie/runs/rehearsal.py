@@ -4,13 +4,11 @@ The document that comes out says of every turn when it ran, what marked it, what
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from coterie.backends.base import AttemptRef, OnEvent, Request, Session, Unknown
 from coterie.backends.scripted import ScriptedBackend
 from coterie.clock import VirtualClock
-from coterie.errors import NoSuchRun
 from coterie.ids import child_run_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import (
@@ -23,6 +21,7 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
+from coterie.journal.runs import RunReader
 from coterie.planning.plan import AgentPlan, Limits, Plan
 from coterie.runs.driven_run import MakeKind
 from coterie.runs.ending import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT
@@ -86,15 +85,15 @@ def rehearse(
     shell = Shell(store=store, turns=_Stage(script), make_kind=make, clock=clock, limits=limits)
     ended = outcome(clock.run(shell.start(RUN, plan, given)), limits)
     ending = {"run": RUN, "outcome": ended.status, "exit": ended.exit}
-    return {**ending, **make(plan).run_facts(ended.reason), **_document(store, RUN, plan, make)}
+    return {**ending, **make(plan).run_facts(ended.reason), **_document(RunReader(store), RUN, plan, make)}
 
 
-def _document(store: MemoryStore, run: str, plan: Plan, make: MakeKind) -> dict[str, Any]:
+def _document(runs: RunReader, run: str, plan: Plan, make: MakeKind) -> dict[str, Any]:
     """What happened in *run*, its child runs included: the journal, read through the engine that decided it."""
     kind = make(plan)
     fold = Fold(run, kind)
     turns: dict[str, dict[str, Any]] = {}
-    for record in store.read(run):
+    for record in runs.read(run):
         fold.apply(record)
         match record:
             case TurnStarted(turn=name, attempt=1):
@@ -112,8 +111,8 @@ def _document(store: MemoryStore, run: str, plan: Plan, make: MakeKind) -> dict[
         agent = kind.agents.get(fold.turns[name].ask.agent)
         if agent is not None and agent.child is not None:
             below = child_run_id(run, name, fold.turns[name].attempt)
-            with suppress(NoSuchRun):  # it was called off before it began
-                turn["child"] = {**_ending(store, below), **_document(store, below, agent.child, make)}
+            if runs.has(below):  # else it was called off before it began
+                turn["child"] = {**_ending(runs, below), **_document(runs, below, agent.child, make)}
     ran = {_author(fold, name) for name in turns} | {turn["agent"] for turn in turns.values()}
     return {"turns": list(turns.values()), "never_ran": [name for name in kind.mentions() if name not in ran]}
 
@@ -138,7 +137,7 @@ def _author(fold: Fold, turn: str) -> str:
     return ask.instead_of or ask.agent
 
 
-def _ending(store: MemoryStore, run: str) -> dict[str, Any]:
-    *_, last = store.read(run)
+def _ending(runs: RunReader, run: str) -> dict[str, Any]:
+    *_, last = runs.read(run)
     status = last.outcome if isinstance(last, RunFinished) else "stopped"
     return {"run": run, "outcome": status, "exit": EXITS.get(status, EXIT_LIMIT)}

@@ -10,7 +10,7 @@ from coterie.errors import CoterieError
 from coterie.journal.owned import OwnedTime
 from coterie.journal.records import AttemptFailed, IterationStarted, TurnCancelled, TurnFinished
 from coterie.runs.index import Entry
-from coterie.runs.repository import lying_in
+from coterie.runs.repository import run_in
 from coterie.views.usage import UsageView
 
 UNREADABLE = "unreadable"
@@ -59,7 +59,7 @@ class Statistics(Struct, frozen=True, kw_only=True):
 
 def told(entry: Entry) -> Told:
     """The run of *entry* in numbers; one whose journal cannot be read has none."""
-    runs, run = lying_in(Path(entry.folder))
+    runs, run = run_in(Path(entry.folder))
     usage, time, iterations = UsageView(), OwnedTime(), 0
     children: set[str] = set()  # turns that were child runs: what ran in those counts instead
     try:

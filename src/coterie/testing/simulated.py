@@ -3,7 +3,7 @@
 import asyncio
 import math
 import random
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from coterie.backends.base import (
@@ -96,14 +96,6 @@ class SimulatedStore:
         if run not in self.world.journals:
             raise NoSuchRun(run)
         return iter(list(self.world.journals[run])[from_seq - 1 :])
-
-    def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
-        """Not supported."""
-        raise NoSuchRun(run)
-
-    def list(self) -> list[str]:
-        """The root runs."""
-        return [run for run in self.world.journals if "/" not in run]
 
 
 class SimulatedWriter:

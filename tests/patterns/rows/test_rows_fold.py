@@ -14,10 +14,11 @@ from pattern_cases import Case, case_id, cases, script_of
 from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.journal import records as r
 from coterie.journal.memory import MemoryStore
+from coterie.journal.runs import history
 from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
 from coterie.patterns.rows.definitions import definition, row_name
 from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, TopologyType
-from coterie.patterns.rows.fold import LEFT, LET_GO, RowFold, RowUpdate, family
+from coterie.patterns.rows.fold import LEFT, LET_GO, RowFold, RowUpdate
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, to_json
 from coterie.planning.program import AgentDefinition, ProgramPlan
 
@@ -36,7 +37,7 @@ def played(plan: Plan, given: dict[str, Any], says: stage.Says = stage.as_rehear
     """The records of a whole run, those of its child runs behind it."""
     store = MemoryStore()
     asyncio.run(stage.play(plan, given, says=says, store=store))
-    return list(family(store.read, "r"))
+    return list(history(store.read, "r"))
 
 
 def told(news: Iterable[tuple[str, r.Record]], fold: RowFold | None = None) -> Tables:
@@ -284,7 +285,7 @@ def test_where_an_earlier_system_was_right_it_had_as_many_rows(case: Case) -> No
     stored = {one["name"]: one for one in case.get("sub_topologies", ())}
     plan = pattern_play._plan_of(case, stored, case["agent_defaults"])
     done = pattern_play.Performance(plan, case["input"], pattern_play._says(script_of(case)))
-    found, wanted = told(family(done.store.read, "r")), case["expect_seed"]
+    found, wanted = told(history(done.store.read, "r")), case["expect_seed"]
 
     assert [row["status"] for row in found["executions"].values()] == [one["status"] for one in wanted["executions"]]
     assert len(found["results"]) == wanted["result_rows"]

@@ -22,9 +22,10 @@ from coterie.errors import NoSuchRun, RowsFailed, UsageError
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import MessageSent, Record
+from coterie.journal.runs import history
 from coterie.patterns.identity import execution_id, message_id
 from coterie.patterns.rows.engine import open_engine, url_of
-from coterie.patterns.rows.fold import LET_GO, family
+from coterie.patterns.rows.fold import LET_GO
 from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import MOST, Projection, project
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
@@ -37,14 +38,14 @@ def records(plan: Plan, given: dict[str, Any] = ASKED) -> list[tuple[str, Record
     """Those of a whole run."""
     store = MemoryStore()
     asyncio.run(stage.play(plan, given, store=store))
-    return list(family(store.read, "r"))
+    return list(history(store.read, "r"))
 
 
 def records_of(run: str) -> list[tuple[str, Record]]:
     """Those of a short debate."""
     store = MemoryStore()
     asyncio.run(stage.play(stage.debate(rounds=1), ASKED, run=run, store=store))
-    return list(family(store.read, run))
+    return list(history(store.read, run))
 
 
 def path_of(url: str) -> str:
@@ -94,14 +95,15 @@ def test_both_kinds_of_database_get_the_same_rows(new_sqlite: NewDatabase, bare_
 
 def test_what_is_written_again_changes_nothing(new_database: NewDatabase) -> None:
     """Observed twice, and told from the journal besides."""
-    news, url = records(stage.debate()), new_database()
-    store = {"r": [record for _, record in news]}
+    store, url = MemoryStore(), new_database()
+    asyncio.run(stage.play(stage.debate(), ASKED, store=store))
+    news = list(history(store.read, "r"))
 
     async def main() -> tuple[dict[str, Any], ...]:
         once = await written(url, news)
         twice = await written(url, [*news, *news])
         async with Projection(url) as rows:
-            await rows.project("r", store.__getitem__)
+            await rows.project("r", store.read)
         return once, twice, await stage.contents(url)
 
     once, twice, thrice = asyncio.run(main())
@@ -110,8 +112,9 @@ def test_what_is_written_again_changes_nothing(new_database: NewDatabase) -> Non
 
 def test_rows_that_a_crash_left_behind_are_told_again(new_sqlite: NewDatabase) -> None:
     """What was written, with the rest from the journal, is what there would have been: after every second record."""
-    news = records(stage.debate(rounds=1))
-    journal = [record for _, record in news]
+    store = MemoryStore()
+    asyncio.run(stage.play(stage.debate(rounds=1), ASKED, store=store))
+    news = list(history(store.read, "r"))
     whole = asyncio.run(written(new_sqlite(), news))
 
     async def crashed_after(n: int, url: str) -> tuple[set[str], dict[str, Any]]:
@@ -123,7 +126,7 @@ def test_rows_that_a_crash_left_behind_are_told_again(new_sqlite: NewDatabase) -
         await engine.dispose()  # and never closed
         between = await stage.contents(url, "executions")
         async with Projection(url) as rows:
-            await rows.project("r", lambda run: journal)
+            await rows.project("r", store.read)
         return {row["status"] for row in between["executions"].values()}, await stage.contents(url)
 
     for n in range(len(news), 0, -2):

@@ -15,7 +15,7 @@ from coterie.planning.loop import LoopGiven
 from coterie.runs import launch
 from coterie.runs.launch import Outcome
 from coterie.runs.messages import guide
-from coterie.runs.repository import Runs, lying_in
+from coterie.runs.repository import Runs, run_in
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def test_what_the_command_line_sets_holds_for_emits_and_a_wave_is_steered(tmp_pa
     def operate() -> None:
         Path("in the wave").read_text()
         [folder] = Path(".autoloop/runs").iterdir()
-        assert guide(*lying_in(folder), "Mind the tests").status == "accepted"
+        assert guide(*run_in(folder), "Mind the tests").status == "accepted"
         Path("go on").write_text("")
 
     with ThreadPoolExecutor() as operator:

@@ -15,7 +15,7 @@ from coterie.planning.place import RunPlace
 from coterie.planning.plan import Limits
 from coterie.runs import launch
 from coterie.runs.messages import Message, Verdict, guide
-from coterie.runs.repository import lying_in
+from coterie.runs.repository import run_in
 from coterie.runs.verdicts import Sender, take
 
 
@@ -129,7 +129,7 @@ def records(folder: Path, *kinds: type[r.Record]) -> list[Any]:
 def test_guidance_for_a_run_that_was_killed_reaches_the_attempt_that_is_retried(tmp_path: Path) -> None:
     """It waits in the inbox, is recorded once, and is in the prompt of the next iteration too."""
     folder = dead(tmp_path)
-    assert guide(*lying_in(folder), "Mind the tests").status == "queued"
+    assert guide(*run_in(folder), "Mind the tests").status == "queued"
     assert prompts(tmp_path) == {"iteration#1.2": True, "iteration#2.1": True}
     [said] = records(tmp_path, OperatorSaid)
     assert said.source == "operator"
@@ -146,7 +146,7 @@ def test_guidance_for_a_run_that_stopped_at_a_limit_reaches_the_next_iteration(t
     """The time in which nobody owned the run does not count by it."""
     folder = dead(tmp_path)
     prompts(tmp_path)
-    assert guide(*lying_in(folder), "Mind the tests").status == "queued"
+    assert guide(*run_in(folder), "Mind the tests").status == "queued"
     before = sum(one.at for one in records(tmp_path, r.RunStopped))
     cast = Cast({}, seconds=0)
     asyncio.run(launch.resume("r", state_dir=tmp_path, turns=cast, limits=Limits(add_iterations=1)))

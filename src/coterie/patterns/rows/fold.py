@@ -4,24 +4,19 @@ Ids follow from the run (`coterie.patterns.identity`) and times from the records
 same rows.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from coterie.engines.patterns.structured import confidence
-from coterie.errors import NoSuchRun
-from coterie.ids import child_run_id
 from coterie.journal import records as r
 from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
 from coterie.patterns.rows.definitions import ExecutionDefinition, Values, definition
 from coterie.patterns.rows.enums import ExecutionStatus, MessageType
 from coterie.patterns.rows.kinds import as_json, as_text
 from coterie.planning.plan import Plan, from_json
-
-Read = Callable[[str], Iterable[r.Record]]
-"""Reads the records of a run, as `Store.read` does."""
 
 LET_GO = "nobody drives this run any more; it can be resumed"
 LEFT = "the run that it was part of is over"
@@ -59,7 +54,7 @@ class RowFold:
     """Folds runs into rows; takes the records of each run in order, a run before its child runs.
 
     fold = RowFold()
-    rows = [row for run, record in family(store.read, "r1") for row in fold.apply(run, record)]
+    rows = [row for run, record in history(store.read, "r1") for row in fold.apply(run, record)]
     """
 
     def __init__(self) -> None:
@@ -279,32 +274,6 @@ class RowFold:
     def _instance(self, known: _RunState, slot: str, **changes: Any) -> RowUpdate:
         values = known.instances[slot] = {**known.instances[slot], **changes}
         return RowUpdate("agent_instances", values["id"], values)
-
-
-def family(read: Read, run: str, plan: Plan | None = None) -> Iterator[tuple[str, r.Record]]:
-    """Yield every record of *run* and then of its child runs, recursively, each with its run's id.
-
-    Args:
-        plan: The plan of *run*, if only its parent's journal has it.
-
-    Raises:
-        NoSuchRun, JournalUnreadable: If *run* cannot be read.
-    """
-    children: list[tuple[str, Plan | None]] = []
-    for record in read(run):
-        if isinstance(record, r.RunStarted) and record.plan:
-            plan = from_json(record.plan)
-        if isinstance(record, r.TurnStarted):
-            agent = plan.agents.get(record.agent) if plan is not None else None
-            if agent is None or agent.child is not None:  # the plan does not name the branches of a loop's wave
-                child = child_run_id(run, record.turn, record.attempt)
-                children.append((child, agent.child if agent is not None else None))
-        yield run, record
-    for child, its in children:
-        try:
-            yield from family(read, child, its)
-        except NoSuchRun:  # its journal was not begun
-            continue
 
 
 def _output(result: Any, type: str) -> Values:

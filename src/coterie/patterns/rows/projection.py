@@ -23,9 +23,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from coterie.errors import CoterieError, RowsFailed, UsageError
 from coterie.journal.records import Record, RunFinished, RunStarted
 from coterie.journal.rules import root_of
+from coterie.journal.runs import Read, history
 from coterie.patterns.identity import execution_id
 from coterie.patterns.rows.engine import open_engine
-from coterie.patterns.rows.fold import Read, RowFold, RowUpdate, family
+from coterie.patterns.rows.fold import RowFold, RowUpdate
 from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.writing import Writing
 from coterie.runs.folder import STATE_DIR
@@ -153,7 +154,7 @@ class Projection:
             RowsFailed: If the rows cannot be written.
         """
         fold, executions = RowFold(), []
-        for name, record in family(read, run):
+        for name, record in history(read, run):
             self._take(fold, name, record)
             if isinstance(record, RunStarted) and fold.definition(name) is not None:
                 executions.append(execution_id(name))
@@ -225,7 +226,7 @@ class Projection:
             self._miss(run, why, hint)
             return
         try:
-            for name, one in family(self._read, root_of(run)):
+            for name, one in history(self._read, root_of(run)):
                 if one.seq == self._seen.get(name, 0) + 1:
                     self._note(name, one)
         except (CoterieError, OSError) as error:

@@ -5,12 +5,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from coterie.errors import UsageError
-from coterie.journal.jsonl import JOURNAL
-from coterie.journal.lock import is_held
+from coterie.errors import CoterieError, UsageError
 from coterie.planning.place import RunPlace
 from coterie.runs import index
-from coterie.runs.listing import first_line
+from coterie.runs.repository import run_in
 from coterie.runs.trees.git import Repository, find, need
 from coterie.runs.trees.worktree import Tree, described, free_branch
 
@@ -60,10 +58,13 @@ def isolate(run: str, cwd: Path, state_dir: Path, place: RunPlace, tell: Callabl
 def is_used(repository: Repository, state_dir: Path) -> bool:
     """Whether a living process runs a run in the same git work tree."""
     for entry in index.entries(state_dir):
-        folder = Path(entry.folder)
-        if is_held(folder / "lock"):
-            cwd = first_line(folder / JOURNAL).get("cwd")
-            there = find(Path(cwd)) if isinstance(cwd, str) and cwd else None
+        runs, run = run_in(Path(entry.folder))
+        if runs.is_owned(run):
+            try:
+                cwd = runs.first(run).cwd
+            except (CoterieError, OSError):  # it has not begun yet
+                continue
+            there = find(Path(cwd)) if cwd else None
             if there is not None and there.top.resolve() == repository.top.resolve():
                 return True
     return False

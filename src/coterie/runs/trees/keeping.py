@@ -18,7 +18,7 @@ class Trees:
     Args:
         cwd: Where the root works.
         folder: Where the folder of a run lies.
-        outcome: How a run stands, see `coterie.runs.listing.standing`.
+        outcome: How a run stands, see `coterie.journal.status.RunStatus`.
         tree: The root's own work tree, if it has one; only then branches of waves have theirs.
         saves: Whether the files are kept at each turn's end.
     """

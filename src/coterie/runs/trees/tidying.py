@@ -4,8 +4,8 @@ import time
 from pathlib import Path
 
 from coterie.journal.rules import root_of
+from coterie.journal.status import ENDS
 from coterie.runs import index
-from coterie.runs.listing import ENDS
 from coterie.runs.repository import Runs
 from coterie.runs.trees.git import find
 from coterie.runs.trees.snapshots import forget

@@ -3,7 +3,12 @@ from pathlib import Path
 import pytest
 
 from coterie.journal.lock import RunLock
-from coterie.runs.listing import TAIL, last_line, standing
+from coterie.journal.status import TAIL, last_line, read_status
+
+
+def state_in(folder: Path) -> str:
+    """The state of the run in *folder*."""
+    return read_status(folder / "journal.jsonl", folder / "lock").state
 
 
 @pytest.mark.parametrize(
@@ -24,17 +29,17 @@ def test_the_last_whole_line_says_how_it_stands(tmp_path: Path, journal: str | N
     if journal is not None:
         (tmp_path / "journal.jsonl").write_text(journal)
 
-    assert standing(tmp_path) == state
+    assert state_in(tmp_path) == state
 
 
 def test_a_run_whose_lock_is_held_is_running(tmp_path: Path) -> None:
     """Whatever its journal says: the owner has not finished with it."""
     (tmp_path / "journal.jsonl").write_text('{"topic":"run.stopped","reason":"waiting"}\n')
     lock = RunLock("r", tmp_path / "lock")
-    assert standing(tmp_path) == "running"
+    assert state_in(tmp_path) == "running"
 
     lock.release()
-    assert standing(tmp_path) == "stopped: waiting"
+    assert state_in(tmp_path) == "stopped: waiting"
 
 
 @pytest.mark.parametrize("size", [TAIL - 40, TAIL - 1, TAIL, TAIL + 1, 3 * TAIL])

@@ -1,0 +1,66 @@
+"""The status of a run on disk, from the end of its journal."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from coterie import files
+from coterie.journal.lock import is_held
+
+ENDS = frozenset({"completed", "failed", "cancelled"})
+"""The statuses of a run that is over for good."""
+TAIL = 65536
+"""The last record is looked for in so many bytes at the end of a journal; if it is longer, in twice as many."""
+
+
+class RunStatus(NamedTuple):
+    """The status of a run, as people see it.
+
+    Attributes:
+        state: `running` (a living process owns it), `completed`, `failed`, `stopped: REASON`, or `cut off`: its owner
+            died, and it can be resumed.
+        reason: Why it failed; empty otherwise.
+    """
+
+    state: str
+    reason: str = ""
+
+
+def read_status(journal: Path, lock: Path) -> RunStatus:
+    """The status of the run with the files *journal* and *lock*; only the end of its journal is read."""
+    if is_held(lock):
+        return RunStatus("running")
+    last = last_line(journal)
+    match last.get("topic"):
+        case "run.finished":
+            return RunStatus(str(last.get("outcome")), str(last.get("reason", "")))
+        case "run.stopped":
+            return RunStatus(f"stopped: {last.get('reason')}")
+        case _:
+            return RunStatus("cut off")
+
+
+def last_line(journal: Path) -> dict[str, Any]:
+    """The last whole line of *journal* as plain data; empty if there is none."""
+    try:
+        with files.open_private(journal, "rb") as file:
+            size = file.seek(0, 2)
+            window = TAIL
+            while True:
+                file.seek(max(0, size - window))
+                lines = file.read().splitlines(keepends=True)
+                whole = [line for line in lines[int(window < size) :] if line.endswith(b"\n")]
+                if whole or window >= size:
+                    return _decoded(whole[-1]) if whole else {}
+                window *= 2
+    except OSError:
+        return {}
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(line)
+    except ValueError:  # not JSON, or not even text
+        return {}
+    return value if isinstance(value, dict) else {}
