@@ -1,7 +1,7 @@
-"""Time as an argument: the wall clock, and one that jumps.
+"""Clocks, passed as arguments: the wall clock, and a virtual one.
 
-Nothing else in coterie reads the system time. Timers are the event loop's own (`call_later`, `asyncio.sleep`), so a
-`VirtualClock`, which brings its own loop, moves them too.
+Nothing else in coterie reads the system time. Timers are those of the event loop (`call_later`, `asyncio.sleep`), so a
+`VirtualClock`, which has a loop to itself, moves them too.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ class SystemClock:
 
 
 class VirtualClock:
-    """A clock that stands still while anything can run and jumps to the next timer when every task is blocked.
+    """A clock that stops while any task can run, and jumps to the next timer when all are blocked.
 
-    An hour of waiting takes no time, and the same program gives the same times on every machine. Time is counted in
-    whole nanoseconds from *start*, so timers set for one instant fire together. Nothing on its loop may wait for a
-    socket, a process or a thread.
+    An hour of waiting takes no time, and a program sees the same times on every machine. Time is counted in whole
+    nanoseconds from *start*, so timers set for one instant fire together. No task on its loop may wait for a socket, a
+    process or a thread.
 
         clock = VirtualClock()
         clock.run(main())        # asyncio.sleep(3600) inside returns at once; clock.now() says 3600.0
@@ -54,10 +54,10 @@ class VirtualClock:
         self._ns += round(seconds * _NS)
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run *main* to its end on a loop that follows this clock.
+        """Run *main* to completion on a loop that follows this clock.
 
         Raises:
-            RuntimeError: If every task waits and no timer is set: on real time this would hang for ever.
+            RuntimeError: If all tasks are blocked and no timer is set: in real time this would hang for ever.
         """
         loop = self.new_loop()
         try:
@@ -67,19 +67,19 @@ class VirtualClock:
             loop.close()
 
     def new_loop(self) -> asyncio.AbstractEventLoop:
-        """An event loop that follows this clock, for callers that stop it half-way (a simulated crash)."""
+        """A new event loop that follows this clock, for callers that stop it half-way (a simulated crash)."""
         return _VirtualLoop(self)
 
 
 class _JumpingSelector:
-    """Stands where a selector would: nothing to poll, so a wait is a jump."""
+    """Replaces a selector: there is nothing to poll, so a wait is a jump."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
 
     def select(self, timeout: float | None) -> list[object]:
         if timeout is None:
-            raise RuntimeError("every task waits and no timer is set: this would hang for ever")
+            raise RuntimeError("all tasks are blocked and no timer is set: this would hang for ever")
         self._clock.advance(max(timeout, 0.0))
         return []
 
@@ -95,10 +95,10 @@ class _VirtualLoop(asyncio.BaseEventLoop):
         return self._clock.now()
 
     def _process_events(self, event_list: list[object]) -> None:
-        """Nothing was polled."""
+        """Do nothing: no event was polled."""
 
     def _write_to_self(self) -> None:
-        """No other thread wakes this loop."""
+        """Do nothing: no other thread wakes this loop."""
 
 
 def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:

@@ -1,7 +1,7 @@
-"""Identity as an argument: run ids, and the names of turns and attempts.
+"""Make the ids of runs, turns, attempts and messages.
 
 A *turn* is `reviewer#2`: the second start of `reviewer` in its run. An *attempt* is `reviewer#2.1`. A child run is
-named by the attempt that started it, `<run>/reviewer#2.1`.
+named after the attempt that started it, `<run>/reviewer#2.1`.
 """
 
 import secrets
@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 
 def new_run_id() -> str:
-    """A fresh run id, sortable by the second it was made: `20261121-154233-9f3a1c`."""
+    """A new run id, sortable by the second in which it was made: `20261121-154233-9f3a1c`."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
 def new_message_id() -> str:
-    """A fresh id for a message to a run; its sender may repeat it, the run records it once."""
+    """A new id for a message to a run: its sender may repeat the message, the run records it once."""
     return secrets.token_hex(8)
 
 
@@ -30,10 +30,10 @@ def attempt_id(turn: str, attempt: int) -> str:
 
 
 def child_run_id(run: str, turn: str, attempt: int) -> str:
-    """The id of the child run that an attempt of a topology's turn is."""
+    """The id of the child run that an attempt at a topology's turn starts."""
     return f"{run}/{attempt_id(turn, attempt)}"
 
 
 def folder_name(attempt: str) -> str:
-    """*attempt* as one safe file name; the names of a checked topology come through unchanged."""
+    """*attempt* as one safe file name; the names of a checked topology stay unchanged."""
     return quote(attempt, safe="#:@ ") or "_"

@@ -15,7 +15,7 @@ from asking import Heard, agent, ask, asked, pids, python, request, started
 from coterie.backends import command, processes
 from coterie.backends.base import Answer, Failure, Launched, Result, Text
 from coterie.backends.command import CommandBackend
-from coterie.backends.outcome import Voice
+from coterie.backends.outcome import OutputReader
 from coterie.backends.secrets import Secrets
 from coterie.journal.records import NO_USAGE
 from coterie.planning.plan import AgentPlan
@@ -259,7 +259,7 @@ sys.exit({status})
 
 def test_memory_is_bounded_while_it_is_heard() -> None:
     """What is kept of an output never exceeds twice the limit."""
-    voice = Voice("answer", Secrets({}), lambda text: None, 1000)
+    voice = OutputReader("answer", Secrets({}), lambda text: None, 1000)
     sizes = []
     for _ in range(500):
         voice.hear(b"x" * 333)

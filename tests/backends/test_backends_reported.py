@@ -27,7 +27,7 @@ def test_no_report_is_none(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ("{", "cannot be read"),
-        ("[]", "holds no JSON object"),
+        ("[]", "contains no JSON object"),
         ('{"cost_usd": "1"}', "cost_usd = '1', which is no amount"),
         ('{"input_tokens": -1}', "input_tokens = -1"),
         ('{"output_tokens": NaN}', "output_tokens = nan"),

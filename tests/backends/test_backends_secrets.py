@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.backends.secrets import Secrets, Veil
+from coterie.backends.secrets import Secrets, StreamRedactor
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_of_two_secrets_the_longer_is_hidden_whole() -> None:
 
 def test_what_may_begin_a_secret_waits_for_the_next_piece() -> None:
     """A text is shown as far as it cannot turn into a secret."""
-    veil = Veil(Secrets({"A_KEY": "abcdef"}))
+    veil = StreamRedactor(Secrets({"A_KEY": "abcdef"}))
 
     assert veil.feed("see abc") == "see "
     assert veil.feed("def and abc") == "*** and "
@@ -66,7 +66,7 @@ SECRETS = Secrets({"A_KEY": "ababab", "B_KEY": "abababba", "C_KEY": "bbaabb"})
 @given(st.text("ab", max_size=60), st.lists(st.integers(0, 60)))
 def test_pieces_hide_what_the_whole_would(text: str, cuts: list[int]) -> None:
     """However a text is cut up, what shows is what would show in one piece, without any secret."""
-    veil = Veil(SECRETS)
+    veil = StreamRedactor(SECRETS)
     borders = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
     pieces = [text[a:b] for a, b in pairwise(borders)]
 

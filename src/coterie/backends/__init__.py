@@ -1,6 +1,6 @@
-"""Who thinks: one technology per module, all behind the promise of `Backend`.
+"""Backends: one technology per module, all behind the `Backend` protocol.
 
-The names below load when they are first used: a run that asks nobody by a command need not know how.
+The names below load on first use, so that a run imports only the backends it needs.
 """
 
 from importlib import import_module

@@ -1,7 +1,6 @@
-"""One process of its own group, with what it prints as it prints it.
+"""Start a process in a separate process group, and pass its output on as it comes.
 
-Starts it and listens; how it is ended is `coterie.backends.processes`' affair, and what its status means is
-`coterie.backends.command`'s.
+`coterie.backends.processes` ends it, and `coterie.backends.command` interprets its status.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 Heard = Callable[[int, bytes], None]
-"""Called with 1 or 2 (standard output or error) and what the process wrote there."""
+"""Called with 1 or 2 (standard output or error) and the bytes that the process wrote there."""
 
 
 class Child(asyncio.SubprocessProtocol):
@@ -21,7 +20,7 @@ class Child(asyncio.SubprocessProtocol):
 
     Attributes:
         exited: Done once the process itself has ended.
-        finished: Done once it has ended and nobody holds its outputs open: all it said was heard.
+        finished: Done once it has ended and its outputs are closed, so that all it wrote was read.
     """
 
     def __init__(self, born: Callable[[int], None], heard: Heard) -> None:
@@ -33,37 +32,37 @@ class Child(asyncio.SubprocessProtocol):
 
     @property
     def pid(self) -> int:
-        """Its pid, which is also its group and its session."""
+        """Its pid, which is also the id of its group and session."""
         assert self._transport is not None
         return self._transport.get_pid()
 
     @property
     def status(self) -> int:
-        """Its exit status once it has exited; below 0 the signal that ended it."""
+        """Its exit status once it has exited; negative: the signal that ended it."""
         assert self._transport is not None
         return self._transport.get_returncode() or 0
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop reading its outputs."""
         if self._transport is not None:
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio: it runs."""
+        """Called by asyncio when the process runs."""
         self._transport = cast(asyncio.SubprocessTransport, transport)
         self._born(self.pid)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Called by asyncio: it wrote something."""
+        """Called by asyncio with output of the process."""
         self._heard(fd, data)
 
     def process_exited(self) -> None:
-        """Called by asyncio: the process ended, perhaps with more to read."""
+        """Called by asyncio when the process has ended; there may be more to read."""
         if not self.exited.done():
             self.exited.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio: it ended and its pipes are closed."""
+        """Called by asyncio when the process has ended and its pipes are closed."""
         if not self.finished.done():
             self.finished.set_result(None)
 
@@ -79,13 +78,13 @@ async def spawn(
     merged: bool = False,
     within: AbstractContextManager[object] | None = None,
 ) -> Child:
-    """Start *argv*, without a shell, as the leader of a session and a process group of its own.
+    """Start *argv*, without a shell, as the leader of a new session and process group.
 
     Args:
-        stdin: A file; the process reads it from where it stands. A file never blocks, and who reads it not, need not.
-        born: Called with its pid before anything of it is heard.
-        merged: Whether standard error goes where standard output goes.
-        within: Is entered for the moment in which the process is started.
+        stdin: A file, read from its current offset. A file never blocks, and the process need not read it.
+        born: Called with its pid before any of its output is passed on.
+        merged: Send standard error where standard output goes.
+        within: Entered only while the process is started.
 
     Raises:
         OSError: If it cannot be started.
@@ -107,7 +106,7 @@ async def spawn(
 
 @types.coroutine
 def _begun(starting: Coroutine[Any, Any, Any], within: AbstractContextManager[object]) -> Generator[Any, Any, Any]:
-    """Run *starting*, until it first waits within *within*: by then the process is started."""
+    """Run *starting*, up to its first wait within *within*: by then the process is started."""
     try:
         with within:
             step = starting.send(None)

@@ -1,19 +1,19 @@
-"""What kind of failure the text of a program that failed tells of.
+"""Classify the failure of a program by its output.
 
-Programs that ask a provider report its errors as text and end with any status, so the text is all there is to decide
-from. Only the end of each output counts: there a program says why it ends, and what stands before it, such as the work
-of an agent, may mention a status or a time-out without any meaning for its end.
+Programs that call a provider print its errors as text and exit with any status, so the text is all there is to go by.
+Only the end of each output counts, where a program says why it failed: earlier text, such as the work of an agent, may
+mention a status or a time-out that has nothing to do with the failure.
 """
 
 import re
 
 LINES = 10
-"""How many of the last lines of an output count, blank ones left out."""
+"""Last lines of an output that count, without blank ones."""
 LONGEST = 400
-"""How many characters of such a line count, from its beginning."""
+"""Characters of such a line that count, from its beginning."""
 
 _STATUS = r"\b(?:%s)\b(?!\ (?:bytes|errors|failed|files|items|lines|ms|passed|seconds|tests|tokens|warnings)\b)"
-"""A status of HTTP, unless it counts something."""
+"""An HTTP status, unless the number counts something."""
 _KINDS = {
     "quota": _STATUS % "402"
     + r"""
@@ -41,13 +41,13 @@ _KINDS = {
         | internal[\s_-]?server[\s_-]?error\b | (?:service|temporarily)[\s_-]?unavailable\b
     """,
 }
-"""The kinds of `coterie.backends.base.FAILURES`, and the words of each. The first that applies is the kind: an account
-without money also answers 429, and what is limited may name the key."""
+"""Words by kind of `coterie.backends.base.FAILURES`. The first match decides: a provider also answers 429 for an
+account without credit, and a message about a rate limit may name the key."""
 _WORDS = {kind: re.compile(words, re.IGNORECASE | re.VERBOSE) for kind, words in _KINDS.items()}
 
 
 def classify(*outputs: str) -> str:
-    """The kind that the ends of *outputs* tell of; empty if they tell of none."""
+    """The kind of failure that the ends of *outputs* name; empty if they name none."""
     end = "\n".join(_end(output) for output in outputs)
     return next((kind for kind, words in _WORDS.items() if words.search(end)), "")
 

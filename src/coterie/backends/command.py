@@ -27,7 +27,7 @@ from coterie.backends.base import (
 )
 from coterie.backends.child import Child, spawn
 from coterie.backends.kept import LOOK_EVERY, Kept, commands_of, could_not_start, is_kept
-from coterie.backends.outcome import Voice, cannot_start, exit_of, failure_of
+from coterie.backends.outcome import OutputReader, cannot_start, exit_of, failure_of
 from coterie.backends.processes import GRACE, end_group, end_orphans, marked, started
 from coterie.backends.reported import VARIABLE, reported
 from coterie.backends.secrets import Secrets
@@ -129,9 +129,9 @@ class _Attempt(Underway):
             reason = f"agent {agent.name!r} has no command: say `command: [...]` in its `extensions {{ coterie }}`"
             return Failure(kind="not_found", reason=reason)
         secrets, passed = Secrets(around.env), True
-        answer = Voice("answer", secrets, self._on_event, ANSWER_LIMIT)
+        answer = OutputReader("answer", secrets, self._on_event, ANSWER_LIMIT)
         for command in commands:
-            log = Voice("log", secrets, self._on_event, LOG_LIMIT)
+            log = OutputReader("log", secrets, self._on_event, LOG_LIMIT)
             one = self._kept_command if is_kept(self._request) else self._command
             ended = await one(command, around, answer, log)
             if ended == 0:
@@ -147,7 +147,7 @@ class _Attempt(Underway):
         return Answer(text=answer.text, outputs={"passed": passed} if agent.verdict else None)
 
     async def _command(
-        self, command: tuple[str, ...], around: Surroundings, answer: Voice, log: Voice
+        self, command: tuple[str, ...], around: Surroundings, answer: OutputReader, log: OutputReader
     ) -> int | Failure:
         """Run one program to its end and return its exit status."""
         if self._cut.done():
@@ -181,7 +181,7 @@ class _Attempt(Underway):
         return child.status
 
     async def _kept_command(
-        self, command: tuple[str, ...], around: Surroundings, answer: Voice, log: Voice
+        self, command: tuple[str, ...], around: Surroundings, answer: OutputReader, log: OutputReader
     ) -> int | Failure:
         """Run one program under a keeper, or go on with it, and return its exit status."""
         assert self._request.folder is not None

@@ -1,4 +1,4 @@
-"""How a program's words and its end are read: its output as text, its exit status as a result."""
+"""Read a program's output as text, and its exit status as a result."""
 
 import codecs
 import errno
@@ -10,43 +10,43 @@ from typing import Any
 
 from coterie.backends.base import Failure, Text
 from coterie.backends.classify import classify
-from coterie.backends.secrets import Secrets, Veil
+from coterie.backends.secrets import Secrets, StreamRedactor
 from coterie.errors import shortage
 
 _LINE = 300
-"""How much of a line of standard error is quoted, in characters."""
+"""Characters of a line of standard error that are quoted."""
 
 
-class Voice:
-    """One output of a program: decoded, secrets hidden, and passed on as it comes; its end is kept.
+class OutputReader:
+    """Decodes one output of a program, redacts secrets, and passes it on as it comes; keeps its end.
 
     Args:
         channel: As `Text` names it.
-        most: How many bytes of the end to keep; up to twice as many are in memory.
+        most: Bytes of the end to keep; up to twice as many are in memory.
     """
 
     def __init__(self, channel: str, secrets: Secrets, say: Callable[[Text], None], most: int) -> None:
         self._channel, self._say, self._most = channel, say, most
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._veil = Veil(secrets)
+        self._redactor = StreamRedactor(secrets)
         self._kept, self._size = bytearray(), 0
 
     @property
     def text(self) -> str:
-        """What was said; of more than is kept the end, after a note on how much is left out."""
+        """The output; if it is longer than what is kept, its end after a note on how much is left out."""
         kept = self._kept[-self._most :].decode("utf-8", "ignore")
         left_out = self._size - self._most
         return f"(the first {left_out} bytes of this output are left out)\n{kept}" if left_out > 0 else kept
 
     @property
     def last_line(self) -> str:
-        """The last line that says anything."""
+        """The last line that is not blank."""
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]
         return lines[-1][:_LINE] if lines else ""
 
     def hear(self, data: bytes, final: bool = False) -> None:
-        """Take in what the program wrote."""
-        text = self._veil.feed(self._decoder.decode(data, final), final)
+        """Add what the program wrote."""
+        text = self._redactor.feed(self._decoder.decode(data, final), final)
         if not text:
             return
         said = text.encode()
@@ -57,22 +57,22 @@ class Voice:
         self._say(Text(text=text, channel=self._channel))
 
     def end(self) -> None:
-        """Nothing more comes: let out what was held back."""
+        """End the output: pass on what was held back."""
         self.hear(b"", final=True)
 
 
 def exit_of(status: int) -> dict[str, Any]:
-    """The fields of a failure that say how a program ended with *status*; below 0 it is the signal that ended it."""
+    """The fields of a failure for a program that ended with *status*; negative: the signal that ended it."""
     if status >= 0:
         return {"exit_code": status}
     return {"exit_code": 128 - status, "signal": _signal_name(-status)}
 
 
-def failure_of(command: str, status: int, answer: Voice, log: Voice, *, of_agent: bool) -> Failure:
-    """What it means that *command* ended with *status*, which is not 0; below 0 it is the signal that ended it.
+def failure_of(command: str, status: int, answer: OutputReader, log: OutputReader, *, of_agent: bool) -> Failure:
+    """The failure of *command*, which ended with *status*, not 0; negative: the signal that ended it.
 
     Args:
-        of_agent: Whether what it printed may tell the kind. What an action or a gate prints is about the work.
+        of_agent: Whether to classify the failure by its output. The output of an action or a gate is about the work.
     """
     if status < 0:
         what = f"`{command}` was ended by {_signal_name(-status)} ({-status})"
@@ -88,7 +88,7 @@ def failure_of(command: str, status: int, answer: Voice, log: Voice, *, of_agent
 
 
 def cannot_start(program: str, cwd: Path, error: OSError | ValueError) -> Failure:
-    """Why *program* could not be started in *cwd*, and what to do."""
+    """The failure to start *program* in *cwd*, with what to do about it."""
     if lacks := shortage(error, starting=True):
         return Failure(kind="shortage", reason=f"`{program}` cannot be started: {lacks}")
     if isinstance(error, ValueError):

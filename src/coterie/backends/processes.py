@@ -1,13 +1,16 @@
-"""Which process is which, and how everything that an attempt started is ended.
+"""Identify processes, and end all those that an attempt started.
 
-A pid names nobody: the kernel gives it out again. Together with the time the kernel started it, it does. What an
-attempt started is found in four ways, because each alone misses some: by its process group, by descent, and (where
-there is a `/proc`) by two marks that also a process that left the group and lost its parent carries: a variable in its
-environment, and on Linux the soft value of a resource limit, which survives a cleared environment.
+The kernel reuses pids, so a process is identified by its pid and its start time. The processes of an attempt are found
+in four ways, because each alone misses some: by process group, by descent, and by two marks that a process keeps when
+it leaves its group and loses its parent: an environment variable (where there is a `/proc`) and, on Linux, the soft
+value of a resource limit, which survives a cleared environment.
 
 The limit is `RLIMIT_LOCKS`: every process inherits it, and no kernel since 2.4 enforces it. Unlike a subreaper or a
-cgroup it needs no privilege, changes nothing for the program that embeds this package, and says which attempt a process
-belongs to when several run at once.
+cgroup it needs no privilege, changes nothing for the program that embeds this package, and tells apart attempts that
+run at once.
+
+psutil is not used: its start times move with the system clock, whereas journals need an identity that a later process
+can compare, and its scan of all processes takes about ten times as long.
 """
 
 import asyncio
@@ -23,45 +26,45 @@ from typing import NamedTuple
 from coterie.backends.base import Launched
 
 GRACE = 5.0
-"""Seconds between asking a process to end (SIGTERM) and making it (SIGKILL)."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 MARK = "COTERIE_ATTEMPT_ID"
-"""The environment variable by which the processes of an attempt are known: `<run>/<turn>.<attempt>`.
+"""The environment variable that marks the processes of an attempt: `<run>/<turn>.<attempt>`.
 
-Wherever a marker is asked for, one that ends in `/` stands for every attempt of that run and of its child runs.
+A marker that ends in `/` matches every attempt of that run and of its child runs.
 """
 
 _KILLING = 5.0
-"""Seconds of SIGKILL. Who is left then hangs in the kernel and never again runs code of its own."""
+"""Seconds in which SIGKILL is repeated. A process that is left then hangs in the kernel and runs no more user code."""
 
 _HAS_PROC = os.path.exists("/proc/self/stat")
 _RLIMIT_LOCKS = 10  # the `resource` module has no name for it
 _HALF = 31
-"""Bits of a mark that stand for the run, and for the attempt."""
+"""Bits of a mark for the run, and as many for the attempt."""
 _SCANS = 10
-"""Looks at the list of processes while some of them end."""
+"""Repeated scans for new processes while some of them end."""
 _AT_ONCE = 50
-"""Processes looked at before the event loop gets its turn."""
+"""Processes inspected before control returns to the event loop."""
 
 
 def started(pid: int) -> str:
-    """When the kernel started *pid*, as a text that is only good for comparing; empty when there is no such process."""
+    """The start time of *pid* as an opaque text, to be compared only; empty if there is no such process."""
     process = _look_up(pid)
     return process.started if process else ""
 
 
 def alive(pid: int, started: str) -> bool:
-    """Whether *pid* runs and is the process that was started at *started*; a zombie is dead."""
+    """Whether *pid* is the process that was started at *started* and still runs; a zombie does not."""
     process = _look_up(pid)
     return process is not None and not process.dead and process.started == started != ""
 
 
 @contextmanager
 def marked(marker: str) -> Iterator[None]:
-    """Processes that are started within carry *marker* in a resource limit, where the system allows it.
+    """Mark the processes that are started within with *marker*, by a resource limit, where the system allows it.
 
-    The limit is that of this whole process, so nothing may be awaited within; a process that another thread starts
-    meanwhile is distinguished from those of an attempt by its session and its parent.
+    The limit applies to this whole process, so nothing may be awaited within. A process that another thread starts at
+    the same moment is told apart from those of an attempt by its session and its parent.
     """
     if sys.platform != "linux":
         yield
@@ -69,7 +72,7 @@ def marked(marker: str) -> Iterator[None]:
     import resource
 
     before = resource.getrlimit(_RLIMIT_LOCKS)
-    with suppress(ValueError, OSError):  # a lower hard limit: only the environment carries the mark
+    with suppress(ValueError, OSError):  # a lower hard limit: only the environment is marked
         resource.setrlimit(_RLIMIT_LOCKS, (_limit_of(marker), before[1]))
     try:
         yield
@@ -80,9 +83,9 @@ def marked(marker: str) -> Iterator[None]:
 def attempt_of(pid: int, launched: Mapping[int, str] | None = None) -> str | None:
     """Return the marker of the attempt that started the process *pid*: empty if none did, None if it has ended.
 
-    The process and its ancestors, up to this process, are looked at: for the mark in their environment, and for their
-    pids and groups in *launched*, which maps those of known attempts to their markers. The mark in their limits is a
-    hash: it is compared with those of the attempts in *launched*.
+    The process and its ancestors, up to this process, are searched for the mark in their environment, and their pids
+    and groups are looked up in *launched*, which maps those of known attempts to their markers. The mark in their
+    limits is a hash, which is compared with those of the attempts in *launched*.
     """
     known = launched or {}
     limits = {_limit_of(marker): marker for marker in known.values()}
@@ -111,29 +114,29 @@ def any_alive(marker: str, launched: Iterable[Launched]) -> bool:
 async def end_group(group: int, marker: str = "", *, grace: float = GRACE, ended: bool = False) -> list[int]:
     """End every process of *group* with its descendants and, given a *marker*, every process that carries it.
 
-    They are asked with SIGTERM and after *grace* seconds made with SIGKILL. Returns when none is left, with the pids
-    in the order found. This process and its ancestors are never among them.
+    Sends SIGTERM, and SIGKILL after *grace* seconds. Returns the pids, in the order found, when no process is left.
+    This process and its ancestors are never ended.
 
     Args:
-        ended: The leader of the group has ended by itself, a moment after it began: most likely nothing is left, so
-            look at the processes started since then before looking at all.
+        ended: The leader of the group ended by itself shortly after its start. Most likely nothing is left, so only
+            the processes started since then are inspected before all are.
     """
     if (ended or not marker) and _is_empty(group) and not (marker and _HAS_PROC and _left(group, marker)):
         return []
-    return await _end(_Family(groups={group}, marker=marker), grace)
+    return await _end(_ProcessTree(groups={group}, marker=marker), grace)
 
 
 async def end_orphans(
     marker: str, launched: Iterable[Launched], *, spared: Sequence[str] = (), grace: float = GRACE
 ) -> list[int]:
-    """End what still lives of attempts whose owner died, and return the pids.
+    """End the processes left by attempts whose owner died, and return their pids.
 
-    That is the group of each of *launched* whose start time still matches (a namesake is left alone), its
-    descendants, and every process of this user that carries *marker*. The processes that carry one of the markers
-    *spared* are left alone with their descendants.
+    These are the group of each process in *launched* whose start time still matches (another process with the same
+    pid is left alone), its descendants, and every process of this user that carries *marker*. Processes that carry one
+    of the markers *spared*, and their descendants, are left alone.
     """
     known = [process for process in launched if alive(process.pid, process.started)]
-    family = _Family(
+    family = _ProcessTree(
         groups={process.group for process in known},
         marker=marker,
         roots={process.pid: process.started for process in known},
@@ -142,12 +145,12 @@ async def end_orphans(
     return await _end(family, grace)
 
 
-async def _end(family: "_Family", grace: float) -> list[int]:
+async def _end(family: "_ProcessTree", grace: float) -> list[int]:
     loop = asyncio.get_running_loop()
-    patience = loop.time() + grace
+    deadline = loop.time() + grace
     pause = 0.001
-    while await _search(family) and loop.time() < patience + _KILLING:
-        if loop.time() < patience:
+    while await _search(family) and loop.time() < deadline + _KILLING:
+        if loop.time() < deadline:
             family.terminate()
         else:
             family.kill()
@@ -156,10 +159,10 @@ async def _end(family: "_Family", grace: float) -> list[int]:
     return list(family.known)
 
 
-async def _search(family: "_Family") -> bool:
+async def _search(family: "_ProcessTree") -> bool:
     try:
         return await family.search()
-    except OSError:  # no descriptor to read /proc with: end at least the groups, which takes none
+    except OSError:  # no descriptor left to read /proc: ending groups takes none
         family.kill_groups({group for group in family.groups if group != os.getpgrp()})
         raise
 
@@ -173,10 +176,10 @@ class _Process(NamedTuple):
     started: str
 
 
-class _Family:
-    """The processes to end: who is known so far, and how to find those born since.
+class _ProcessTree:
+    """The processes to end: those found so far, and how to find those started since.
 
-    A group that holds this process or an ancestor is not taken as a whole, only its root and descendants.
+    Of a group that contains this process or an ancestor, only the root and its descendants are ended.
     """
 
     def __init__(
@@ -187,17 +190,17 @@ class _Family:
         spared: Sequence[str] = (),
     ) -> None:
         self.known: dict[int, str] = {}
-        """Pid and start time of all that were found, in that order."""
+        """Start time by pid of all processes found, in that order."""
         self.groups = {group for group in groups if group > 1}
         self._marker = marker if _HAS_PROC else ""
         self._roots = roots or {}
         self._spared = spared
-        self._asked: set[int] = set()
+        self._terminated: set[int] = set()
         self._out_of_reach: set[int] = set()
         self._living: list[_Process] = []
 
     async def search(self) -> bool:
-        """Look through all processes; whether any is left to end."""
+        """Scan all processes; return whether any is left to end."""
         table = {process.pid: process for process in await _all_processes()}
         own = _with_ancestors(os.getpid(), table)
         self.groups -= {table[pid].group for pid in own if pid in table}
@@ -219,20 +222,20 @@ class _Family:
         return bool(found)
 
     def terminate(self) -> None:
-        """Ask whoever was not asked yet."""
+        """Send SIGTERM to each process that has not had it yet."""
         for process in self._living:
-            if process.pid not in self._asked:
-                self._asked.add(process.pid)
+            if process.pid not in self._terminated:
+                self._terminated.add(process.pid)
                 self._signal(process, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Make them end: groups as a whole, since nobody can fork out of that."""
+        """Send SIGKILL; to whole groups first, which no fork can escape."""
         self.kill_groups({process.group for process in self._living})
         for process in self._living:
             self._signal(process, signal.SIGKILL)
 
     def kill_groups(self, living: Collection[int]) -> None:
-        """End those groups that are among *living* as a whole."""
+        """Send SIGKILL to those groups that are in *living*."""
         for group in self.groups.intersection(living):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
@@ -250,7 +253,7 @@ class _Family:
             os.kill(process.pid, number)
         except ProcessLookupError:
             pass
-        except PermissionError:  # it changed its user
+        except PermissionError:  # it runs as another user now
             self._out_of_reach.add(process.pid)
 
 
@@ -275,7 +278,7 @@ def _add_descendants(found: dict[int, _Process], candidates: Iterable[_Process])
 
 
 def _is_empty(group: int) -> bool:
-    """Whether *group* has no members at all, zombies included: one system call."""
+    """Whether *group* has no members, zombies included: one system call."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -307,7 +310,7 @@ def _from_proc(pid: int) -> _Process | None:
             stat = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The second field is the name in brackets, and may itself hold brackets and blanks: count from its end.
+    # The second field is the name in brackets, which may contain brackets and blanks: count from its end.
     state, parent, group, session, *others = stat[stat.rindex(b")") + 1 :].split()
     return _Process(pid, int(parent), int(group), int(session), state in (b"Z", b"X"), others[15].decode())
 
@@ -325,13 +328,13 @@ def _from_ps(*which: str) -> Iterator[_Process]:
 
 
 def _as_stored(marker: str) -> bytes:
-    """How the variable stands between its neighbours in the environment of a process."""
+    """The variable as the kernel stores it, between its neighbours in the environment."""
     end = "" if marker.endswith("/") else "\0"
     return f"\0{MARK}={marker}{end}".encode()
 
 
 def _carries(process: _Process, marker: str) -> bool:
-    """Whether *process* carries *marker*, in its environment or in its limits."""
+    """Whether *process* carries *marker* in its environment or its limits."""
     if _as_stored(marker) in b"\0" + _read(process.pid, "environ") + b"\0":
         return True
     limit = _limit_in(process)
@@ -340,22 +343,22 @@ def _carries(process: _Process, marker: str) -> bool:
 
 
 def _mark_of(pid: int) -> str:
-    """The marker in the environment of *pid*; empty if it has none, or where environments cannot be read."""
+    """The marker in the environment of *pid*; empty if there is none or it cannot be read."""
     _, found, rest = (b"\0" + _read(pid, "environ")).partition(f"\0{MARK}=".encode())
     return os.fsdecode(rest.partition(b"\0")[0]) if found else ""
 
 
 def _limit_in(process: _Process) -> int:
-    """The limit of *process* that may hold a mark; -1 if it holds none."""
+    """The mark in the limits of *process*; -1 if there is none."""
     if process.session == os.getsid(0) or process.parent == os.getpid() != 1:
-        return -1  # this process started it itself, perhaps while another thread started an attempt
+        return -1  # this process started it, perhaps while another thread started an attempt
     _, _, line = _read(process.pid, "limits").partition(b"Max file locks")
     soft = line.split(None, 1)[0] if line else b""
     return int(soft) if soft.isdigit() else -1
 
 
 def _limit_of(marker: str) -> int:
-    """*marker* as the value of a limit: one half stands for its root run, the other for the attempt."""
+    """*marker* as the value of a limit: one half identifies its root run, the other the attempt."""
     return _digits(marker.partition("/")[0]) << _HALF | _digits(marker)
 
 
@@ -364,9 +367,9 @@ def _digits(text: str) -> int:
 
 
 def _left(leader: int, marker: str) -> bool:
-    """Whether a process that carries *marker* was started after *leader*; also when that cannot be said for sure.
+    """Whether a process that carries *marker* was, or may have been, started after *leader*.
 
-    Pids rise until they wrap around, so only those between that of *leader* and the last one are looked at.
+    Pids rise until they wrap around, so only those between *leader* and the last one given out are inspected.
     """
     seen = {leader}
     for _ in range(_SCANS):
@@ -377,18 +380,18 @@ def _left(leader: int, marker: str) -> bool:
         found = [_from_proc(pid) for pid in new]
         if any(process is not None and not process.dead and _carries(process, marker) for process in found):
             return True
-        if None not in found:  # one that ended meanwhile may have started another behind our back
+        if None not in found:  # a process that ended meanwhile may have started another
             return False
         seen |= new
     return True
 
 
 def _read(pid: int, name: str) -> bytes:
-    """A file of the kernel's about the process *pid* of this user; empty if it cannot be read."""
+    """The file *name* of `/proc/PID`, for a process of this user; empty if it cannot be read."""
     try:
         if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
             return b""
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read()
-    except OSError:  # it ended meanwhile, or may not be read
+    except OSError:  # it has ended, or may not be read
         return b""

@@ -1,8 +1,8 @@
-"""What a program reports as used: tokens and money, as JSON in the file that `AUTOLOOP_USAGE_FILE` names.
+"""The usage that a program reports: tokens and cost, as JSON in the file that `AUTOLOOP_USAGE_FILE` names.
 
     {"input_tokens": 900, "output_tokens": 120, "cache_read_tokens": 300, "cache_write_tokens": 0, "cost_usd": 0.02}
 
-Every key may be left out; others do not matter. The file is read once, when the attempt is over.
+All keys are optional, others are ignored. The file is read once, when the attempt is over.
 """
 
 import json
@@ -17,14 +17,14 @@ FILE = "usage.json"
 
 _INPUT = ("input_tokens", "cache_read_tokens", "cache_write_tokens")
 _LARGEST = 1 << 20
-"""Bytes of a usage file."""
+"""Bytes that a usage file may have."""
 _MOST = 1 << 53
 """The largest amount that a journal keeps exactly."""
 _KNOWN = (*_INPUT, "output_tokens", "cost_usd")
 
 
 def reported(path: Path, on_event: OnEvent) -> Usage:
-    """The usage that the file at *path* holds; none without it. One that makes no sense is told, and counts nothing."""
+    """The usage in the file at *path*, if there is one. An invalid file is reported in the log and counts as none."""
     try:
         data = json.loads(files.read(path, _LARGEST))
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def reported(path: Path, on_event: OnEvent) -> Usage:
         why = failure.strerror if isinstance(failure, OSError) else str(failure)
         return _refused(f"the usage file cannot be read: {why}", on_event)
     if not isinstance(data, dict):
-        return _refused("the usage file holds no JSON object", on_event)
+        return _refused("the usage file contains no JSON object", on_event)
     wrong = [name for name in _KNOWN if not _is_amount(data.get(name, 0))]
     if wrong:
         return _refused(f"the usage file says {wrong[0]} = {data[wrong[0]]!r}, which is no amount", on_event)

@@ -1,4 +1,4 @@
-"""Play the agents of a topology: a rehearsal without a model, on the event loop's own time, virtual or not."""
+"""The backend of rehearsals: plays agents without a model, on the time of the event loop, virtual or not."""
 
 import asyncio
 import json
@@ -20,19 +20,19 @@ _UNSCRIPTED = ScriptedAttempt()
 
 
 class ScriptedBackend:
-    """Answers for everybody: agents, actions, gates and humans.
+    """Answers for all agents, actions, gates and humans.
 
-    Without an entry for an agent its turn takes 1 second, turn n says `<agent> <n>` and gives the n-th value of each
-    declared output, the last repeating: an enum's in their order, true then false, n for a number, `<agent> <n>` for a
-    text. In a loop it emits the event from which the end is nearest. With entries, its k-th attempt takes the k-th, the
-    last repeating; an attempt that takes longer than its agent's time-out fails as one.
+    An agent without entries takes 1 second a turn; its turn n answers `<agent> <n>` and the n-th value of each declared
+    output, the last repeating: an enum's values in order, true then false, n for a number, `<agent> <n>` for a text. In
+    a loop it emits the event with the shortest way to the end. With entries, its k-th attempt plays the k-th, the last
+    repeating; an attempt that takes longer than the agent's time-out fails with `timeout`.
 
     Args:
-        script: By agent, or `node/agent` in the topology that answers at a node, what it says at each attempt.
-        prefix: Put before each agent's path when it is looked up, `panel` for `panel/critic`.
+        script: What each agent does at each attempt, by its name, or `node/agent` in the topology at a node.
+        prefix: Put before each agent's path when its entries are looked up: `panel` for `panel/critic`.
 
     Raises:
-        UsageError: If something in the script means nothing.
+        UsageError: If a part of the script has no meaning.
     """
 
     uses_context = True
@@ -44,7 +44,7 @@ class ScriptedBackend:
         self._sessions: set[Pending] = set()
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
-        """Start to play one attempt."""
+        """Start to play one attempt; returns at once."""
         entry, agent, session = self._next(request), request.agent, Pending()
         seconds, result = entry.seconds, _result(entry, request)
         if agent.kind != "human" and agent.timeout is not None and agent.timeout < seconds:
@@ -58,12 +58,12 @@ class ScriptedBackend:
         return session
 
     async def close(self) -> None:
-        """End what is still played. Idempotent."""
+        """Interrupt all attempts that still run. Idempotent."""
         for session in list(self._sessions):
             await session.interrupt()
 
     def _next(self, request: Request) -> ScriptedAttempt:
-        """What is played next: as the script says, or else, in a loop, the way to its end."""
+        """The entry to play: the script's, or in a loop one that leads to its end."""
         path = path_of(request)
         if self._prefix:
             path = f"{self._prefix}/{path}"
@@ -81,7 +81,7 @@ def path_of(request: Request) -> str:
 
 
 def default_outputs(agent: AgentPlan, n: int) -> dict[str, Any]:
-    """What *agent* gives back in its *n*-th turn, from 1, when no script says otherwise."""
+    """The outputs of *agent* in its *n*-th turn, from 1, unless a script says otherwise."""
     outputs = {wanted.name: _value(wanted, agent.name, n) for wanted in agent.outputs if wanted.declared}
     return {"passed": n == 1} | outputs if agent.verdict else outputs
 
@@ -113,7 +113,7 @@ def _result(entry: ScriptedAttempt, request: Request) -> Result:
 
 
 def _smallest(wanted: tuple[Wanted, ...], agent: str, n: int) -> str:
-    """The least JSON that does for a prompt that asks for *wanted*."""
+    """The smallest JSON that answers a prompt for *wanted*."""
     needed = [one for one in wanted if one.declared] or wanted
     return json.dumps({one.name: _value(one, agent, n) for one in needed}, ensure_ascii=False)
 

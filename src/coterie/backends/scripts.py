@@ -105,7 +105,7 @@ def read_script(path: Path, plan: Plan | None = None) -> Script:
 
 
 def parse_script(data: Any, source: str = "script") -> dict[str, tuple[ScriptedAttempt, ...]]:
-    """The entries of a script by agent; *source* is how errors call it.
+    """The entries of a script by agent; errors name it *source*.
 
     Raises:
         UsageError: If a part of it has no meaning.

@@ -1,7 +1,7 @@
-"""Keep the values of secret-looking environment variables out of answers, events and errors.
+"""Redact the values of secret-looking environment variables in answers, events and errors.
 
-A variable looks secret when a part of its name ends in KEY, TOKEN, SECRET, PASSWORD, PASSPHRASE, CREDENTIAL or PAT. Its
-value is hidden when it has at least 6 characters and is not just a number, so `MAX_TOKENS=200000` hides nothing.
+A variable looks secret if a part of its name ends in KEY, TOKEN, SECRET, PASSWORD, PASSPHRASE, CREDENTIAL or PAT. Its
+value is redacted if it has at least 6 characters and is not just a number, so `MAX_TOKENS=200000` redacts nothing.
 """
 
 import re
@@ -13,7 +13,7 @@ import msgspec
 from coterie.agentside.speaking import TOKEN
 
 HIDDEN = "***"
-"""What stands where a secret stood."""
+"""Replaces a secret."""
 
 _SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?:^|_)PAT)S?(?:_|$)", re.IGNORECASE)
 _SHORTEST = 6
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """*environment* without the variables that look secret by their names, whatever their values.
+    """*environment* without the variables whose names look secret, whatever their values.
 
     For programs that a repository chooses and that need no secret: the filters and merge drivers that git calls.
     """
@@ -31,7 +31,7 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class Secrets:
-    """The values to hide, taken from the variables of one or more environments."""
+    """The secret values of one or more environments."""
 
     def __init__(self, *environments: Mapping[str, str]) -> None:
         named = (pair for environment in environments for pair in environment.items())
@@ -41,11 +41,11 @@ class Secrets:
         self.pattern = re.compile("|".join(map(re.escape, self.values)) or r"(?!)")
 
     def hide(self, text: str) -> str:
-        """*text* without the secrets."""
+        """*text* with the secrets redacted."""
         return self.pattern.sub(HIDDEN, text) if any(value in text for value in self.values) else text
 
     def hide_in(self, value: Any) -> Any:
-        """*value*, plain data, without the secrets in its texts and keys."""
+        """*value*, plain data, with the secrets in its texts and keys redacted."""
         match value:
             case str():
                 return self.hide(value)
@@ -56,17 +56,17 @@ class Secrets:
         return value
 
     def hide_fields(self, said: T, *names: str) -> T:
-        """The struct *said* without the secrets in its fields *names*, as far as it has them."""
+        """The struct *said* with the secrets redacted in those of its fields that are in *names*."""
         if not self.values:
             return said
         hidden = {name: self.hide_in(getattr(said, name)) for name in names if name in said.__struct_fields__}
         return msgspec.structs.replace(said, **hidden)
 
 
-class Veil:
-    """Hides secrets in a text that comes in pieces, also those that two pieces share.
+class StreamRedactor:
+    """Redacts secrets in a text that comes in pieces, also those split between two pieces.
 
-    What could be the beginning of a secret is held back until the next piece tells.
+    What may be the beginning of a secret is held back until the next piece.
     """
 
     def __init__(self, secrets: Secrets) -> None:
@@ -74,7 +74,7 @@ class Veil:
         self._held = ""
 
     def feed(self, text: str, final: bool = False) -> str:
-        """What may be shown now that *text* has come; with *final*, all of the rest."""
+        """Add *text*, and return what can be shown by now; with *final*, all the rest."""
         text = self._held + text
         cut = len(text) if final else self._first_doubt(text)
         shown, at = [], 0
@@ -88,7 +88,7 @@ class Veil:
         return "".join([*shown, text[at:cut]])
 
     def _first_doubt(self, text: str) -> int:
-        """Where the longest end of *text* begins that is the beginning of a secret, and not a whole one."""
+        """The offset of the longest suffix of *text* that is a proper prefix of a secret."""
         values = self._secrets.values
         nearest = max(0, len(text) - len(values[0]) + 1) if values else len(text)
         for at in range(nearest, len(text)):
@@ -99,7 +99,7 @@ class Veil:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether the variable *name* looks secret and *value* is one; a reference to a value is none."""
+    """Whether the variable *name* looks secret and *value* is a secret; a reference to one is not."""
     if not _looks_secret(name) or value.startswith(HIDDEN):
         return False
     return len(value.strip()) >= _SHORTEST and not value.strip().isdecimal()

@@ -1,7 +1,7 @@
-"""The command that an attempt finds as `autoloops`, `autoloop` and `coterie`: it says whose the attempt is.
+"""The command by which an attempt calls its run: `autoloops`, `autoloop` or `coterie`.
 
-Turn, attempt and epoch are written into it when the attempt begins, so that nothing an agent does to its environment
-makes it speak for another. It stays when the attempt is over: what is said through it then is refused as stale.
+Turn, attempt and epoch are written into the script when the attempt begins, so that an agent cannot call for another
+by changing its environment. The script stays after the attempt: calls through it are then refused as stale.
 """
 
 import os
@@ -13,11 +13,11 @@ from coterie import agentside, files
 NAME = "autoloops"
 ALIASES = ("autoloop", "coterie")
 _LONGEST_INTERPRETER = 120
-"""Bytes of a path that every kernel takes behind `#!`."""
+"""Bytes of a path that every kernel accepts after `#!`."""
 
 _SCRIPT = '''\
 {start}
-"""What one attempt calls as `autoloops`, `autoloop` and `coterie`; made for it when it began."""
+"""The command of one attempt, written when it began."""
 import sys
 sys.path.append({home!r})
 from coterie.agentside.speaking import wrapper
@@ -26,7 +26,7 @@ sys.exit(wrapper({known!r}, {python!r}))
 
 
 def write(folder: Path, known: dict[str, str]) -> Path:
-    """Make the wrapper of the attempt in *folder*, of which *known* says whose it is, and give its path.
+    """Write the script for the attempt in *folder*, which *known* identifies, and return its path.
 
     Raises:
         OSError: If it cannot be written.
@@ -43,7 +43,7 @@ def write(folder: Path, known: dict[str, str]) -> Path:
 
 
 def _start(python: str) -> str:
-    """How the script finds its interpreter: isolated from the agent's environment, and without looking for packages."""
+    """The first lines, which start *python* isolated from the agent's environment and without site packages."""
     if len(os.fsencode(python)) <= _LONGEST_INTERPRETER and not any(c.isspace() for c in python):
         return f"#!{python} -IS"
     quoted = python.replace("'", "'\"'\"'")

@@ -1,7 +1,6 @@
 """Attempts as tasks: what counts towards a time-out, whatever the libraries take."""
 
 import asyncio
-from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,10 +33,12 @@ class Talk:
 
 async def loading(monkeypatch: pytest.MonkeyPatch, takes: float, talks: float) -> Result:
     """The result of an attempt with a time-out of 5 s, when loading takes *takes* and the answer *talks* seconds."""
-    loaded: Future[Any] = Future()
-    module = SimpleNamespace(Conversation=lambda *_, **__: Talk(talks))
-    asyncio.get_running_loop().call_later(takes, loaded.set_result, module)
-    monkeypatch.setattr(backend, "_load", lambda needed: loaded)
+
+    async def load(call: object, name: str) -> Any:
+        await asyncio.sleep(takes)
+        return SimpleNamespace(Conversation=lambda *_, **__: Talk(talks))
+
+    monkeypatch.setattr(backend, "in_thread", load)
     monkeypatch.setattr(ModelBackend, "_client", lambda self: None)
     models = ModelBackend(environment={"ANTHROPIC_API_KEY": "key"})
     result, _ = await asked(models, request(plan(timeout=5.0)))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from coterie.backends.base import Answer, Failure, Result, Text
 from coterie.backends.models import Cassette, ModelBackend
 from coterie.backends.models.cassette import CassetteMiss, Mode
-from coterie.backends.models.hiding import hidden_events
+from coterie.backends.models.redaction import redacted_events
 from coterie.backends.secrets import Secrets
 from coterie.errors import UsageError
 from coterie.planning.plan import AgentPlan, Wanted
@@ -104,7 +104,7 @@ def test_a_secret_in_pieces_is_hidden_and_the_rest_stays(one: list[str], other: 
     pieces = [(0, text) for text in one] + [(1, text) for text in other]
     events = [f"event: x\ndata: {json.dumps({'index': n, 'delta': {'text': text}})}\n\n" for n, text in pieces]
 
-    shown = [json.loads(event.split("data: ")[1]) for event in hidden_events(events, secrets)]
+    shown = [json.loads(event.split("data: ")[1]) for event in redacted_events(events, secrets)]
     for index, said in ((0, one), (1, other)):
         told = "".join(data["delta"]["text"] for data in shown if data["index"] == index)
         assert told == secrets.hide("".join(said))
@@ -114,7 +114,7 @@ def test_events_without_a_secret_stay_to_the_letter() -> None:
     """However they are written, also when they are no JSON."""
     events = ["data: [DONE]\n\n", ": a comment\n\n", 'event: x\ndata:  {"text" :"a"}\n\n', 'data: ["text"]\n\n']
 
-    assert hidden_events(events, Secrets({"A_SECRET": "secret"})) == events
+    assert redacted_events(events, Secrets({"A_SECRET": "secret"})) == events
 
 
 def test_a_question_that_is_not_there_says_what_differs(tmp_path: Path) -> None:
@@ -127,11 +127,11 @@ def test_a_question_that_is_not_there_says_what_differs(tmp_path: Path) -> None:
     (failure,) = replay(file, plan(options={"temperature": 1.0}, model="claude-sonnet-4-6"), "the same question")
     assert isinstance(failure, Failure)
     assert failure.kind == "not_found"
-    assert f"POST v1/messages is not on the cassette {file}: temperature is '1.0', recorded was '0.5'" in failure.reason
+    assert f"POST v1/messages is not on the cassette {file}: temperature is '1.0', recorded as '0.5'" in failure.reason
     assert f"--cassette record:{file}" in failure.reason
     (failure,) = replay(file, plan("openai"), "yet another")
     assert isinstance(failure, Failure)
-    assert "messages[0].content is 'yet another', recorded was 'another'" in failure.reason
+    assert "messages[0].content is 'yet another', recorded as 'another'" in failure.reason
 
 
 def test_auto_asks_only_what_it_lacks(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_half_an_answer_is_not_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(None, "cannot be read"), ("{}\n", "tape.jsonl:1: this is no line of a cassette"), ("x", "tape.jsonl:1")],
+    [(None, "cannot be read"), ("{}\n", "tape.jsonl:1: this is not a line of a cassette"), ("x", "tape.jsonl:1")],
 )
 def test_a_file_that_is_no_cassette_is_refused(content: str | None, reason: str, tmp_path: Path) -> None:
     """Before anything runs."""

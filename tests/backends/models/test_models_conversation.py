@@ -192,7 +192,7 @@ def test_a_tool_called_wrongly_is_told_to_the_model(api: str) -> None:
     [
         ("no_such_module_here:f", "No module named 'no_such_module_here'"),
         (f"{HERE}nothing", "has no attribute 'nothing'"),
-        (f"{HERE}HERE", "is no function"),
+        (f"{HERE}HERE", "is not a function"),
     ],
 )
 def test_a_tool_that_is_not_there_fails_the_turn(path: str, said: str) -> None:
@@ -207,7 +207,7 @@ def test_a_tool_that_is_not_there_fails_the_turn(path: str, said: str) -> None:
 
 def test_a_turn_key_is_for_tools() -> None:
     """Elsewhere nobody calls."""
-    with pytest.raises(LookupError, match="nobody is calling"):
+    with pytest.raises(LookupError, match="only in a tool that a model calls"):
         turn_key()
 
 
@@ -223,7 +223,7 @@ def test_the_rounds_of_tools_are_bounded(api: str) -> None:
 
 
 def test_settings_reach_the_provider() -> None:
-    """In its own words; one that means nothing to it is told, and left out."""
+    """In its own words; one that it does not have is left out, and the log says so."""
     options = {"max_tokens": 500, "temperature": 0.5, "top_p": 0.9, "top_k": 5, "stop": ["END"], "seed": 7}
     with FakeModels(Say("hi")) as models:
         _, heard = put(models, plan(options=options, model="claude-sonnet-4-6"))
@@ -232,7 +232,7 @@ def test_settings_reach_the_provider() -> None:
     first, second = models.requests
     assert (first["max_tokens"], first["temperature"], first["top_k"]) == (500, 0.5, 5)
     assert (first["stop_sequences"], "seed" in first) == (["END"], False)
-    assert "'seed' means nothing to anthropic" in heard.said("log")
+    assert "anthropic has no setting 'seed'" in heard.said("log")
     assert (second["temperature"], second["top_p"], second["stop"], second["seed"]) == (0.5, 0.9, ["END"], 7)
     assert second.get("max_completion_tokens") or second.get("max_tokens") == 500
 
@@ -441,7 +441,7 @@ def test_an_answer_that_just_ends_is_not_taken_for_a_whole_one(monkeypatch: pyte
         failure = failed(models, plan("openai"))
 
     assert failure.kind == "transient"
-    assert "without saying that it is complete" in failure.reason
+    assert "without marking it as complete" in failure.reason
 
 
 def test_nobody_there_is_transient(api: str) -> None:

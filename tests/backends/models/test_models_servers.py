@@ -75,7 +75,7 @@ def test_only_the_named_tools_are_offered() -> None:
     [
         ({"command": "no-such-program-here"}, "the MCP server 'tiny' could not be started"),
         ({"command": "true", "args": []}, "the MCP server 'tiny' could not be started"),
-        ({"env": {"A": "${NOT_SET_ANYWHERE}"}}, "the MCP server 'tiny' wants the variable NOT_SET_ANYWHERE"),
+        ({"env": {"A": "${NOT_SET_ANYWHERE}"}}, "the MCP server 'tiny' needs the variable NOT_SET_ANYWHERE"),
         (
             {"type": "http", "command": "", "url": "http://127.0.0.1:1/mcp"},
             "the MCP server 'tiny' could not be reached",

@@ -1,4 +1,4 @@
-"""Anthropic's messages.
+"""Anthropic's messages API.
 
 Imports pydantic-ai and Anthropic's client: load it late.
 """
@@ -13,16 +13,16 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
 IGNORED = ("seed",)
-"""Settings that mean nothing to this provider."""
+"""Settings that this provider does not have."""
 
 
 def model(name: str, *, base_url: str, key: str, http: httpx2.AsyncClient) -> Model[Any]:
-    """The model *name*; a request is sent once, since trying again is the run's affair."""
+    """The model *name*; a request is sent once, since the run retries."""
     client = AsyncAnthropic(api_key=key, base_url=base_url or None, http_client=http, max_retries=0)
     return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=client))
 
 
 def settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What only this provider knows of *options*."""
+    """Those of *options* that only this provider has."""
     budget = options.get("thinking_budget")
     return {"anthropic_thinking": {"type": "enabled", "budget_tokens": budget}} if budget else {}

@@ -1,13 +1,12 @@
-"""The backend `model`: attempts with models, each a task of its own.
+"""The backend `model`: attempts with models, one task each.
 
-pydantic-ai and the providers' clients are loaded when the first model is asked, or while a run starts, in a thread.
+pydantic-ai and the providers' clients load while a run starts, or with the first call of a model, in a thread.
 """
 
 import asyncio
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
 from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from coterie.backends.base import Failure, OnEvent, Request, Result, Session
 from coterie.backends.models.cassette import Cassette, Mode
 from coterie.backends.models.malformed import answering
 from coterie.backends.models.needs import NO_KEY, address_of, chosen_of, key_of, missing
-from coterie.backends.models.threads import start
+from coterie.backends.models.threads import in_thread, start
 from coterie.backends.processes import end_orphans
 from coterie.backends.secrets import Secrets
 from coterie.backends.underway import Underway
@@ -33,22 +32,21 @@ if TYPE_CHECKING:
 
 _PACKAGE = "coterie.backends.models"
 _PATIENCE = 600.0
-"""Seconds without a byte from a provider after which the connection counts as broken."""
+"""Seconds without a byte from a provider until the connection counts as broken."""
 _CONNECTING = 10.0
 
 
 class ModelBackend:
-    """Asks models of Anthropic, OpenAI, and of any server that understands either.
+    """Calls models of Anthropic, of OpenAI, and of servers that are compatible with either.
 
-    An answer is text, and the outputs that the model gives by a tool when outputs are declared. It may use Python
-    functions and MCP servers; these run for the attempt and end with it. A time-out, an interruption, and cancelling
-    the wait for the result end the request to the provider at once. Keys come from the environment only, and are hidden
-    in all that is said.
+    An answer is a text and, if outputs are declared, the outputs that the model gives by calling a tool. A model may
+    use Python functions and MCP servers; a server runs for one attempt. A time-out, an interruption, and cancelling
+    the wait for the result end the request to the provider at once. Keys come from the environment only, and are
+    redacted in all output.
 
     Args:
-        cassette: Answers instead of providers, or keeps what they say; by default the one that the environment names.
+        cassette: Replays or records answers of providers; by default the one that the environment names.
         environment: Where keys and addresses are looked up; by default that of the process.
-
     """
 
     def __init__(self, cassette: Cassette | None = None, environment: Mapping[str, str] | None = None) -> None:
@@ -63,7 +61,7 @@ class ModelBackend:
 
     @property
     def offline(self) -> bool:
-        """Whether every answer comes from a cassette.
+        """Whether all answers come from a cassette.
 
         Raises:
             UsageError: If the cassette that the environment names cannot be read.
@@ -71,26 +69,26 @@ class ModelBackend:
         return self._cassette is not None and self._cassette.mode is Mode.REPLAY
 
     def prepare(self, agents: Iterable[AgentPlan]) -> None:
-        """Begin to load what *agents* need, in a thread: it takes a second or two."""
-        for needed in {_needed(agent) for agent in agents}:
-            _load(needed)
+        """Start to load the libraries that *agents* need, in a thread: it takes a second or two."""
+        for modules in {_modules_for(agent) for agent in agents}:
+            start(partial(_load, modules), "load")
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
-        """Start to ask; that it cannot be done is a result."""
+        """Start a conversation; a failure to start is a result."""
         attempt = _Attempt(self, request, on_event)
         self._attempts.add(attempt)
         attempt.task.add_done_callback(lambda _: self._attempts.discard(attempt))
         return attempt
 
     async def close(self) -> None:
-        """End what still runs, and the connections. Idempotent."""
+        """Interrupt all attempts that still run, and close the connections. Idempotent."""
         await asyncio.gather(*(attempt.interrupt() for attempt in list(self._attempts)))
         if self._http is not None:
             http, self._http = self._http, None
             await http.aclose()
 
     async def converse(self, request: Request, on_event: OnEvent) -> "Conversation | Failure":
-        """A conversation that is about to begin, or why it cannot."""
+        """A new conversation for *request*, or why there can be none."""
         agent = request.agent
         chosen = chosen_of(agent)
         if isinstance(chosen, Unclear):
@@ -99,7 +97,7 @@ class ModelBackend:
         for lack in missing([(agent.name, agent)], self._environment, offline=self.offline):
             kind = "auth" if lack.code == "no-api-key" else "not_found"
             return Failure(kind=kind, reason=f"{lack.message}: {lack.hint}")
-        conversation = await asyncio.wrap_future(_load(_needed(agent)))
+        conversation = await in_thread(partial(_load, _modules_for(agent)), "load")
         made: Conversation = conversation.Conversation(
             request,
             chosen,
@@ -112,7 +110,7 @@ class ModelBackend:
         return made
 
     def _client(self) -> "httpx2.AsyncClient":
-        """The connections that all attempts share."""
+        """The HTTP client that all attempts share."""
         import httpx2
 
         if self._http is None:
@@ -130,7 +128,7 @@ class ModelBackend:
 
 
 class _Attempt(Underway):
-    """One attempt under way."""
+    """A running attempt."""
 
     def __init__(self, backend: ModelBackend, request: Request, on_event: OnEvent) -> None:
         super().__init__(request.agent.timeout)
@@ -139,7 +137,7 @@ class _Attempt(Underway):
         self._guidance: list[str] = []
 
     async def steer(self, text: str) -> bool:
-        """Have the model read *text* before it is asked again; False when its answer is complete."""
+        """Give *text* to the model with its next request; False if its answer is complete."""
         if self.task.done() or self._cut.done():
             return False
         if self._conversation is None:
@@ -169,11 +167,11 @@ class _Attempt(Underway):
             if isinstance(made, Failure):
                 return made
             self._conversation = made
-            self._limit_time()  # loading the libraries may take seconds, which are not the agent's
+            self._limit_time()  # loading the libraries may take seconds, which do not count as the agent's
             for text in self._guidance:
                 made.steer(text)
             result = await made.hold()
-        except Exception as error:  # a defect, of ours or of a library: it is told without what nobody should read
+        except Exception as error:  # a defect, here or in a library: reported without secrets
             hide = self._conversation.hide if self._conversation is not None else Secrets(os.environ).hide
             return Failure(kind="crashed", reason=hide(f"{type(error).__name__}: {error}"))
         if isinstance(result, Failure):
@@ -181,7 +179,7 @@ class _Attempt(Underway):
         return result
 
     async def _end(self, talk: "asyncio.Task[Result]") -> None:
-        """Have *talk* end if it has not, and with it every process that a server of its tools left behind."""
+        """End *talk* if it still runs, and every process that its MCP servers left behind."""
         if not talk.done():
             talk.cancel()
             await asyncio.wait({talk})
@@ -189,27 +187,20 @@ class _Attempt(Underway):
             await end_orphans(marker_of(self._request), ())
 
 
-_loads: "dict[tuple[str, ...], Future[Any]]" = {}
 _loading = threading.Lock()
 
 
-def _needed(agent: AgentPlan) -> tuple[str, ...]:
-    """The modules of this package that *agent* needs besides that of conversations."""
+def _modules_for(agent: AgentPlan) -> tuple[str, ...]:
+    """The modules of this package that *agent* needs besides `conversation`."""
     chosen = chosen_of(agent)
     api = () if isinstance(chosen, Unclear) else (chosen.api,)
     return (*api, "servers") if agent.options.get("mcp_servers") else api
 
 
-def _load(needed: tuple[str, ...]) -> "Future[Any]":
-    """The module of conversations, once it and what is *needed* are loaded: once each, in a thread."""
-    if needed not in _loads or _loads[needed].cancelled():
-        _loads[needed] = start(partial(_import, needed), "load")
-    return _loads[needed]
-
-
-def _import(needed: tuple[str, ...]) -> Any:
-    with _loading:  # two threads that import what imports each other would see it half made
+def _load(modules: tuple[str, ...]) -> Any:
+    """Import the module of conversations, which is returned, and *modules*."""
+    with _loading:  # two threads that import modules which import each other would see them half initialised
         conversation = import_module(f"{_PACKAGE}.conversation")
-        for name in needed:
+        for name in modules:
             import_module(f"{_PACKAGE}.{name}")
         return conversation

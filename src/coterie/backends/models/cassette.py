@@ -1,9 +1,12 @@
-"""What providers said, kept in a file and said again: a team's own tests run without a key, a network, or a cent.
+"""Record the answers of providers in a file and replay them: a team's tests need no key, no network and no money.
 
-One JSON object a line, appended as answers come: what was asked (method, the end of the path, body) and what came back
-(status, body, in the pieces that were streamed). Requests keep no header and answers few, and the values of
-secret-looking environment variables are hidden, so a cassette can be committed. `coterie.backends.models.transport`
+One JSON object a line, appended as answers come: the request (method, the end of the path, body) and the response
+(status, body, in the pieces that were streamed). Requests keep no header and responses few, and the values of
+secret-looking environment variables are redacted, so a cassette can be committed. `coterie.backends.models.transport`
 puts it between a client and the network.
+
+vcrpy is not used: it patches the HTTP library of the whole process, joins the pieces of a stream into one body, and
+would still need the matching, the redaction and the errors that are here, and this format to read older cassettes.
 """
 
 import json
@@ -15,7 +18,7 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from coterie import bounds, files
-from coterie.backends.models.hiding import hidden_events
+from coterie.backends.models.redaction import redacted_events
 from coterie.backends.secrets import Secrets
 from coterie.errors import CoterieError, UsageError
 
@@ -23,24 +26,24 @@ VARIABLE = "COTERIE_CASSETTE"
 """The environment variable that names a cassette: `FILE`, or `MODE:FILE`."""
 
 KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms")
-"""What is kept of an answer's headers: nothing in them is a secret."""
+"""The headers of a response that are kept: they hold no secret."""
 
 _SHOWN = 120
 
 
 class Mode(Enum):
-    """What is done with a request."""
+    """What a cassette does with a request."""
 
     RECORD = "record"
-    """Every request goes out; the file is made anew."""
+    """All requests go out; the file is written anew."""
     REPLAY = "replay"
-    """None goes out; one that the file does not hold fails."""
+    """No request goes out; one that is not in the file fails."""
     AUTO = "auto"
-    """Only those go out that the file does not hold, and are added to it."""
+    """Requests that are not in the file go out and are added to it."""
 
 
 class CassetteMiss(CoterieError):
-    """A request is not on the cassette, and none may go out."""
+    """A request is not on the cassette and may not go out."""
 
     def __init__(self, file: Path, asked: str, difference: str) -> None:
         self.file, self.asked, self.difference = file, asked, difference
@@ -51,10 +54,10 @@ class CassetteMiss(CoterieError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """One answer as it came.
+    """A recorded response.
 
     Attributes:
-        pieces: The body, in the pieces that are streamed again; a stream of events has one piece for each.
+        pieces: The body, in the pieces in which it is replayed: one for each event of a stream.
     """
 
     status: int
@@ -63,16 +66,16 @@ class Recorded:
 
 
 class Cassette:
-    """The recorded answers of a file, found by what was asked.
+    """The recorded responses in a file, found by their requests.
 
-    Equal requests get their answers in the order recorded, the last repeating. Two requests are equal when method, the
+    Equal requests get their responses in the order recorded, the last repeating. Two requests are equal if method, the
     last two parts of the path, and the body as JSON are; addresses, headers and the order of keys do not matter.
 
     Args:
-        file: Where it lies; with `Mode.REPLAY` it is there.
+        file: Must exist with `Mode.REPLAY`.
 
     Raises:
-        UsageError: If it cannot be read, or is no cassette.
+        UsageError: If the file cannot be read or is not a cassette.
     """
 
     def __init__(self, file: Path, mode: Mode = Mode.REPLAY) -> None:
@@ -96,7 +99,7 @@ class Cassette:
         """The cassette that *text* names: `FILE`, which is replayed, or `MODE:FILE`.
 
         Raises:
-            UsageError: If it cannot be read, or is no cassette.
+            UsageError: If the file cannot be read or is not a cassette.
         """
         mode, colon, file = text.partition(":")
         modes = {one.value: one for one in Mode}
@@ -109,10 +112,10 @@ class Cassette:
         return cls.named(text) if text else None
 
     def answer(self, method: str, path: str, body: bytes) -> Recorded | None:
-        """What is on the cassette for a request; None when it has to go out.
+        """The recorded response to a request; None if the request has to go out.
 
         Raises:
-            CassetteMiss: If it is not there and may not go out.
+            CassetteMiss: If it is not on the cassette and may not go out.
         """
         place, asked = _end(path), self._plain(body)
         key = _key(method, place, asked)
@@ -125,14 +128,14 @@ class Cassette:
         return None
 
     def record(self, method: str, path: str, body: bytes, status: int, headers: Mapping[str, str], said: bytes) -> None:
-        """Keep an answer, and write it down."""
+        """Record a response, and append it to the file."""
         place, asked = _end(path), self._plain(body)
         streamed = "event-stream" in headers.get("content-type", "")
         text = said.decode("utf-8", "replace")
         recorded = Recorded(
             status=status,
             headers={name: headers[name] for name in KEPT_HEADERS if name in headers},
-            pieces=tuple(hidden_events(_events(text), self._secrets) if streamed else [self._secrets.hide(text)]),
+            pieces=tuple(redacted_events(_events(text), self._secrets) if streamed else [self._secrets.hide(text)]),
         )
         self._keep(method, place, asked, recorded)
         line = {
@@ -163,10 +166,10 @@ class Cassette:
                 recorded = Recorded(status=said["status"], headers=said["headers"], pieces=tuple(said["body"]))
                 self._keep(asked["method"], asked["path"], asked["body"], recorded)
             except (ValueError, KeyError, TypeError) as error:
-                raise UsageError(f"{self.file}:{n}: this is no line of a cassette; record it anew") from error
+                raise UsageError(f"{self.file}:{n}: this is not a line of a cassette; record it anew") from error
 
     def _plain(self, body: bytes) -> Any:
-        """*body* as JSON, secrets hidden; as text when it is none."""
+        """*body* as JSON, or as a text if it is not JSON, with secrets redacted."""
         text = self._secrets.hide(body.decode("utf-8", "replace"))
         try:
             return json.loads(text)
@@ -174,13 +177,13 @@ class Cassette:
             return text
 
     def _difference(self, place: str, asked: Any) -> str:
-        """How *asked* differs from what is recorded and most like it."""
+        """The first difference between *asked* and the most similar recorded request."""
         near = [other for where, other in self._asked if where == place]
         if not near:
             known = ", ".join(sorted({where for where, _ in self._asked})) or "nothing"
-            return f"it holds {known}"
+            return f"it has {known}"
         differences = min((list(_differences("", other, asked)) for other in near), key=len)
-        return differences[0] if differences else "it differs in nothing that can be named"
+        return differences[0] if differences else "the difference cannot be named"
 
 
 def _key(method: str, place: str, asked: Any) -> str:
@@ -188,7 +191,7 @@ def _key(method: str, place: str, asked: Any) -> str:
 
 
 def _end(path: str) -> str:
-    """The last two parts of *path*: what a server puts before them is its own affair."""
+    """The last two parts of *path*: servers differ in what precedes them."""
     return "/".join(path.strip("/").split("/")[-2:])
 
 
@@ -198,28 +201,28 @@ def _events(text: str) -> list[str]:
 
 
 def _differences(where: str, recorded: Any, asked: Any) -> Iterator[str]:
-    """Each place in which two JSON values differ, in words."""
+    """Describe each place in which two JSON values differ."""
     if isinstance(recorded, dict) and isinstance(asked, dict):
         for name in dict.fromkeys([*recorded, *asked]):
             inner = f"{where}.{name}" if where else name
             if name not in asked:
-                yield f"{inner} was recorded and is not asked now"
+                yield f"{inner} is in the recording and not in the request"
             elif name not in recorded:
-                yield f"{inner} is asked and was not recorded"
+                yield f"{inner} is in the request and not in the recording"
             else:
                 yield from _differences(inner, recorded[name], asked[name])
     elif isinstance(recorded, list) and isinstance(asked, list):
         for n, (one, other) in enumerate(zip(recorded, asked, strict=False)):
             yield from _differences(f"{where}[{n}]", one, other)
         if len(recorded) != len(asked):
-            yield f"{where} has {len(asked)} entries, recorded were {len(recorded)}"
+            yield f"{where} has {len(asked)} entries, recorded with {len(recorded)}"
     elif type(recorded) is not type(asked) or recorded != asked:
         was, now = _apart(recorded, asked)
-        yield f"{where or 'the body'} is {now}, recorded was {was}"
+        yield f"{where or 'the body'} is {now}, recorded as {was}"
 
 
 def _apart(recorded: Any, asked: Any) -> tuple[str, str]:
-    """Both values, from a little before where they part."""
+    """Both values, from shortly before their first difference."""
     was, now = (value if isinstance(value, str) else json.dumps(value) for value in (recorded, asked))
     common = next((n for n, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), min(len(was), len(now)))
     start = max(0, common - _SHOWN // 3)

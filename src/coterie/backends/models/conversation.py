@@ -1,6 +1,6 @@
-"""One attempt with a model: question, tools, answer.
+"""One attempt with a model: prompt, tools, answer.
 
-Imports pydantic-ai: load it late. Knows nothing of tasks and time-outs: `coterie.backends.models.backend` does.
+Imports pydantic-ai: load it late. Tasks and time-outs are left to `coterie.backends.models.backend`.
 """
 
 import os
@@ -37,26 +37,26 @@ from coterie.backends.models.functions import Unusable, tools_of
 from coterie.backends.models.key import TURN_KEY
 from coterie.backends.models.malformed import beginning, understood
 from coterie.backends.models.outputs import INSTRUCTION, TOOL, schema_of
-from coterie.backends.models.spending import usage_of
-from coterie.backends.secrets import Secrets, Veil
+from coterie.backends.models.usage import usage_of
+from coterie.backends.secrets import Secrets, StreamRedactor
 from coterie.journal.records import NO_USAGE, Usage
 from coterie.planning.providers import Chosen
 
 ROUNDS = 50
-"""How often a model is asked in one attempt, unless `max-turns` says otherwise: each round may call tools."""
+"""Requests to a model in one attempt, unless `max-turns` says otherwise: each may lead to calls of tools."""
 
 _DETAIL = 200
 _MISTAKES = 5
-"""How often in an attempt a model may call a tool in a way that does not fit it."""
+"""Invalid calls of a tool that a model may make in an attempt."""
 
 
 class Conversation:
-    """An attempt with the model of *chosen*, from the question to the answer.
+    """An attempt with the model of *chosen*, from the prompt to the answer.
 
     Args:
         key: The provider's API key.
         http: Carries the requests; may be shared.
-        secrets: What is hidden in all that is said.
+        secrets: Redacted in all output.
     """
 
     def __init__(
@@ -81,16 +81,16 @@ class Conversation:
 
     @property
     def used(self) -> Usage:
-        """What it has used so far."""
+        """Its usage so far."""
         return usage_of(self._run.usage, self._options) if self._run is not None else NO_USAGE
 
     @property
     def said(self) -> str:
-        """What the model has said so far, without the secrets."""
+        """The text of the model so far, with secrets redacted."""
         return self.hide("\n\n".join(filter(None, self._texts)))
 
     def steer(self, text: str) -> bool:
-        """Have the model read *text* before it is asked again; False when it will not be."""
+        """Give *text* to the model with its next request; False if there will be none."""
         if self._over:
             return False
         if self._run is None:
@@ -100,18 +100,18 @@ class Conversation:
         return True
 
     def hide(self, text: str) -> str:
-        """*text* without the secrets."""
+        """*text* with the secrets redacted."""
         return self._secrets.hide(text)
 
     async def hold(self) -> Result:
-        """Ask, let it use its tools, and return what it answers in the end; a failure it could foresee is a result."""
+        """Send the prompt, let the model use its tools, and return its answer; an expected error is a `Failure`."""
         TURN_KEY.set(self._request.key or f"{self._request.run}/{self._request.turn}")
         try:
             async with AsyncExitStack() as stack:
                 helper = await self._helper(stack)
                 limits = UsageLimits(request_limit=self._options.get("max_turns", ROUNDS))
                 request = self._request
-                before = [_spoken(role, text) for role, text in request.history]
+                before = [_message(role, text) for role, text in request.history]
                 asked = helper.iter(request.latest, message_history=before or None, usage_limits=limits)
                 run = await stack.enter_async_context(asked)
                 self._run = run
@@ -122,7 +122,7 @@ class Conversation:
                 return self._answer(run)
         except Unusable as error:
             return Failure(kind="not_found", reason=str(error))
-        except Exception as error:  # what is no failure of a provider is raised again, and counts as a crash
+        except Exception as error:  # any error that is not a provider's is raised again, and counts as a crash
             return failure_of(error, self._chosen.provider)
         finally:
             self._over = True
@@ -145,26 +145,26 @@ class Conversation:
         )
 
     async def _servers(self, stack: AsyncExitStack) -> list[AbstractToolset[None]]:
-        """The tools of the declared servers, which run until *stack* unwinds."""
+        """Start the declared MCP servers, which run until *stack* unwinds, and return their tools."""
         toolsets: list[AbstractToolset[None]] = []
         declared: Mapping[str, Any] = self._options.get("mcp_servers", {})
         if not declared:
             return toolsets
-        from coterie.backends.models.servers import Server  # with FastMCP, which takes a second by itself
+        from coterie.backends.models.servers import Server  # imports FastMCP, which takes a second
 
         for name, said in declared.items():
             server = Server(name, said)
             toolset = server.toolset(self._request, self._log(name, stack))
             try:
                 await stack.enter_async_context(toolset)
-            except Exception as error:  # a server is somebody else's program: it may fail in any way
+            except Exception as error:  # a server is a foreign program: it may fail in any way
                 what = "started" if server.is_process else "reached"
-                raise Unusable(f"the MCP server {name!r} could not be {what}: {_first(error)}") from error
+                raise Unusable(f"the MCP server {name!r} could not be {what}: {_first_message(error)}") from error
             toolsets.append(toolset)
         return toolsets
 
     def _log(self, name: str, stack: AsyncExitStack) -> IO[str]:
-        """Where a server's standard error goes: into the attempt's folder, if it has one."""
+        """The file for a server's standard error, in the attempt's folder if it has one."""
         if self._request.folder is not None:
             files.make_folder(self._request.folder)
             log = files.open_fd(self._request.folder / f"mcp-{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -172,12 +172,12 @@ class Conversation:
         return stack.enter_context(open(os.devnull, "a", encoding="utf-8"))
 
     def _settings(self) -> Any:
-        """What the options say of how to answer; what means nothing to this provider is told, and left out."""
+        """The model settings in the options. One that the provider does not have is left out, and the log says so."""
         said = {name: value for name, value in self._options.items() if name not in self._dialect.IGNORED}
         for name in self._dialect.IGNORED:
             if name in self._options:
                 word = name.replace("_", "-")
-                self._tell("log", f"{word!r} means nothing to {self._chosen.provider}: it is left out\n")
+                self._report("log", f"{self._chosen.provider} has no setting {word!r}: it is left out\n")
         as_they_are = ("max_tokens", "seed", "temperature", "top_k", "top_p")
         made: dict[str, Any] = {name: said[name] for name in as_they_are if name in said}
         if "stop" in said:
@@ -187,31 +187,31 @@ class Conversation:
         return made | self._dialect.settings(said)
 
     async def _listen(self, run: "AgentRun[None, Any]") -> None:
-        """Carry the conversation on to its end, and tell what happens."""
+        """Carry the conversation on to its end, and report each event."""
         async for node in run:
             if Agent.is_model_request_node(node):
                 self._texts.append("")
-                voices = {channel: Veil(self._secrets) for channel in ("answer", "thinking")}
+                redactors = {channel: StreamRedactor(self._secrets) for channel in ("answer", "thinking")}
                 async with AsyncExitStack() as stack:
                     with beginning():
                         stream = await stack.enter_async_context(node.stream(run.ctx))
                     async for event in understood(stream):
-                        self._heard(event, voices)
-                for channel, voice in voices.items():
-                    self._tell(channel, voice.feed("", final=True))
+                        self._heard(event, redactors)
+                for channel, redactor in redactors.items():
+                    self._report(channel, redactor.feed("", final=True))
                 self._on_event(Used(usage=self.used))
             elif Agent.is_call_tools_node(node):
                 async with node.stream(run.ctx) as events:
                     async for called in events:
                         self._called(called)
 
-    def _heard(self, event: Any, voices: Mapping[str, Veil]) -> None:
-        """A piece of what the model says."""
+    def _heard(self, event: Any, redactors: Mapping[str, StreamRedactor]) -> None:
+        """Pass on a piece of the model's text."""
         match event:
             case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
                 channel = "answer"
                 if isinstance(event, PartStartEvent) and any(self._texts) and not self._texts[-1]:
-                    self._tell(channel, "\n\n")
+                    self._report(channel, "\n\n")
                 self._texts[-1] += text
             case PartStartEvent(part=ThinkingPart(content=text)):
                 channel = "thinking"
@@ -219,10 +219,10 @@ class Conversation:
                 channel = "thinking"
             case _:
                 return
-        self._tell(channel, voices[channel].feed(text))
+        self._report(channel, redactors[channel].feed(text))
 
     def _called(self, event: Any) -> None:
-        """A tool is called, or has given what it gives."""
+        """Report a call of a tool, or its result."""
         match event:
             case FunctionToolCallEvent(part=part):
                 self._on_event(Tool(name=part.tool_name, detail=self._detail(part.args_as_json_str())))
@@ -245,20 +245,20 @@ class Conversation:
             case "length":
                 reason = "the answer was cut off at max-tokens before it was complete: allow more"
                 return Failure(kind="failed", reason=reason, usage=used)
-            case _ if "finish_reason" not in (response.provider_details or {}):  # the library takes that for a stop
-                reason = f"{self._chosen.provider} ended its answer without saying that it is complete"
+            case _ if "finish_reason" not in (response.provider_details or {}):  # the library treats that as a stop
+                reason = f"{self._chosen.provider} ended its answer without marking it as complete"
                 return Failure(kind="transient", reason=reason, usage=used)
             case _:
                 pass
         if used.unpriced:
-            reason = f"the price of {self._chosen.model} is not known, so it counts as 0: say price-in and price-out\n"
-            self._tell("log", reason)
+            reason = f"the price of {self._chosen.model} is not known and counts as 0: give price-in and price-out\n"
+            self._report("log", reason)
         text = next((text for text in reversed(self._texts) if text), "")
         given = run.result.output
         outputs = given if isinstance(given, dict) else None
         return Answer(text=self._secrets.hide(text), outputs=outputs, usage=used)
 
-    def _tell(self, channel: str, text: str) -> None:
+    def _report(self, channel: str, text: str) -> None:
         if text:
             self._on_event(Text(text=text, channel=channel))
 
@@ -267,15 +267,15 @@ class Conversation:
         return text if len(text) <= _DETAIL else f"{text[:_DETAIL]}…"
 
 
-def _first(error: BaseException) -> str:
-    """What *error* says; of a group of them, the first."""
+def _first_message(error: BaseException) -> str:
+    """The message of *error*; of a group, that of the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__
 
 
-def _spoken(role: str, text: str) -> ModelMessage:
-    """What was said before the question, as the model is told it."""
+def _message(role: str, text: str) -> ModelMessage:
+    """One message of the history, for the model."""
     if role == "assistant":
         return ModelResponse(parts=[TextPart(text)])
     return ModelRequest(parts=[SystemPromptPart(text) if role == "system" else UserPromptPart(text)])

@@ -1,4 +1,4 @@
-"""What it means that a model could not be asked: the errors of pydantic-ai and of providers as failures of a kind.
+"""Translate the errors of pydantic-ai and of providers into failures of a kind.
 
 Imports pydantic-ai: load it late.
 """
@@ -12,13 +12,13 @@ from coterie.errors import shortage
 
 _MALFORMED = "sent an answer that its protocol does not allow"
 _REASON = 600
-"""How much of what a provider says is kept, in characters."""
+"""Characters of a provider's message that are kept."""
 
 
 def failure_of(error: Exception, provider: str) -> Failure:
-    """*error*, which ended an attempt with a model of *provider*; what it is no case of, is raised again.
+    """The failure for *error*, which ended an attempt with a model of *provider*; an unknown error is raised again.
 
-    The kinds are those by which a run decides what is tried again: a rate limit, an overload, a lost connection.
+    The run decides by its kind whether to retry: after a rate limit, an overload, a lost connection.
     """
     if lacks := shortage(error):
         return Failure(kind="shortage", reason=f"{provider} cannot be called: {lacks}")
@@ -27,7 +27,7 @@ def failure_of(error: Exception, provider: str) -> Failure:
     match error:
         case Malformed():
             return Failure(kind="transient", reason=f"{provider} {_MALFORMED}: {_short(str(error))}")
-        case ai.ModelAPIError() if isinstance(error.__cause__, ValueError):  # the answer is no JSON, or no text
+        case ai.ModelAPIError() if isinstance(error.__cause__, ValueError):  # the answer is not JSON, or not text
             kind, what = "transient", _MALFORMED
         case ai.ModelAPIError() if (address := _elsewhere(error.__cause__)) is not None:
             reason = f"{provider} redirects to {_short(address)!r}, which is not followed: say where it is, in base-url"
@@ -62,7 +62,7 @@ def failure_of(error: Exception, provider: str) -> Failure:
         case ai.UnexpectedModelBehavior():
             return Failure(kind="invalid_output", reason=f"the model's reply cannot be used: {_short(error.message)}")
         case ai.UserError():
-            return Failure(kind="failed", reason=f"{provider} cannot be asked so: {_short(str(error))}")
+            return Failure(kind="failed", reason=f"{provider} rejects this way of calling it: {_short(str(error))}")
         case _:
             raise error
     wait = error.retry_after or 0.0
@@ -71,7 +71,7 @@ def failure_of(error: Exception, provider: str) -> Failure:
 
 
 def _said(error: ai.ModelAPIError) -> str:
-    """What the provider itself says, with the status."""
+    """The provider's message, with the status."""
     status = f"{error.status_code} " if isinstance(error, ai.ModelHTTPError) else ""
     body = error.body
     if isinstance(body, dict):
@@ -83,7 +83,7 @@ def _said(error: ai.ModelAPIError) -> str:
 
 
 def _elsewhere(error: BaseException | None) -> str | None:
-    """Where a server sends the request instead, if that is what *error* of a provider's client says."""
+    """The address to which a server redirects, if *error* of a provider's client is a redirect."""
     response = getattr(error, "response", None)
     if response is None or not 300 <= response.status_code < 400:
         return None

@@ -1,4 +1,4 @@
-"""Python functions as tools of a model.
+"""Offer Python functions to a model as tools.
 
 Imports pydantic-ai: load it late.
 """
@@ -17,21 +17,21 @@ from coterie.backends.models.threads import in_thread
 
 
 class Unusable(Exception):
-    """A function or a server that a file names cannot be used; says why."""
+    """A function or a server that a file names cannot be used; the message says why."""
 
 
 def tools_of(paths: Mapping[str, str], here: Path | None) -> list[Tool[None]]:
-    """The functions at *paths*, `module:function`, by the name that the model knows.
+    """Make tools of the functions at *paths*, `module:function`, by the name that the model sees.
 
-    They are looked for where Python looks, then in *here*. What the model is told of each is its docstring and its
-    annotated arguments. A function that is not `async` runs in a thread
-    of its own. What it raises goes back to the model, as an error of the tool.
+    They are imported from Python's path, then from *here*. Docstring and annotated arguments describe a function to
+    the model. A function that is not `async` runs in a separate thread. An exception is returned to the model as an
+    error of the tool.
 
     Raises:
-        Unusable: If one cannot be imported, or cannot be called by a model.
+        Unusable: If a function cannot be imported, or cannot be described to a model.
     """
     if here is not None and paths and str(here) not in sys.path:
-        sys.path.append(str(here))  # at the end: a file beside a topology hides no module of anybody else
+        sys.path.append(str(here))  # at the end: a file beside a topology shadows no other module
     return [_tool(name, path) for name, path in paths.items()]
 
 
@@ -55,7 +55,7 @@ def _imported(name: str, path: str) -> Callable[..., Any]:
             "where Python looks, then in the topology's folder"
         ) from error
     if not callable(found):
-        raise Unusable(f"the tool {name!r} is {path!r}, which is no function")
+        raise Unusable(f"the tool {name!r} is {path!r}, which is not a function")
     return found  # type: ignore[no-any-return]
 
 
@@ -68,7 +68,7 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             return await in_thread(functools.partial(function, *args, **kwargs), name)
         except (ModelRetry, ToolFailed):
             raise
-        except Exception as error:  # a failure of the user's code becomes the tool's answer here
+        except Exception as error:  # an error in the user's code becomes the tool's answer
             raise ToolFailed(f"{type(error).__name__}: {error}") from error
 
     return call

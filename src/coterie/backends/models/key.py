@@ -1,4 +1,4 @@
-"""The key of the turn under way, for tools that must act once."""
+"""The key of the current turn, for tools that must act once."""
 
 from contextvars import ContextVar
 
@@ -8,13 +8,13 @@ TURN_KEY: ContextVar[str] = ContextVar("coterie_turn_key")
 def turn_key() -> str:
     """The key of the turn that calls this tool: `run/turn`, the same in every attempt of the turn.
 
-    A tool that pays, sends or publishes hands it to the other side, which then does so once, however often the turn is
-    asked again after a crash.
+    A tool that pays, sends or publishes passes it on as an idempotency key, so that the other side acts once, however
+    often the turn is retried after a crash.
 
     Raises:
-        LookupError: If no model calls.
+        LookupError: If the caller is not a tool called by a model.
     """
     try:
         return TURN_KEY.get()
     except LookupError:
-        raise LookupError("turn_key() is for tools that a model calls; nobody is calling") from None
+        raise LookupError("turn_key() works only in a tool that a model calls") from None

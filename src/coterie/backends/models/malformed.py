@@ -1,7 +1,7 @@
-"""Tell answers that nobody can make sense of from defects: providers' clients check little of what servers send.
+"""Tell malformed answers of servers from defects: providers' clients validate little of what they receive.
 
-They trip over it with whatever error comes first. The same errors may be a mistake of ours in asking, so what fails
-before the server began to answer is left as it is.
+They fail on a malformed answer with an arbitrary error. The same error can be a defect in making the request, so an
+error that is raised before the server began to answer stays as it is.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
@@ -12,27 +12,27 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _SHAPE = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading data of another shape than expected raises."""
+"""Errors that reading data of an unexpected shape raises."""
 
 _ANSWERS: ContextVar[list[object] | None] = ContextVar("coterie-answers", default=None)
 
 
 class Malformed(Exception):
-    """A server sent what its protocol does not allow."""
+    """A server sent an answer that its protocol does not allow."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
 
 
 async def answering(response: object) -> None:
-    """Take note that a server begins to answer; a hook of the HTTP client."""
+    """Note that a server begins to answer; a hook of the HTTP client."""
     if (answers := _ANSWERS.get()) is not None:
         answers.append(response)
 
 
 @contextmanager
 def beginning() -> Iterator[None]:
-    """Ask, and read the beginning of the answer, inside.
+    """Send the request and read the beginning of the answer within.
 
     Raises:
         Malformed: If a server answered, and its answer cannot be read.
@@ -50,7 +50,7 @@ def beginning() -> Iterator[None]:
 
 
 async def understood(events: AsyncIterable[T]) -> AsyncIterator[T]:
-    """*events*, which are read from an answer; what whoever takes them does wrong is not looked at.
+    """Pass on *events*, which are read from an answer; errors of the consumer are left alone.
 
     Raises:
         Malformed: If the answer cannot be read.

@@ -1,4 +1,4 @@
-"""What has to be there before models can be asked: the library, and a key for each provider."""
+"""Check that models can be called: the library is installed, and there is a key for each provider."""
 
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
@@ -8,16 +8,16 @@ from coterie.planning.plan import AgentPlan
 from coterie.planning.providers import Chosen, Unclear, choose_provider
 
 NO_KEY = "no-key-wanted"
-"""What is given as a key to a server that wants none."""
+"""Passed as the key to a server that needs none."""
 
 
 def missing(
     agents: Iterable[tuple[str, AgentPlan]], environment: Mapping[str, str], *, offline: bool
 ) -> list[Diagnostic]:
-    """What *agents*, (name, plan) of those that models answer, lack; empty when they can be asked.
+    """An error for each thing that *agents*, (name, plan) of those on the backend `model`, lack.
 
     Args:
-        offline: Every answer comes from a cassette: keys are not needed.
+        offline: All answers come from a cassette: keys are not needed.
     """
     agents = list(agents)
     if agents and find_spec("pydantic_ai") is None:
@@ -45,10 +45,10 @@ def chosen_of(agent: AgentPlan) -> Chosen | Unclear:
 
 
 def key_of(chosen: Chosen, environment: Mapping[str, str]) -> str | None:
-    """The key for *chosen*; None when it is missing."""
+    """The key for *chosen*; None if it is missing."""
     return environment.get(chosen.variable) or None if chosen.variable else NO_KEY
 
 
 def address_of(chosen: Chosen, environment: Mapping[str, str]) -> str:
-    """Where *chosen* is asked: what the file says, else the environment; empty is the provider's own address."""
+    """The address of *chosen*: from the file, else the environment; empty for the provider's default."""
     return chosen.base_url or environment.get(f"{chosen.api.upper()}_BASE_URL", "")

@@ -1,4 +1,4 @@
-"""The declared outputs of an agent as the arguments of a tool that the model calls to give them."""
+"""Describe the declared outputs of an agent as a tool that the model calls to give them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _JSON = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def schema_of(wanted: Sequence[Wanted]) -> dict[str, Any] | None:
-    """The JSON schema of *wanted*; None when nothing is declared: then the outputs are found in the text."""
+    """The JSON schema of *wanted*; None if nothing is declared: then the outputs are found in the text."""
     if not any(want.declared for want in wanted):
         return None
     return {

@@ -1,4 +1,4 @@
-"""Servers of tools that speak the Model Context Protocol: started for an attempt, gone with it.
+"""MCP servers: started for an attempt, ended with it.
 
 Imports pydantic-ai and FastMCP: load it late.
 """
@@ -20,29 +20,29 @@ from coterie.backends.models.functions import Unusable
 from coterie.planning.providers import VARIABLE
 
 STARTING = 30.0
-"""Seconds that a server may take to be ready."""
+"""Seconds that a server may take to start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A declared server, and its tools as a model sees them: `SERVER_TOOL`."""
+    """A declared server; a model sees its tools as `SERVER_TOOL`."""
 
     name: str
     said: Mapping[str, Any]
 
     @property
     def is_process(self) -> bool:
-        """Whether it is a process of ours."""
+        """Whether it is started here, as a process."""
         return bool(self.said.get("command")) and self.said.get("type", "stdio") == "stdio"
 
     def toolset(self, request: Request, log: IO[str]) -> AbstractToolset[None]:
-        """Its tools; entering them starts the server or connects to it, leaving them ends that.
+        """Its tools; entering them starts the server or connects to it, leaving them ends it.
 
         Args:
-            log: Where a process of ours writes its standard error.
+            log: The standard error of a server that is started here.
 
         Raises:
-            Unusable: If a variable that it wants is not set.
+            Unusable: If a variable that it needs is not set.
         """
         tools: AbstractToolset[None] = MCPToolset(
             self._transport(request, log), tool_error_behavior="failed", init_timeout=STARTING, id=self.name
@@ -73,11 +73,11 @@ class Server:
         return kind(url, headers=headers)
 
     def _filled(self, text: str) -> str:
-        """*text* with `${NAME}` replaced: values of variables are in no plan and no journal."""
+        """*text* with each `${NAME}` replaced here, so that no plan and no journal contains the value."""
 
         def value(found: re.Match[str]) -> str:
             if found[1] not in os.environ:
-                raise Unusable(f"the MCP server {self.name!r} wants the variable {found[1]}, which is not set")
+                raise Unusable(f"the MCP server {self.name!r} needs the variable {found[1]}, which is not set")
             return os.environ[found[1]]
 
         return VARIABLE.sub(value, text)

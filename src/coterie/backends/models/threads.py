@@ -1,7 +1,7 @@
-"""Work in a thread that nobody has to wait for.
+"""Run a function in a daemon thread.
 
-The event loop's own executor is waited for at the end of a run; a tool that is cut off, or an import that nobody needs
-any more, would hold it up.
+The event loop joins the threads of its executor at the end of a run, so a tool that was interrupted, or an import that
+is no longer needed, would delay that end.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ def start(call: Callable[[], T], name: str) -> "Future[T]":
             return
         try:
             result = context.run(call)
-        except BaseException as error:  # it is raised again where somebody waits for it
+        except BaseException as error:  # raised again by `future.result()`
             future.set_exception(error)
         else:
             future.set_result(result)
@@ -34,5 +34,5 @@ def start(call: Callable[[], T], name: str) -> "Future[T]":
 
 
 async def in_thread(call: Callable[[], T], name: str) -> T:
-    """The same, waited for. Cancelling the wait leaves the thread to itself; what it still gives is dropped."""
+    """Call *call* in a daemon thread and await its result. Cancelling drops the result; the thread goes on."""
     return await asyncio.wrap_future(start(call, name))

@@ -1,4 +1,4 @@
-"""A cassette between an HTTP client and the network.
+"""Put a cassette between an HTTP client and the network.
 
 Imports httpx2: load it late.
 """
@@ -10,17 +10,17 @@ import httpx2
 from coterie.backends.models.cassette import KEPT_HEADERS, Cassette, Recorded
 
 _LAST_EVENTS = (b"data: [DONE]", b'"message_stop"')
-"""After which nothing of a streamed answer is missing, though clients stop reading there."""
+"""The ends of a streamed answer, at which clients stop reading: nothing is missing after them."""
 
 
 class CassetteTransport(httpx2.AsyncBaseTransport):
-    """Answers from *cassette*; what is not there and may go out goes through *network*, and is recorded."""
+    """Answers requests from *cassette*; sends others, if they may go out, through *network* and records the answers."""
 
     def __init__(self, cassette: Cassette, network: httpx2.AsyncBaseTransport) -> None:
         self._cassette, self._network = cassette, network
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer to *request*.
+        """Return the response to *request*.
 
         Raises:
             CassetteMiss: If it is not on the cassette and may not go out.
@@ -28,23 +28,23 @@ class CassetteTransport(httpx2.AsyncBaseTransport):
         body = await request.aread()
         recorded = self._cassette.answer(request.method, request.url.path, body)
         if recorded is not None:
-            return httpx2.Response(recorded.status, headers=dict(recorded.headers), stream=_Replayed(recorded))
-        request.headers["accept-encoding"] = "identity"  # what is recorded should be readable
+            return httpx2.Response(recorded.status, headers=dict(recorded.headers), stream=_ReplayedStream(recorded))
+        request.headers["accept-encoding"] = "identity"  # so that the recording is readable
         response = await self._network.handle_async_request(request)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         return httpx2.Response(
             response.status_code,
             headers=response.headers,
-            stream=_Overheard(self._cassette, request, body, response, response.stream),
+            stream=_RecordedStream(self._cassette, request, body, response, response.stream),
             extensions=response.extensions,
         )
 
     async def aclose(self) -> None:
-        """Close the way to the network."""
+        """Close the connections."""
         await self._network.aclose()
 
 
-class _Replayed(httpx2.AsyncByteStream):
+class _ReplayedStream(httpx2.AsyncByteStream):
     def __init__(self, recorded: Recorded) -> None:
         self._recorded = recorded
 
@@ -53,8 +53,8 @@ class _Replayed(httpx2.AsyncByteStream):
             yield piece.encode()
 
 
-class _Overheard(httpx2.AsyncByteStream):
-    """A body on its way to the client; recorded when it is whole."""
+class _RecordedStream(httpx2.AsyncByteStream):
+    """A response body on its way to the client; recorded once it is complete."""
 
     def __init__(
         self,
@@ -66,17 +66,17 @@ class _Overheard(httpx2.AsyncByteStream):
     ) -> None:
         self._cassette, self._request, self._body = cassette, request, body
         self._response, self._stream = response, stream
-        self._heard = bytearray()
+        self._received = bytearray()
         self._recorded = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
-            self._heard += piece
+            self._received += piece
             yield piece
         self._record()
 
     async def aclose(self) -> None:
-        if any(last in self._heard[-400:] for last in _LAST_EVENTS):
+        if any(last in self._received[-400:] for last in _LAST_EVENTS):
             self._record()
         await self._stream.aclose()
 
@@ -91,5 +91,5 @@ class _Overheard(httpx2.AsyncByteStream):
             self._body,
             self._response.status_code,
             headers,
-            bytes(self._heard),
+            bytes(self._received),
         )

@@ -1,4 +1,4 @@
-"""What an attempt with a model used, and what that costs."""
+"""The usage of an attempt with a model, and its cost."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -9,8 +9,8 @@ from coterie.journal.records import Usage
 _MILLION = 1_000_000
 
 
-class Tokens(Protocol):
-    """What pydantic-ai counts."""
+class TokenCounts(Protocol):
+    """The counts of pydantic-ai."""
 
     input_tokens: int
     output_tokens: int
@@ -19,10 +19,10 @@ class Tokens(Protocol):
     cost: Decimal | None
 
 
-def usage_of(tokens: Tokens, options: Mapping[str, Any]) -> Usage:
-    """The usage of *tokens*: at the prices of *options* if they give any, else as the library knows them.
+def usage_of(tokens: TokenCounts, options: Mapping[str, Any]) -> Usage:
+    """The usage of *tokens*: at the prices in *options* if there are any, else at those that the library knows.
 
-    What nobody knows the price of costs 0 and is counted as `unpriced`.
+    Without a known price the cost is 0, and the requests count as `unpriced`.
     """
     prices = [options.get(name) for name in ("price_in", "price_out")]
     cost: float | None = float(tokens.cost) if tokens.cost is not None else None
