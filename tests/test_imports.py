@@ -12,7 +12,8 @@ import pytest
 SRC = Path(__file__).parents[1] / "src"
 
 LINE = (
-    {"clock", "ids", "diagnostics", "files", "agentside"},
+    {"clock", "ids", "diagnostics", "footprint", "agentside"},
+    {"files"},
     {"errors"},
     {"topology", "bounds"},
     {"toml_text"},

@@ -2,7 +2,7 @@
 
 Opening never blocks, and only a regular file is opened: not a pipe, a socket, a device or a folder. A read stops at a
 limit. Errors are `OSError`s whose `strerror` names the reason. State is private: folders have mode 0700 and files 0600,
-whatever the umask.
+whatever the umask. Each path that is opened or looked up is noted in the footprint that is being recorded.
 """
 
 import errno
@@ -11,6 +11,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, BinaryIO, cast
+
+from coterie.footprint import note
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 
@@ -34,6 +36,7 @@ def open_fd(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = False,
     Raises:
         OSError: If it cannot be opened or is not a regular file.
     """
+    note(path)
     safe = os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
         fd = os.open(path, flags | safe, PRIVATE_FILE if private else 0o666)
@@ -127,6 +130,37 @@ def replace_text(path: Path, text: str) -> None:
         with suppress(OSError):
             os.unlink(part)
         raise
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether *path*, which need not be a valid path, is a regular file or leads to one."""
+    note(path)
+    return os.path.isfile(path)
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether *path*, which need not be a valid path, is a folder or leads to one."""
+    note(path)
+    return os.path.isdir(path)
+
+
+def exists(path: str | Path) -> bool:
+    """Whether there is anything at *path*, which need not be a valid path."""
+    note(path)
+    return os.path.exists(path)
+
+
+def inside(folder: Path, name: str, within: Path | None = None) -> Path | None:
+    """The path of *name* in *folder*, symbolic links followed; None if it is no valid path.
+
+    It is also None if it lies outside of *within*, by default the folder itself.
+    """
+    note(folder / name)
+    try:
+        path = (folder / name).resolve()
+        return path if path.is_relative_to((within or folder).resolve()) else None
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or not a valid path
+        return None
 
 
 def make_folder(path: str | Path) -> None:

@@ -1,7 +1,6 @@
 """The files of one topology: each is read once, and a size limit applies to all of them together."""
 
 import errno
-import os.path
 from pathlib import Path
 
 from coterie import bounds, files
@@ -51,21 +50,16 @@ def find(folder: Path, name: str, within: Path) -> Path:
     Raises:
         Unreadable: If it does not exist or is outside *within*.
     """
-    try:
-        path = (folder / name).resolve()
-        is_inside = path.is_relative_to(within.resolve())
-        is_file = is_inside and path.is_file()
-    except (OSError, RuntimeError, ValueError):  # a loop of links, or not a valid path
-        is_inside = is_file = False
-    if not is_inside:
+    path = files.inside(folder, name, within)
+    if path is None:
         raise Unreadable("is outside the topology's folder", f"copy it into {str(within)!r}", "outside-folder")
-    if not is_file:
+    if not files.is_file(path):
         raise Unreadable("does not exist", code="no-such-file")
     return path
 
 
 def _read(path: Path, most: int) -> bytes:
-    if path.suffix not in SUFFIXES and os.path.isfile(path):
+    if path.suffix not in SUFFIXES and files.is_file(path):
         close = did_you_mean(path.suffix, SUFFIXES)
         what = f"{path.suffix!r} is" if path.suffix else "a name without a suffix is in"
         raise Unreadable(f"{what} no notation coterie knows", close or "use .at, or .yaml for a pattern")

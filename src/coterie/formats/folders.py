@@ -1,7 +1,8 @@
 """Recognize the folder of a loop."""
 
-import os.path
 from pathlib import Path
+
+from coterie import files
 
 TOPOLOGY, AGENTS = "topology.toml", "agents.toml"
 SETTINGS = ("autoloops.toml", "autoloops.conf")
@@ -9,11 +10,11 @@ SETTINGS = ("autoloops.toml", "autoloops.conf")
 
 def loop_folder(path: Path) -> Path | None:
     """The folder of the loop at *path* (the folder or its `topology.toml`); None if there is no loop."""
-    if path.name == TOPOLOGY and path.is_file():
+    if path.name == TOPOLOGY and files.is_file(path):
         return path.parent
     return path if is_folder(path) else None
 
 
 def is_folder(path: Path) -> bool:
     """Whether *path*, which need not be a valid path, is a loop's folder: it has settings or a `topology.toml`."""
-    return os.path.isdir(path) and any((path / name).is_file() for name in (TOPOLOGY, *SETTINGS))
+    return files.is_folder(path) and any(files.is_file(path / name) for name in (TOPOLOGY, *SETTINGS))

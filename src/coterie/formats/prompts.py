@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from coterie import files
 from coterie.diagnostics import Diagnostic, Span, warning
 
 _ENDS = (".md", ".txt")
@@ -14,15 +15,8 @@ def read_prompt(text: str, folder: Path | None, owner: str, span: Span | None) -
     """
     if folder is None or not text.endswith(_ENDS) or any(letter.isspace() for letter in text):
         return False, None
-    if _is_file(folder, text):
+    if files.is_file(folder / text):
         return True, None
     message = f"the prompt of {owner} looks like a path, but there is no such file: {text!r}"
     hint = "paths are relative to the folder of this file; the path itself is used as the prompt"
     return False, warning("no-prompt-file", message, span, hint)
-
-
-def _is_file(folder: Path, path: str) -> bool:
-    try:
-        return (folder / path).is_file()
-    except (OSError, ValueError):  # too long, or not a valid path
-        return False

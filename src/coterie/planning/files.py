@@ -2,21 +2,12 @@
 
 from pathlib import Path
 
-from coterie import bounds
+from coterie import bounds, files
 from coterie.diagnostics import Span, error
 from coterie.planning.extension import Report
 
 MAX_TEXT = bounds.MAX_TEXT
 """Size limit of a prompt, in bytes."""
-
-
-def inside(folder: Path, name: str) -> Path | None:
-    """The file *name* in *folder*, symbolic links followed; None if outside."""
-    try:
-        path = (folder / name).resolve()
-        return path if path.is_relative_to(folder.resolve()) else None
-    except (OSError, RuntimeError, ValueError):  # a loop of links, or not a valid path
-        return None
 
 
 def find(folder: Path | None, name: str, owner: str, span: Span | None, report: Report) -> Path | None:
@@ -25,11 +16,11 @@ def find(folder: Path | None, name: str, owner: str, span: Span | None, report: 
         hint = "read it from a file, or give plan() its folder"
         report(error("no-folder", f"{owner} names the file {name!r}, but the topology has no folder", span, hint))
         return None
-    path = inside(folder, name)
+    path = files.inside(folder, name)
     if path is None:
         message = f"{owner} names {name!r}, which is outside the topology's folder"
         report(error("outside-folder", message, span, f"copy it into {str(folder)!r}"))
-    elif not path.is_file():
+    elif not files.is_file(path):
         report(error("no-such-file", f"{owner} names the file {name!r}, which does not exist", span))
         return None
     return path

@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from coterie import files
 from coterie.diagnostics import Span, did_you_mean, error, warning
 from coterie.planning.extension import Report
-from coterie.planning.files import inside
 
 Argv = tuple[str, ...]
 
@@ -56,7 +56,7 @@ def located(argv: Sequence[str], folder: Path | None) -> Argv:
     words = list(argv)
     place = 1 if len(words) > 1 and words[0] in _INTERPRETERS else 0
     if folder is not None and words and not words[place].startswith(("-", "{", "/")):
-        path = inside(folder, words[place])
-        if path is not None and path.is_file():
+        path = files.inside(folder, words[place])
+        if path is not None and files.is_file(path):
             words[place] = "{here}/" + words[place].removeprefix("./")
     return tuple(words)

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from coterie.clock import Clock, SystemClock
 from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, UsageError
-from coterie.journal.records import NO_USAGE, Record, Usage
+from coterie.footprint import Footprint
+from coterie.journal.records import NO_USAGE, ConfigAnswer, Record, Usage
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
 from coterie.journal.status import ENDS
 from coterie.planning.plan import Limits, Plan
@@ -284,6 +285,11 @@ def _shell(
     place: Place,
 ) -> Shell:
     """A shell for a run whose files lie on disk."""
+    seen = Footprint()
+
+    def read_again(child: str, plan: Plan) -> ConfigAnswer:
+        return kind_of(plan).reread(child, plan, lambda found: hold(found, runs.folder(run)), seen)
+
     return Shell(
         store=runs.store,
         turns=turns,
@@ -292,7 +298,7 @@ def _shell(
         park=park,
         observe=observe,
         place=place,
-        reload=lambda child, plan: kind_of(plan).reread(child, plan, lambda found: hold(found, runs.folder(run))),
+        reload=read_again,
         cwd=cwd,
     )
 

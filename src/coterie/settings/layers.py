@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from coterie import bounds
+from coterie import bounds, files
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
 from coterie.settings.conversion import DoesNotFit, convert
 from coterie.settings.grammar import Assignment, read
@@ -145,7 +145,7 @@ def layer_files(
 def project_file(project: Path) -> Path:
     """The settings file of *project*: `autoloops.toml`, or `autoloops.conf` where only that is there."""
     toml, conf = (project / name for name in PROJECT_FILES)
-    return conf if conf.is_file() and not toml.is_file() else toml
+    return conf if files.is_file(conf) and not files.is_file(toml) else toml
 
 
 def user_file(env: Mapping[str, str]) -> Path:
@@ -166,7 +166,7 @@ def scope_folder(scope: str, work_dir: Path, env: Mapping[str, str]) -> Path:
 
 def repo_root(folder: Path) -> Path:
     """The root of the git repository that *folder* lies in; itself if it lies in none."""
-    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
+    return next((one for one in (folder, *folder.parents) if files.exists(one / ".git")), folder)
 
 
 def _user_folder(env: Mapping[str, str]) -> Path:

@@ -8,17 +8,22 @@ import preforked
 import pytest
 from loop_play import loop_plan, plan_of
 
-from coterie.diagnostics import error
+from coterie.diagnostics import Diagnostic, error
 from coterie.errors import UsageError
-from coterie.journal.records import ConfigChanged, ConfigKept, ConfigRejected
+from coterie.footprint import Footprint
+from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigKept, ConfigRejected
 from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan, from_json
-from coterie.runs.kinds.loop.reload import changed, compared, difference, reader
+from coterie.runs.kinds.loop.reload import Reread, changed, compared, difference, read_again
 
 
 def placed(**fields: object) -> Plan:
     return plan_of(loop_plan(place=RunPlace(project="/p"), **fields))
+
+
+def asked(reread: Reread, plan: Plan | None = None, run: str = "r") -> ConfigAnswer:
+    return read_again(run, plan or placed(), reread, lambda found: found, Footprint())
 
 
 def test_the_same_plan_is_kept() -> None:
@@ -58,22 +63,22 @@ def test_what_was_changed_is_told_line_by_line() -> None:
 
 @pytest.mark.parametrize("trouble", [UsageError("no"), OSError("gone"), ValueError("odd")])
 def test_whatever_goes_wrong_is_told_and_nothing_more(trouble: Exception) -> None:
-    def fails(plan: Plan) -> tuple[None, list[object]]:
+    def fails(plan: Plan) -> tuple[None, list[Diagnostic]]:
         raise trouble
 
-    answer = reader(fails)("r", placed())  # type: ignore[arg-type]
+    answer = asked(fails)
     assert answer == ConfigRejected(reason=str(trouble))
-    wrong = reader(lambda plan: (None, [error("no-id", "a role needs an id")]))("r", placed())
+    wrong = asked(lambda plan: (None, [error("no-id", "a role needs an id")]))
     assert isinstance(wrong, ConfigRejected)
     assert "a role needs an id" in wrong.reason
 
 
 def test_child_runs_and_plans_without_a_folder_keep_theirs() -> None:
-    def never(plan: Plan) -> tuple[None, list[object]]:
+    def never(plan: Plan) -> tuple[None, list[Diagnostic]]:
         raise AssertionError
 
-    assert reader(never)("r/branch#1.1", placed()) == ConfigKept()  # type: ignore[arg-type]
-    assert reader(never)("r", plan_of(loop_plan())) == ConfigKept()  # type: ignore[arg-type]
+    assert asked(never, run="r/branch#1.1") == ConfigKept()
+    assert asked(never, plan_of(loop_plan())) == ConfigKept()
 
 
 AGENT = """#!/bin/sh

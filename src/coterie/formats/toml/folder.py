@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from coterie import bounds
+from coterie import bounds, files
 from coterie.diagnostics import Diagnostic
 from coterie.formats.folders import AGENTS, TOPOLOGY
 from coterie.formats.toml.document import TomlDocument, shown
@@ -68,7 +68,7 @@ def _with_prompt(role: Role, folder: Path, document: TomlDocument) -> Role:
     if role.prompt or not role.prompt_file:
         return role
     span = role.spans.get("prompt_file") or role.span
-    path = _inside(folder, role.prompt_file)
+    path = files.inside(folder, role.prompt_file)
     if path is None:
         message = f"the prompt of role {role.id!r} is outside the loop's folder: {role.prompt_file!r}"
         document.error("outside-folder", message, span, "move the file into the folder")
@@ -84,15 +84,6 @@ def _with_prompt(role: Role, folder: Path, document: TomlDocument) -> Role:
     message = f"the prompt of role {role.id!r}, {role.prompt_file!r}, {reason}"
     document.error(code, message, span, "paths are relative to the loop's folder")
     return role
-
-
-def _inside(folder: Path, name: str) -> Path | None:
-    """The file *name* in *folder*, symbolic links followed; None if outside."""
-    try:
-        path = (folder / name).resolve()
-        return path if path.is_relative_to(folder.resolve()) else None
-    except (OSError, RuntimeError, ValueError):  # a loop of links, or not a valid path
-        return None
 
 
 def _agents(document: TomlDocument) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ A profile is a folder `profiles/<name>/` in the repository's `.autoloop` or in t
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from coterie import bounds
+from coterie import bounds, files
 from coterie.diagnostics import did_you_mean, error, warning
 from coterie.planning.loops.texts import Report, TextLocation, joined
 from coterie.settings.layers import scope_folder
@@ -52,7 +52,7 @@ def _folder(profile: str, work_dir: Path, env: Mapping[str, str], place: TextLoc
         return None
     among = scope_folder(scope, work_dir, env) / "profiles"
     folder = among / name
-    if folder.is_dir():
+    if files.is_folder(folder):
         return folder
     there = sorted(each.name for each in among.iterdir() if each.is_dir()) if among.is_dir() else []
     hint = did_you_mean(name, there) or f"it would be {folder}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from coterie import files
 from coterie.diagnostics import Diagnostic, error, warning
 from coterie.formats.folders import AGENTS, TOPOLOGY, is_folder
 from coterie.planning.loop import LoopGiven, LoopPlan, ParallelPlan, ReviewPlan, RolePlan
@@ -202,7 +203,7 @@ def _gone(before: LoopPlan, wanted: Collection[str]) -> Found:
     return [
         error("file-gone", f"{str(path)!r} no longer exists", hint="the run continues with its previous plan")
         for path in (*map(Path, before.given.grammars), *inside)
-        if not path.exists()
+        if not files.exists(path)
     ]
 
 
@@ -302,7 +303,7 @@ class _Texts:
 
     def there(self) -> tuple[str, ...]:
         """The wanted files that exist."""
-        return tuple(dict.fromkeys(name for name in self.wanted if (self._folder / name).is_file()))
+        return tuple(dict.fromkeys(name for name in self.wanted if files.is_file(self._folder / name)))
 
     def completion(self, loop: Loop) -> TextLocation:
         """The location of the completion event of *loop*."""

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coterie import bounds
+from coterie import bounds, files
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
-from coterie.planning.files import inside
 from coterie.settings.layers import Origin, as_span
 
 Report = Callable[[Diagnostic], None]
@@ -71,7 +70,7 @@ def read(folder: Path, name: str, what: str, place: TextLocation | None, report:
         what: Its description for messages: `the review's prompt`.
         place: Where it is named; None: it is not named and may be missing.
     """
-    path = inside(folder, name)
+    path = files.inside(folder, name)
     if path is None:
         reason, hint = "is outside the loop's folder", "move the file into the folder"
         report(

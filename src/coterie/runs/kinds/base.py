@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coterie.diagnostics import error
 from coterie.engines.commands import Emit, Engine, Reply
 from coterie.errors import TopologyError
+from coterie.footprint import Footprint
 from coterie.journal.base import Reader
 from coterie.journal.records import ConfigAnswer, ConfigKept, TurnFinished
 from coterie.planning.coordination import Coordination
@@ -158,8 +159,13 @@ class Kind:
         """Why the run takes no guidance; empty: it takes it."""
         return "only a loop takes guidance: in any other run no turn follows by itself that could show it"
 
-    def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan]) -> ConfigAnswer:
-        """Read *plan*, under which *run* goes on, from its files again; *hold* takes secrets out of what is read."""
+    def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan], seen: Footprint) -> ConfigAnswer:
+        """Read *plan*, under which *run* goes on, from its files again if one of them changed.
+
+        Args:
+            hold: Takes secrets out of a plan that was read.
+            seen: The files when *plan* was last read from them; kept by the caller, for this method.
+        """
         return ConfigKept()
 
     def adopt(self, text: str) -> Plan:

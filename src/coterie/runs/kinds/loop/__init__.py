@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
-from coterie.diagnostics import Diagnostic
 from coterie.engines.commands import Emit, Engine, Reply
 from coterie.engines.loop import Loop
+from coterie.footprint import Footprint
 from coterie.journal.base import Reader
 from coterie.journal.records import ConfigAnswer, TurnFinished
 from coterie.planning.branches import BRANCH, asked_by_loop
@@ -135,15 +135,11 @@ class LoopKind(Kind):
         """Its next iteration gets the guidance."""
         return ""
 
-    def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan]) -> ConfigAnswer:
-        """Read the loop's folder again; a child run keeps its plan."""
+    def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan], seen: Footprint) -> ConfigAnswer:
+        """Read the loop's folder again if a file of it changed; a child run keeps its plan."""
         from coterie.planning.loops.resolve import reread
 
-        def held(plan: Plan) -> tuple[Plan | None, list[Diagnostic]]:
-            found, said = reread(plan)
-            return hold(found) if found is not None else None, said
-
-        return reload.reader(held)(run, plan)
+        return reload.read_again(run, plan, reread, hold, seen)
 
     def adopt(self, text: str) -> Plan:
         """The plan that was read."""

@@ -1,4 +1,4 @@
-"""Reading the plan of a loop again: what differs, and what is said of it. It never ends or changes a run by itself."""
+"""Read the files of a running loop again, and describe what changed. Nothing here ends or changes a run."""
 
 from collections.abc import Callable, Iterator, Sequence
 from difflib import unified_diff
@@ -8,6 +8,7 @@ import msgspec
 
 from coterie.diagnostics import Diagnostic
 from coterie.errors import CoterieError, shortage
+from coterie.footprint import Footprint
 from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigKept, ConfigRejected
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, to_json
@@ -16,28 +17,38 @@ Reread = Callable[[Plan], tuple[Plan | None, Sequence[Diagnostic]]]
 """Reads the files of a plan again: the plan they make now, None if they are wrong, and what was found."""
 
 
-def reader(reread: Reread) -> Callable[[str, Plan], ConfigAnswer]:
-    """What answers when the plan of a root run is to be read again; child runs keep theirs."""
+def read_again(run: str, plan: Plan, reread: Reread, hold: Callable[[Plan], Plan], seen: Footprint) -> ConfigAnswer:
+    """Read the files of *plan* again, unless none of them changed since they said the same; child runs keep theirs.
 
-    def answer(run: str, plan: Plan) -> ConfigAnswer:
-        if "/" in run or not isinstance(plan.coordination, LoopPlan) or not plan.coordination.place.project:
-            return ConfigKept()
-        try:
-            found, said = reread(plan)
-        except (CoterieError, OSError, ValueError) as error:  # whatever the files hold by now, the run goes on
-            if shortage(error):
-                raise
-            return ConfigRejected(reason=str(error))
-        if found is None:
-            errors = [each.render().strip() for each in said if each.is_error]
-            return ConfigRejected(reason="\n".join(errors) or "nothing could be read")
-        return compared(plan, found)
-
+    Args:
+        hold: Moves the secret values of a plan out of it.
+        seen: The files as they were when they last said the same; kept by the caller.
+    """
+    loop = plan.coordination
+    if "/" in run or not isinstance(loop, LoopPlan) or not loop.place.project or seen.is_current():
+        return ConfigKept()
+    answer = _answer(plan, reread, hold, seen)
+    if isinstance(answer, ConfigKept):
+        seen.confirm()
     return answer
 
 
+def _answer(plan: Plan, reread: Reread, hold: Callable[[Plan], Plan], seen: Footprint) -> ConfigAnswer:
+    try:
+        with seen.recorded():
+            found, said = reread(plan)
+        if found is not None:
+            return compared(plan, hold(found))
+    except (CoterieError, OSError, ValueError) as error:  # whatever the files hold by now, the run goes on
+        if shortage(error):
+            raise
+        return ConfigRejected(reason=str(error))
+    errors = [each.render().strip() for each in said if each.is_error]
+    return ConfigRejected(reason="\n".join(errors) or "nothing could be read")
+
+
 def compared(plan: Plan, found: Plan) -> ConfigAnswer:
-    """What the journal shall say when *found* was read in place of *plan*. What is fixed at the start stays."""
+    """The answer if *found* was read in place of *plan*. Settings fixed at the start keep their values."""
     old, new = plan.coordination, found.coordination
     if not isinstance(new, LoopPlan):
         return ConfigRejected(reason=f"{found.name!r} is no loop any more")
