@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from sqlmodel import SQLModel
@@ -30,6 +30,20 @@ from coterie.patterns.rows.enums import TopologyType
 from coterie.patterns.rows.models import AgentInstance, AgentType, Topology
 from coterie.topology.patterns.inputs import faults_of_input
 from coterie.topology.patterns.kinds import KINDS, Kind, faults, read_config
+
+
+C = TypeVar("C", bound=SQLModel)
+
+
+class _TypedConfig(Generic[C]):
+    """An attribute of a topology: its configuration, which is a *kind*."""
+
+    def __init__(self, kind: type[C]) -> None:
+        self._kind = kind
+
+    def __get__(self, topology: BaseTopology, owner: type[BaseTopology]) -> C:
+        assert isinstance(topology._config, self._kind)
+        return topology._config
 
 
 class PatternTopology(BaseTopology):
@@ -102,12 +116,7 @@ class DebateTopology(PatternTopology):
     pure: ClassVar[bool] = True
 
     REQUIRED_SLOTS: ClassVar[list[str]] = ["proponent", "opponent", "mediator"]
-
-    @property
-    def debate_config(self) -> DebateConfig:
-        """Its configuration."""
-        assert isinstance(self._config, DebateConfig)
-        return self._config
+    debate_config = _TypedConfig(DebateConfig)
 
 
 class ChainOfCommandTopology(PatternTopology):
@@ -116,12 +125,7 @@ class ChainOfCommandTopology(PatternTopology):
     topology_type: ClassVar[TopologyType] = TopologyType.CHAIN_OF_COMMAND
     config_class: ClassVar[type[SQLModel]] = ChainOfCommandConfig
     pure: ClassVar[bool] = True
-
-    @property
-    def chain_config(self) -> ChainOfCommandConfig:
-        """Its configuration."""
-        assert isinstance(self._config, ChainOfCommandConfig)
-        return self._config
+    chain_config = _TypedConfig(ChainOfCommandConfig)
 
 
 class DelegationTopology(PatternTopology):
@@ -130,12 +134,7 @@ class DelegationTopology(PatternTopology):
     topology_type: ClassVar[TopologyType] = TopologyType.DELEGATION
     config_class: ClassVar[type[SQLModel]] = DelegationConfig
     pure: ClassVar[bool] = True
-
-    @property
-    def delegation_config(self) -> DelegationConfig:
-        """Its configuration."""
-        assert isinstance(self._config, DelegationConfig)
-        return self._config
+    delegation_config = _TypedConfig(DelegationConfig)
 
     async def _load_mixins(self, agent_type: AgentType, instance: AgentInstance) -> list[BaseMixin]:
         known = [one.model_dump() for one in agent_type.get_capabilities() if MixinRegistry.get(one.name) is not None]
@@ -149,12 +148,7 @@ class EnsembleTopology(PatternTopology):
     topology_type: ClassVar[TopologyType] = TopologyType.ENSEMBLE
     config_class: ClassVar[type[SQLModel]] = EnsembleConfig
     pure: ClassVar[bool] = True
-
-    @property
-    def ensemble_config(self) -> EnsembleConfig:
-        """Its configuration."""
-        assert isinstance(self._config, EnsembleConfig)
-        return self._config
+    ensemble_config = _TypedConfig(EnsembleConfig)
 
 
 class PipelineTopology(PatternTopology):
@@ -163,12 +157,7 @@ class PipelineTopology(PatternTopology):
     topology_type: ClassVar[TopologyType] = TopologyType.PIPELINE
     config_class: ClassVar[type[SQLModel]] = PipelineConfig
     pure: ClassVar[bool] = True
-
-    @property
-    def pipeline_config(self) -> PipelineConfig:
-        """Its configuration."""
-        assert isinstance(self._config, PipelineConfig)
-        return self._config
+    pipeline_config = _TypedConfig(PipelineConfig)
 
     def retries(self, config: AgentConfig) -> int:
         """The pipeline's retries, if it sets them; the agent's own are not added."""
@@ -187,12 +176,7 @@ class CrossCheckTopology(PatternTopology):
     topology_type: ClassVar[TopologyType] = TopologyType.CROSS_CHECK
     config_class: ClassVar[type[SQLModel]] = CrossCheckConfig
     pure: ClassVar[bool] = True
-
-    @property
-    def crosscheck_config(self) -> CrossCheckConfig:
-        """Its configuration."""
-        assert isinstance(self._config, CrossCheckConfig)
-        return self._config
+    crosscheck_config = _TypedConfig(CrossCheckConfig)
 
 
 class CompoundTopology(PatternTopology):
@@ -218,11 +202,7 @@ class CompoundTopology(PatternTopology):
         self._sub_topologies: dict[str, BaseTopology] = dict(sub_topologies or {})
         self._cycle = ""
 
-    @property
-    def compound_config(self) -> CompoundConfig:
-        """Its configuration."""
-        assert isinstance(self._config, CompoundConfig)
-        return self._config
+    compound_config = _TypedConfig(CompoundConfig)
 
     def team(self, name: str) -> BaseTopology | None:
         """The sub-topology of that name."""

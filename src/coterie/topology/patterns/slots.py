@@ -185,82 +185,61 @@ def of_compound(config: CompoundConfig, names: Sequence[str]) -> Iterator[Fault]
 
 def without_effect(config: Config, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
     """Settings that have no effect in this configuration."""
+    for is_idle, name, why in _idle(config, written, names):
+        if is_idle:
+            yield Fault("idle-config", f"{name} has no effect: {why}", f"config.{name}", Severity.WARNING)
+
+
+def _idle(config: Config, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[bool, str, str]]:
+    """Each setting that may have no effect: whether that is so, its name, and the reason."""
     match config:
-        case DebateConfig():
-            yield from _idle_in_debate(config, written, names)
-        case DelegationConfig():
-            yield from _idle_in_delegation(config, written)
-        case EnsembleConfig():
-            yield from _idle_in_ensemble(config, written, names)
-        case CrossCheckConfig():
-            yield from _idle_in_crosscheck(config, written, names)
-        case PipelineConfig():
-            if "max_stage_retries" in written and not config.retry_failed_stages:
-                yield _idle("max_stage_retries", "retry_failed_stages is false")
-        case CompoundConfig():
-            yield from _idle_in_compound(config, written)
-
-
-def _idle_in_debate(config: DebateConfig, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
-    decides = config.consensus_method
-    if config.swap_verdict and decides not in ("mediator", "first_agree"):
-        yield _idle("swap_verdict", f"consensus_method is {decides}, so a vote replaces the verdict")
-    if config.mediator_agent_name not in (None, MEDIATOR) and MEDIATOR in names:
-        yield _idle("mediator_agent_name", "there is a slot `mediator`")
-    for name in ("min_rounds", *(("convergence_threshold",) if decides != "first_agree" else ())):
-        if name in written and not config.allow_early_termination:
-            yield _idle(name, "allow_early_termination is false")
-
-
-def _idle_in_delegation(config: DelegationConfig, written: Mapping[str, Any]) -> Iterator[Fault]:
-    routing = f"routing_strategy is {config.routing_strategy}"
-    if "load_balance" in written and config.routing_strategy != "capability_match":
-        yield _idle("load_balance", routing)
-    if config.fallback_agent_name is not None and config.routing_strategy == "round_robin":
-        yield _idle("fallback_agent_name", routing)
-
-
-def _idle_in_ensemble(config: EnsembleConfig, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
-    method = config.aggregation_method
-    if "weights" in written and method != "weighted":
-        yield _idle("weights", "aggregation_method is not weighted")
-    if config.accuracy and method not in ("weighted", "best_of"):
-        yield _idle("accuracy", "aggregation_method is neither weighted nor best_of")
-    elif config.accuracy and method == "weighted" and config.weights == "uniform":
-        yield _idle("accuracy", "weights are uniform")
-    if "average" in written and method != "average":
-        yield _idle("average", "aggregation_method is not average")
-    if "diversity_weight" in written and (method != "synthesis" or AGGREGATOR not in names):
-        yield _idle("diversity_weight", "there is no aggregator to read the answers")
-
-
-def _idle_in_crosscheck(config: CrossCheckConfig, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
-    method = config.consensus_method
-    if config.accuracy and method != "weighted":
-        yield _idle("accuracy", "consensus_method is not weighted")
-    elif config.accuracy and config.weights == "uniform":
-        yield _idle("accuracy", "weights are uniform")
-    if config.require_unanimous_for_approval and method == "unanimous":
-        yield _idle("require_unanimous_for_approval", "consensus_method is unanimous")
-    if config.stop_when_decided and method == "mediator":
-        yield _idle("stop_when_decided", "the mediator reads all verdicts before it decides")
-    if "num_checkers" in written and set(checkers(config, names)) != {CHECKER}:
-        yield _idle("num_checkers", "it applies only to a single slot named `checker`")
-    if "weights" in written and method != "weighted":
-        yield _idle("weights", "consensus_method is not weighted")
-
-
-def _idle_in_compound(config: CompoundConfig, written: Mapping[str, Any]) -> Iterator[Fault]:
-    composed = f"composition_type is {config.composition_type}"
-    if config.composition_type != "sequential" and config.mapping:
-        yield _idle("mapping", composed)
-    for name in ("failure_policy", "max_concurrency"):
-        if name in written and config.composition_type != "parallel":
-            yield _idle(name, composed)
-
-
-def _idle(name: str, why: str) -> Fault:
-    return Fault("idle-config", f"{name} has no effect: {why}", f"config.{name}", Severity.WARNING)
+        case DebateConfig(consensus_method=decides):
+            votes = decides not in ("mediator", "first_agree")
+            named = config.mediator_agent_name not in (None, MEDIATOR)
+            runs_on, why = not config.allow_early_termination, "allow_early_termination is false"
+            yield (
+                config.swap_verdict and votes,
+                "swap_verdict",
+                f"consensus_method is {decides}, so a vote replaces the verdict",
+            )
+            yield named and MEDIATOR in names, "mediator_agent_name", "there is a slot `mediator`"
+            yield runs_on and "min_rounds" in written, "min_rounds", why
+            threshold = "convergence_threshold"
+            yield runs_on and threshold in written and decides != "first_agree", threshold, why
+        case DelegationConfig(routing_strategy=routing):
+            why = f"routing_strategy is {routing}"
+            yield routing != "capability_match" and "load_balance" in written, "load_balance", why
+            falls_back = config.fallback_agent_name is not None
+            yield routing == "round_robin" and falls_back, "fallback_agent_name", why
+        case EnsembleConfig(aggregation_method=method):
+            uniform = method == "weighted" and config.weights == "uniform"
+            unread = method != "synthesis" or AGGREGATOR not in names
+            yield method != "weighted" and "weights" in written, "weights", "aggregation_method is not weighted"
+            why = "weights are uniform" if uniform else "aggregation_method is neither weighted nor best_of"
+            yield bool(config.accuracy) and (uniform or method not in ("weighted", "best_of")), "accuracy", why
+            yield method != "average" and "average" in written, "average", "aggregation_method is not average"
+            why = "there is no aggregator to read the answers"
+            yield unread and "diversity_weight" in written, "diversity_weight", why
+        case CrossCheckConfig(consensus_method=method):
+            weighted, rejects = method == "weighted", config.require_unanimous_for_approval
+            why = "weights are uniform" if weighted else "consensus_method is not weighted"
+            yield bool(config.accuracy) and not (weighted and config.weights != "uniform"), "accuracy", why
+            why = "consensus_method is unanimous"
+            yield rejects and method == "unanimous", "require_unanimous_for_approval", why
+            why = "the mediator reads all verdicts before it decides"
+            yield config.stop_when_decided and method == "mediator", "stop_when_decided", why
+            single = set(checkers(config, names)) == {CHECKER}
+            why = "it applies only to a single slot named `checker`"
+            yield not single and "num_checkers" in written, "num_checkers", why
+            yield not weighted and "weights" in written, "weights", "consensus_method is not weighted"
+        case PipelineConfig(retry_failed_stages=retried):
+            why = "retry_failed_stages is false"
+            yield not retried and "max_stage_retries" in written, "max_stage_retries", why
+        case CompoundConfig(composition_type=composed):
+            why = f"composition_type is {composed}"
+            yield composed != "sequential" and bool(config.mapping), "mapping", why
+            for name in ("failure_policy", "max_concurrency"):
+                yield composed != "parallel" and name in written, name, why
 
 
 def _missing(message: str, slot: str, names: Sequence[str]) -> Fault:
