@@ -6,7 +6,8 @@ from coterie.testing.cassettes import cassette
 from coterie.testing.lab import Comparison, Measured, compare
 from coterie.testing.series import Series, simulate_many
 from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, Skill
-from coterie.testing.simulation import SimulationFailed, Survived, simulate
+from coterie.testing.simulation import Survived, simulate
+from coterie.testing.world import SimulationFailed
 
 __all__ = [
     "Assumptions",

@@ -15,7 +15,8 @@ from multiprocessing import get_context
 from msgspec import Struct
 
 from coterie.planning.plan import Plan, from_json, to_json
-from coterie.testing.simulation import Load, SimulationFailed, Survived, simulate
+from coterie.testing.simulation import Load, Survived, simulate
+from coterie.testing.world import SimulationFailed
 
 CHUNK = 25
 """Schedules per task of a process."""

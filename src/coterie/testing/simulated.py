@@ -1,10 +1,8 @@
 """The simulated parts of a run: a store that can lose its last records, and agents that answer at random."""
 
 import asyncio
-import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
 
 from coterie.backends.base import (
     Answer,
@@ -23,61 +21,8 @@ from coterie.backends.base import (
 from coterie.errors import NoSuchRun
 from coterie.journal.records import AttemptLaunched, Record, Usage
 from coterie.planning.plan import AgentPlan
-from coterie.topology.conditions import Scalar, is_number
-
-Compared = Mapping[str, Sequence[Scalar]]
-"""The values with which the conditions of a flow compare each output, by the output's name."""
-
-
-class World(Protocol):
-    """The state that outlives the owners of a simulated run, and observes them.
-
-    Attributes:
-        journals: The appended records, by run.
-        synced: The number of them that would survive a power cut.
-        killed: Whether the current owner is dead: its actions have no effect.
-    """
-
-    seed: int
-    chaos: float
-    dice: random.Random
-    journals: dict[str, list[Record]]
-    synced: dict[str, int]
-    killed: bool
-
-    def claimed(self, run: str) -> None:
-        """See a journal opened."""
-
-    def closed(self, run: str) -> None:
-        """See a journal closed."""
-
-    def appended(self, run: str, record: Record) -> None:
-        """Take a record; may kill the owner."""
-
-    def syncing(self) -> None:
-        """Wait for the disk; may kill the owner."""
-
-    def synced_to(self, run: str, seq: int) -> None:
-        """Let everything up to *seq* survive."""
-
-    def start(self, request: Request) -> None:
-        """Observe the start of an attempt."""
-
-    def lives(self, request: Request) -> bool:
-        """Whether the attempt of *request* was started by an earlier owner and has outlived it."""
-
-    def end(self, run: str, spared: Sequence[AttemptRef] = ()) -> None:
-        """See the attempts of *run*, and of the runs below it, end; those in *spared* go on."""
-
-    def events_of(self, request: Request, dice: random.Random) -> Sequence[Emitted]:
-        """The events that an attempt emits."""
-
-    def compared(self, run: str) -> Compared:
-        """The values with which the flow of *run* compares outputs."""
-
-
-class Crash(KeyboardInterrupt):
-    """The kill of the owner: not an error to handle, but the end of its process."""
+from coterie.testing.random_replies import random_outputs
+from coterie.testing.world import Crash, World
 
 
 class SimulatedStore:
@@ -226,63 +171,6 @@ class SimulatedSession:
     async def steer(self, text: str) -> bool:
         """It cannot be steered."""
         return False
-
-
-def random_events(request: Request, dice: random.Random) -> Sequence[Emitted]:
-    """The random events of a turn of a loop: mostly allowed ones, sometimes a wave, another event, or none."""
-    loop = request.context.get("loop")
-    if loop is None or loop["review"]:
-        return ()
-    found = []
-    for _ in range(dice.choice([0, 1, 1, 1, 1, 2])):
-        roll, choice = dice.random(), [*loop["allowed"], loop["completion"] if loop["anything"] else ""]
-        event = loop["nearest"] if roll < 0.4 else dice.choice(choice)
-        if roll > 0.9:
-            event = dice.choice(["nonsense", "issue.discovered", loop["completion"]])
-        if 0.7 < roll < 0.9:
-            event = dice.choice([f"{event}.parallel", "explore.parallel"])
-        found.append(Emitted(event=event, payload="\n".join(f"- part {k}" for k in range(dice.randint(1, 3)))))
-    return found
-
-
-def random_outputs(
-    wanted: Sequence[Mapping[str, Any]], compared: Compared, dice: random.Random, chaos: float = 0.0
-) -> dict[str, Any]:
-    """A random value for each output; now and then one is missing or does not fit, as *chaos* allows.
-
-    Args:
-        wanted: The outputs, each with its `name`, `type` and `values`, as programs get them.
-    """
-    values: dict[str, Any] = {}
-    for output in wanted:
-        roll = dice.random()
-        if roll < 0.04 * chaos:
-            continue
-        if roll < 0.08 * chaos:
-            values[output["name"]] = "something else"
-        else:
-            choice = choices(output["type"], output["values"], compared.get(output["name"], ()))
-            values[output["name"]] = dice.choice(choice)
-    return values
-
-
-def choices(type: str, values: Sequence[Scalar], compared: Sequence[Scalar]) -> Sequence[Scalar]:
-    """The values to choose an output from, so that every condition that reads it can hold and can fail."""
-    if type == "enum":
-        return values
-    if type == "boolean":
-        return (True, False)
-    constants = dict.fromkeys((*values, *compared))
-    numbers = [near for one in constants if is_number(one) for near in _around(float(one))]
-    if type in ("number", "integer"):
-        return numbers or range(6)
-    return [*(one for one in constants if not is_number(one)), *numbers, "something else"]
-
-
-def _around(number: float) -> Sequence[float]:
-    """*number* and its neighbours; whole if it is."""
-    whole = math.floor(number)
-    return (whole - 1, whole, whole + 1) if whole == number else (whole, number, whole + 1)
 
 
 def path_of(run: str) -> str:

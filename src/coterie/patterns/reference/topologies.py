@@ -31,7 +31,6 @@ from coterie.patterns.rows.models import AgentInstance, AgentType, Topology
 from coterie.topology.patterns.inputs import faults_of_input
 from coterie.topology.patterns.kinds import KINDS, Kind, faults, read_config
 
-
 C = TypeVar("C", bound=SQLModel)
 
 

@@ -1,0 +1,146 @@
+"""The promises of a simulated run: what must hold of its journals, and of what its owners report."""
+
+from collections.abc import Sequence
+
+from coterie.engines.commands import Finish
+from coterie.engines.loop import Loop
+from coterie.journal.records import (
+    NO_USAGE,
+    AttemptFailed,
+    Record,
+    RunFinished,
+    RunStopped,
+    TurnCancelled,
+    TurnFinished,
+    TurnStarted,
+    Usage,
+)
+from coterie.planning.branches import BRANCH
+from coterie.runs.driven_run import Ended
+from coterie.runs.fold import Fold
+from coterie.testing.oracle import asked, uncrashed
+from coterie.testing.world import World
+
+LIMITS = ("max_iterations", "max_runtime", "cost_budget", "stalled")
+"""The limits of a plan at which a loop stops."""
+
+_FAILED = {"timeout": ("completed", "failed", "cancelled"), "invalid_output": ("completed",)}
+"""How a child run may have ended whose attempt failed in this way; one that ends in time may be late all the same."""
+
+
+def is_limit(last: Record | None) -> bool:
+    """Whether a loop stopped at a limit of its plan."""
+    return isinstance(last, RunStopped) and last.reason in LIMITS
+
+
+def check_report(world: World, ended: Ended, lost: bool) -> None:
+    """The owner's result must agree with the journal, and every journal must be closed."""
+    last = world.journals["R"][-1]
+    if isinstance(last, RunFinished):
+        wanted = ("completed" if last.outcome == "completed" else "failed", last.reason)
+        if (used := _used(world, "R")) != ended.usage and not (lost and _covers(ended.usage, used)):
+            raise world.failed(f"it says that {ended.usage} was used, and its turns used {used}")
+    else:
+        wanted = ("stopped", last.reason if isinstance(last, RunStopped) else "")
+    if (ended.status, ended.reason) != wanted:
+        raise world.failed(f"it says {(ended.status, ended.reason)}, and the journal says {wanted}")
+    if world.open:
+        raise world.failed(f"journals were left open: {sorted(world.open)}")
+
+
+def _used(world: World, run: str) -> Usage:
+    """The usage of *run* and of all its child runs, as far as their journals remain."""
+    below = [one for one in world.journals if one.rpartition("/")[0] == run]
+    teams = {one.rpartition("/")[2].rpartition(".")[0] for one in below}
+    found = sum((_used(world, one) for one in below), NO_USAGE)
+    for record in world.journals[run]:
+        if isinstance(record, TurnFinished | AttemptFailed) and record.turn not in teams:
+            found += record.usage
+        if isinstance(record, TurnStarted) and record.attempt == 1:
+            found += Usage(turns=int(record.turn not in teams and _is_single(world, run, record.agent)))
+    return found
+
+
+def _is_single(world: World, run: str, agent: str) -> bool:
+    """Whether *agent* of *run* is no team, whose own turns count instead."""
+    known = world.kinds(world.plan_of(run)).agents.get(agent)
+    return agent != BRANCH and (known is None or known.child is None)
+
+
+def check_journal(world: World, run: str, log: Sequence[Record]) -> None:
+    """Check the whole journal *log* of *run* after a schedule."""
+    last = log[-1]
+    if not isinstance(last, RunFinished):
+        if isinstance(last, RunStopped) and is_limit(world.journals["R"][-1]):
+            plan = world.plan_of(run)
+            _compare_state(world, run, log, uncrashed(run, plan, world.kinds, log))
+            return
+        raise world.failed(f"{run} does not end: its last record is {type(last).__name__}")
+    _check_outcome(world, run, last)
+    plan = world.plan_of(run)
+    again = Fold(run, world.kinds(plan))
+    try:
+        again.fold(log[:-1])
+        left = [command for command in again.todo.values() if not isinstance(command, Finish)]
+        again.apply(last)
+    except Exception as error:  # whatever a replay dies of is a finding
+        raise world.failed(f"{run} does not replay: {error}") from error
+    if left and last.outcome != "cancelled":
+        raise world.failed(f"{run}: a replay leaves {left} to do beside the end")
+    if last.outcome != "cancelled":
+        _compare(world, run, log, uncrashed(run, plan, world.kinds, log))
+
+
+def _check_outcome(world: World, run: str, end: RunFinished) -> None:
+    """The parent of *run* must have recorded the outcome of its journal."""
+    parent, below, attempt = run.rpartition("/")
+    turn, _, n = attempt.rpartition(".")
+    said, agree = "", tuple[str, ...]()
+    for record in world.journals[parent] if below else ():
+        match record:
+            case TurnFinished() if (record.turn, str(record.attempt)) == (turn, n):
+                said, agree = "finished", ("completed",)
+            case AttemptFailed() if (record.turn, str(record.attempt)) == (turn, n):
+                said, agree = record.kind, _FAILED.get(record.kind, ("failed",))
+            case TurnCancelled() if record.turn == turn:
+                said, agree = "cancelled", ("completed", "failed", "cancelled")
+            case _:
+                continue
+        if end.outcome in agree:
+            return
+        raise world.failed(f"{run} ended as {end.outcome}, and its parent says {said}")
+    if below:
+        raise world.failed(f"{run} ended as {end.outcome}, and its parent does not know")
+
+
+def _compare(world: World, run: str, log: Sequence[Record], oracle: Sequence[Record]) -> None:
+    end, other = log[-1], oracle[-1]
+    assert isinstance(end, RunFinished)
+    if not isinstance(other, RunFinished) or (end.outcome, end.result) != (other.outcome, other.result):
+        raise world.failed(f"{run} ended as {end}, uncrashed with the same replies as {other}")
+    _compare_state(world, run, log, oracle)
+
+
+def _compare_state(world: World, run: str, log: Sequence[Record], oracle: Sequence[Record]) -> None:
+    stands, wanted_stands = _state(world, run, log), _state(world, run, oracle)
+    if stands != wanted_stands:
+        raise world.failed(f"{run} stands at {stands}, uncrashed with the same replies at {wanted_stands}")
+    got, wanted = asked(log), asked(oracle)
+    if got != [turn for turn in wanted if turn in got]:
+        raise world.failed(f"{run} asked {got}, uncrashed with the same replies {wanted}")
+
+
+def _state(world: World, run: str, log: Sequence[Record]) -> object:
+    """The state of a loop at the end of *log*: position, accepted events, counters; None for other runs."""
+    fold = Fold(run, world.kinds(world.plan_of(run)))
+    if not isinstance(fold.engine, Loop):
+        return None
+    fold.fold(log)
+    state = fold.engine.state
+    counters = (state.iteration, state.reviews, state.waves, state.failures, round(state.cost, 6))
+    return state.position, sorted(state.accepted), counters
+
+
+def _covers(said: Usage, used: Usage) -> bool:
+    """Whether *said* is at least *used*: a power cut may have removed records that the parent counted."""
+    return said.turns >= used.turns and said.cost >= used.cost
