@@ -16,7 +16,7 @@ from coterie.engines.loop.schedule import review_is_due
 from coterie.engines.loop.state import Output, State
 from coterie.journal.records import EventInvalid, EventNoted
 from coterie.planning.loop import LoopPlan, ReviewPlan, RolePlan
-from coterie.topology.routing import COORDINATION, JOINED, PARALLEL
+from coterie.topology.events import COORDINATION, JOINED, PARALLEL
 
 Case = dict[str, Any]
 

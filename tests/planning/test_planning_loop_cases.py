@@ -10,7 +10,7 @@ from loops import folder, loop_of, plan, planned
 from coterie.planning.loops.backends import BackendSpec, UnknownKind, kind_of, of_flag, permitted, settle
 from coterie.planning.loops.texts import TextLocation, fill
 from coterie.planning.plan import AgentPlan
-from coterie.topology.routing import suggested
+from coterie.topology.events import suggested
 
 BEYOND = "Not on the pages: the providers of ACP are kiro, claude-agent-acp, generic, any label kept (spec, Backends)."
 EXPLICIT = "An explicit kind always wins (spec, Backends)."

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.loops.checks import check
 from coterie.planning.loops.texts import TextLocation
+from coterie.topology.events import COORDINATION, START, allowed, suggested
 from coterie.topology.loop import Handoff, Loop, Role
-from coterie.topology.routing import COORDINATION, START, allowed, suggested
 
 EVENTS = st.sampled_from(["e1", "e2", "e3", "e4", "done", "issue.resolved", "/e[12]/"])
 ROLES = ("a", "b", "c", "d")

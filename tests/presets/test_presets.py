@@ -15,8 +15,8 @@ from coterie.planning.loops.resolve import plan_folder
 from coterie.planning.plan import Plan
 from coterie.presets.catalogue import catalogue, describe
 from coterie.runs.rehearsal import rehearse
+from coterie.topology.events import START, allowed, suggested
 from coterie.topology.loop import Loop, Role
-from coterie.topology.routing import START, allowed, suggested
 
 REQUIRED = {
     "autocode": ["review.passed"],

@@ -18,7 +18,7 @@ import killed
 import coterie.backends.processes
 import coterie.engines.patterns.compound
 import coterie.engines.patterns.ensemble
-import coterie.patterns.reference.executing  # noqa: F401 - once, before anything is forked
+import coterie.patterns.reference.execution  # noqa: F401 - once, before anything is forked
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import TurnFinished
 from coterie.patterns import (

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from coterie.patterns.constructors import ensemble as ensemble
     from coterie.patterns.constructors import pipeline as pipeline
     from coterie.patterns.reference.base import BaseTopology as BaseTopology
-    from coterie.patterns.reference.calling import current_call as current_call
+    from coterie.patterns.reference.calls import current_call as current_call
     from coterie.patterns.reference.invocation import AgentInvocationResult as AgentInvocationResult
     from coterie.patterns.reference.invocation import ExecutionContext as ExecutionContext
     from coterie.patterns.reference.mixins.approval import HumanInLoopMixin as HumanInLoopMixin
@@ -99,7 +99,7 @@ _EXPORTS = {
         "agent chain_of_command collaboration compound cross_check debate delegation ensemble pipeline"
     ),
     "coterie.patterns.reference.base": "BaseTopology",
-    "coterie.patterns.reference.calling": "current_call",
+    "coterie.patterns.reference.calls": "current_call",
     "coterie.patterns.reference.invocation": "AgentInvocationResult ExecutionContext",
     "coterie.patterns.reference.mixins.approval": "HumanInLoopMixin",
     "coterie.patterns.reference.mixins.base": "BaseMixin MixinRegistry ReplyRefused Vetoed mixin",

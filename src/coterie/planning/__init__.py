@@ -1,6 +1,6 @@
 """Turn topology and settings into a plan: the only place that resolves defaults and precedence."""
 
-from coterie.planning.examining import ONLY_FOR_A_RUN, examine, thinks
+from coterie.planning.examination import ONLY_FOR_A_RUN, examine, thinks
 from coterie.planning.extension import BACKENDS
 from coterie.planning.notes import not_executed, sentences
 from coterie.planning.resolve import plan, plan_or_raise

@@ -4,7 +4,7 @@ import msgspec
 
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.topology.routing import START
+from coterie.topology.events import START
 
 BRANCH = "@branch"
 """The agent that runs a branch of a wave."""

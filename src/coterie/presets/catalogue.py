@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from coterie.formats.toml import read_folder
 from coterie.presets import find, names
+from coterie.topology.events import START
 from coterie.topology.loop import Loop
-from coterie.topology.routing import START
 
 
 class PresetRole(Struct, frozen=True, kw_only=True):

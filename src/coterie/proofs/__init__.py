@@ -2,7 +2,7 @@
 
 from coterie.proofs.measures import Prices
 from coterie.proofs.options import STATES
-from coterie.proofs.proving import check
+from coterie.proofs.provers import check
 from coterie.proofs.report import Case, Cost, Finding, Join, Report
 
 __all__ = ["STATES", "Case", "Cost", "Finding", "Join", "Prices", "Report", "check"]

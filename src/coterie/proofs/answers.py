@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from coterie.engines.replies import fit
 from coterie.planning.plan import Wanted
 from coterie.proofs.domains import MISSING, representatives, some_value
-from coterie.proofs.exploring import OverBudget
+from coterie.proofs.exploration import OverBudget
 from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import Gave, TurnAnswer
 from coterie.topology.conditions import Condition, Scalar

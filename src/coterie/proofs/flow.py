@@ -6,7 +6,7 @@ from typing import Any
 from coterie.planning.plan import FlowPlan, Plan
 from coterie.proofs.answers import Watch, answers, child_watch
 from coterie.proofs.children import ChildAttempts, ChildEnd, ChildReply, Result, meanings
-from coterie.proofs.exploring import END, Edge, Space
+from coterie.proofs.exploration import END, Edge, Space
 from coterie.proofs.measures import Measures, larger, plus
 from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import FlowState, Started, Step, TurnAnswer

@@ -16,8 +16,8 @@ from coterie.proofs.paths import Paths, State, script_of
 from coterie.proofs.report import BOUND, EXACT, Case, Finding, Report
 from coterie.proofs.ways import Amounts
 from coterie.proofs.witness import Script
+from coterie.topology.events import EXPLORE, PARALLEL, START, is_pattern, matches
 from coterie.topology.loop import Handoff, Role
-from coterie.topology.routing import EXPLORE, PARALLEL, START, is_pattern, matches
 
 
 def prove_loop(plan: Plan, options: ProofOptions) -> Report:

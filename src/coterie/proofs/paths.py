@@ -10,7 +10,7 @@ from functools import cached_property
 from coterie.engines.loop.nearest import events_of
 from coterie.planning.loop import GLOBAL, LoopPlan
 from coterie.proofs.witness import Script
-from coterie.topology.routing import JOINED, PARALLEL, START, allowed, matches, suggested
+from coterie.topology.events import JOINED, PARALLEL, START, allowed, matches, suggested
 
 State = tuple[str, frozenset[str]]
 """The routing event, and the required events that were not accepted yet."""

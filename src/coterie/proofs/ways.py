@@ -5,7 +5,7 @@ States have no cycle, so each is computed in one pass, from the ends to the star
 
 from collections.abc import Callable, Mapping
 
-from coterie.proofs.exploring import END, Edge, Space
+from coterie.proofs.exploration import END, Edge, Space
 from coterie.proofs.state import FlowState, Step
 
 Amounts = tuple[float, ...]

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from coterie.topology.events import COORDINATION, JOINED, START, is_pattern, matches, suggested
 from coterie.topology.loop import Loop
-from coterie.topology.routing import COORDINATION, JOINED, START, is_pattern, matches, suggested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

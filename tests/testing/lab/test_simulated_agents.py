@@ -15,7 +15,7 @@ from coterie.journal.records import AttemptLaunched, TurnFinished
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.runs.shell import Shell
 from coterie.testing.lab import play
-from coterie.testing.lab.playing import given_to
+from coterie.testing.lab.trials import given_to
 from coterie.testing.simulated_agents import RIGHT, Assumptions, SimulatedAgents, SimulatedTurn, Skill, is_right
 
 PANEL = pattern("ensemble", ["a", "b", "c"], aggregation_method="vote")

@@ -24,7 +24,7 @@ from coterie.journal.records import Record
 from coterie.planning.branches import BRANCH, asked_by_loop
 from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
 from coterie.planning.plan import AgentPlan, from_json
-from coterie.topology.routing import EXPLORE, JOINED, PARALLEL, allowed, matches, suggested
+from coterie.topology.events import EXPLORE, JOINED, PARALLEL, allowed, matches, suggested
 
 LASTING_FAILURES = {"auth": "auth_failed", "quota": "quota_exhausted", "not_found": "backend_failed"}
 """Kinds of failure that end the run at once, since asking again cannot mend them, and the reason given."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from coterie.engines.loop.verdict import View
 from coterie.planning.loop import LoopPlan
-from coterie.topology.routing import COORDINATION, JOINED, PARALLEL, allowed, is_pattern, matches_any, suggested
+from coterie.topology.events import COORDINATION, JOINED, PARALLEL, allowed, is_pattern, matches_any, suggested
 
 Missing = frozenset[str]
 FAR = 1 << 30

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from coterie.engines.loop.brief import Output
 from coterie.engines.loop.verdict import View
 from coterie.journal.owned import OwnedTime
-from coterie.topology.routing import START
+from coterie.topology.events import START
 
 OUTPUTS = 4
 """How many of the last outputs a prompt shows."""

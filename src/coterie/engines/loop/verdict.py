@@ -5,7 +5,7 @@ from msgspec import Struct
 from coterie.engines.commands import Emit
 from coterie.engines.loop.objectives import NoObjectives, objectives
 from coterie.journal.records import EventEmitted, EventInvalid, EventNoted
-from coterie.topology.routing import COORDINATION, EXPLORE, JOINED, PARALLEL, matches_any
+from coterie.topology.events import COORDINATION, EXPLORE, JOINED, PARALLEL, matches_any
 
 NAME_MOST = 200
 """Characters in the name of an event: names stand in every question that follows."""

@@ -6,8 +6,8 @@ from typing import Any
 from coterie.diagnostics import Fix, Span, did_you_mean
 from coterie.formats.toml.document import TomlDocument, shown
 from coterie.topology import expressions
+from coterie.topology.events import is_pattern
 from coterie.topology.loop import Handoff, Loop, Role
-from coterie.topology.routing import is_pattern
 
 BACKEND = "backend_"
 BACKEND_FIELDS = {

@@ -16,7 +16,7 @@ from sqlmodel import SQLModel
 from coterie.clock import Clock
 from coterie.engines.program import Outcome
 from coterie.errors import PatternRefused
-from coterie.patterns.reference.calling import Tool
+from coterie.patterns.reference.calls import Tool
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext
 from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.models import ask_model
@@ -153,7 +153,7 @@ class BaseTopology(ABC):
             PatternRefused: If slots, settings or input are wrong; no agent was called.
             Exception: The exception of `_run`. The execution is then stored as failed, or as cancelled.
         """
-        from coterie.patterns.reference.executing import Options, execute
+        from coterie.patterns.reference.execution import Options, execute
 
         options = Options(state_dir=Path(state_dir), durable=durable, limits=limits, human=human, clock=clock)
         return await execute(self, input_data, correlation_id, options)
@@ -178,7 +178,7 @@ class BaseTopology(ABC):
             NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be continued.
             ReplayMismatch: If the program makes other calls than before. The run is left unchanged.
         """
-        from coterie.patterns.reference.executing import Options, resume
+        from coterie.patterns.reference.execution import Options, resume
 
         options = Options(state_dir=Path(state_dir), limits=limits, human=human, clock=clock)
         return await resume(self, execution_id, options)

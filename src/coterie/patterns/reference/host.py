@@ -29,7 +29,7 @@ from coterie.journal.records import (
     TurnFailed,
     TurnFinished,
 )
-from coterie.patterns.reference.answering import Answering, told
+from coterie.patterns.reference.attempts import Answering, told
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.program_run import HUMAN, ProgramRun
 from coterie.planning.plan import AgentPlan

@@ -4,7 +4,7 @@ from typing import Any
 
 from coterie.backends.base import Answer, Request, told
 from coterie.errors import CallFailed
-from coterie.patterns.reference.calling import current_call
+from coterie.patterns.reference.calls import current_call
 from coterie.planning.plan import AgentPlan
 
 

@@ -25,7 +25,7 @@ from coterie.journal.records import (
     TurnFinished,
 )
 from coterie.patterns.identity import execution_id, instance_id
-from coterie.patterns.reference.calling import Call, answer, described
+from coterie.patterns.reference.calls import Call, answer, described
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext, result_of
 from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry
 from coterie.patterns.reference.plain import digest, image, plain_object

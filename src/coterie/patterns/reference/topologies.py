@@ -12,7 +12,7 @@ from coterie.engines.patterns.registry import Team, definition
 from coterie.engines.patterns.result import PatternResult
 from coterie.errors import CollaborationFailed, PatternRefused
 from coterie.patterns.reference.base import BaseTopology
-from coterie.patterns.reference.driving import Driver
+from coterie.patterns.reference.driver import Driver
 from coterie.patterns.reference.invocation import ExecutionContext
 from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry
 from coterie.patterns.reference.program_run import load_mixins

@@ -9,10 +9,10 @@ from coterie.planning.loops.texts import TextLocation
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan
 from coterie.topology.checks.facts import listing
+from coterie.topology.events import COORDINATION, JOINED, START, is_pattern, matches, matches_any, suggested
 from coterie.topology.loop import Loop
 from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.outputs import OUTPUTS, keys_of
-from coterie.topology.routing import COORDINATION, JOINED, START, is_pattern, matches, matches_any, suggested
 
 
 def check(

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import Plan
-from coterie.testing.lab.playing import pattern_of
+from coterie.testing.lab.trials import pattern_of
 from coterie.testing.simulated_agents import Assumptions
 from coterie.topology.patterns.configs import EnsembleConfig
 from coterie.topology.patterns.slots import COORDINATOR, MEDIATOR, PRIMARY, members

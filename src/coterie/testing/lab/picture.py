@@ -9,7 +9,7 @@ from typing import NamedTuple
 from unicodedata import east_asian_width
 from xml.sax.saxutils import escape
 
-from coterie.testing.lab.comparing import Comparison, Measured
+from coterie.testing.lab.comparison import Comparison, Measured
 from coterie.testing.lab.scales import Scales, letter
 from coterie.topology.drawing.svg import allowed
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from string import ascii_lowercase
 
-from coterie.testing.lab.comparing import Measured
+from coterie.testing.lab.comparison import Measured
 
 _STEPS = (1, 2, 3, 5)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
 from coterie.topology.checks.facts import Facts, listing
 from coterie.topology.conditions import Operator, comparison, is_number
-from coterie.topology.routing import COORDINATION, JOINED, START, is_pattern, matches, matches_any
+from coterie.topology.events import COORDINATION, JOINED, START, is_pattern, matches, matches_any
 
 if TYPE_CHECKING:
     from coterie.topology.loop import Handoff, Role

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, Field
 
 from coterie.errors import CallFailed
-from coterie.patterns.reference.calling import Call, current_call
+from coterie.patterns.reference.calls import Call, current_call
 from coterie.patterns.reference.mixins.base import BaseMixin, Vetoed
 
 _YES = frozenset({"y", "yes", "ok", "okay", "approve", "approved", "allow", "allowed", "true"})

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
-from coterie.patterns.reference.calling import current_call
+from coterie.patterns.reference.calls import current_call
 from coterie.patterns.reference.mixins.approval import allowed_by_human
 from coterie.patterns.reference.mixins.base import BaseMixin, Vetoed
 

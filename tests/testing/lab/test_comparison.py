@@ -9,7 +9,7 @@ from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.testing import Assumptions, Skill, compare
 from coterie.testing.lab import Measured, measure
-from coterie.testing.lab.comparing import interval, with_worth
+from coterie.testing.lab.comparison import interval, with_worth
 from coterie.testing.lab.options import options
 
 EVEN = Assumptions(skill=Skill(0.7))

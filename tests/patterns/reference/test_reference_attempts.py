@@ -7,7 +7,7 @@ import pytest
 
 from coterie.backends.base import Answer, Failure, Request
 from coterie.clock import VirtualClock
-from coterie.patterns.reference.answering import Answering
+from coterie.patterns.reference.attempts import Answering
 from coterie.patterns.reference.program_run import ProgramRun
 from coterie.planning.plan import AgentPlan
 

@@ -10,7 +10,7 @@ from coterie.errors import UsageError
 from coterie.planning.plan import Plan
 from coterie.proofs.measures import asked_paths
 from coterie.testing.lab.options import options
-from coterie.testing.lab.playing import Played, pattern_of, play
+from coterie.testing.lab.trials import Played, pattern_of, play
 from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, is_right, names_of
 
 RUNS = 1000

@@ -8,7 +8,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import FlowPlan, Plan
 from coterie.proofs import bounds
-from coterie.proofs.exploring import OverBudget
+from coterie.proofs.exploration import OverBudget
 from coterie.proofs.findings import FlowFacts, endless, findings, joins
 from coterie.proofs.flow import Budget, FlowProof
 from coterie.proofs.loop import prove_loop

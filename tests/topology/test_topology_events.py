@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loop_cases import cases
 
-from coterie.topology.routing import allowed, is_pattern, matches, matches_any, suggested
+from coterie.topology.events import allowed, is_pattern, matches, matches_any, suggested
 
 DROPPED = "Undeclared targets are dropped; nothing left: all roles (spec, Routing)."
 
