@@ -24,6 +24,12 @@ def turn_id(agent: str, n: int) -> str:
     return f"{agent}#{n}"
 
 
+def is_turn_id(text: str) -> bool:
+    """Whether *text* has the form of a turn's id, or of its address in a child run: `panel#1.1/critic#2`."""
+    name, _, number = text.rpartition("#")
+    return bool(name) and number.isdecimal()
+
+
 def attempt_id(turn: str, attempt: int) -> str:
     """The id of one attempt of *turn*, counted from 1."""
     return f"{turn}.{attempt}"

@@ -61,25 +61,33 @@ def guide(
     run: Run,
     words: Annotated[
         list[str],
-        typer.Argument(metavar="TEXT", help="What to say; '-' reads it from standard input.", show_default=False),
+        typer.Argument(
+            metavar="[TURN] TEXT",
+            help="The turn that it is for, when TEXT is in quotes, and what to say; '-' reads standard input.",
+            show_default=False,
+        ),
     ],
     at_once: Annotated[
-        bool, typer.Option("--interrupt", help="End the turn that runs, so that the next one hears it now.")
+        bool, typer.Option("--interrupt", help="End the attempt that runs, so that the next one has it now.")
     ] = False,
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Give a loop guidance: its next iteration has it in its prompt.
+    """Give guidance to a turn that runs.
 
-    The turn that runs is given it at once where its backend can be steered. Without an owner it waits in the run's
-    inbox for `coterie resume`, and an attempt that is then retried has it in its prompt.
+    Its agent gets it at once if the backend can be steered. Otherwise it is in the prompt of the turn's next attempt,
+    or of the agent's next turn; in a loop the next iteration has it in any case. Without TURN it is for the loop, or
+    for the only turn that runs. Without an owner it waits in the run's inbox for `coterie resume`, and an attempt that
+    is then retried has it in its prompt.
     """
+    from coterie.ids import is_turn_id
     from coterie.runs import messages
 
     runs, run = _open(run, state_dir)
-    verdict = messages.guide(runs, run, _standard_input() if words == ["-"] else " ".join(words))
+    turn = words.pop(0) if len(words) == 2 and is_turn_id(words[0]) else None
+    verdict = messages.guide(runs, run, _standard_input() if words == ["-"] else " ".join(words), turn)
     if at_once and verdict.status == "accepted":
-        messages.interrupt(runs, run)  # nothing may run just now: then the next turn hears it anyway
+        messages.interrupt(runs, run, turn)  # nothing may run just now: then the next turn has it anyway
     return _tell(verdict, as_json)
 
 

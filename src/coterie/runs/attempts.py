@@ -35,7 +35,7 @@ from coterie.journal.records import (
 )
 from coterie.planning.plan import AgentPlan
 from coterie.runs.commands import Said, Start
-from coterie.runs.driven_run import Clear, DrivenRun, Place
+from coterie.runs.driven_run import Clear, DrivenRun, Place, Steer
 from coterie.runs.event_queue import EventQueue
 from coterie.runs.turns import Settled, Turns, ask
 
@@ -180,8 +180,7 @@ class Attempts:
         try:
             name, attempt = start.ask.turn, start.attempt
             heard = partial(self._event, live, name, attempt)
-            started = partial(live.sessions.__setitem__, name)
-            result = await ask(partial(begin, heard), started)
+            result = await ask(partial(begin, heard), partial(self._begun, live, name))
             saved = None
             try:
                 cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "shortage")
@@ -193,6 +192,13 @@ class Attempts:
             self._queue.put(0, partial(_raise, error))
         finally:
             self._leave()
+
+    def _begun(self, live: DrivenRun, turn: str, session: Session) -> None:
+        """Keep the session of *turn*, and steer it by the guidance that came since its prompt was written."""
+        live.sessions[turn] = session
+        for message, text in live.core.guidance.undelivered(turn).items():
+            live.outbox.append(Steer(turn=turn, said=OperatorSaid(message=message, what="guide", turn=turn, text=text)))
+            self._queue.wake()
 
     def _request(
         self, live: DrivenRun, start: Start, agent: AgentPlan, taken: float = 0.0, handle: str = ""

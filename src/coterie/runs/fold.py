@@ -25,8 +25,10 @@ from coterie.journal.records import (
     ConfigKept,
     ConfigRejected,
     EventInvalid,
+    GuidanceDelivered,
     MemoryChanged,
     MessageRefused,
+    OperatorSaid,
     OutputsGiven,
     Record,
     RunFinished,
@@ -47,6 +49,7 @@ from coterie.journal.records import (
 )
 from coterie.planning.plan import AgentPlan, Limits, from_record
 from coterie.runs.commands import Again, Turn, carries_out, describe
+from coterie.runs.guidance import Guidance
 
 if TYPE_CHECKING:
     from coterie.runs.kinds.base import Kind
@@ -67,6 +70,7 @@ class Fold:
         messages: The messages that were recorded, by id: why each was refused, empty for those that were not.
         given: The outputs that the current attempt of a turn gave before its answer, by turn.
         notes: The changes of memory and tasks, by message.
+        guidance: The operator's guidance to its turns; empty if its engine keeps that.
         busy: Turns that run here and take a slot: no humans, no child runs.
         called_off: Whether the parent called this run off: messages of its attempts are too late.
         todo: What is decided and not yet carried out, in order.
@@ -94,6 +98,7 @@ class Fold:
         self.messages: dict[str, str] = {}
         self.given: dict[str, dict[str, Any]] = {}
         self.notes: dict[str, MemoryChanged | TaskChanged] = {}
+        self.guidance = Guidance()
         self.busy = 0
         self.taken = 0
         self.used = NO_USAGE
@@ -156,6 +161,11 @@ class Fold:
         known = self.agents.get(agent)
         return known.kind if known is not None else "agent"
 
+    def role(self, turn: str) -> str:
+        """The agent that *turn* calls, or the one that it stands in for as a fallback."""
+        ask = self.turns[turn].ask
+        return ask.instead_of or ask.agent
+
     def takes_a_slot(self, agent: str) -> bool:
         """Whether a turn of *agent* counts against `max_parallel`; it is cut off by a crash, too."""
         return self.kind(agent) not in ("topology", "human")
@@ -180,6 +190,8 @@ class Fold:
         match record:
             case TurnStarted():
                 self._begin(record, command)
+                if self.guidance and (given := self.guidance.start(record.turn, self.role(record.turn))):
+                    follows.append(Note(record=GuidanceDelivered(turn=record.turn, messages=given)))
             case TurnFinished() | TurnFailed() | TurnCancelled():
                 self._end_turn(record)
             case AttemptLaunched():
@@ -190,6 +202,10 @@ class Fold:
                 self.given[record.turn] = self.given.get(record.turn, {}) | record.outputs
             case MemoryChanged() | TaskChanged():
                 self.notes[record.message] = record
+            case OperatorSaid(what="guide", turn=turn) if turn and not self.coordination.keeps_guidance:
+                self.guidance.add(turn, record.message, record.text)
+            case GuidanceDelivered() if self.guidance:
+                self.guidance.deliver(record.turn, record.messages)
             case AttemptFailed():
                 follows.append(self._after_failure(record))
             case AttemptInterrupted():
@@ -326,6 +342,8 @@ class Fold:
         if turn.status == "running":
             self.busy -= turn.slot
         turn.status = "ended"
+        if self.guidance:
+            self.guidance.end(record.turn, self.role(record.turn), finished=isinstance(record, TurnFinished))
         if turn.ask.prompt is not None:  # nobody asks it again, and questions may each quote all that was said before
             turn.ask = msgspec.structs.replace(turn.ask, prompt="", history=(), whole=None)
         if turn.failure is not None:
@@ -334,7 +352,7 @@ class Fold:
         if not isinstance(record, TurnFailed):
             self._use(record.usage)
         if isinstance(record, TurnFinished):
-            self.latest[turn.ask.instead_of or turn.ask.agent] = record
+            self.latest[self.role(record.turn)] = record
             turn.result = self.coordination.retained(record)
 
     def _use(self, usage: Usage) -> None:

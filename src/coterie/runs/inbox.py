@@ -33,7 +33,7 @@ from coterie.runs.driven_run import DrivenRun
 from coterie.runs.messages import UNREADABLE, WAITS, Message, Verdict
 from coterie.runs.shell import Shell
 from coterie.runs.tokens import Tokens
-from coterie.runs.verdicts import OF_AGENTS, Sender, keep, restore_notes, sender_of, take
+from coterie.runs.verdicts import OF_AGENTS, Sender, guided, keep, restore_notes, sender_of, take
 
 LARGEST = 16 << 20
 """Bytes of a message."""
@@ -210,7 +210,7 @@ class Inbox:
                     raise
                 continue  # to be told of when it is looked at
             sender = sender_of(message, live.root, self._tokens)
-            if not sender.problem and (_belongs_to_the_dead(live, message) or _guides(live, message)):
+            if not sender.problem and (_belongs_to_the_dead(live, message) or _guides(self._shell, live, message)):
                 take(self._shell, message, live.core.at, sender, late=True)
 
 
@@ -224,10 +224,17 @@ def _belongs_to_the_dead(live: DrivenRun, message: Message) -> bool:
     )
 
 
-def _guides(live: DrivenRun, message: Message) -> bool:
-    """Whether *message* is guidance for *live*, which can still use it."""
-    goes_on = live.parent is None and live.core.finished is None and not live.kind.refuse_guidance()
-    return message.kind == "guide" and goes_on
+def _guides(shell: Shell, live: DrivenRun, message: Message) -> bool:
+    """Whether *message* is guidance for *live*, or for one of its turns, which can still use it.
+
+    A turn that is a child run takes none here: that run is taken over next.
+    """
+    if message.kind != "guide" or live.core.finished is not None or len(found := guided(shell, message)) != 1:
+        return False
+    run, name = found[0]
+    turn = run.core.turns.get(name)
+    waits = turn is not None and turn.status == "running" and run.core.kind(turn.ask.agent) == "topology"
+    return run is live and not waits
 
 
 def _peer(bell: socket.socket) -> int:

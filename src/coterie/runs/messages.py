@@ -75,9 +75,13 @@ def interrupt(runs: Runs, run: str, turn: str | None = None) -> Verdict:
     return send(runs, run, Message(id=new_message_id(), kind="interrupt", turn=turn or ""))
 
 
-def guide(runs: Runs, run: str, text: str) -> Verdict:
-    """Give the loop of the root run *run* guidance: to the turn that runs, if possible, and to the next iteration."""
-    return send(runs, run, Message(id=new_message_id(), kind="guide", text=text))
+def guide(runs: Runs, run: str, text: str, turn: str | None = None) -> Verdict:
+    """Give guidance to *turn* of the root run *run*; without *turn*, to its loop, or to the only turn that runs.
+
+    The attempt under way is steered if its backend can do that; else the turn's next attempt, or its agent's next turn,
+    has the guidance in its prompt. A loop's next iteration has it in any case.
+    """
+    return send(runs, run, Message(id=new_message_id(), kind="guide", turn=turn or "", text=text))
 
 
 def send(runs: Runs, run: str, message: Message) -> Verdict:

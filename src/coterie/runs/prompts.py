@@ -1,9 +1,9 @@
 """What an agent is asked: the prompt of a turn, rendered from the plan and the results so far.
 
 In this order: the agent's own prompt (whole), its role text, the task, the results of the turns that marked it and its
-own earlier one, what it `reads`, and how to answer when outputs are wanted. An attempt after a failure or an
-interruption is told so, unless nobody but a provider caused the failure. What agents said, and files, are fenced: no
-text of theirs can pass for a part of the prompt.
+own earlier one, what it `reads`, how to answer when outputs are wanted, and an operator's guidance. An attempt after a
+failure or an interruption is told so, unless nobody but a provider caused the failure. What agents said, and files, are
+fenced: no text of theirs can pass for a part of the prompt.
 """
 
 import json
@@ -42,15 +42,17 @@ NO_SOURCES = Sources()
 def render(fold: Fold, turn: Turn, sources: Sources = NO_SOURCES) -> str:
     """The whole question of *turn*'s current attempt.
 
-    A question that the engine wrote itself stands as it is; only the notes on earlier attempts join it, and in a
-    pattern, whose questions know nothing of them, the files that an agent `reads` and how to give the outputs that it
-    declares. What it sees of other agents is for the pattern to say.
+    A question that the engine wrote itself stands as it is; only guidance and the notes on earlier attempts join it,
+    and in a pattern, whose questions know nothing of them, the files that an agent `reads` and how to give the outputs
+    that it declares. What it sees of other agents is for the pattern to say.
     """
     ask = turn.ask
     if ask.prompt is not None:
         parts = [*filter(None, (told(ask.history), ask.prompt)), *fold.coordination.additions(fold, turn, sources)]
     else:
         parts = fold.coordination.prompt(fold, turn, sources)
+    if fold.guidance and (texts := fold.guidance.shown(ask.turn, ask.instead_of or ask.agent)):
+        parts.append("# Guidance from the operator\n\n" + "\n".join(f"- {text}" for text in texts))
     if turn.tally.interrupted:
         parts.append(_cut_off(turn, sources.how_far))
     elif turn.failure is not None:

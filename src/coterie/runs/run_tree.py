@@ -219,9 +219,9 @@ class RunTree:
         return True
 
     def guide(self, live: DrivenRun, said: OperatorSaid, now: float) -> None:
-        """Record guidance for *live*, a loop, and have the attempts that run be given it where that is possible."""
+        """Record guidance for a turn of *live*, or for all, and steer their attempts where the backend can do that."""
         live.core.write(now, said, source="operator")
-        live.outbox += [Steer(turn=turn, said=said) for turn in live.sessions]
+        live.outbox += [Steer(turn=turn, said=said) for turn in live.sessions if said.turn in ("", turn)]
 
     def decide(self, live: DrivenRun, turn: str, word: str, message: str) -> str:
         """Take a human's word on a turn that a crash cut off; return why it cannot be used, if so."""

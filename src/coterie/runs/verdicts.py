@@ -1,6 +1,6 @@
 """Judging messages to a run: who sent one, whether it counts, and the record that says so."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -109,7 +109,7 @@ def _follow(
                 return "", ""
             return f"nothing runs that could be interrupted{turn and ' as ' + turn}", ""
         case "guide":
-            return _guide(shell, live, message, now), ""
+            return _guide(shell, live, turn, message, now)
         case _:
             return f"nobody knows what {message.kind!r} means", ""
 
@@ -117,6 +117,8 @@ def _follow(
 def _addressee(shell: Shell, message: Message) -> tuple[DrivenRun, str]:
     """The run that *message* is for, and the turn there; the root when nothing better is known."""
     root = next(iter(shell.runs.values()))
+    if message.kind == "guide" and len(targets := guided(shell, message)) == 1:
+        return targets[0]
     below, _, turn = message.turn.rpartition("/")
     if below:
         found = shell.runs.get(f"{root.run}/{below}")
@@ -152,14 +154,60 @@ def not_asking(turn: str, asking: Iterable[str]) -> str:
     return f"turn {turn!r} does not wait for an answer; those that do: {known}"
 
 
-def _guide(shell: Shell, live: DrivenRun, message: Message, now: float) -> str:
-    """Record an operator's guidance for the next iteration; return why no prompt would show it, if so."""
-    if refused := live.kind.refuse_guidance():
-        return refused
+def _guide(shell: Shell, live: DrivenRun, turn: str, message: Message, now: float) -> tuple[str, str]:
+    """Record an operator's guidance; return why no prompt would show it, if so, and which prompts will."""
     if not message.text.strip():
-        return "the guidance is empty"
-    shell.tree.guide(live, OperatorSaid(message=message.id, what="guide", text=message.text.strip()), now)
-    return ""
+        return "the guidance is empty", ""
+    if (live, turn) not in guided(shell, message):
+        running = ", ".join(_address(*one) for one in guided(shell)) or "none"
+        if message.turn:
+            return f"turn {message.turn!r} is not running; the turns that are: {running}", ""
+        return f"say which turn the guidance is for; those that run: {running}", ""
+    said = OperatorSaid(message=message.id, what="guide", turn=turn, text=message.text.strip())
+    shell.tree.guide(live, said, now)
+    if live.kind.keeps_guidance:
+        return "", ""
+    where = f"the next attempt of {_address(live, turn)}, or the next turn of {live.core.role(turn)}"
+    return "", f"delivered at once if the backend can be steered, else to {where}"
+
+
+def guided(shell: Shell, message: Message | None = None) -> list[tuple[DrivenRun, str]]:
+    """The turns that the guidance *message* may be for, each with its run; without one, all that take guidance.
+
+    A turn that is a child run stands for the turns that run in it. A run whose engine keeps guidance takes it as a
+    whole, which is an empty turn, unless the message names a turn of it.
+    """
+    root = next(iter(shell.runs.values()))
+    if message is None or not message.turn:
+        return list(_guidable(root))
+    below, _, name = message.turn.rpartition("/")
+    live = shell.runs.get(f"{root.run}/{below}" if below else root.run)
+    turn = live.core.turns.get(name) if live is not None else None
+    return list(_guidable_turn(live, turn)) if live is not None and turn is not None else []
+
+
+def _guidable(live: DrivenRun) -> Iterator[tuple[DrivenRun, str]]:
+    if live.kind.keeps_guidance:
+        yield live, ""
+    elif live.core.finished is None and not live.core.called_off:
+        for turn in live.core.turns.values():
+            yield from _guidable_turn(live, turn)
+
+
+def _guidable_turn(live: DrivenRun, turn: Turn) -> Iterator[tuple[DrivenRun, str]]:
+    name = turn.ask.turn
+    if (child := live.children.get(child_run_id(live.run, name, turn.attempt))) is not None:
+        yield from _guidable(child)
+    elif turn.status != "ended" and live.core.kind(turn.ask.agent) != "human":
+        yield live, name
+
+
+def _address(live: DrivenRun, turn: str) -> str:
+    """The name by which a message calls *turn* of *live*; without a turn, that of the turn that *live* is."""
+    if not turn and live.parent is not None:
+        live, turn = live.parent[0], live.turn
+    below = live.run.partition("/")[2]
+    return f"{below}/{turn}" if below else turn
 
 
 def _emit(shell: Shell, live: DrivenRun, turn: str, message: Message, source: str, late: bool) -> str:

@@ -5,56 +5,23 @@ from pathlib import Path
 from typing import Any
 
 from loop_play import Play, killed, loop_plan, plan_of
-from stage import Cast, Part, Stage
+from stage import Cast, Stage
+from steered import Steered, steered
 
-from coterie.backends.base import OnEvent, Request
 from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import GuidanceDelivered, OperatorSaid
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Limits
 from coterie.runs import launch
-from coterie.runs.messages import Message, Verdict, guide
+from coterie.runs.messages import Message, guide
 from coterie.runs.repository import run_in
-from coterie.runs.verdicts import Sender, take
-
-
-class Steered(Cast):
-    """Agents that can be steered, if *can*; in the first turn an operator says what *words* are.
-
-    Attributes:
-        heard: What they were given while they worked, by turn.
-    """
-
-    def __init__(self, *words: Message, can: bool = True) -> None:
-        super().__init__({})
-        self._words, self._can = words, can
-        self.heard: list[tuple[str, str]] = []
-        self.verdicts: list[Verdict] = []
-        self.stage: Stage
-
-    async def start(self, request: Request, on_event: OnEvent) -> Part:
-        part = await super().start(request, on_event)
-
-        async def steer(text: str) -> bool:
-            self.heard += [(request.turn, text)] * self._can
-            return self._can
-
-        part.steer = steer  # type: ignore[method-assign]
-        if request.turn == "iteration#1":
-            for message in self._words:
-                asyncio.get_running_loop().call_later(0.5, self.stage.shell.post, lambda one=message: self._say(one))
-        return part
-
-    def _say(self, message: Message) -> None:
-        self.verdicts.append(take(self.stage.shell, message, self.stage.clock.now(), Sender("operator"))[1])
 
 
 def played(*words: Message, can: bool = True) -> Stage:
     """A loop of two iterations, in the first of which an operator says *words*."""
     cast = Steered(*words, can=can)
-    cast.stage = stage = Stage(plan_of(loop_plan(max_iterations=2)), cast)
-    stage.start()
+    stage = steered(plan_of(loop_plan(max_iterations=2)), cast)
     assert [verdict.status for verdict in cast.verdicts] == ["accepted"] * len(words)
     return stage
 

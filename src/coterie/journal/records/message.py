@@ -41,7 +41,7 @@ class GuidanceDelivered(Record, frozen=True, kw_only=True, tag="guidance.deliver
     """The prompt of *turn* holds the guidance of the operator's *messages*.
 
     Attributes:
-        attempt: This attempt was given it while it worked, and the next iteration is given it too; 0: in the prompt.
+        attempt: The attempt that was given it while it worked; a loop's next iteration has it too. 0: its prompt.
     """
 
     turn: str

@@ -36,6 +36,7 @@ class Kind:
 
     Attributes:
         coordination: The class of the plans that it plays; None: plans without coordination.
+        keeps_guidance: Whether the engine keeps an operator's guidance and puts it into prompts itself.
         keeps_prompts: Whether each prompt is kept in a file, because what it was made of may change.
         keeps_child_plans: Whether the journal of a child run holds its plan, because this run's plan may change.
         may_gain_humans: Whether a plan that is read again may add humans.
@@ -44,6 +45,7 @@ class Kind:
     """
 
     coordination: ClassVar[type[Coordination] | None] = None
+    keeps_guidance: ClassVar[bool] = False
     keeps_prompts: ClassVar[bool] = False
     keeps_child_plans: ClassVar[bool] = False
     may_gain_humans: ClassVar[bool] = False
@@ -154,10 +156,6 @@ class Kind:
     def notes(self) -> NoteSettings | None:
         """Where memory and tasks lie and how much of them a prompt shows; None: the defaults of the state directory."""
         return None
-
-    def refuse_guidance(self) -> str:
-        """Why the run takes no guidance; empty: it takes it."""
-        return "only a loop takes guidance: in any other run no turn follows by itself that could show it"
 
     def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan], seen: Footprint) -> ConfigAnswer:
         """Read *plan*, under which *run* goes on, from its files again if one of them changed.

@@ -33,6 +33,7 @@ class LoopKind(Kind):
     """A loop: events route to roles until one completes it."""
 
     coordination: ClassVar[type[Coordination] | None] = LoopPlan
+    keeps_guidance = True
     keeps_prompts = True
     keeps_child_plans = True
     may_gain_humans = True
@@ -130,10 +131,6 @@ class LoopKind(Kind):
             tasks_chars=plan.tasks_chars,
             of_parent=plan.branch != "",
         )
-
-    def refuse_guidance(self) -> str:
-        """Its next iteration gets the guidance."""
-        return ""
 
     def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan], seen: Footprint) -> ConfigAnswer:
         """Read the loop's folder again if a file of it changed; a child run keeps its plan."""
