@@ -13,7 +13,7 @@ SRC = Path(__file__).parents[1] / "src"
 
 LINE = (
     {"clock", "ids", "diagnostics", "footprint", "agentside"},
-    {"files"},
+    {"files", "secrets"},
     {"errors"},
     {"topology", "bounds"},
     {"toml_text"},

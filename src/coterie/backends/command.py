@@ -30,10 +30,10 @@ from coterie.backends.kept import LOOK_EVERY, Kept, commands_of, could_not_start
 from coterie.backends.outcome import OutputReader, cannot_start, exit_of, failure_of
 from coterie.backends.processes import GRACE, end_group, end_orphans, marked, started
 from coterie.backends.reported import VARIABLE, reported
-from coterie.backends.secrets import Secrets
 from coterie.backends.underway import Underway
 from coterie.errors import shortage
 from coterie.journal.records import Usage
+from coterie.secrets import Secrets
 
 ANSWER_LIMIT = 8_000_000
 """How many bytes of what a program prints are kept, from the end: its answer."""

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from coterie import files
-from coterie.backends.secrets import Secrets
 from coterie.ids import folder_name
 from coterie.journal.records import Record, RunNotified, TreeCleared, TreeMerged
 from coterie.planning.place import RunPlace
@@ -24,6 +23,7 @@ from coterie.runs.driven_run import Ended
 from coterie.runs.kinds import kind_of
 from coterie.runs.trees import settling, worktree
 from coterie.runs.trees.worktree import Tree
+from coterie.secrets import Secrets
 
 EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
 _EXITS = {"waiting": EXIT_WAITING, "interrupted": EXIT_INTERRUPTED, "stuck": EXIT_FAILED}

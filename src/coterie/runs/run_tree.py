@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from coterie.backends.secrets import Secrets
 from coterie.clock import Clock
 from coterie.engines.commands import Ask, Emit, Reply
 from coterie.errors import NoSuchRun, RunIsFinished
@@ -36,6 +35,7 @@ from coterie.runs.driven_run import DrivenRun, InterruptAttempt, MakeKind, Obser
 from coterie.runs.fold import Fold
 from coterie.runs.ledger import Ledger
 from coterie.runs.prompts import Sources, how_to_decide, render
+from coterie.secrets import Secrets
 
 
 class RunTree:

@@ -19,8 +19,8 @@ from typing import Any, assert_never
 
 from coterie import bounds, files
 from coterie.backends.models.redaction import redacted_events
-from coterie.backends.secrets import Secrets
 from coterie.errors import CoterieError, UsageError
+from coterie.secrets import Secrets
 
 VARIABLE = "COTERIE_CASSETTE"
 """The environment variable that names a cassette: `FILE`, or `MODE:FILE`."""

@@ -1,7 +1,7 @@
 """Calls of git: words in, words out. No shell, no hooks, no prompts, nobody's surroundings; a failure has a type.
 
 Git runs programs that a repository names. Filters and merge drivers run, because they decide what the files hold; git,
-and so they, get an environment without secrets (`coterie.backends.secrets`). Hooks, the file system monitor, editors,
+and so they, get an environment without secrets (`coterie.secrets`). Hooks, the file system monitor, editors,
 pagers and `ext::` transports are off. What a call started ends with the call.
 """
 
@@ -20,9 +20,9 @@ from typing import ParamSpec, TypeVar
 
 from msgspec import Struct
 
-from coterie.backends.secrets import without_secrets
 from coterie.errors import GitFailed, Shortage, UsageError, shortage
 from coterie.runs.trees.repository_lock import inherited
+from coterie.secrets import without_secrets
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.backends.secrets import Secrets, StreamRedactor
+from coterie.secrets import Secrets, StreamRedactor
 
 
 @pytest.mark.parametrize(
