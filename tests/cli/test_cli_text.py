@@ -16,7 +16,7 @@ from coterie.journal.records import (
     TurnStarted,
     Usage,
 )
-from coterie.runs.driven_run import Waiting
+from coterie.runs.ended import Waiting
 from coterie.runs.launch import Outcome, ReplayReport
 from coterie.views.timeline import sentence
 from coterie.views.tree import Node

@@ -9,7 +9,7 @@ from coterie.backends.base import Answer, Failure
 from coterie.journal.records import AttemptFailed, Record, RunFinished, TurnCancelled, TurnFailed, Usage
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.driven_run import Ended
+from coterie.runs.ended import Ended
 from coterie.runs.messages import Message
 from coterie.runs.shell import Shell
 from coterie.runs.verdicts import Sender, take

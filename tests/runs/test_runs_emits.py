@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doorbell import control
 from loop_play import killed, loop_plan, plan_of, review
 from stage import Cast, flow
 
@@ -19,7 +20,6 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, Wanted
 from coterie.runs import entries, launch, provisional
-from coterie.runs.folder import control
 from coterie.runs.messages import Message, send
 from coterie.runs.repository import run_in
 from coterie.runs.tokens import Tokens

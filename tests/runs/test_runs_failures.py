@@ -7,11 +7,11 @@ from stage import Cast, Stage, flow
 
 from coterie.backends.base import Answer, Failure, Text
 from coterie.engines.printed import PRINTED_MOST
-from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import AttemptFailed, TurnFailed, TurnFinished, Usage
 from coterie.planning.plan import AgentPlan, Wanted
-from coterie.runs import folder
-from coterie.runs.folder import DiskPlace
+from coterie.runs import attempt_folders
+from coterie.runs.attempt_folders import AttemptFolders
+from coterie.runs.repository import Runs
 
 SAID = Failure(
     kind="exit",
@@ -146,13 +146,13 @@ def test_what_a_provider_told_a_team_stays_in_the_team() -> None:
 
 def test_the_stream_of_an_attempt_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that prints without end does not fill the disk; one line says that the rest is left out."""
-    monkeypatch.setattr(folder, "STREAM_MOST", 1000)
-    place = DiskPlace(JsonlStore(tmp_path), tmp_path)
+    monkeypatch.setattr(attempt_folders, "STREAM_MOST", 1000)
+    files = AttemptFolders(Runs(tmp_path))
     for _ in range(100):
-        place.stream("r", "a#1", 1, Text(text="x" * 100))
-    lines = (place.attempt_folder("r", "a#1", 1) / "stream.jsonl").read_bytes().splitlines(keepends=True)
+        files.stream("r", "a#1", 1, Text(text="x" * 100))
+    lines = (files.attempt_folder("r", "a#1", 1) / "stream.jsonl").read_bytes().splitlines(keepends=True)
 
     assert sum(map(len, lines)) < 1000 + 300
-    assert lines[-1] == folder.STREAM_FULL
-    assert lines.count(folder.STREAM_FULL) == 1
-    assert place.how_far("r", "a#1", 1).endswith("x")
+    assert lines[-1] == attempt_folders.STREAM_FULL
+    assert lines.count(attempt_folders.STREAM_FULL) == 1
+    assert files.how_far("r", "a#1", 1).endswith("x")

@@ -32,7 +32,7 @@ from coterie.journal.records import (
 )
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan, Wanted
 from coterie.runs import launch
-from coterie.runs.ending import EXIT_WAITING
+from coterie.runs.closing_steps import EXIT_WAITING
 from coterie.runs.fold import Fold
 from coterie.runs.fork import PARTS, Forked, fork
 from coterie.runs.kinds import kind_of

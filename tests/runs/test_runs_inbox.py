@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from doorbell import control
 from stage import Cast, flow
 
 from coterie.agentside import posting
@@ -20,7 +21,6 @@ from coterie.journal.records import MessageRefused, TurnFinished, TurnStarted
 from coterie.journal.writer import JsonlWriter
 from coterie.planning.plan import AgentPlan
 from coterie.runs import inbox, launch
-from coterie.runs.folder import control
 from coterie.runs.messages import Message, Verdict, send
 from coterie.runs.repository import run_in
 from coterie.runs.tokens import Tokens

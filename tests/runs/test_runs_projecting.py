@@ -12,9 +12,10 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import Record, RunStarted
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan, to_json
-from coterie.runs.folder import DiskPlace
+from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.kinds import kind_of
 from coterie.runs.kinds.loop.projecting import journal_file, rebuild
+from coterie.runs.repository import Runs
 from coterie.views.projection import as_line, fold
 
 
@@ -38,7 +39,7 @@ class Disk:
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self.store, self.plan = JsonlStore(folder / ".autoloop"), plan
-        self.place = DiskPlace(self.store, folder)
+        self.files = AttemptFolders(Runs(folder))
         self.file = folder / ".autoloop" / "journal.jsonl"
 
     def write(self, run: str, records: Sequence[Record]) -> None:
@@ -53,7 +54,7 @@ class Disk:
 
     def own(self, run: str, records: Sequence[Record]) -> None:
         """Show *records* to a new owner's projection."""
-        [observe, _] = kind_of(self.plan).observers(self.store, run, self.place)
+        [observe, _] = kind_of(self.plan).observers(self.store, run, self.files)
         assert observe is not None
         for record in records:
             observe(run, record)
@@ -90,7 +91,7 @@ def test_runs_share_the_file_and_can_be_told_anew(disk: Disk) -> None:
     assert disk.file.read_bytes() == disk.whole("a") + disk.whole("b")
 
     disk.file.write_bytes(b'{"run":"c","topic":"loop.start"}\n' + disk.whole("b") * 2 + b'{"run":"a","to')
-    assert rebuild(disk.store, disk.store.list(), disk.place) == {disk.file: 2}
+    assert rebuild(disk.store, disk.store.list(), disk.files) == {disk.file: 2}
     lines = disk.file.read_bytes()
     assert lines.startswith(b'{"run":"c",')
     assert len(lines) == len(disk.whole("a")) + len(disk.whole("b")) + lines.index(b"\n") + 1
@@ -100,7 +101,7 @@ def test_a_run_goes_on_when_the_file_cannot_be_written(disk: Disk) -> None:
     """It is no part of the truth."""
     disk.file.mkdir(parents=True)
     seen: list[int] = []
-    [observe, _] = kind_of(disk.plan).observers(disk.store, "r", disk.place)
+    [observe, _] = kind_of(disk.plan).observers(disk.store, "r", disk.files)
     assert observe is not None
     for record in records_of("r", disk.plan):
         observe("r", record)
@@ -111,7 +112,7 @@ def test_a_run_goes_on_when_the_file_cannot_be_written(disk: Disk) -> None:
 
 def test_what_was_asked_is_in_the_file(disk: Disk) -> None:
     """Where it was kept; and only the runs of loops that have a folder are told so."""
-    disk.place.keep_question("r", "iteration#1", 1, "What now? \ud800")
+    disk.files.keep_question("r", "iteration#1", 1, "What now? \ud800")
     disk.write("r", records_of("r", disk.plan))
     disk.own("r", records_of("r", disk.plan))
 

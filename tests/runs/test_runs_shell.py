@@ -38,7 +38,8 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Start
-from coterie.runs.driven_run import DrivenRun, Ended
+from coterie.runs.driven_run import DrivenRun
+from coterie.runs.ended import Ended
 from coterie.runs.messages import Message
 from coterie.runs.shell import Shell
 from coterie.runs.verdicts import Sender, take

@@ -24,9 +24,10 @@ from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record, RunStopped, TurnFailed, TurnFinished
 from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
+from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.event_queue import EventQueue
-from coterie.runs.folder import DiskPlace
 from coterie.runs.notes import Files
+from coterie.runs.repository import Runs
 
 LACKING = [
     *(
@@ -117,7 +118,7 @@ def test_an_event_that_raises_does_not_take_the_others_with_it() -> None:
 @pytest.mark.parametrize("what", ["stream", "question", "notes"])
 def test_files_of_an_attempt_say_what_is_lacking(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams and prompts may be lost, but not because the disk is full: then the run stops."""
-    place = DiskPlace(JsonlStore(tmp_path), tmp_path)
+    files = AttemptFolders(Runs(tmp_path))
 
     def no_space(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -125,9 +126,9 @@ def test_files_of_an_attempt_say_what_is_lacking(what: str, tmp_path: Path, monk
     monkeypatch.setattr("os.mkdir", no_space)
     monkeypatch.setattr("os.open", no_space)
     calls: dict[str, Callable[[], object]] = {
-        "stream": lambda: place.stream("r", "a#1", 1, {"kind": "text"}),  # type: ignore[arg-type]
-        "question": lambda: place.question("r", "a#1", 1),
-        "notes": lambda: place.keep_question("r", "a#1", 1, "ask"),
+        "stream": lambda: files.stream("r", "a#1", 1, {"kind": "text"}),  # type: ignore[arg-type]
+        "question": lambda: files.question("r", "a#1", 1),
+        "notes": lambda: files.keep_question("r", "a#1", 1, "ask"),
     }
     with pytest.raises(OSError, match="No space"):
         calls[what]()

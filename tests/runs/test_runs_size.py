@@ -15,8 +15,9 @@ from coterie.engines.generator import Conversation, GeneratorEngine, Question
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import Record, RunStarted, TurnFinished, TurnStarted
 from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.fold import Fold
-from coterie.runs.folder import DiskPlace
+from coterie.runs.repository import Runs
 from coterie.runs.shell import Shell
 
 NEW = 1_500
@@ -49,7 +50,7 @@ def stored(folder: Path, turns: int) -> tuple[int, int]:
         turns=cast,
         make_kind=played(lambda plan: (GeneratorEngine(quoting(turns)), plan.agents)),
         clock=SystemClock(),
-        place=DiskPlace(store, folder),
+        files=AttemptFolders(Runs(folder)),
     )
     asyncio.run(shell.start("r", plan, {"prompt": "go"}))
     asked = sum(len(request.prompt) for request in cast.asked)

@@ -17,7 +17,7 @@ from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record, Usage
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.runs.driven_run import Ended
+from coterie.runs.ended import Ended
 from coterie.runs.shell import Shell
 from coterie.topology.patterns.configs import PipelineConfig
 from coterie.topology.patterns.kinds import KINDS, faults, read_config

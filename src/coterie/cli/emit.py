@@ -145,8 +145,8 @@ def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) ->
 
 def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
     """Where the memory, or the tasks, lie: of the turn's run, of one that is named or lives, else of the project."""
-    from coterie.runs.folder import DiskPlace
     from coterie.runs.kinds import kind_of
+    from coterie.runs.note_files import NoteFiles
     from coterie.runs.notes import Files
 
     file, variable = {
@@ -162,7 +162,7 @@ def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
     runs, root = found
     settings = kind_of(runs.plan(root)).notes
     name = os.environ["COTERIE_RUN"] if sender else root
-    return DiskPlace(runs, Path()).files(name, settings, kind)
+    return NoteFiles(runs).files(name, settings, kind)
 
 
 def _of_settings(kind: str) -> Path:

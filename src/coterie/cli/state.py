@@ -13,7 +13,7 @@ def rebuild(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     that are gone, stay.
     """
     from coterie.runs import index
-    from coterie.runs.folder import DiskPlace
+    from coterie.runs.attempt_folders import AttemptFolders
     from coterie.runs.kinds.loop.projecting import rebuild
     from coterie.runs.repository import Runs
 
@@ -24,7 +24,7 @@ def rebuild(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
         living = [run for run in known if runs.status(run) == "running"]
         for run in living:
             complain(f"coterie: {run} goes on just now, and writes its lines itself: they stay as they are")
-        made |= rebuild(runs.store, [run for run in known if run not in living], DiskPlace(runs, Path.cwd()))
+        made |= rebuild(runs.store, [run for run in known if run not in living], AttemptFolders(runs))
     if as_json:
         say_json([{"file": str(file), "runs": count} for file, count in made.items()])
     else:

@@ -11,8 +11,8 @@ from coterie import files
 from coterie.cli.text import plans
 from coterie.cli.text import runs as text
 from coterie.runs import asked
-from coterie.runs.folder import DiskPlace
 from coterie.runs.kinds import kind_of
+from coterie.runs.note_files import NoteFiles
 from coterie.runs.notes import Memory, Tasks
 from coterie.runs.repository import Runs, find
 from coterie.views import timeline as timeline_view
@@ -144,7 +144,7 @@ def _found(at: Located, name: str) -> dict[str, Any]:
 
 def _notes_place(at: Located, kind: str) -> Any:
     plan = at.runs.journal(at.run).plan_now()
-    return DiskPlace(at.runs, Path()).files(at.run, kind_of(plan).notes, kind)
+    return NoteFiles(at.runs).files(at.run, kind_of(plan).notes, kind)
 
 
 OF_RUNS: Mapping[str, Callable[[Located], Shown]] = {

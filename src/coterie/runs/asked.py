@@ -12,13 +12,16 @@ from coterie.errors import NoSuchTurn
 from coterie.ids import child_run_id
 from coterie.journal.records import TurnStarted
 from coterie.journal.runs import Journal
+from coterie.runs.attempt_files import NoAttemptFiles
+from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.commands import Again, Turn
-from coterie.runs.driven_run import Place
 from coterie.runs.fold import Fold
-from coterie.runs.folder import DiskPlace
 from coterie.runs.kinds import kind_of
-from coterie.runs.prompts import Sources, render
+from coterie.runs.note_files import NoteFiles
+from coterie.runs.notes import NoNotes
+from coterie.runs.prompts import render, sources_of
 from coterie.runs.repository import Runs
+from coterie.runs.trees.workspace import read_below
 from coterie.views.run import TurnView, fold
 
 
@@ -70,30 +73,32 @@ def detail(runs: Runs, run: str, turn: str) -> TurnDetail:
     return TurnDetail(
         run=run,
         view=found,
-        question=asked(journal, turn, DiskPlace(runs, Path(view.cwd or "."))),
+        question=asked(journal, turn, runs, Path(view.cwd or ".")),
         child=child if runs.has(child) else None,
         run_started=view.started or 0.0,
     )
 
 
-def asked(journal: Journal, turn: str, place: Place | None = None) -> Asked:
+def asked(journal: Journal, turn: str, runs: Runs | None = None, cwd: Path = Path()) -> Asked:
     """The question of the latest attempt of *turn* in the run of *journal*, which may be a child run.
 
     Raises:
         NoSuchTurn: If the turn never started there.
         ReplayMismatch: If today's engine decides otherwise than the journal says.
     """
-    place, run = place or Place(), journal.run
+    run = journal.run
+    files = AttemptFolders(runs) if runs is not None else NoAttemptFiles()
+    notes = NoteFiles(runs) if runs is not None else NoNotes()
     starts = [record for record in journal.records if isinstance(record, TurnStarted)]
     start = next((record for record in reversed(starts) if record.turn == turn), None)
     if start is None or start.cause is None:
         raise NoSuchTurn(run, turn, dict.fromkeys(record.turn for record in starts))
-    kept = place.question(run, turn, start.attempt)
+    kept = files.question(run, turn, start.attempt)
     if kept and _digest(kept) == start.prompt:
         return Asked(turn=turn, attempt=start.attempt, prompt=kept, same=True)
     before = Fold(run, kind_of(journal.plan(start.seq)))
     before.fold(record for record in journal.records if record.seq < start.seq)
-    sources = Sources(read=place.read_file, how_far=partial(place.how_far, run), notes=partial(place.notes, run))
+    sources = sources_of(run, files, notes, partial(read_below, cwd))
     prompt = render(before, _turn(before, start), sources)
     return Asked(turn=turn, attempt=start.attempt, prompt=prompt, same=_digest(prompt) == start.prompt)
 

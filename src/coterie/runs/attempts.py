@@ -34,10 +34,13 @@ from coterie.journal.records import (
     TreeSaved,
 )
 from coterie.planning.plan import AgentPlan
+from coterie.runs.attempt_files import AttemptFiles
 from coterie.runs.commands import Said, Start
-from coterie.runs.driven_run import Clear, DrivenRun, Place, Steer
+from coterie.runs.driven_run import Clear, DrivenRun, Steer
 from coterie.runs.event_queue import EventQueue
+from coterie.runs.notes import Notes
 from coterie.runs.turns import Settled, Turns, ask
+from coterie.runs.workspace import Workspace
 
 
 class Hear(Protocol):
@@ -60,14 +63,17 @@ class Attempts:
     def __init__(
         self,
         turns: Turns,
-        place: Place,
+        files: AttemptFiles,
+        notes: Notes,
+        workspace: Workspace,
         cwd: Path | None,
         queue: EventQueue,
         hear: Hear,
         lack: Callable[[str], object],
     ) -> None:
         self._lack = lack
-        self._turns, self._place, self._cwd, self._queue, self._hear = turns, place, cwd, queue, hear
+        self._turns, self._files, self._notes, self._workspace = turns, files, notes, workspace
+        self._cwd, self._queue, self._hear = cwd, queue, hear
         self._tasks: set[asyncio.Task[None]] = set()
         self._orders: dict[tuple[str, str], int] = {}
 
@@ -81,7 +87,7 @@ class Attempts:
         launched = live.core.turns[start.ask.turn].launched
         handle = next((one.handle for one in reversed(launched) if one.attempt == start.attempt), "")
         request = self._request(live, start, agent, taken, handle)
-        skipped = self._place.said(live.run, request.turn, request.attempt)
+        skipped = self._files.said(live.run, request.turn, request.attempt)
 
         def heard(event: Event) -> None:
             """Take what the attempt says from its beginning, and leave out what is in its stream already."""
@@ -185,7 +191,7 @@ class Attempts:
             try:
                 cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "shortage")
                 if agent.kind != "human" and not cut_off:
-                    saved = await self._place.saved(live.run, name, attempt)
+                    saved = await self._workspace.saved(live.run, name, attempt)
             finally:  # whoever ends the attempt now still gets what it said
                 self._queue.put(order, partial(self._answered, live, start, agent, result, saved))
         except Exception as error:
@@ -216,15 +222,15 @@ class Attempts:
             nodes=live.nodes,
             context=core.coordination.context(core, turn) if self._turns.uses_context(agent) else {},
             interrupted=turn.tally.interrupted,
-            folder=self._place.attempt_folder(live.run, name, attempt),
-            cwd=self._place.cwd(live.run) or self._cwd,
+            folder=self._files.attempt_folder(live.run, name, attempt),
+            cwd=self._workspace.cwd(live.run) or self._cwd,
             here=live.here,
             epoch=turn.epoch,
             handle=handle,
             taken=taken,
-            root=self._place.folder(live.root),
-            token=self._place.token(live.run, name, attempt, turn.epoch),
-            env=live.kind.environment(self._place, live.run, name),
+            root=self._files.run_folder(live.root),
+            token=self._files.token(live.run, name, attempt, turn.epoch),
+            env=live.kind.environment(self._notes, live.run, name),
             history=asked.history,
             wanted=asked.wanted,
         )
@@ -266,7 +272,7 @@ class Attempts:
                 self._queue.put(0, lambda: self._hear(live, emit))
             case _:
                 try:
-                    self._place.stream(live.run, name, attempt, event)
+                    self._files.stream(live.run, name, attempt, event)
                 except OSError as error:
                     self._lack(shortage(error))
 

@@ -14,26 +14,30 @@ from coterie.clock import Clock, SystemClock
 from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, UsageError
 from coterie.footprint import Footprint
 from coterie.journal.records import NO_USAGE, ConfigAnswer, Record, Usage
+from coterie.journal.rules import root_of
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
 from coterie.journal.status import ENDS
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import index, naming
+from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.backend_setup import AskHuman, ready_turns
+from coterie.runs.closing_steps import EXIT_COMPLETED, LocalClosingSteps, exit_of, notices
 from coterie.runs.commands import phrase
-from coterie.runs.driven_run import Ended, Observe, Place, Waiting
-from coterie.runs.ending import EXIT_COMPLETED, Ending, exit_of, notices
+from coterie.runs.driven_run import Observe
+from coterie.runs.ended import Ended, Waiting
 from coterie.runs.fold import Fold
-from coterie.runs.folder import DiskPlace
 from coterie.runs.held import hold, refuse_lost
+from coterie.runs.held import read as read_held
 from coterie.runs.inbox import Inbox
 from coterie.runs.kinds import Kind, check_start, kind_of
+from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
 from coterie.runs.shell import Shell
 from coterie.runs.trees import worktree
 from coterie.runs.trees.git import in_thread
 from coterie.runs.trees.hiding import hide_state
 from coterie.runs.trees.isolation import isolate
-from coterie.runs.trees.keeping import Trees
+from coterie.runs.trees.workspace import GitWorkspace
 from coterie.runs.trees.worktree import Tree
 from coterie.runs.turns import Turns
 
@@ -142,9 +146,8 @@ async def start(
     index.add(index.Entry(run=run, folder=str(runs.folder(run).resolve()), topology=plan.name, started=clock.now()))
     if tree is not None:
         worktree.write(state_dir, tree)  # before its files: a kill from here on leaves a tree that is known
-    observe = _observers(kind, runs, Journal(runs, run, ()), cwd, observe)
-    place = _place(runs, run, cwd, tree, snapshots)
-    shell = _shell(run, runs, turns, clock, limits, park, observe, cwd, place)
+    observe = _observers(kind, runs, Journal(runs, run, ()), observe)
+    shell = _shell(run, runs, turns, clock, limits, park, observe, cwd, tree, snapshots)
     if attach is not None:
         attach(shell)
     try:
@@ -202,9 +205,8 @@ async def resume(
     kind = kind_of(recorded)
     with suppress(OSError):
         hide_state(state_dir, kind.place, cwd)
-    observe = _observers(kind, runs, journal, cwd, observe)
-    place = _place(runs, run, cwd, own, first.snapshots)
-    shell = _shell(run, runs, turns, clock, limits, park, observe, cwd, place)
+    observe = _observers(kind, runs, journal, observe)
+    shell = _shell(run, runs, turns, clock, limits, park, observe, cwd, own, first.snapshots)
     if attach is not None:
         attach(shell)
     if recall is not None:
@@ -236,14 +238,14 @@ def replay(run: str, *, state_dir: Path) -> ReplayReport:
     return ReplayReport(run=run, records=sum(fold.seq for fold in folds.values()), left=tuple(left))
 
 
-def _observers(kind: Kind, runs: Runs, journal: Journal, cwd: Path, observe: Observe | None) -> Observe | None:
+def _observers(kind: Kind, runs: Runs, journal: Journal, observe: Observe | None) -> Observe | None:
     """What hears of durable records: the writers of files that *kind* has, then *observe*.
 
     Args:
         journal: What earlier owners wrote, which those writers catch up with.
     """
     earlier = EarlierRecords(journal)
-    hearing = kind.observers(earlier, journal.run, DiskPlace(runs, cwd))
+    hearing = kind.observers(earlier, journal.run, AttemptFolders(runs))
     if not hearing:
         return observe
 
@@ -267,12 +269,6 @@ def _check_name(folder: str) -> None:
         raise UsageError(f"the name of the folder {folder!r} is not UTF-8 text: rename it, then run") from None
 
 
-def _place(runs: Runs, run: str, cwd: Path, tree: Tree | None, snapshots: bool) -> DiskPlace:
-    """Where the files of a run lie, and those that its agents work on."""
-    trees = Trees(runs.root, cwd, runs.folder, runs.status, tree=tree, saves=snapshots)
-    return DiskPlace(runs, cwd, trees, Ending(runs.root, run, cwd))
-
-
 def _shell(
     run: str,
     runs: Runs,
@@ -282,7 +278,8 @@ def _shell(
     park: bool,
     observe: Observe | None,
     cwd: Path,
-    place: Place,
+    tree: Tree | None,
+    snapshots: bool,
 ) -> Shell:
     """A shell for a run whose files lie on disk."""
     seen = Footprint()
@@ -297,8 +294,12 @@ def _shell(
         limits=limits,
         park=park,
         observe=observe,
-        place=place,
         reload=read_again,
+        files=AttemptFolders(runs),
+        notes=NoteFiles(runs),
+        workspace=GitWorkspace(runs.root, cwd, runs.folder, runs.status, tree=tree, saves=snapshots),
+        closing=LocalClosingSteps(runs.root, run, cwd, has_tree=tree is not None),
+        held=lambda child: read_held(runs.folder(root_of(child))),
         cwd=cwd,
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -37,8 +37,8 @@ class NoteSettings(Struct, frozen=True, kw_only=True):
     of_parent: bool = False
 
 
-class Notes(Struct, frozen=True, kw_only=True):
-    """What a prompt shows beside what the journal knows.
+class ShownNotes(Struct, frozen=True, kw_only=True):
+    """Memory and tasks as a prompt shows them.
 
     Attributes:
         memory: What is remembered, within its budget; empty: nothing.
@@ -84,6 +84,26 @@ class Files:
         entries.add(self.project, change.project)
         if self.run is not None:
             entries.add(self.run, change.run)
+
+
+class Notes(Protocol):
+    """The memory and tasks of runs. By default there are none."""
+
+    def files(self, run: str, settings: NoteSettings | None, kind: str) -> Files | None:
+        """The files of the `memory`, or of the `task`s, of *run*; None: there are none."""
+        return None
+
+    def shown(self, run: str, settings: NoteSettings | None) -> ShownNotes:
+        """The memory and the tasks of *run* as a prompt shows them."""
+        return ShownNotes()
+
+    def open_tasks(self, run: str, settings: NoteSettings | None) -> tuple[str, ...]:
+        """The tasks that keep *run* from completing."""
+        return ()
+
+
+class NoNotes(Notes):
+    """No memory and no tasks."""
 
 
 class _Notes:

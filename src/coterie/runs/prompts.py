@@ -9,16 +9,20 @@ fenced: no text of theirs can pass for a part of the prompt.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from coterie.backends.base import told
 from coterie.engines.fences import fenced, inline
 from coterie.engines.printed import printed
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import AgentPlan, Wanted
+from coterie.runs.attempt_files import AttemptFiles
 from coterie.runs.commands import Turn
 from coterie.runs.fold import Fold
-from coterie.runs.notes import Notes, NoteSettings
+from coterie.runs.notes import Notes, NoteSettings, ShownNotes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +37,19 @@ class Sources:
 
     read: Callable[[str], str | None] = lambda name: None
     how_far: Callable[[str, int], str] = lambda turn, attempt: ""
-    notes: Callable[[NoteSettings | None, str, int], Notes] = lambda settings, turn, attempt: Notes()
+    notes: Callable[[NoteSettings | None, str, int], ShownNotes] = lambda settings, turn, attempt: ShownNotes()
 
 
 NO_SOURCES = Sources()
+
+
+def sources_of(run: str, files: AttemptFiles, notes: Notes, read: Callable[[str], str | None]) -> Sources:
+    """The sources of the prompts of *run*."""
+
+    def shown(settings: NoteSettings | None, turn: str, attempt: int) -> ShownNotes:
+        return msgspec.structs.replace(notes.shown(run, settings), tool=files.tool(run, turn, attempt))
+
+    return Sources(read=read, how_far=partial(files.how_far, run), notes=shown)
 
 
 def render(fold: Fold, turn: Turn, sources: Sources = NO_SOURCES) -> str:

@@ -3,7 +3,6 @@
 The next owner decides, by the same functions; until then this is the best that can be said.
 """
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,9 +10,9 @@ import msgspec
 from coterie.engines.commands import Emit, Reply
 from coterie.journal.records import AttemptFailed
 from coterie.runs.fold import Fold, refusal
-from coterie.runs.folder import DiskPlace
 from coterie.runs.kinds import kind_of
 from coterie.runs.messages import WAITS, Message, Verdict, inbox_of
+from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
 from coterie.runs.tokens import Tokens
 from coterie.runs.verdicts import not_asking, sender_of
@@ -81,7 +80,7 @@ def _refused(fold: Fold, runs: Runs, turn: str, said: Message) -> str:
         return ""
     emit = Emit(turn=turn, attempt=said.attempt, event=said.event, payload=said.payload)
     if fold.coordination.needs_open_tasks(emit):
-        tasks = DiskPlace(runs, Path()).open_tasks(fold.run, fold.coordination.notes)
+        tasks = NoteFiles(runs).open_tasks(fold.run, fold.coordination.notes)
         emit = msgspec.structs.replace(emit, open_tasks=tasks)
     return refusal(fold.engine.judge(emit))
 

@@ -23,8 +23,8 @@ from coterie.journal.records import (
 )
 from coterie.journal.runs import RunReader
 from coterie.planning.plan import AgentPlan, Limits, Plan
+from coterie.runs.closing_steps import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT
 from coterie.runs.driven_run import MakeKind
-from coterie.runs.ending import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of, kind_without_imports
 from coterie.runs.launch import outcome

@@ -12,6 +12,8 @@ from coterie.journal.runs import RunReader
 from coterie.journal.status import RunStatus
 from coterie.runs import index
 
+STATE_DIR = ".coterie"
+
 
 class Runs(RunReader):
     """The runs of one state directory.

@@ -29,12 +29,15 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.planning.plan import Limits, Plan, environments, to_json
+from coterie.runs.attempt_files import AttemptFiles
 from coterie.runs.commands import Said, Start, Turn
 from coterie.runs.core import Core
-from coterie.runs.driven_run import DrivenRun, InterruptAttempt, MakeKind, Observe, Place, Steer
+from coterie.runs.driven_run import DrivenRun, InterruptAttempt, MakeKind, Observe, Steer
 from coterie.runs.fold import Fold
 from coterie.runs.ledger import Ledger
-from coterie.runs.prompts import Sources, how_to_decide, render
+from coterie.runs.notes import Notes
+from coterie.runs.prompts import how_to_decide, render, sources_of
+from coterie.runs.workspace import Workspace
 from coterie.secrets import Secrets
 
 
@@ -44,7 +47,7 @@ class RunTree:
     Attributes:
         runs: Those that are driven, by id, the root first.
         ledger: What they have spent together.
-        place: Where their files lie.
+        notes: Their memory and tasks.
         held: Values that the plan refers to; see `coterie.runs.held`.
         secrets: What is hidden in all that enters the run, whoever says it.
         reloaded: Whether the root is taken over under another plan than its journal holds.
@@ -62,13 +65,18 @@ class RunTree:
         make_kind: MakeKind,
         clock: Clock,
         limits: Limits,
-        place: Place,
+        files: AttemptFiles,
+        notes: Notes,
+        workspace: Workspace,
+        closes: Callable[[Plan], bool],
+        held: Callable[[str], dict[str, str]],
         cwd: Path | None,
         observe: Observe | None,
     ) -> None:
         self._store, self._make_kind, self._clock = store, make_kind, clock
         self._limits, self._cwd, self._observe = limits, cwd, observe
-        self.place = place
+        self._files, self.notes, self._workspace = files, notes, workspace
+        self._closes, self._held = closes, held
         self.runs: dict[str, DrivenRun] = {}
         self.ledger = Ledger(limits, self.runs)
         self._environments: list[Mapping[str, str]] = [os.environ]
@@ -120,7 +128,7 @@ class RunTree:
         )
         core.called_off = called_off
         if parent is None:
-            core.closes = lambda: self.place.closes(live.plan)
+            core.closes = lambda: self._closes(live.plan)
         self.runs[run] = live = DrivenRun(
             run, plan, core, writer, parent
         )  # whatever comes now, its journal is given up
@@ -136,7 +144,7 @@ class RunTree:
 
     def learn_secrets(self, run: str, plan: Plan) -> None:
         """Hide from now on what looks secret in this process's environment and in those that *plan* gives agents."""
-        self.held = self.place.held(run)
+        self.held = self._held(run)
         self._environments += [*environments(plan), self.held]
         self.secrets = Secrets(*self._environments)
 
@@ -175,7 +183,7 @@ class RunTree:
             input=self.secrets.hide_in(given),
             parent=live.parent[0].run if live.parent else "",
             cwd="" if child or self._cwd is None else str(self._cwd),
-            snapshots=not child and self.place.saves,
+            snapshots=not child and self._workspace.saves,
         )
 
     # -- what is said to a run ----------------------------------------------------------------------------------------
@@ -201,7 +209,7 @@ class RunTree:
                 said, "text", "outputs", "given", "event", "payload", "reason", "log", "incomplete"
             )
         if live.kind.waits_for_tasks and isinstance(said, Reply | Emit) and live.kind.needs_open_tasks(said):
-            return msgspec.structs.replace(said, open_tasks=self.place.open_tasks(live.run, live.kind.notes))
+            return msgspec.structs.replace(said, open_tasks=self.notes.open_tasks(live.run, live.kind.notes))
         return said
 
     def cut(self, live: DrivenRun, said: OperatorSaid) -> bool:
@@ -320,19 +328,19 @@ class RunTree:
 
     def _renderer(self, run: str) -> Callable[[Fold, Turn], str]:
         """Gives the whole question of a turn's current attempt in *run*; some kinds keep it."""
-        place = self.place
-        sources = Sources(read=place.read_file, how_far=partial(place.how_far, run), notes=partial(place.notes, run))
+        files = self._files
+        sources = sources_of(run, files, self.notes, self._workspace.read)
 
         def whole(core: Fold, turn: Turn) -> str:
             keeps, known = core.coordination.keeps_prompts, core.turns.get(turn.ask.turn)
             was_asked = keeps and known is not None and known.attempt == turn.attempt
-            if was_asked and (kept := place.question(run, turn.ask.turn, turn.attempt)):
+            if was_asked and (kept := files.question(run, turn.ask.turn, turn.attempt)):
                 return kept  # what is remembered may have changed since
             prompt = render(core, turn, sources)
             if self.secrets.values:
                 prompt = self.secrets.hide(prompt)
             if keeps:
-                place.keep_question(run, turn.ask.turn, turn.attempt, prompt)
+                files.keep_question(run, turn.ask.turn, turn.attempt, prompt)
             return prompt
 
         return whole

@@ -10,45 +10,44 @@ at once: every attempt is ended, nothing more leaves, and the run is resumed fro
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from coterie.backends.base import Session
 from coterie.clock import Clock
 from coterie.errors import CoterieError, JournalFailed, Shortage, shortage
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
 from coterie.journal.records import (
     AttemptFailed,
-    AttemptInterrupted,
-    AttemptLaunched,
     Cause,
     ConfigAnswer,
     ConfigChanged,
     ConfigKept,
     ConfigRejected,
     Record,
-    RunFinished,
     TreesJoined,
 )
 from coterie.planning.plan import AgentPlan, Limits, Plan
+from coterie.runs.attempt_files import AttemptFiles, NoAttemptFiles
 from coterie.runs.attempts import Attempts
 from coterie.runs.children import Children
-from coterie.runs.commands import Close, Effect, Halt, ReadPlan, Start, Turn, Wait
-from coterie.runs.driven_run import Clear, DrivenRun, Ended, InterruptAttempt, MakeKind, Observe, Place, Steer, Waiting
+from coterie.runs.commands import Close, Effect, Halt, ReadPlan, Start, Wait
+from coterie.runs.driven_run import Clear, DrivenRun, InterruptAttempt, MakeKind, Observe, Steer
+from coterie.runs.ended import Ended
 from coterie.runs.event_queue import Event, EventQueue
 from coterie.runs.held import filled
 from coterie.runs.kinds import kind_of
-from coterie.runs.prompts import how_to_decide
+from coterie.runs.notes import NoNotes, Notes
+from coterie.runs.run_end import ClosingSteps, NoClosingSteps, RunEnd, uncut
 from coterie.runs.run_tree import RunTree
+from coterie.runs.takeover import Takeover
 from coterie.runs.timers import Timers
-from coterie.runs.trees.git import GRACE, in_thread
 from coterie.runs.turns import Turns
+from coterie.runs.workspace import SharedWorkspace, Workspace
 
 T = TypeVar("T")
 
@@ -64,7 +63,11 @@ class Shell:
         limits: What this owner allows the whole tree.
         park: Let go of the run when nothing runs but humans and timers.
         observe: Called with the run's id and each record, in order, once it is durable.
-        place: Where the runs' files lie.
+        files: Keeps the files of attempts.
+        notes: Keeps memory and tasks.
+        workspace: The files that agents work on.
+        closing: The steps before the root run ends or stops.
+        held: Gives the secret values that the plan of a root run refers to; see `coterie.runs.held`.
         reload: Reads a run's plan again, for engines that ask for it; raises `CoterieError` when it cannot. Without
             it a plan stays what it is.
         cwd: The working directory of the agents.
@@ -72,7 +75,6 @@ class Shell:
     Attributes:
         tree: The runs that are driven, and what others may say to them while an event is handled (`post`).
         opened: Set once the root run is claimed and begun or continued.
-        steps: The steps before the end of the root run, or before a stop, that this owner did.
     """
 
     def __init__(
@@ -85,19 +87,39 @@ class Shell:
         limits: Limits | None = None,
         park: bool = False,
         observe: Observe | None = None,
-        place: Place | None = None,
+        files: AttemptFiles | None = None,
+        notes: Notes | None = None,
+        workspace: Workspace | None = None,
+        closing: ClosingSteps | None = None,
+        held: Callable[[str], dict[str, str]] = lambda run: {},
         reload: Callable[[str, Plan], ConfigAnswer] | None = None,
         cwd: Path | None = None,
     ) -> None:
         self._turns, self._clock, self._park, self._reload = turns, clock, park, reload
-        self._place = place or Place()
+        self._files, self._workspace = files or NoAttemptFiles(), workspace or SharedWorkspace()
+        notes, closing = notes or NoNotes(), closing or NoClosingSteps()
         self._queue = EventQueue()
         self._timers = Timers(clock, self._queue)
-        self.tree = RunTree(store, make_kind, clock, limits or Limits(), self._place, cwd, observe)
-        self._attempts = Attempts(turns, self._place, cwd, self._queue, self.tree.hear, self.lack)
+        self.tree = RunTree(
+            store,
+            make_kind,
+            clock,
+            limits or Limits(),
+            self._files,
+            notes,
+            self._workspace,
+            closing.closes,
+            held,
+            cwd,
+            observe,
+        )
+        self._attempts = Attempts(
+            turns, self._files, notes, self._workspace, cwd, self._queue, self.tree.hear, self.lack
+        )
         self._children = Children(self.tree, self._queue, self._timers, self._attempts, store, clock)
         self.tree.taken_over = self._children.take_over
-        self.steps: list[Record] = []
+        self._takeover = Takeover(self.tree, turns, self._attempts, self._files, clock, self._timed)
+        self._end = RunEnd(self.tree, clock, closing, self._workspace)
         self._expected = 0
         self._external_tasks = 0
         self._deferrals = 0
@@ -153,44 +175,18 @@ class Shell:
         self._queue.wake()
 
     @property
+    def steps(self) -> list[Record]:
+        """The steps before the end of the root run, or before a stop, that this owner did."""
+        return self._end.steps
+
+    @property
     def runs(self) -> Mapping[str, DrivenRun]:
         """The runs that are driven, by id, the root first."""
         return self.tree.runs
 
     def ended(self, root: DrivenRun) -> Ended:
-        """How it stands with *root*."""
-        return self._ended(root, root.core.finished, root.core.stopped)
-
-    def _ended(self, root: DrivenRun, finished: RunFinished | None, stopped: str = "") -> Ended:
-        spent, iterations = self.tree.ledger.spent(), root.kind.iterations
-        waiting = tuple(
-            Waiting(run=live.run, turn=turn.ask.turn, agent=turn.ask.agent, prompt=self._question(live, turn))
-            for live in self.runs.values()
-            for turn in live.humans()
-        )
-        if finished is None:
-            return Ended(
-                run=root.run,
-                status="stopped",
-                reason=stopped,
-                usage=spent,
-                seconds=root.core.time.seconds,
-                waiting=waiting,
-                iterations=iterations,
-            )
-        return Ended(
-            run=root.run,
-            status="completed" if finished.outcome == "completed" else "failed",
-            reason=finished.reason,
-            result=finished.result,
-            usage=spent,
-            seconds=root.core.time.seconds,
-            iterations=iterations,
-        )
-
-    def _question(self, live: DrivenRun, turn: Turn) -> str:
-        name = turn.ask.turn
-        return how_to_decide(name) if name in live.held else live.core.render(live.core, turn)
+        """The state of *root*."""
+        return self._end.ended(root)
 
     # -- from the beginning to the end --------------------------------------------------------------------------------
 
@@ -199,28 +195,26 @@ class Shell:
         try:
             root = open_root()
             self.opened.set()
-            if root.core.is_live and self._place.lacks_tree(root.core.trees):
+            if root.core.is_live and self._workspace.lacks_tree(root.core.trees):
                 await self._make_tree(root)
             while not await self._advance(root):
                 await self._queue.wait()
         except asyncio.CancelledError:
             if root is not None:
-                await self._interrupt(root, "interrupted", "interrupted")
+                await self._let_nothing_start()
+                await self._end.interrupt(root, "interrupted", "interrupted")
             raise
         except BaseException as error:
             lacks = shortage(error)
             root = next(iter(self.runs.values()), None)
-            if not lacks or root is None or isinstance(error, JournalFailed) or not self._is_whole(root):
+            if not lacks or root is None or isinstance(error, JournalFailed) or not root.is_whole:
                 self._queue.clear()  # this owner is over: nothing is judged any more
                 raise
-            await self._interrupt(root, "shortage", f"shortage: {lacks}")
+            await self._let_nothing_start()
+            await self._end.interrupt(root, "shortage", f"shortage: {lacks}")
         finally:
             await self._close()
         return self.ended(root)
-
-    def _is_whole(self, live: DrivenRun) -> bool:
-        """Whether *live* was begun, or taken over, to the end: more can be appended."""
-        return live.core.is_live and live.core.epoch > 0 and live.core.seq == live.writer.last
 
     async def _advance(self, root: DrivenRun) -> bool:
         """Handle all that has happened and let what follows leave; whether that is the end, and durable."""
@@ -237,7 +231,7 @@ class Shell:
                 reason = self._reason_to_stop()
                 if not reason:
                     return False
-                await self._let_go(root, reason)
+                await self._end.stop(root, reason, lambda: bool(self._queue))
 
     def _drain(self) -> None:
         """Handle all that has happened. Attempts that ended together count in the order their turns were started."""
@@ -261,7 +255,7 @@ class Shell:
             for live in waiting:
                 if live.reap is not None:
                     launched, live.reap = live.reap, None
-                    await self._take_up(live, launched)
+                    await self._takeover.take_up(live, launched)
             unsafe = [live for live in waiting if not live.is_durable]
             if all(live.writer.begin() for live in unsafe):
                 for live in waiting:
@@ -282,41 +276,6 @@ class Shell:
                 if live.core.finished is not None and not live.parent_notified and live.has_left:
                     await self._children.notify_parent(live)
 
-    async def _take_up(self, live: DrivenRun, launched: list[AttemptLaunched]) -> None:
-        """Go on with the attempts of earlier owners that can be found, end all others, and record which is which.
-
-        Nothing else that happens is handled meanwhile, and nothing leaves.
-        """
-        doubtful, found = live.core.in_doubt(), list[tuple[Start, AgentPlan, Session]]()
-        for start in doubtful:
-            taken = max(self._clock.now() - live.core.turns[start.ask.turn].asked, 0.0)
-            agent = self._timed(live, start, taken)
-            if (session := await self._attempts.find(live, start, agent, taken)) is not None:
-                found.append((start, agent, session))
-            else:
-                live.core.cut_off(self._clock.now(), start.ask.turn)
-        kept = [(start.ask.turn, start.attempt) for start, _, _ in found]
-        spared = [live.core.ref(*one) for one in kept + self._teams_with_lasting(live)]
-        await self._turns.end(live.run, [one for one in launched if (one.turn, one.attempt) not in kept], spared)
-        self._clear(live, kept)
-        for start, agent, session in found:
-            live.core.adopt(self._clock.now(), start)
-            self._attempts.adopt(live, start, agent, session)
-        if doubtful:
-            self.tree.pump(live)
-
-    def _teams_with_lasting(self, live: DrivenRun) -> list[tuple[str, int]]:
-        """The turns of *live* that are child runs with attempts that may be adopted, when these are taken over."""
-        teams = [turn for turn in live.core.turns.values() if turn.status == "running" and not turn.slot]
-        plans = [(turn, (live.core.agents.get(turn.ask.agent) or AgentPlan(name="")).child) for turn in teams]
-        return [(turn.ask.turn, turn.attempt) for turn, plan in plans if plan is not None and _has_lasting(plan)]
-
-    def _clear(self, live: DrivenRun, kept: Collection[tuple[str, int]]) -> None:
-        """Remove what attempts that were cut off, all but those in *kept*, left half done: none of them lives."""
-        turns = [(name, turn.attempt) for name, turn in live.core.turns.items() if turn.result is None]
-        cut = [(name, n) for name, last in turns for n in range(1, last + 1) if (name, n) not in kept]
-        self._place.clear_attempts(live.run, cut)
-
     def _start_agents(self, live: DrivenRun) -> None:
         """Start, while the disk works, the agents that the outbox of *live* names.
 
@@ -334,12 +293,6 @@ class Shell:
         agent = live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
         return filled(agent, self.tree.held) if self.tree.held else agent
 
-    async def _let_go(self, root: DrivenRun, reason: str) -> None:
-        """Stop the tree for *reason*, unless something happens while the stop is notified."""
-        await self._close_run(root, (), self._ended(root, None, reason))
-        for live in reversed(self.tree.runs.values()) if not self._queue else ():
-            live.core.stop(self._clock.now(), reason)
-
     def _reason_to_stop(self) -> str:
         """Why the tree is to be stopped; empty: it goes on."""
         if self._expected or self.tree.ledger.busy:
@@ -354,26 +307,6 @@ class Shell:
 
     def _engine_stops(self) -> str:
         return next((reason for live in self.runs.values() if (reason := live.core.wants_stop)), "")
-
-    async def _interrupt(self, root: DrivenRun, why: str, reason: str) -> None:
-        """Keep what had already arrived, write down that the rest was cut off, deepest first, and let go.
-
-        Args:
-            why: The reason of each attempt that is cut off, and *reason* that of the stop.
-        """
-        await self._let_nothing_start()
-        if root.core.is_live and root.core.ending is None:
-            with suppress(asyncio.CancelledError):
-                await self._close_run(root, (), self._ended(root, None, reason))
-        now = self._clock.now()
-        for live in reversed(self.tree.runs.values()):
-            if live.core.is_live and self._is_whole(live):
-                for name, turn in list(live.core.turns.items()):
-                    if turn.status == "running" and live.core.takes_a_slot(turn.ask.agent):
-                        cut = AttemptInterrupted(turn=name, attempt=turn.attempt, reason=why)
-                        live.core.write(now, cut)
-                live.core.stop(now, reason)
-            await live.writer.durable(live.core.seq)
 
     async def _close(self) -> None:
         """End every attempt, refuse what still comes, and give the journals up."""
@@ -412,14 +345,14 @@ class Shell:
             case Wait(cause=cause, again=again):
                 self._timers.retry(live, again.due, partial(self._due, live, cause))
             case ReadPlan(cause=cause):
-                joined = await self._joined(live)
+                joined = await self._end.joined(live)
                 self._queue.put(0, partial(self._read_plan, live, cause, joined))
             case InterruptAttempt(turn=turn):
                 self._attempts.interrupt(live, turn)
             case Close():
-                await self._finish(live)
+                await self._end.finish(live)
             case Clear(turn=turn, attempt=attempt):
-                self._place.clear_attempts(live.run, [(turn, attempt)])
+                self._files.clear_attempts(live.run, [(turn, attempt)])
             case Steer(turn=turn, said=said):
                 self._attempts.steer(live, turn, said)
 
@@ -427,7 +360,7 @@ class Shell:
         """Make the work tree of the root run once its beginning is durable; if that fails, the run stops."""
         await root.writer.durable(root.core.seq)
         try:
-            made, was_cut = await _uncut(self._place.make_tree)
+            made, was_cut = await uncut(self._workspace.make_tree)
         except (CoterieError, OSError):
             root.core.stop(self._clock.now(), "worktree")
             raise
@@ -436,26 +369,6 @@ class Shell:
         if was_cut:
             raise asyncio.CancelledError
 
-    async def _finish(self, root: DrivenRun) -> None:
-        """Do what remains before the end of the root run, then write its end."""
-        core = root.core
-        if not any(isinstance(one, TreesJoined) for one in core.closed) and (joined := await self._joined(root)):
-            core.write(self._clock.now(), joined)
-        await self._close_run(root, core.closed, self._ended(root, core.end))
-        core.finish(self._clock.now())
-
-    async def _close_run(self, root: DrivenRun, done: Sequence[Record], ended: Ended) -> None:
-        """Do the steps before the root run ends or stops that are not *done*, each recorded before the next begins."""
-        while step := self._place.closing_step(root.plan, done, ended):
-            await root.writer.durable(root.core.seq)
-            record, was_cut = await _uncut(step)
-            done = (*done, root.core.write(self._clock.now(), record))
-            self.steps.append(record)
-            if root.core.end is not None:
-                ended = self._ended(root, root.core.end)
-            if was_cut:
-                raise asyncio.CancelledError
-
     async def _start_branch(self, live: DrivenRun, start: Start) -> None:
         """Start a branch of a wave, once it has where to work."""
         agent = live.core.agents.get(start.ask.agent)
@@ -463,7 +376,7 @@ class Shell:
         made = None
         try:
             if child is not None:
-                made = await self._place.begin_branch(child_run_id(live.run, start.ask.turn, start.attempt), child)
+                made = await self._workspace.begin_branch(child_run_id(live.run, start.ask.turn, start.attempt), child)
         except CoterieError as error:
             if shortage(error):
                 raise
@@ -503,11 +416,6 @@ class Shell:
         live.core.due(cause)
         self.tree.pump(live)
 
-    async def _joined(self, live: DrivenRun) -> TreesJoined | None:
-        """What became of the files of the branches, if a wave was just joined."""
-        wave = live.kind.unjoined
-        return await self._place.join_branches(live.run, wave) if wave else None
-
     def _read_plan(self, live: DrivenRun, cause: Cause, joined: TreesJoined | None = None) -> None:
         if joined is not None and live.core.is_live:
             live.core.write(self._clock.now(), joined)
@@ -523,25 +431,3 @@ class Shell:
             self.tree.learn_secrets(live.run, live.plan)
         live.core.reloaded(self._clock.now(), cause, answer)
         self.tree.pump(live)
-
-
-def _has_lasting(plan: Plan) -> bool:
-    """Whether an attempt of an agent of *plan*, or of a plan inside it, may be adopted."""
-    agents = plan.agents.values()
-    return any(a.on_interrupt == "adopt" or (a.child is not None and _has_lasting(a.child)) for a in agents)
-
-
-async def _uncut(work: Callable[[], T]) -> tuple[T, bool]:
-    """Call *work* in a thread and give it `GRACE` seconds to end if the task is cancelled.
-
-    Returns its result, and whether the task was cancelled. Raises `CancelledError` if the time was too short.
-    """
-    task = asyncio.ensure_future(in_thread(work))
-    try:
-        return await asyncio.shield(task), False
-    except asyncio.CancelledError:
-        await asyncio.wait({task}, timeout=GRACE)
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-        return task.result(), True

@@ -248,7 +248,7 @@ def _note(shell: Shell, live: DrivenRun, turn: str, message: Message, now: float
     """Record a change of memory or tasks; return why it cannot be made, if so, and what is said of it."""
     if stale := _stale(live, turn, message):
         return stale, ""
-    files = shell.tree.place.files(live.run, live.kind.notes, message.kind)
+    files = shell.tree.notes.files(live.run, live.kind.notes, message.kind)
     if files is None:
         return "this run keeps nothing on disk", ""
     try:
@@ -267,7 +267,7 @@ def keep(shell: Shell, live: DrivenRun, message: Message) -> None:
     A message whose owner died in between comes again, and what stands there is not written twice.
     """
     record = live.core.notes.get(message.id)
-    if record is not None and (files := shell.tree.place.files(live.run, live.kind.notes, message.kind)) is not None:
+    if record is not None and (files := shell.tree.notes.files(live.run, live.kind.notes, message.kind)) is not None:
         files.add(notes.Change(said="", run=record.entries, project=record.project))
 
 
@@ -275,5 +275,5 @@ def restore_notes(shell: Shell, live: DrivenRun) -> None:
     """Have all that *live* remembers, and has to do, stand in its own files."""
     for kind, record in (("memory", MemoryChanged), ("task", TaskChanged)):
         known = tuple(entry for one in live.core.notes.values() if isinstance(one, record) for entry in one.entries)
-        if known and (files := shell.tree.place.files(live.run, live.kind.notes, kind)) is not None:
+        if known and (files := shell.tree.notes.files(live.run, live.kind.notes, kind)) is not None:
             files.add(notes.Change(said="", run=known))

@@ -16,7 +16,7 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.planning.branches import BRANCH
-from coterie.runs.driven_run import Ended
+from coterie.runs.ended import Ended
 from coterie.runs.fold import Fold
 from coterie.testing.oracle import asked, uncrashed
 from coterie.testing.world import World

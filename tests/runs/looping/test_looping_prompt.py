@@ -10,13 +10,13 @@ from loop_play import Play, loop_plan, review, waves
 from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
 from coterie.runs.kinds.loop.prompt import context, render
-from coterie.runs.notes import Notes
+from coterie.runs.notes import ShownNotes
 
 GOLDEN = Path(__file__).parent / "golden"
-NOTES = Notes(memory="- always run the tests", tasks="- [ ] task-1: the parser", tool="/run/turns/autoloops")
+NOTES = ShownNotes(memory="- always run the tests", tasks="- [ ] task-1: the parser", tool="/run/turns/autoloops")
 
 
-def question(play: Play, notes: Notes = NOTES) -> str:
+def question(play: Play, notes: ShownNotes = NOTES) -> str:
     """What the turn that runs is asked."""
     return render(play.engine.plan, play.engine.brief(play.turn), notes)
 
@@ -115,7 +115,7 @@ def test_the_promise_is_never_alone_on_a_line(place: str) -> None:
     if place == "guidance":
         play.guide(said)
         play.answer()
-    text = question(play, Notes(memory=said))
+    text = question(play, ShownNotes(memory=said))
 
     assert "LOOP_COMPLETE" not in {line.strip() for line in text.splitlines()}
     play.answer(text, prompt=text)

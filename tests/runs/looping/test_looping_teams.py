@@ -27,10 +27,11 @@ from coterie.journal.records import (
 )
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.driven_run import Ended, Place
+from coterie.runs.attempt_files import AttemptFiles
+from coterie.runs.ended import Ended
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of
-from coterie.runs.notes import Notes, NoteSettings
+from coterie.runs.notes import Notes, NoteSettings, ShownNotes
 from coterie.runs.rehearsal import rehearse
 from coterie.runs.shell import Shell
 
@@ -301,12 +302,11 @@ def test_resumed_behind_any_record_it_comes_to_the_same_end() -> None:
         assert isinstance(engine, Loop)
 
 
-class _Forgetful(Place):
-    """Keeps questions, and remembers something else whenever it is asked."""
+class _KeptPrompts(AttemptFiles):
+    """Keeps prompts."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str, int], str] = {}
-        self.told = 0
 
     def keep_question(self, run: str, turn: str, attempt: int, prompt: str) -> None:
         self.kept[run, turn, attempt] = prompt
@@ -314,22 +314,29 @@ class _Forgetful(Place):
     def question(self, run: str, turn: str, attempt: int) -> str:
         return self.kept.get((run, turn, attempt), "")
 
-    def notes(self, run: str, settings: NoteSettings | None, turn: str, attempt: int) -> Notes:
-        self.told += 1
-        return Notes(memory=f"memory {self.told}")
+
+class _ChangingNotes(Notes):
+    """Gives another memory at each call."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def shown(self, run: str, settings: NoteSettings | None) -> ShownNotes:
+        self.calls += 1
+        return ShownNotes(memory=f"memory {self.calls}")
 
 
 def test_a_team_that_never_began_is_asked_what_the_journal_says_it_was() -> None:
     """The owner died behind the intent: what is remembered has changed since, the question has not."""
-    place = _Forgetful()
-    whole = _Placed(place)
+    files, notes = _KeptPrompts(), _ChangingNotes()
+    whole = _Kept(files, notes)
     whole.store = _Logged()
     whole.start()
     order = whole.store.order
     at = next(n for n, (_, one) in enumerate(order) if isinstance(one, TurnStarted) and one.turn == "iteration#2")
     intent = order[at][1]
     assert isinstance(intent, TurnStarted)
-    one = _Placed(place)
+    one = _Kept(files, notes)
     writer = one.store.claim("r")
     writer.append([record for _, record in order[: at + 1]])
     one.store._release("r")
@@ -339,12 +346,12 @@ def test_a_team_that_never_began_is_asked_what_the_journal_says_it_was() -> None
     assert hashlib.sha256(given.encode()).hexdigest() == intent.prompt
 
 
-class _Placed(Stage):
-    """A stage whose runs keep their files in *place*."""
+class _Kept(Stage):
+    """A stage whose runs keep *files* and *notes*."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, files: AttemptFiles, notes: Notes) -> None:
         super().__init__(jury_plan(), Court())  # type: ignore[arg-type]
-        self.place = place
+        self.files, self.notes = files, notes
 
     def _shell(self, limits: Limits | None) -> Shell:
         return Shell(
@@ -352,5 +359,6 @@ class _Placed(Stage):
             turns=self.cast,
             clock=self.clock,
             limits=limits,
-            place=self.place,
+            files=self.files,
+            notes=self.notes,
         )

@@ -8,8 +8,8 @@ from repositories import commit, git, put, repository, untouched
 
 from coterie.journal.records import Record
 from coterie.planning.plan import Plan
-from coterie.runs.driven_run import Ended
-from coterie.runs.ending import Ending
+from coterie.runs.closing_steps import LocalClosingSteps
+from coterie.runs.ended import Ended
 from coterie.runs.trees import merging, worktree
 from coterie.runs.trees.git import need
 from coterie.runs.trees.merging import merge
@@ -264,7 +264,7 @@ def test_when_a_work_tree_is_removed(
 
 def settle(state: Path, run: str, status: str) -> worktree.Tree | None:
     """Do the steps before the end of *run*, and give what is then known of its work tree."""
-    ending, done = Ending(state, run, state), list[Record]()
+    ending, done = LocalClosingSteps(state, run, state), list[Record]()
     while step := ending.step(Plan(name="p"), done, Ended(run=run, status=status)):
         done.append(step())
     return worktree.read(state, run)

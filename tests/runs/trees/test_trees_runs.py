@@ -15,7 +15,7 @@ from coterie.errors import GitFailed, UsageError
 from coterie.journal.lock import RunLock
 from coterie.journal.records import RunStarted, TreeSaved, TreesJoined, TurnFinished
 from coterie.planning.loop import LoopGiven
-from coterie.runs import ending, launch
+from coterie.runs import closing_steps, launch
 from coterie.runs.fork import fork
 from coterie.runs.launch import Outcome
 from coterie.runs.repository import Runs
@@ -313,7 +313,7 @@ def test_a_notification_that_fails_is_written_down_and_fails_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, said: str
 ) -> None:
     """It cannot be started, says no, or never ends."""
-    monkeypatch.setattr(ending, "NOTIFY_WITHIN", 0.2)
+    monkeypatch.setattr(closing_steps, "NOTIFY_WITHIN", 0.2)
     outcome = run(project(tmp_path / "loop", WORKS, f"notify.command = {command}\n"))
     kept = json.loads((Path(".autoloop/runs") / outcome.run / "notify.json").read_text())
 

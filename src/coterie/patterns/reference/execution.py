@@ -28,7 +28,7 @@ from coterie.patterns.rows.models import Execution
 from coterie.planning.plan import Limits
 from coterie.planning.program import ProgramPlan
 from coterie.runs import launch
-from coterie.runs.driven_run import Ended
+from coterie.runs.ended import Ended
 from coterie.runs.repository import Runs
 from coterie.runs.shell import Shell
 

@@ -29,8 +29,7 @@ from coterie.patterns.rows.engine import open_engine
 from coterie.patterns.rows.fold import RowFold, RowUpdate
 from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.writing import Writing
-from coterie.runs.folder import STATE_DIR
-from coterie.runs.repository import find
+from coterie.runs.repository import STATE_DIR, find
 
 ROWS = "rows.sqlite"
 """The default database, beside the runs."""

@@ -18,11 +18,12 @@ from coterie.planning.coordination import Coordination
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs import prompts
+from coterie.runs.attempt_files import AttemptFiles
 from coterie.runs.commands import Turn
-from coterie.runs.notes import NoteSettings
+from coterie.runs.notes import Notes, NoteSettings
 
 if TYPE_CHECKING:
-    from coterie.runs.driven_run import Observe, Place
+    from coterie.runs.driven_run import Observe
     from coterie.runs.fold import Fold
 
 
@@ -108,7 +109,7 @@ class Kind:
         """The command to start when the run ends, as an argv list; empty: none."""
         return ()
 
-    def observers(self, journals: Reader, run: str, place: "Place") -> "list[Observe]":
+    def observers(self, journals: Reader, run: str, files: AttemptFiles) -> "list[Observe]":
         """What writes files for people as the run's records become durable."""
         return []
 
@@ -126,8 +127,8 @@ class Kind:
         """The prompt as data, for programs."""
         return prompts.as_data(fold, turn)
 
-    def environment(self, place: "Place", run: str, turn: str) -> dict[str, str]:
-        """Variables for the process of a turn; *place* knows where the run keeps its files."""
+    def environment(self, notes: Notes, run: str, turn: str) -> dict[str, str]:
+        """Variables for the process of a turn; *notes* knows where the run keeps its own."""
         return {}
 
     def node(self, turn: str, agent: str) -> str:

@@ -16,16 +16,17 @@ from coterie.planning.coordination import Coordination
 from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, from_json
+from coterie.runs.attempt_files import AttemptFiles
 from coterie.runs.commands import Turn
 from coterie.runs.kinds.base import Kind
 from coterie.runs.kinds.loop import environment, prompt, reload
 from coterie.runs.kinds.loop.projecting import Projector, journal_file
 from coterie.runs.kinds.loop.waves import WaveFiles
-from coterie.runs.notes import NoteSettings
+from coterie.runs.notes import Notes, NoteSettings
 from coterie.runs.prompts import Sources
 
 if TYPE_CHECKING:
-    from coterie.runs.driven_run import Observe, Place
+    from coterie.runs.driven_run import Observe
     from coterie.runs.fold import Fold
 
 
@@ -70,13 +71,13 @@ class LoopKind(Kind):
         """`notify.command`."""
         return self._began.notify
 
-    def observers(self, journals: Reader, run: str, place: "Place") -> "list[Observe]":
+    def observers(self, journals: Reader, run: str, files: AttemptFiles) -> "list[Observe]":
         """The projection of the journal and the files of waves, for a loop that has a folder."""
         path, here = journal_file(self.plan), self._began.place
         if path is None:
             return []
         waves = WaveFiles(journals, run, Path(here.work_dir) / here.state_dir / "waves")
-        return [Projector(journals, run, path, place).observe, waves.observe]
+        return [Projector(journals, run, path, files).observe, waves.observe]
 
     # -- a turn -------------------------------------------------------------------------------------------------------
 
@@ -92,10 +93,10 @@ class LoopKind(Kind):
         given = fold.started.input if fold.started else {}
         return prompt.context(self._loop.plan, self._loop.brief(turn.ask.turn), given)
 
-    def environment(self, place: "Place", run: str, turn: str) -> dict[str, str]:
+    def environment(self, notes: Notes, run: str, turn: str) -> dict[str, str]:
         """The `AUTOLOOP_*` variables, and where the run's own notes lie."""
         return environment.environment(self._loop, run, turn) | environment.notes_folder(
-            place.files(run, self.notes, "task")
+            notes.files(run, self.notes, "task")
         )
 
     def node(self, turn: str, agent: str) -> str:

@@ -8,7 +8,7 @@ import fcntl
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from coterie import files
 from coterie.errors import CoterieError
@@ -16,10 +16,8 @@ from coterie.journal.base import Reader, Store
 from coterie.journal.records import Record, RunStarted
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, from_json
+from coterie.runs.attempt_files import AttemptFiles
 from coterie.views.projection import Projection, as_line, beginning, fold
-
-if TYPE_CHECKING:
-    from coterie.runs.driven_run import Place
 
 Read = Callable[[str], Iterable[Record]]
 
@@ -31,12 +29,12 @@ class Projector:
     the file tells the whole run, each line once.
 
     Args:
-        place: Knows what the run's attempts were asked.
+        files: Knows what the run's attempts were asked.
     """
 
-    def __init__(self, journals: Reader, run: str, path: Path, place: "Place") -> None:
+    def __init__(self, journals: Reader, run: str, path: Path, files: AttemptFiles) -> None:
         self._journals, self._run, self._path = journals, run, path
-        self._view = Projection(lambda turn, attempt: place.question(run, turn, attempt))
+        self._view = Projection(lambda turn, attempt: files.question(run, turn, attempt))
         self._seen = 0
 
     def observe(self, run: str, record: Record) -> None:
@@ -71,7 +69,7 @@ def journal_file(plan: Plan) -> Path | None:
     return Path(loop.place.work_dir) / loop.place.journal_file
 
 
-def rebuild(store: Store, runs: Iterable[str], place: "Place") -> dict[Path, int]:
+def rebuild(store: Store, runs: Iterable[str], files: AttemptFiles) -> dict[Path, int]:
     """Write the projections of *runs* anew, from their journals; gives the files, and how many runs each holds.
 
     Lines of other runs in these files are kept. A run whose journal cannot be read is left out.
@@ -83,7 +81,7 @@ def rebuild(store: Store, runs: Iterable[str], place: "Place") -> dict[Path, int
             first = records[0] if records else None
             path = journal_file(from_json(first.plan)) if isinstance(first, RunStarted) and first.plan else None
             if path is not None:
-                lines = fold(records, lambda turn, attempt, run=run: place.question(run, turn, attempt))  # type: ignore[misc]
+                lines = fold(records, lambda turn, attempt, run=run: files.question(run, turn, attempt))  # type: ignore[misc]
                 made.setdefault(path, []).append((run, b"".join(map(as_line, lines))))
     for path, texts in made.items():
         with _opened(path) as file:

@@ -13,7 +13,7 @@ from coterie.engines.loop import Brief
 from coterie.engines.loop.brief import Output
 from coterie.engines.loop.nearest import nearest
 from coterie.planning.loop import TOOL_PATH, LoopPlan, RolePlan
-from coterie.runs.notes import Notes
+from coterie.runs.notes import ShownNotes
 
 OUTPUTS_MOST = 8_000
 """Characters of recent outputs together; what is said last is kept."""
@@ -26,7 +26,7 @@ PAYLOAD_MOST = 2_000
 NO_OBJECTIVE = "Do the task and emit the completion event when it is done."
 
 
-def render(plan: LoopPlan, brief: Brief, notes: Notes) -> str:
+def render(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> str:
     """The whole question of the turn that *brief* tells of."""
     sections = _review(plan, brief, notes) if brief.view.review else _iteration(plan, brief, notes)
     text = "\n\n".join(section.strip() for section in sections if section.strip())
@@ -60,7 +60,7 @@ def context(plan: LoopPlan, brief: Brief, given: dict[str, Any]) -> dict[str, An
     }
 
 
-def _iteration(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
+def _iteration(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> Iterator[str]:
     yield plan.harness
     yield _backpressure(brief)
     yield _titled("The output of the turn that failed:", brief.printed)
@@ -78,7 +78,7 @@ def _iteration(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
         yield _how_to_emit(plan, brief, notes)
 
 
-def _review(plan: LoopPlan, brief: Brief, notes: Notes) -> Iterator[str]:
+def _review(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> Iterator[str]:
     folder = f", in {plan.place.project}" if plan.place.project else ""
     yield plan.harness
     yield (
@@ -148,7 +148,7 @@ def _roles(plan: LoopPlan, brief: Brief) -> str:
     return "\n\n".join(f"Your role, `{role.id}`:\n{role.prompt.strip()}" for role in found)
 
 
-def _parallelism(brief: Brief, notes: Notes) -> str:
+def _parallelism(brief: Brief, notes: ShownNotes) -> str:
     view = brief.view
     bases = [event for event in view.allowed if event != view.completion and not event.startswith("/")]
     forms = ["explore.parallel", *(f"{event}.parallel" for event in bases)]
@@ -190,7 +190,7 @@ def _outputs(outputs: tuple[Output, ...]) -> str:
     return "\n\n".join(reversed(parts))
 
 
-def _how_to_emit(plan: LoopPlan, brief: Brief, notes: Notes) -> str:
+def _how_to_emit(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> str:
     view = brief.view
     events = [] if view.anything else [event for event in view.allowed if not event.startswith("/")]
     example = events[0] if events else (plan.completion if view.anything else "") or "EVENT"

@@ -1,8 +1,9 @@
-"""The files of one run and its child runs while it is driven: where each works, and what is kept at a turn's end."""
+"""The workspace of a run and its child runs where git keeps it: work trees, and what is kept at a turn's end."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from coterie import files
 from coterie.errors import CoterieError, shortage
 from coterie.journal.records import TreeMade, TreeSaved, TreesJoined
 from coterie.planning.plan import Plan
@@ -10,9 +11,13 @@ from coterie.runs.trees import branches, worktree
 from coterie.runs.trees.git import find, in_thread, need
 from coterie.runs.trees.snapshots import Snapshots
 from coterie.runs.trees.worktree import Tree
+from coterie.runs.workspace import Workspace
+
+READ_MOST = 20_000
+"""Characters of a file that an agent `reads` which join its prompt."""
 
 
-class Trees:
+class GitWorkspace(Workspace):
     """Knows where the runs below one root work, and keeps what the files are.
 
     Args:
@@ -34,9 +39,18 @@ class Trees:
         saves: bool = False,
     ) -> None:
         self._state_dir, self._cwd, self._folder, self._outcome = state_dir, cwd, folder, outcome
-        self._tree, self.saves = tree, saves
+        self._tree, self._saves = tree, saves
         self._apart: dict[str, Tree] = {}
         self._snapshots: dict[str, Snapshots | None] = {}
+
+    @property
+    def saves(self) -> bool:
+        """Whether the files are kept at each turn's end."""
+        return self._saves
+
+    def read(self, name: str) -> str | None:
+        """The text of a file below the root's folder, cut at a bound; None if there is none to show."""
+        return read_below(self._cwd, name)
 
     def cwd(self, run: str) -> Path:
         """Where the agents of *run* work."""
@@ -45,26 +59,24 @@ class Trees:
 
     async def saved(self, run: str, turn: str, attempt: int) -> TreeSaved | None:
         """Keep the files as an attempt leaves them. None: nothing is to be kept, or there is no git work tree."""
-        if not self.saves:
+        if not self._saves:
             return None
         return await in_thread(self._save, run, turn, attempt)
 
-    @property
-    def has_own(self) -> bool:
-        """Whether the root has a work tree, made or not."""
-        return self._tree is not None
-
-    def lacks_own(self, made: Collection[str]) -> bool:
+    def lacks_tree(self, made: Collection[str]) -> bool:
         """Whether the root is to have a work tree that is not among those *made*, by path."""
         tree = self._tree
         return tree is not None and tree.path not in made and tree.status in ("making", "running")
 
-    def make_own(self) -> TreeMade | None:
+    async def make_tree(self) -> TreeMade | None:
         """Make the root's work tree, if it is to have one.
 
         Raises:
             GitFailed, UsageError: If git cannot.
         """
+        return await in_thread(self._make_own)
+
+    def _make_own(self) -> TreeMade | None:
         if self._tree is None:
             return None
         if self._tree.status == "making":
@@ -72,7 +84,7 @@ class Trees:
             self._tree = worktree.make(origin, self._state_dir, self._tree)
         return _made(self._tree)
 
-    async def begin(self, run: str, plan: Plan) -> TreeMade | None:
+    async def begin_branch(self, run: str, plan: Plan) -> TreeMade | None:
         """Make the work tree of the branch that the child run *run* is, if it is to have one.
 
         Raises:
@@ -85,7 +97,7 @@ class Trees:
             self._apart[run] = await in_thread(branches.open_tree, self._state_dir, parent, run)
         return _made(self._apart[run])
 
-    async def join(self, run: str, wave: int) -> TreesJoined | None:
+    async def join_branches(self, run: str, wave: int) -> TreesJoined | None:
         """Bring back what the branches of a *wave* of *run* did. None: there is nothing to bring."""
         if self._tree is None or not worktree.folder(self._state_dir, run).is_dir():
             return None
@@ -119,6 +131,21 @@ class Trees:
                 raise
             return TreeSaved(turn=turn, attempt=attempt, problem=str(error), apart=owner != "")
         return TreeSaved(turn=turn, attempt=attempt, commit=saved.commit, problem=saved.incomplete, apart=owner != "")
+
+
+def read_below(folder: Path, name: str) -> str | None:
+    """The text of the file *name* below *folder*, cut at `READ_MOST` characters; None if there is none to show."""
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        return None
+    try:
+        with open(files.open_fd(path), encoding="utf-8") as file:
+            text = file.read(READ_MOST + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        if shortage(error):
+            raise
+        return None
+    return text if len(text) <= READ_MOST else text[:READ_MOST] + f"\n… (cut at {READ_MOST} characters)"
 
 
 def _made(tree: Tree) -> TreeMade:

@@ -19,9 +19,11 @@ from coterie.ids import folder_name
 from coterie.journal.records import Record, RunNotified, TreeCleared, TreeMerged
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
-from coterie.runs.driven_run import Ended
+from coterie.runs.ended import Ended
 from coterie.runs.kinds import kind_of
+from coterie.runs.run_end import ClosingSteps, Step
 from coterie.runs.trees import settling, worktree
+from coterie.runs.trees.git import in_thread
 from coterie.runs.trees.worktree import Tree
 from coterie.secrets import Secrets
 
@@ -33,17 +35,27 @@ SAID_MOST = 500
 """Characters of what it wrote that are told when it failed."""
 
 
-class Ending:
-    """The steps before one root run ends or stops.
+class LocalClosingSteps(ClosingSteps):
+    """The steps before one root run ends or stops, in this process.
 
     Args:
         state_dir: Where the run is kept.
         run: Its id.
         cwd: Where `notify.command` starts unless the plan says.
+        has_tree: Whether the run has a work tree.
     """
 
-    def __init__(self, state_dir: Path, run: str, cwd: Path) -> None:
-        self._state_dir, self._run, self._cwd = state_dir, run, cwd
+    def __init__(self, state_dir: Path, run: str, cwd: Path, *, has_tree: bool = False) -> None:
+        self._state_dir, self._run, self._cwd, self._has_tree = state_dir, run, cwd, has_tree
+
+    def closes(self, plan: Plan) -> bool:
+        """Whether there is a work tree to merge, or a command to call."""
+        return self._has_tree or kind_of(plan).notify != ()
+
+    async def next_step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Step | None:
+        """The next step that is not among *done*, which takes its time on a thread."""
+        step = self.step(plan, done, ended)
+        return partial(in_thread, step) if step is not None else None
 
     def step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Callable[[], Record] | None:
         """The next step that is not among *done*; None: there is none."""

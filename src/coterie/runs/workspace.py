@@ -1,0 +1,49 @@
+"""The files that agents work on: what a run needs of them."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Protocol
+
+from coterie.journal.records import TreeMade, TreeSaved, TreesJoined
+from coterie.planning.plan import Plan
+
+
+class Workspace(Protocol):
+    """Where the agents of a root run and its child runs work. By default all work where the run was started."""
+
+    @property
+    def saves(self) -> bool:
+        """Whether the files are kept at each turn's end."""
+        return False
+
+    def cwd(self, run: str) -> Path | None:
+        """The folder in which the agents of *run* work; None: the one in which everything was started."""
+        return None
+
+    def read(self, name: str) -> str | None:
+        """The text of a file that an agent `reads`, or None."""
+        return None
+
+    async def saved(self, run: str, turn: str, attempt: int) -> TreeSaved | None:
+        """Keep the files as an attempt leaves them; None: nothing is kept."""
+        return None
+
+    def lacks_tree(self, made: Collection[str]) -> bool:
+        """Whether the root run is to have a work tree that is not among those *made*, by path."""
+        return False
+
+    async def make_tree(self) -> TreeMade | None:
+        """Make the work tree of the root run; None: it has none."""
+        return None
+
+    async def begin_branch(self, run: str, plan: Plan) -> TreeMade | None:
+        """Make the work tree of *run*, a branch of a wave; None: it works where its loop does."""
+        return None
+
+    async def join_branches(self, run: str, wave: int) -> TreesJoined | None:
+        """Merge the work of the branches of a *wave* of *run*; None: there is nothing to merge."""
+        return None
+
+
+class SharedWorkspace(Workspace):
+    """The folder in which the run was started, for all agents."""
