@@ -15,7 +15,11 @@ from coterie.agentside.speaking import TOKEN
 HIDDEN = "***"
 """Replaces a secret."""
 
-_SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?:^|_)PAT)S?(?:_|$)", re.IGNORECASE)
+_SECRET = re.compile(
+    rf"(?!COTERIE_(?!{TOKEN.removeprefix('COTERIE_')}$))"  # of the variables set here, only the token is a secret
+    r".*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?<![^_])PAT)S?(?:_|$)",
+    re.IGNORECASE | re.DOTALL,
+)
 _SHORTEST = 6
 
 
@@ -27,17 +31,17 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
     For programs that a repository chooses and that need no secret: the filters and merge drivers that git calls.
     """
-    return {name: value for name, value in environment.items() if not _looks_secret(name)}
+    return {name: value for name, value in environment.items() if not _SECRET.match(name)}
 
 
 class Secrets:
     """The secret values of one or more environments."""
 
     def __init__(self, *environments: Mapping[str, str]) -> None:
-        named = (pair for environment in environments for pair in environment.items())
-        values = {value.strip() for name, value in named if is_secret(name, value)}
+        named = [pair for environment in environments for pair in environment.items()]
+        values = {value.strip() for name, value in named if _SECRET.match(name) and _is_redacted(value)}
         # The longest first: one secret may begin with another.
-        self.values = sorted(values, key=lambda value: (-len(value), value))
+        self.values = sorted(sorted(values), key=len, reverse=True)
         self.pattern = re.compile("|".join(map(re.escape, self.values)) or r"(?!)")
 
     def hide(self, text: str) -> str:
@@ -89,21 +93,14 @@ class StreamRedactor:
 
     def _first_doubt(self, text: str) -> int:
         """The offset of the longest suffix of *text* that is a proper prefix of a secret."""
-        values = self._secrets.values
-        nearest = max(0, len(text) - len(values[0]) + 1) if values else len(text)
-        for at in range(nearest, len(text)):
-            end = text[at:]
-            if any(len(end) < len(value) and value.startswith(end) for value in values):
-                return at
-        return len(text)
+        beginnings = (value[:n] for value in self._secrets.values for n in range(1, len(value)))
+        return len(text) - max((len(beginning) for beginning in beginnings if text.endswith(beginning)), default=0)
 
 
 def is_secret(name: str, value: str) -> bool:
     """Whether the variable *name* looks secret and *value* is a secret; a reference to one is not."""
-    if not _looks_secret(name) or value.startswith(HIDDEN):
-        return False
-    return len(value.strip()) >= _SHORTEST and not value.strip().isdecimal()
+    return _SECRET.match(name) is not None and _is_redacted(value)
 
 
-def _looks_secret(name: str) -> bool:
-    return name == TOKEN or (not name.startswith("COTERIE_") and _SECRET.search(name) is not None)
+def _is_redacted(value: str) -> bool:
+    return not value.startswith(HIDDEN) and len(value.strip()) >= _SHORTEST and not value.strip().isdecimal()

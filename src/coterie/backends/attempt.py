@@ -45,6 +45,8 @@ _SPEAKER = (
 )
 """What the wrapper of an attempt knows of itself."""
 
+_AUTOLOOP = re.compile(r"AUTOLOOP_(?!CONFIG$)")
+"""Variables that an outer run set for this process; the user's settings file is not one of them."""
 _PLACEHOLDER = re.compile(r"\{(python|here|model|prompt_file)\}")
 
 
@@ -130,7 +132,7 @@ def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: P
     """The user's environment, the agent's own variables, and ours."""
     ours = identity(request) | {"COTERIE_ATTEMPT_DIR": str(folder), "COTERIE_TURN_FILE": str(turn_file)}
     ours[reported.VARIABLE] = str(folder / reported.FILE)
-    env = {name: value for name, value in os.environ.items() if name not in _OUTER and not _is_outer(name)}
+    env = {name: value for name, value in os.environ.items() if name not in _OUTER and not _AUTOLOOP.match(name)}
     env |= request.agent.env
     if prompt_file is not None:
         ours |= {"COTERIE_PROMPT_FILE": str(prompt_file), "AUTOLOOP_PROMPT_PATH": str(prompt_file)}
@@ -139,11 +141,6 @@ def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: P
         tool = wrapper.write(folder, {name: ours[name] for name in _SPEAKER if name in ours})
         ours |= {"AUTOLOOP_BIN": str(tool), "PATH": os.pathsep.join(filter(None, (str(folder), env.get("PATH"))))}
     return env | ours
-
-
-def _is_outer(name: str) -> bool:
-    """Whether an outer run gave this process the variable *name*; the user's own settings file is no such one."""
-    return name.startswith("AUTOLOOP_") and name != "AUTOLOOP_CONFIG"
 
 
 def _as_json(context: dict[str, Any]) -> bytes:

@@ -108,7 +108,8 @@ def any_alive(marker: str, launched: Iterable[Launched]) -> bool:
     if not marker or not _HAS_PROC:
         return False
     found = (_from_proc(int(name)) for name in os.listdir("/proc") if name.isdecimal())
-    return any(process is not None and not process.dead and _carries(process, marker) for process in found)
+    mark = _Mark(marker)
+    return any(process is not None and not process.dead and mark.is_on(process) for process in found)
 
 
 async def end_group(group: int, marker: str = "", *, grace: float = GRACE, ended: bool = False) -> list[int]:
@@ -176,6 +177,22 @@ class _Process(NamedTuple):
     started: str
 
 
+class _Mark:
+    """Recognizes the processes that carry *marker*."""
+
+    def __init__(self, marker: str) -> None:
+        run, _, attempt = marker.partition("/")
+        # The variable as the kernel stores it, between its neighbours in the environment.
+        self._variable = f"\0{MARK}={marker}{'' if marker.endswith('/') else chr(0)}".encode()
+        self._limit, self._shift = (_limit_of(marker), 0) if attempt else (_digits(run), _HALF)
+
+    def is_on(self, process: _Process) -> bool:
+        """Whether *process* carries it in its environment or its limits."""
+        if self._variable in b"\0" + _read(process.pid, "environ") + b"\0":
+            return True
+        return _limit_in(process) >> self._shift == self._limit
+
+
 class _ProcessTree:
     """The processes to end: those found so far, and how to find those started since.
 
@@ -192,9 +209,9 @@ class _ProcessTree:
         self.known: dict[int, str] = {}
         """Start time by pid of all processes found, in that order."""
         self.groups = {group for group in groups if group > 1}
-        self._marker = marker if _HAS_PROC else ""
+        self._mark = _Mark(marker) if marker and _HAS_PROC else None
         self._roots = roots or {}
-        self._spared = spared
+        self._spared = [_Mark(each) for each in spared]
         self._terminated: set[int] = set()
         self._out_of_reach: set[int] = set()
         self._living: list[_Process] = []
@@ -206,13 +223,13 @@ class _ProcessTree:
         self.groups -= {table[pid].group for pid in own if pid in table}
         candidates = [p for p in table.values() if not p.dead and p.pid not in own | self._out_of_reach]
         if self._spared:
-            spared = {p.pid: p for p in candidates if any(_carries(p, marker) for marker in self._spared)}
+            spared = {p.pid: p for p in candidates if any(mark.is_on(p) for mark in self._spared)}
             _add_descendants(spared, candidates)
             candidates = [p for p in candidates if p.pid not in spared]
         found = {process.pid: process for process in candidates if self._belongs(process)}
-        if self._marker:
+        if self._mark is not None:
             for n, process in enumerate(candidates, 1):
-                if process.pid not in found and _carries(process, self._marker):
+                if process.pid not in found and self._mark.is_on(process):
                     found[process.pid] = process
                 if n % _AT_ONCE == 0:
                     await asyncio.sleep(0)
@@ -327,21 +344,6 @@ def _from_ps(*which: str) -> Iterator[_Process]:
         yield _Process(int(pid), int(parent), int(group), 0, state.startswith("Z"), " ".join(began.split()))
 
 
-def _as_stored(marker: str) -> bytes:
-    """The variable as the kernel stores it, between its neighbours in the environment."""
-    end = "" if marker.endswith("/") else "\0"
-    return f"\0{MARK}={marker}{end}".encode()
-
-
-def _carries(process: _Process, marker: str) -> bool:
-    """Whether *process* carries *marker* in its environment or its limits."""
-    if _as_stored(marker) in b"\0" + _read(process.pid, "environ") + b"\0":
-        return True
-    limit = _limit_in(process)
-    run, _, attempt = marker.partition("/")
-    return limit == _limit_of(marker) if attempt else limit >> _HALF == _digits(run)
-
-
 def _mark_of(pid: int) -> str:
     """The marker in the environment of *pid*; empty if there is none or it cannot be read."""
     _, found, rest = (b"\0" + _read(pid, "environ")).partition(f"\0{MARK}=".encode())
@@ -371,14 +373,14 @@ def _left(leader: int, marker: str) -> bool:
 
     Pids rise until they wrap around, so only those between *leader* and the last one given out are inspected.
     """
-    seen = {leader}
+    seen, mark = {leader}, _Mark(marker)
     for _ in range(_SCANS):
         with open("/proc/loadavg", "rb") as file:
             last = int(file.read().split()[-1])
         pids = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
         new = {pid for pid in pids - seen if (leader < pid <= last if leader <= last else not last < pid <= leader)}
         found = [_from_proc(pid) for pid in new]
-        if any(process is not None and not process.dead and _carries(process, marker) for process in found):
+        if any(process is not None and not process.dead and mark.is_on(process) for process in found):
             return True
         if None not in found:  # a process that ended meanwhile may have started another
             return False
