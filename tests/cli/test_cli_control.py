@@ -106,8 +106,8 @@ def test_a_loop_is_guided_and_interrupted_and_goes_on(loop: Place) -> None:
     assert [line["payload"] for line in projection(loop) if line["topic"] == "operator.guidance"] == ["Mind the tests"]
 
 
-def test_guidance_is_only_for_loops_and_waits_for_one_that_is_stopped(loop: Place) -> None:
-    """A flow asks nobody again by itself."""
+def test_guidance_waits_for_a_loop_that_is_stopped_and_no_human_takes_it(loop: Place) -> None:
+    """A question to a human is answered, not guided."""
     loop.call("run", "pair", "-i", "1", status=3)
     assert "queued" in loop.look("control", "guide", "last", "Mind the tests").out
     assert "iteration#2 was guided: True" in loop.call("resume", "last", "--add-iterations", "1").out
@@ -117,7 +117,7 @@ def test_guidance_is_only_for_loops_and_waits_for_one_that_is_stopped(loop: Plac
     lines = iter(process.stdout or ())
     next(line for line in lines if "boss#1 started" in line)
     refused = loop.look("control", "guide", "last", "Hear", "--interrupt", "--state-dir", ".coterie", status=1)
-    assert "only a loop" in refused.err
+    assert "no turn that takes guidance is running" in refused.err
     process.terminate()
     process.communicate(timeout=60)
     [run] = (loop.folder / ".coterie/runs").iterdir()

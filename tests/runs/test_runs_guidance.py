@@ -112,8 +112,8 @@ def test_it_needs_a_turn_where_several_run() -> None:
     cast = Steered(*words, at="a#1")
     steered(plan, cast)
     assert [one.status for one in cast.verdicts] == ["refused", "refused", "accepted"]
-    assert cast.verdicts[0].detail == "say which turn the guidance is for; those that run: a#1, b#1"
-    assert cast.verdicts[1].detail == "turn 's#1' is not running; the turns that are: a#1, b#1"
+    assert cast.verdicts[0].detail == "several turns are running; say which turn the guidance is for: a#1, b#1"
+    assert cast.verdicts[1].detail == "turn 's#1' is not running; say which turn the guidance is for: a#1, b#1"
     assert cast.heard == [("b#1", "Mind the tests")]
 
 
@@ -125,6 +125,18 @@ def test_a_team_is_guided_by_the_turn_that_runs_in_it(turn: str) -> None:
     assert [one.status for one in cast.verdicts] == ["accepted"]
     assert cast.heard == [("leaf#1", "Mind the tests")]
     assert deliveries(stage, run="r/team#1.1") == [("leaf#1", 1)]
+
+
+def test_a_team_in_which_several_turns_run_is_not_guided_as_one() -> None:
+    """The error lists the addresses of its turns; each takes guidance."""
+    team = AgentPlan(name="team", kind="topology", child=flow("s -> [a, b]", "[a] -> z", "[b] -> z"))
+    words = [msgspec.structs.replace(said(turn), id=f"m{turn}") for turn in ("team#1", "team#1.1/b#1")]
+    cast = Steered(*words, at="a#1")
+    steered(flow("team -> end", team=team), cast)
+    assert [one.status for one in cast.verdicts] == ["refused", "accepted"]
+    assert cast.verdicts[0].detail.startswith("several turns are running; ")
+    assert cast.verdicts[0].detail.endswith(": team#1.1/a#1, team#1.1/b#1")
+    assert cast.heard == [("b#1", "Mind the tests")]
 
 
 def test_a_loop_in_a_flow_is_guided_as_a_loop() -> None:

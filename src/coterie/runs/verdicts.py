@@ -158,11 +158,12 @@ def _guide(shell: Shell, live: DrivenRun, turn: str, message: Message, now: floa
     """Record an operator's guidance; return why no prompt would show it, if so, and which prompts will."""
     if not message.text.strip():
         return "the guidance is empty", ""
-    if (live, turn) not in guided(shell, message):
-        running = ", ".join(_address(*one) for one in guided(shell)) or "none"
-        if message.turn:
-            return f"turn {message.turn!r} is not running; the turns that are: {running}", ""
-        return f"say which turn the guidance is for; those that run: {running}", ""
+    if (live, turn) not in (found := guided(shell, message)):
+        running = ", ".join(_address(*one) for one in found or guided(shell))
+        if not running:
+            return "no turn that takes guidance is running", ""
+        problem = "several turns are running" if found else f"turn {message.turn!r} is not running"
+        return f"{problem}; say which turn the guidance is for: {running}", ""
     said = OperatorSaid(message=message.id, what="guide", turn=turn, text=message.text.strip())
     shell.tree.guide(live, said, now)
     if live.kind.keeps_guidance:
