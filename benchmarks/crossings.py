@@ -1,0 +1,272 @@
+"""The files and functions of the package that one more turn, one more iteration, and a resume call.
+
+The turn is in a flow whose agents are `cat`, the iteration in a loop over an unchanged folder: each is the difference
+between a shorter and a longer run. A resume is counted from its call to the first turn that it starts. Calls in this
+process count, in all threads; nothing is timed.
+
+    python benchmarks/crossings.py [--calls]
+
+Each file is printed with its reason from the table `WHY`. The exit status is 1 if a file has no entry there.
+"""
+
+import argparse
+import asyncio
+import inspect
+import os
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from types import CodeType, FrameType
+
+import coterie
+from coterie import footprint
+from coterie.cli.team_file import plan_for_a_run
+from coterie.planning.loop import LoopGiven
+from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
+from coterie.topology.model import ArrowGroup
+
+FEW, MORE = 3, 5
+"""Turns of the shorter run, and by how many the longer one is longer. A call that is not made each time counts as a
+fraction."""
+SETTINGS = """
+event_loop.max_iterations = 20
+backend.kind = "command"
+backend.command = "cat"
+backend.prompt_mode = "stdin"
+review.enabled = false
+"""
+TOP = Path(coterie.__file__).parent
+_COROUTINES = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+Calls = Counter[CodeType]
+"""How often each function of the package was called."""
+
+
+WHY = {
+    "coterie.backends.attempt": "sets up the files, the environment and the working directory of the agent's process",
+    "coterie.backends.base": "names the attempt, so that its processes can be recognized",
+    "coterie.backends.child": "starts the process and receives its output",
+    "coterie.backends.command": "runs the agent's command and makes its result",
+    "coterie.backends.human": "a loop may name it later, so a resume makes it ready",
+    "coterie.backends.kept": "decides whether the command is to outlive the owner of the run",
+    "coterie.backends.outcome": "decodes the output while it comes, with secrets redacted",
+    "coterie.backends.processes": "marks the agent's processes, and makes sure that none is left behind",
+    "coterie.backends.reported": "reads the usage that the agent reports",
+    "coterie.backends.scripted": "a loop may name it later, so a resume makes it ready",
+    "coterie.backends.scripts": "checks the script of that backend, which is empty",
+    "coterie.backends.underway": "lets a time-out or an interruption end the attempt",
+    "coterie.backends.wrapper": "writes the command by which the agent sends messages to its run",
+    "coterie.clock": "dates records and limits",
+    "coterie.engines.fences": "marks text of agents in a prompt as such",
+    "coterie.engines.flow.counters": "counts starts against `max`",
+    "coterie.engines.flow.engine": "decides which agent is next",
+    "coterie.engines.flow.readiness": "lets a node wait for all that may still reach it",
+    "coterie.engines.loop.engine": "decides which iteration is next",
+    "coterie.engines.loop.nearest": "tells the agent which event leads to the end soonest, in its turn file",
+    "coterie.engines.loop.outcome": "decides whether the turn was that of a team, whose outputs select the event",
+    "coterie.engines.loop.promise": "looks for the completion promise in the answer",
+    "coterie.engines.loop.schedule": "compares the limits of the loop and decides whether a review is due",
+    "coterie.engines.loop.state": "keeps what the next prompt needs of this iteration",
+    "coterie.engines.replies": "finds the declared outputs in the answer",
+    "coterie.errors": "tells a shortage of the machine from other errors",
+    "coterie.files": "opens files that other processes may replace, and keeps them private",
+    "coterie.footprint": "skips reading the loop's folder again, as no file in it changed",
+    "coterie.ids": "names the turn, the attempt and their folder",
+    "coterie.journal.codec": "encodes records as lines with a checksum",
+    "coterie.journal.commits": "writes lines and syncs them",
+    "coterie.journal.jsonl": "computes the path of a run",
+    "coterie.journal.lines": "syncs a file, and finds the end of its last whole line",
+    "coterie.journal.lock": "makes sure that this process still owns the run before it writes",
+    "coterie.journal.owned": "measures how long the run has been driven",
+    "coterie.journal.records.base": "adds up usage",
+    "coterie.journal.rules": "checks that records follow each other without a gap",
+    "coterie.journal.runs": "reads the journal of the resumed run, and the plan in it",
+    "coterie.journal.status": "finds out whether the run can be resumed, from the end of its journal",
+    "coterie.journal.syncer": "syncs in a thread, so that other runs go on",
+    "coterie.journal.writer": "orders records and groups them into commits",
+    "coterie.planning.coordination": "decodes the part of the plan that its kind defines",
+    "coterie.planning.plan": "decodes the recorded plan",
+    "coterie.runs.api": "is the function that a program calls",
+    "coterie.runs.attempt_folders": "keeps the files of the attempt in a folder",
+    "coterie.runs.attempts": "holds the task of the attempt and records how it ends",
+    "coterie.runs.backend_setup": "checks that each agent has a backend",
+    "coterie.runs.children": "prepares for child runs, which the agents of this plan do not have",
+    "coterie.runs.closing_steps": "prepares the steps at the end of the run",
+    "coterie.runs.commands": "compares a record with the command that it carries out",
+    "coterie.runs.core": "judges an input, appends its record and passes it to the engine",
+    "coterie.runs.driven_run": "holds back effects until their records are durable",
+    "coterie.runs.entries": "reads the entries of memory and tasks",
+    "coterie.runs.event_queue": "handles events in one order",
+    "coterie.runs.fold": "keeps the state of turns and what is left to do",
+    "coterie.runs.guidance": "adds an operator's guidance to the prompt",
+    "coterie.runs.held": "puts secret values back into the environment of agents",
+    "coterie.runs.inbox": "starts to receive messages",
+    "coterie.runs.index": "finds the run by its name",
+    "coterie.runs.kinds": "selects the object for the kind of the plan",
+    "coterie.runs.kinds.base": "forwards to the engine what all kinds do alike",
+    "coterie.runs.kinds.flow": "makes the engine of a flow",
+    "coterie.runs.kinds.loop": "answers what differs in a loop",
+    "coterie.runs.kinds.loop.environment": "tells the agent where memory and tasks are, by variables",
+    "coterie.runs.kinds.loop.projecting": "writes the journal of the earlier system as well",
+    "coterie.runs.kinds.loop.prompt": "renders the prompt of the iteration",
+    "coterie.runs.kinds.loop.reload": "decides whether to read the loop's folder again",
+    "coterie.runs.kinds.loop.waves": "writes the files of waves, of which there are none",
+    "coterie.runs.launch": "assembles a run, and passes its durable records to those who write files from them",
+    "coterie.runs.ledger": "counts turns and cost against the limits",
+    "coterie.runs.note_files": "finds the files of memory and tasks",
+    "coterie.runs.notes": "renders memory and open tasks for the prompt",
+    "coterie.runs.prompts": "renders the prompt of the turn from the results so far",
+    "coterie.runs.repository": "addresses the files of a run by its id",
+    "coterie.runs.run_end": "decides whether the run may end or stop now",
+    "coterie.runs.run_tree": "writes into the journals of the run and its child runs",
+    "coterie.runs.shell": "carries out effects once their records are durable",
+    "coterie.runs.takeover": "ends what an earlier owner left behind",
+    "coterie.runs.timers": "computes how much time the turn has left",
+    "coterie.runs.tokens": "makes the token that proves the agent's messages",
+    "coterie.runs.trees.hiding": "keeps the state directory out of git",
+    "coterie.runs.trees.workspace": "names the working directory of the turn, and keeps its files when it ends",
+    "coterie.runs.trees.worktree": "looks for a work tree of the run",
+    "coterie.runs.turns": "selects the backend of the agent",
+    "coterie.runs.verdicts": "restores what was noted of messages",
+    "coterie.secrets": "collects the secrets to redact from the agent's environment",
+    "coterie.topology.events": "finds the roles that the last event leads to, and the events that they may emit",
+    "coterie.topology.graph": "looks up the arrows of the agent that answered",
+    "coterie.views.projection": "translates records into the lines of the earlier system",
+}
+"""What each file is crossed for, by module."""
+
+
+@contextmanager
+def counted(calls: Calls) -> Iterator[None]:
+    """Count in *calls* the functions of the package that are called within, in all threads that start within."""
+
+    prefix = f"{TOP}{os.sep}"
+
+    def profile(frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(prefix) and not is_resumed(frame):
+            calls[code] += 1
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]  # None takes it away
+
+
+def is_resumed(frame: FrameType) -> bool:
+    """Whether *frame* is a coroutine or a generator that goes on, rather than a call."""
+    code = frame.f_code
+    if not code.co_flags & _COROUTINES:
+        return False
+    return bool(code.co_code[frame.f_lasti + 1] & 3)  # the argument of RESUME: 0 at the beginning of a function
+
+
+def flow() -> Plan:
+    """A chain of agents, each of which is `cat`."""
+    names = [f"a{i}" for i in range(FEW + MORE + 1)]
+    agents = {name: AgentPlan(name=name, backend="command", argv=("cat",)) for name in names}
+    groups = tuple(ArrowGroup(source=a, targets=(b,)) for a, b in pairwise(names))
+    return Plan(name="chain", agents=agents, coordination=FlowPlan(mentions=tuple(names), groups=groups))
+
+
+def loop() -> Plan:
+    """A loop whose agent is `cat`, in a folder below the current one."""
+    footprint.SETTLED = 0  # the folder was written just now, and shall count as one that was written long ago
+    folder = Path("loop")
+    folder.mkdir(exist_ok=True)
+    (folder / "autoloops.toml").write_text(SETTINGS)
+    return plan_for_a_run(str(folder), LoopGiven())[0]
+
+
+@contextmanager
+def fresh_state() -> Iterator[str]:
+    """A new state directory, and a new index of runs."""
+    with tempfile.TemporaryDirectory(dir=".") as state:
+        os.environ["XDG_STATE_HOME"] = state
+        yield state
+
+
+def run(plan: Plan, turns: int) -> Calls:
+    """The calls of a run of *plan* that is stopped after so many turns."""
+    calls = Calls()
+    with fresh_state() as state, counted(calls):
+        asyncio.run(coterie.run(plan, "go", state_dir=state, limits=Limits(max_turns=turns)))
+    return calls
+
+
+def one_more(plan: Plan) -> dict[CodeType, float]:
+    """The calls of one more turn of *plan*."""
+    run(plan, FEW)  # loads all modules
+    shorter, longer = run(plan, FEW), run(plan, FEW + MORE)
+    return {code: (count - shorter[code]) / MORE for code, count in longer.items() if count > shorter[code]}
+
+
+def resume(plan: Plan) -> dict[CodeType, float]:
+    """The calls of a resume of *plan*, up to the first turn that it starts."""
+
+    def observe(run: str, record: object) -> None:
+        if type(record).__name__ == "TurnStarted":
+            sys.setprofile(None)
+
+    calls = Calls()
+    for counting in (Calls(), calls):  # the first loads all modules
+        with fresh_state() as state:
+            asyncio.run(coterie.run(plan, "go", state_dir=state, limits=Limits(max_turns=FEW)))
+            with counted(counting):
+                again = coterie.resume(state_dir=state, limits=Limits(max_turns=FEW + 1), observe=observe)
+                asyncio.run(again)
+    return dict(calls)
+
+
+def module_of(code: CodeType) -> str:
+    """The name of the module that *code* is in."""
+    return ".".join(Path(code.co_filename).relative_to(TOP.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def show(title: str, crossed: dict[CodeType, float], *, calls: bool) -> set[str]:
+    """Print what is *crossed*, and return the modules."""
+    modules: dict[str, dict[CodeType, float]] = {}
+    for code, count in crossed.items():
+        modules.setdefault(module_of(code), {})[code] = count
+    print(f"{title}: {len(modules)} files, {len(crossed)} functions, {sum(crossed.values()):.0f} calls")
+    for name, functions in sorted(modules.items()):
+        print(f"  {sum(functions.values()):6.1f}  {name}: {WHY.get(name, 'NO REASON GIVEN')}")
+        for code, count in sorted(functions.items(), key=lambda one: -one[1]) if calls else ():
+            print(f"          {count:6.1f}  {code.co_qualname}")
+    return set(modules)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Count and print; 1 if a file has no reason."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", action="store_true", help="list the functions of each file as well")
+    given = parser.parse_args(words)
+    home, environment = os.getcwd(), dict(os.environ)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ["HOME"] = folder  # no settings of the user
+        try:
+            found = show("one more turn of a flow", one_more(flow()), calls=given.calls)
+            found |= show("one more iteration of a loop", one_more(loop()), calls=given.calls)
+            found |= show("a resume, up to its first turn", resume(flow()), calls=given.calls)
+        finally:
+            os.chdir(home)
+            os.environ.clear()
+            os.environ.update(environment)
+    for name in sorted(found - WHY.keys()):
+        print(f"no reason for {name}")
+    for name in sorted(WHY.keys() - found):
+        print(f"not crossed any more: {name}")
+    return int(bool(found - WHY.keys()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

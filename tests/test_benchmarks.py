@@ -1,0 +1,29 @@
+"""The benchmark that counts calls knows what each file is called for."""
+
+import runpy
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+CROSSINGS = Path(__file__).parents[1] / "benchmarks" / "crossings.py"
+
+
+def test_each_file_that_a_turn_crosses_has_a_reason() -> None:
+    """A turn, an iteration and a resume are counted, and a file without a reason in the table fails the program."""
+    done = subprocess.run([sys.executable, CROSSINGS], capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    counts = [line for line in done.stdout.splitlines() if " files, " in line and not line.startswith(" ")]
+    assert [count.partition(":")[0] for count in counts] == [
+        "one more turn of a flow",
+        "one more iteration of a loop",
+        "a resume, up to its first turn",
+    ]
+
+
+def test_a_reason_names_a_module_that_exists() -> None:
+    """A module that was renamed or removed leaves no reason behind."""
+    names = runpy.run_path(str(CROSSINGS))["WHY"]
+
+    assert [name for name in names if find_spec(name) is None] == []
