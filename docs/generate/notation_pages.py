@@ -1,4 +1,4 @@
-"""Writes the reference pages of the notation, `docs/language.md` and `docs/rules.md`, from what reads and checks it.
+"""Generate the reference pages of the notation, `docs/language.md` and `docs/rules.md`.
 
 python docs/generate/notation_pages.py language > docs/language.md
 python docs/generate/notation_pages.py rules > docs/rules.md
@@ -13,17 +13,17 @@ from coterie.planning.codes import CODES, Code
 
 DATA = Path(__file__).parents[2] / "tests" / "data"
 EXAMPLES = (DATA / "at" / "rules", DATA / "loops" / "rules", DATA / "patterns" / "rules")
-"""For each code a file, or a folder, that is told of it, and what is said."""
+"""Examples of each code, with the expected output."""
 
 LANGUAGE_HEAD = """\
 # The notation, block by block
 
 <!-- Written by `python docs/generate/notation_pages.py language`; a test keeps it fresh. -->
 
-Everything a `.at` file can say. What has **effect** is acted on; *models* means where a model is asked. The rest is
-read, checked, shown by `topology show`, and reported by `topology validate`: nothing that a file says is lost, and what
-the notation does not know is kept with a warning. What the flow means is on its [own page](flow.md), who thinks at a
-node on [another](agents.md), and what can be wrong with a file is in the [list of findings](rules.md).
+All blocks and fields of an `.at` file. The last column says whether a field has an **effect**; *models* means only
+where a model runs the agent. Other fields are read, checked, shown by `topology show`, and reported by
+`topology validate`. Unknown fields are kept, with a warning. See also how [flows](flow.md) run, the
+[backends](agents.md) of agents, and the [list of diagnostics](rules.md).
 """
 
 RULES_HEAD = """\
@@ -31,11 +31,10 @@ RULES_HEAD = """\
 
 <!-- Written by `python docs/generate/notation_pages.py rules`; a test keeps it fresh. -->
 
-Every finding has a code that stays. An **error** keeps a file from running; a **warning** says that it runs, perhaps
-not as meant; a **note** need not be changed. `coterie topology validate FILE` prints them all at once, with `--json` as
-data, and an [editor](editors.md) underlines them. Below each code: what it means, the rule where there is one, and how
-it may look. What says *loop* is about the folder of a loop, what says *pattern* about a pattern file; some of the
-others can be said of those, too.
+Every diagnostic has a stable code. An **error** prevents a file from running; with a **warning** it runs, but perhaps
+not as intended; a **note** is for information. `coterie topology validate FILE` prints all of them, with `--json` as
+data, and an [editor](editors.md) underlines them. Each code below has its meaning, its rule if there is one, and an
+example. *Loop* marks codes of loop folders, *pattern* those of pattern files; other codes may occur there, too.
 """
 
 
@@ -51,7 +50,7 @@ def rules_page() -> str:
 
 
 def _contents() -> Iterator[str]:
-    yield "| block | what it is for | effect |\n|---|---|---|"
+    yield "| block | meaning | effect |\n|---|---|---|"
     for block in LANGUAGE:
         yield f"| [`{block.name}`](#{block.name}) | {_cell(block.about)} | {'yes' if block.executed else 'none yet'} |"
     yield ""
@@ -60,7 +59,7 @@ def _contents() -> Iterator[str]:
 def _block(block: BlockSpec, level: int, seen: set[str]) -> Iterator[str]:
     """A section for *block*, and for each block within that was not *seen* before."""
     yield f"{'#' * level} {block.name}\n"
-    yield f"{block.about}{' It is kept and has no effect yet.' if level == 2 and not block.executed else ''}\n"
+    yield f"{block.about}{' It is kept, but has no effect yet.' if level == 2 and not block.executed else ''}\n"
     if block.example:
         yield f"```\n{block.example}\n```\n"
     if block.name == "flow":
@@ -68,13 +67,13 @@ def _block(block: BlockSpec, level: int, seen: set[str]) -> Iterator[str]:
         yield from (f"| `{_cell(one.shape)}` | {_cell(one.about)} | {_effect(one.executed)} |" for one in ATTRIBUTES)
         yield ""
     if block.fields:
-        yield "| field | holds | meaning | without it | effect |\n|---|---|---|---|---|"
+        yield "| field | value | meaning | default | effect |\n|---|---|---|---|---|"
         yield from (_row(field) for field in block.fields)
         yield ""
     for entries in block.entries:
-        yield f"It holds `{entries.shape}`, as many as you like.\n"
+        yield f"It contains any number of `{entries.shape}`.\n"
     if block.open and block.name not in ("env", "params", "schema"):
-        yield f"{'Further fields are kept as they are.' if block.fields else 'Its fields have names of your own.'}\n"
+        yield f"{'Other fields are kept.' if block.fields else 'You choose the names of its fields.'}\n"
     for inner in within(block):
         if (key := f"{inner.name} {inner.about}") not in seen:
             seen.add(key)
@@ -87,7 +86,7 @@ def _row(field: FieldSpec) -> str:
 
 
 def _holds(field: FieldSpec) -> str:
-    """What a field may hold; of a block only its name, for it has a table of its own."""
+    """The values of a field; for a block, a link to its table."""
     kind = field.kind
     if kind.entries is not None:
         return f"a block of [`{kind.entries.block.name}`](#{kind.entries.block.name})"
@@ -112,7 +111,7 @@ def _code(code: Code) -> Iterator[str]:
 
 
 def _example(code: str) -> str:
-    """The first finding with *code* in the example that is told of it."""
+    """The first diagnostic with *code* in its examples."""
     path = next((path for each in EXAMPLES if (path := each / code / "invalid-1.txt").is_file()), None)
     lines = path.read_text(encoding="utf-8").splitlines() if path is not None else []
     begin = next((at for at, line in enumerate(lines) if f"[{code}]: " in line), None)

@@ -1,8 +1,7 @@
-"""How large and how deeply nested a text from a file may be; checked in one pass before a parser sees it.
+"""Limit the size and nesting of texts from files, in one pass before parsing.
 
-A parser that builds values first and complains later can be made to take minutes and gigabytes by a few kilobytes. The
-scans here know the strings and comments of a format, and nothing else of it: a text that passes may still be wrong.
-`.at` and YAML texts are bounded by their own readers, which parse step by step.
+Without limits, a few kilobytes can make a parser use minutes and gigabytes. The scans here recognize only strings and
+comments, so a text that passes may still be invalid. The readers of `.at` and YAML texts have limits of their own.
 """
 
 import re
@@ -42,7 +41,7 @@ _JSON = re.compile(r'"(?:[^"\\]++|\\.)*+"?|([\[\]{},])', re.DOTALL)
 
 
 def check_toml(text: str) -> Diagnostic | None:
-    """What of *text*, which is to be TOML, is beyond the bounds; None if nothing is."""
+    """The limit that the TOML *text* exceeds, as an error; None if it exceeds none."""
     nested: list[int] = []
     depth = key = parts = values = 0
     for found in _TOML.finditer(text):
@@ -72,7 +71,7 @@ def check_toml(text: str) -> Diagnostic | None:
 
 
 def check_json(text: str) -> Diagnostic | None:
-    """What of *text*, which is to be JSON, is beyond the bounds; None if nothing is."""
+    """The limit that the JSON *text* exceeds, as an error; None if it exceeds none."""
     depth = values = 0
     for found in _JSON.finditer(text):
         sign = found[1]
@@ -91,10 +90,10 @@ def check_json(text: str) -> Diagnostic | None:
 
 
 def load_json(text: str) -> Any:
-    """The value that the JSON *text* stands for.
+    """Parse the JSON *text*.
 
     Raises:
-        ValueError: If it is none, or beyond the bounds; the message says where.
+        ValueError: If it is invalid or exceeds a limit; the message has the position.
     """
     import json
 
@@ -103,20 +102,20 @@ def load_json(text: str) -> Any:
 
 
 def refuse_json(text: str | bytes) -> None:
-    """Raise `ValueError`, which says where, if *text*, which is to be JSON, is beyond the bounds."""
+    """Raise `ValueError`, with the position, if the JSON *text* exceeds a limit."""
     found = check_json(text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
     if found is not None and found.span is not None:
         raise ValueError(f"{found.message}: line {found.span.line} column {found.span.column}")
 
 
 def decode_json(data: bytes, type: type[T]) -> T:
-    """*data* as a value of *type*; `ValueError` and its subclass `DecodeError` if it is none, or beyond the bounds."""
+    """*data* as a value of *type*; raises `ValueError` or its subclass `DecodeError` if it is invalid or too large."""
     refuse_json(data)
     return msgspec.json.decode(data, type=type)
 
 
 class TooLarge(OSError):
-    """A file is larger than is read."""
+    """A file is larger than the limit."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -127,10 +126,10 @@ def read_bytes(path: Path, most: int = MAX_TEXT, *, any_kind: bool = False) -> b
     """The content of the file *path*, of at most *most* bytes.
 
     Args:
-        any_kind: Whether a pipe or a device will do: the user names it on the command line.
+        any_kind: Whether a pipe or a device is accepted, as for a path on the command line.
 
     Raises:
-        OSError: If it cannot be read, is larger (`TooLarge`), or is no regular file: that could block for ever.
+        OSError: If it cannot be read, is larger (`TooLarge`), or is not a regular file, which could block forever.
     """
     with open(path if any_kind else files.open_fd(path, follow=True), "rb") as file:
         data = file.read(most + 1)

@@ -1,7 +1,7 @@
-"""What a reader or a check has to say about a file: a code, a place, a sentence, a hint and, where one exists, a fix.
+"""Diagnostics of files: a code, a span, a message, a hint and, if there is one, a fix.
 
-A diagnostic is data. Readers and checks return all they found at once; the command line prints them, the language
-server underlines them, `coterie.load` raises them together.
+A diagnostic is data. Readers and checks return all of them at once; the command line prints them, the language server
+underlines them, and `coterie.load` raises them together.
 """
 
 import re
@@ -13,13 +13,13 @@ from typing import Any
 
 from msgspec import Struct
 
-_LINE_END = re.compile(r"\r\n|\r|\n")  # what readers count as lines; `str.splitlines` knows more
+_LINE_END = re.compile(r"\r\n|\r|\n")  # the line ends of readers; `str.splitlines` has more
 _BEFORE, _WIDTH = 80, 240
-"""How many characters of a line are shown: before what is meant, and altogether. No terminal shows a whole prompt."""
+"""The characters of a line that are shown before the span, and in total; a prompt may be one long line."""
 
 
 class Severity(Enum):
-    """How bad it is. Only an error keeps a file from running."""
+    """The severity; only an error prevents a file from running."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -27,7 +27,7 @@ class Severity(Enum):
 
 
 class Span(Struct, frozen=True, order=True, gc=False):
-    """A stretch of one line of a text.
+    """A range in one line of a text.
 
     Attributes:
         line: Counted from 1.
@@ -44,7 +44,7 @@ class Span(Struct, frozen=True, order=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A change that removes the diagnostic: replace what stands at *span* (it may cross lines) by *text*."""
+    """A change that removes the diagnostic: replace *span*, which may cross lines, by *text*."""
 
     title: str
     span: Span
@@ -53,16 +53,16 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One finding in a file.
+    """One problem in a file.
 
     Attributes:
         code: Stable and lower-case, `unknown-agent`; tools and users may rely on it.
-        message: What was found, with the value; no full stop.
-        span: Where; None when it concerns the whole file.
-        hint: What to do, shown beside the caret.
+        message: The problem, with the value; no full stop.
+        span: Its position; None if it concerns the whole file.
+        hint: The solution, shown beside the caret.
         file: The file as the user named it.
-        text: The text of *file*, where that is another than the one being read.
-        secret: The line holds what nobody else should read, so it is not shown.
+        text: The text of *file*, if it is not the file being read.
+        secret: The line contains a secret, so it is not shown.
     """
 
     code: str
@@ -77,11 +77,11 @@ class Diagnostic:
 
     @property
     def is_error(self) -> bool:
-        """Whether this keeps the file from running."""
+        """Whether it prevents the file from running."""
         return self.severity is Severity.ERROR
 
     def render(self, text: str = "") -> str:
-        """The diagnostic for people, with the line it points at, of *text* or of its own, and a caret below."""
+        """Render the diagnostic with its line, from its `text` or from *text*, and a caret below."""
         place = f"{self.file}:" if self.file else ""
         if self.span is not None:
             place += f"{self.span.line}:{self.span.column}:"
@@ -110,42 +110,42 @@ class Diagnostic:
         }
 
 
-@lru_cache(maxsize=2)  # many diagnostics are shown of one text
+@lru_cache(maxsize=2)  # usually many diagnostics have the same text
 def _lines(text: str) -> list[str]:
     return _LINE_END.split(text)
 
 
 def _part(line: str, start: int) -> tuple[str, int]:
-    """What is shown of *line* around its *start*-th character, and where in it that one is."""
+    """The part of *line* to show around its *start*-th character, and the index of that character in it."""
     first = max(0, start - _BEFORE) if len(line) > _WIDTH else 0
     shown = ("…" if first else "") + line[first : first + _WIDTH] + ("…" if first + _WIDTH < len(line) else "")
     return shown, start - first + bool(first)
 
 
 def of_part(found: Diagnostic, file: str, span: Span | None) -> Diagnostic:
-    """*found* in *file*, told at *span*, where another file names that one."""
+    """*found*, a diagnostic of *file*, reported at *span* in the file that names it."""
     place = f":{found.span.line}:{found.span.column}" if found.span is not None else ""
     return replace(found, message=f"{file}{place}: {found.message}", span=span, fix=None, file="", text="")
 
 
 def error(code: str, message: str, span: Span | None = None, hint: str = "", fix: Fix | None = None) -> Diagnostic:
-    """An error: the file cannot run."""
+    """Create an error: the file cannot run."""
     return Diagnostic(code=code, severity=Severity.ERROR, message=message, span=span, hint=hint, fix=fix)
 
 
 def warning(code: str, message: str, span: Span | None = None, hint: str = "", fix: Fix | None = None) -> Diagnostic:
-    """A warning: it runs, but perhaps not as meant."""
+    """Create a warning: the file runs, but perhaps not as intended."""
     return Diagnostic(code=code, severity=Severity.WARNING, message=message, span=span, hint=hint, fix=fix)
 
 
 def note(code: str, message: str, span: Span | None = None, hint: str = "") -> Diagnostic:
-    """A note: something the reader should know, and need not change."""
+    """Create a note: information that requires no change."""
     return Diagnostic(code=code, severity=Severity.NOTE, message=message, span=span, hint=hint)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`did you mean 'reviewer'?`, or an empty text when nothing in *known* is close to *word*."""
-    from difflib import get_close_matches  # most files are right
+    from difflib import get_close_matches  # most files are correct
 
     close = get_close_matches(word, list(known), n=1)
     return f"did you mean {close[0]!r}?" if close else ""

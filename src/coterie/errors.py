@@ -1,24 +1,24 @@
-"""Every error coterie raises on purpose.
+"""The errors that coterie raises on purpose.
 
 * CoterieError
-  - TopologyError        the file is wrong, or cannot be run as asked; carries diagnostics
-  - NoSuchRun            nobody knows a run of that id
-  - RunIsOwned           a living process runs it
-  - RunIsFinished        it ended for good; it can be read, not continued
-  - NoSuchTurn           the run has no turn of that name
+  - TopologyError        a file is invalid or cannot run; has diagnostics
+  - NoSuchRun            there is no run with that id
+  - RunIsOwned           another process owns the run
+  - RunIsFinished        the run has finished and cannot be continued
+  - NoSuchTurn           the run has no turn with that name
   - JournalUnreadable    a journal is damaged, or written by a newer coterie
-  - JournalFailed        a journal could not be written; this owner is over
-    - Fenced             another owner took the run
-    - RunDeleted         the run's folder was deleted while it was going on
-  - Shortage             the machine lacks space, descriptors or memory; the run stops and can be resumed
-  - GitFailed            git could not do what a run's files need
-  - ReplayMismatch       today's engine decides otherwise than the journal says
-  - RowsFailed           the rows of runs could not be written to their database
+  - JournalFailed        a journal could not be written
+    - Fenced             another process took over the run
+    - RunDeleted         the run's folder was deleted during the run
+  - Shortage             the machine lacks space, descriptors or memory
+  - GitFailed            a git command failed
+  - ReplayMismatch       the engine decides differently from the journal
+  - RowsFailed           rows could not be written to their database
   - ExtraMissing         a library of an optional extra is not installed
-  - PatternRefused       a pattern cannot be what a program asks it to be; a ValueError too
-  - CollaborationFailed  a pattern could not do with the failures it had; a RuntimeError too
-  - CallFailed           asking a model failed; a RuntimeError too
-  - UsageError           a command was called in a way that cannot work
+  - PatternRefused       a pattern or its configuration is invalid; also a ValueError
+  - CollaborationFailed  too many failures in a pattern; also a RuntimeError
+  - CallFailed           a call of a model failed; also a RuntimeError
+  - UsageError           a command was called with invalid arguments
 """
 
 import errno
@@ -30,11 +30,11 @@ from coterie.diagnostics import Diagnostic, did_you_mean
 
 
 class CoterieError(Exception):
-    """Base of every error below, for callers that want one `except`."""
+    """Base class of all errors."""
 
 
 class TopologyError(CoterieError):
-    """A topology is wrong, or cannot be run as asked: every finding at once."""
+    """A topology is invalid or cannot run; contains all diagnostics."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic], text: str = "") -> None:
         self.diagnostics = tuple(diagnostics)
@@ -43,7 +43,7 @@ class TopologyError(CoterieError):
 
 
 class NoSuchRun(CoterieError):
-    """Nobody knows a run of that id."""
+    """There is no run with that id."""
 
     def __init__(self, run: str, known: Iterable[str] = ()) -> None:
         self.run = run
@@ -51,7 +51,7 @@ class NoSuchRun(CoterieError):
 
 
 class RunIsOwned(CoterieError):
-    """A living process runs it."""
+    """Another process owns the run."""
 
     def __init__(self, run: str, place: str = "") -> None:
         self.run = run
@@ -63,7 +63,7 @@ class RunIsOwned(CoterieError):
 
 
 class RunIsFinished(CoterieError):
-    """A finished run is read, never continued."""
+    """The run has finished and cannot be continued."""
 
     def __init__(self, run: str, outcome: str) -> None:
         self.run, self.outcome = run, outcome
@@ -71,7 +71,7 @@ class RunIsFinished(CoterieError):
 
 
 class NoSuchTurn(CoterieError):
-    """The run has no turn of that name."""
+    """The run has no turn with that name."""
 
     def __init__(self, run: str, turn: str, known: Iterable[str] = ()) -> None:
         self.run, self.turn, self.known = run, turn, tuple(known)
@@ -88,31 +88,31 @@ class JournalUnreadable(CoterieError):
 
 
 class JournalFailed(CoterieError):
-    """A journal could not be written: this owner of the run is over, and what is on disk still reads.
+    """A journal could not be written. The process no longer owns the run; the journal on disk is still readable.
 
     Args:
-        began: Whether there is something on disk that can be resumed.
+        began: Whether the run has records on disk and can be resumed.
     """
 
     def __init__(self, run: str, reason: str, *, began: bool = True) -> None:
         self.run, self.reason = run, reason
         then = (
-            f"the run is stopped: mend that, then `coterie resume {run.split('/')[0]}`"
+            f"the run is stopped: fix that, then `coterie resume {run.split('/')[0]}`"
             if began
-            else "the run never began: mend that, or choose another --state-dir, then start it again"
+            else "the run never began: fix that, or choose another --state-dir, then start it again"
         )
         super().__init__(f"the journal of run {run!r} could not be written ({reason}); {then}")
 
 
 class Fenced(JournalFailed):
-    """Another owner took the run."""
+    """Another process took over the run."""
 
     def __init__(self, run: str) -> None:
         super().__init__(run, "another process took it over")
 
 
 class RunDeleted(JournalFailed):
-    """The run's folder was deleted while the run was going on."""
+    """The run's folder was deleted during the run."""
 
     def __init__(self, run: str, folder: object) -> None:
         super().__init__(run, f"{folder} is gone")
@@ -124,7 +124,11 @@ class RunDeleted(JournalFailed):
 
 
 class Shortage(CoterieError):
-    """The machine lacks space, file descriptors or memory: the run stops and can be resumed. *lacks*: what, where."""
+    """The machine lacks space, file descriptors or memory; the run stops and can be resumed.
+
+    Args:
+        lacks: The missing resource, and where.
+    """
 
     def __init__(self, lacks: str) -> None:
         self.lacks = lacks
@@ -132,7 +136,7 @@ class Shortage(CoterieError):
 
 
 class GitFailed(CoterieError):
-    """Git could not do what the files of a run need."""
+    """A git command failed."""
 
     def __init__(self, words: Sequence[str], status: int, said: str) -> None:
         self.words, self.status, self.said = tuple(words), status, said.strip()
@@ -141,13 +145,13 @@ class GitFailed(CoterieError):
 
 
 class ReplayMismatch(CoterieError):
-    """Today's engine decides otherwise than the journal says it did.
+    """The engine decides differently from the journal.
 
     Attributes:
-        seq: The first record that disagrees; the one before is the last that agrees.
+        seq: The first record that differs.
 
     Args:
-        hint: Why that may be, and what to do, when it is not another version of the engine.
+        hint: The cause and solution, if it is not another version of the engine.
     """
 
     def __init__(self, run: str, seq: int, found: str, wanted: str, hint: str = "") -> None:
@@ -166,7 +170,7 @@ def _go_on_before(run: str, seq: int) -> str:
 
 
 class RowsFailed(CoterieError):
-    """The rows of runs could not be written to their database; the runs themselves lack nothing."""
+    """The rows of runs could not be written to their database; the runs are complete."""
 
     def __init__(self, place: str, reason: str, hint: str = "") -> None:
         self.place, self.reason = place, reason
@@ -175,7 +179,7 @@ class RowsFailed(CoterieError):
 
 
 class ExtraMissing(CoterieError, ImportError):
-    """A library that only an optional extra brings is not installed; *wanted* is what needs it."""
+    """A library of an optional extra, which *wanted* needs, is not installed."""
 
     def __init__(self, extra: str, library: str, wanted: str) -> None:
         self.extra, self.library, self.wanted = extra, library, wanted
@@ -183,20 +187,20 @@ class ExtraMissing(CoterieError, ImportError):
 
 
 class PatternRefused(CoterieError, ValueError):
-    """A pattern, its slots, its settings or what it is given is wrong: told before anybody is asked."""
+    """A pattern, its slots, settings or input is invalid; raised before any backend is called."""
 
 
 class CollaborationFailed(CoterieError, RuntimeError):
-    """A pattern could not do with the failures it had."""
+    """Too many failures for the pattern to continue."""
 
 
 class CallFailed(CoterieError, RuntimeError):
-    """Asking a model failed; what asks it raises this to say how.
+    """A call of a model failed; raised by model backends.
 
     Args:
-        kind: One of `coterie.backends.base.FAILURES` but `interrupted`: `rate_limited` and `transient` are tried again
-            after a while.
-        wait: Seconds that whoever was asked wants to be left alone.
+        kind: One of `coterie.backends.base.FAILURES` but `interrupted`: `rate_limited` and `transient` are retried
+            after a delay.
+        wait: Retry-After in seconds, if given.
     """
 
     def __init__(self, reason: str, kind: str = "failed", wait: float = 0.0) -> None:
@@ -205,7 +209,7 @@ class CallFailed(CoterieError, RuntimeError):
 
 
 class UsageError(CoterieError):
-    """A command was called in a way that cannot work."""
+    """A command was called with invalid arguments."""
 
 
 _LACKS = tuple(
@@ -214,10 +218,10 @@ _LACKS = tuple(
 
 
 def shortage(error: BaseException | None, *, starting: bool = False) -> str:
-    """What the machine lacks and where, if *error* or one of its causes reports a shortage; otherwise empty.
+    """The missing resource, if *error* or one of its causes reports a shortage; otherwise empty.
 
     Args:
-        starting: A process was being started: EAGAIN means that there may be no more of them.
+        starting: A process was being started, so EAGAIN means that the limit of processes is reached.
     """
     while error is not None:
         match error:

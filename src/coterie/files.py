@@ -207,7 +207,7 @@ def _check(path: str | Path, mode: int) -> None:
 
 
 def _up_to(file: IO[bytes], most: int) -> bytes:
-    """At most *most* bytes; memory is taken for what is there, not for what may be."""
+    """At most *most* bytes; memory use depends on the content, not on *most*."""
     parts, left = list[bytes](), most
     while left and (part := file.read(min(left, _CHUNK))):
         parts.append(part)

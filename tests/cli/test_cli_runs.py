@@ -333,7 +333,7 @@ def test_where_nothing_can_be_written_nobody_is_sent_to_resume(place: Place) -> 
     (place.folder / "taken").write_text("")
     told = place.call("run", "loop.at", "--state-dir", "taken/state", status=1).err
 
-    assert "the run never began: mend that, or choose another --state-dir, then start it again" in told
+    assert "the run never began: fix that, or choose another --state-dir, then start it again" in told
     assert "coterie resume" not in told
 
 

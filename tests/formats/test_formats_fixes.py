@@ -6,7 +6,7 @@ import pytest
 from coterie.diagnostics import Fix, Span, warning
 from coterie.files import replace_text
 from coterie.formats import Source, read_text
-from coterie.formats.fixes import files_below, mend
+from coterie.formats.fixes import apply_fixes, files_below
 
 WRONG = """\
 topology t [pipeline] {
@@ -19,7 +19,7 @@ DATA = Path(__file__).parents[1] / "data" / "at" / "invalid"
 
 
 def mended(text: str) -> tuple[str, list[str]]:
-    done = mend(read_text(text, "t.at"), lambda source: source.diagnostics)
+    done = apply_fixes(read_text(text, "t.at"), lambda source: source.diagnostics)
     return done.source.text, [fix.title for fix in done.fixes]
 
 
@@ -68,7 +68,7 @@ def test_fixes_that_touch_each_other_wait_for_each_other() -> None:
             else []
         )
 
-    done = mend(read_text("aaaa"), examine)  # type: ignore[arg-type]
+    done = apply_fixes(read_text("aaaa"), examine)  # type: ignore[arg-type]
 
     assert [fix.title for fix in done.fixes] == ["first", "first"]
     assert rounds == ["aaaa", "baa", "bb"]

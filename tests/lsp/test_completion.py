@@ -152,6 +152,6 @@ def test_a_proposal_says_what_it_is() -> None:
 
     assert node.detail == "Writes"
     assert field.detail == "auto | manual"
-    assert "Without it: auto." in field.about
+    assert "Default: auto." in field.about
     assert block.snippet == "agent ${1:name} {\n  $0\n}"
     assert (sign.snippet, sign.plain) == ("[max ${1:3}]", "[max 3]")

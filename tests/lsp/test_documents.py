@@ -8,7 +8,7 @@ from lsprotocol.types import TextDocumentContentChangePartial
 
 from coterie import formats, planning
 from coterie.lsp.completion import complete
-from coterie.lsp.diagnostics import findings, mendable
+from coterie.lsp.diagnostics import findings, fixable
 from coterie.lsp.document import Document
 from coterie.lsp.hover import hover
 from coterie.lsp.locations import definition, references
@@ -101,12 +101,12 @@ def test_a_fix_that_is_offered_mends_its_finding() -> None:
     team = "topology t : [pipeline] { agent a { model: m } agent b { model: m } flow { a => b } }"
     document = Document.of(team)
 
-    (found,) = mendable(document, team.index("=>") + 1)
+    (found,) = fixable(document, team.index("=>") + 1)
 
     assert found.fix is not None
     mended = apply(team, [Edit(found.fix.span.offset, found.fix.span.length, found.fix.text)])
     assert findings(Document.of(mended)) == []
-    assert mendable(document, 0) == []
+    assert fixable(document, 0) == []
 
 
 def test_a_word_that_is_nearly_right_can_be_mended() -> None:
@@ -114,7 +114,7 @@ def test_a_word_that_is_nearly_right_can_be_mended() -> None:
     team = "topology t : [pipeline] { agent a { model: m invocation: manul } agent b { model: m } flow { b -> b } }"
     document = Document.of(team)
 
-    (found,) = mendable(document, team.index("manul"))
+    (found,) = fixable(document, team.index("manul"))
 
     assert found.fix is not None
     assert (found.fix.text, found.fix.span.offset, found.fix.span.length) == ("manual", team.index("manul"), 5)

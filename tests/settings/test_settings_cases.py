@@ -7,7 +7,7 @@ import pytest
 from loop_cases import cases
 
 from coterie.settings import Settings, keys, resolve
-from coterie.settings.conversion import DoesNotFit, convert, list_of
+from coterie.settings.conversion import InvalidSetting, convert, list_of
 from coterie.settings.durations import MOST, seconds
 
 TYPED = "A value of the wrong type is a diagnostic with file:line, never a silent default (spec, Configuration)."
@@ -95,7 +95,7 @@ def test_numbers_written_as_texts(case: dict[str, Any]) -> None:
     """A number is one, or it is a finding where the earlier system fell back to a default (42)."""
     key = keys()["event_loop.max_iterations"]
     if case["get_int"] == 42:
-        with pytest.raises(DoesNotFit, match="a whole number"):
+        with pytest.raises(InvalidSetting, match="a whole number"):
             convert(key, case["input"])
     else:
         assert convert(key, case["input"]) == case["get_int"]
@@ -108,7 +108,7 @@ def test_flags_written_as_texts(case: dict[str, Any]) -> None:
     if case["input"] in ("true", "false", "1", "0", ""):
         assert convert(key, case["input"]) == case["truthy_setting"]
     else:
-        with pytest.raises(DoesNotFit, match="true or false"):
+        with pytest.raises(InvalidSetting, match="true or false"):
             convert(key, case["input"])
 
 

@@ -196,8 +196,8 @@ def test_unset_files_lie_in_the_state_directory(tmp_path: Path) -> None:
 def test_every_setting_says_what_it_does() -> None:
     """One sentence each, and a default that its own type admits."""
     for key in keys().values():
-        assert key.says.what.endswith("."), key.name
-        assert key.default is None or not key.says.choices or key.default in key.says.choices, key.name
+        assert key.meaning.what.endswith("."), key.name
+        assert key.default is None or not key.meaning.choices or key.default in key.meaning.choices, key.name
 
 
 # -- changing a file ------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_what_is_set_is_what_is_read(tmp_path: Path, name: str) -> None:
     text = {"whole": "7", "number": "1.5", "duration": "1h30m", "ms": "1500", "list": "a,b", "text": "some words"}[
         key.type
     ]
-    text = key.says.choices[-1] if key.says.choices else text
+    text = key.meaning.choices[-1] if key.meaning.choices else text
     path = tmp_path / "one.toml"
 
     set_value(path, name, text)
@@ -256,6 +256,6 @@ def test_what_cannot_be_set_changes_nothing(tmp_path: Path) -> None:
         set_value(path, "event_loop.max_iteration", "5")
     with pytest.raises(UsageError, match="a whole number"):
         set_value(path, "event_loop.max_iterations", "five")
-    with pytest.raises(UsageError, match="is not TOML, and nothing was changed"):
+    with pytest.raises(UsageError, match="is not TOML, so nothing was changed"):
         set_value(path, "event_loop.max_iterations", "5")
     assert path.read_text() == "a = word\n"

@@ -80,12 +80,12 @@ def examine(
 def mend(file: Path) -> tuple[Fix, ...]:
     """Apply to *file* the fixes that are offered for what is found in it, and say which."""
     from coterie.files import replace_text
-    from coterie.formats.fixes import mend
+    from coterie.formats.fixes import apply_fixes
 
-    mended = mend(formats.read(file), lambda source: planning.examine(source)[1], file.parent)
-    if mended.fixes:
-        replace_text(Path(mended.source.file), mended.source.text)
-    return mended.fixes
+    fixed = apply_fixes(formats.read(file), lambda source: planning.examine(source)[1], file.parent)
+    if fixed.fixes:
+        replace_text(Path(fixed.source.file), fixed.source.text)
+    return fixed.fixes
 
 
 def plan_for_a_run(target: str, given: LoopGiven) -> tuple[Plan, Examined]:

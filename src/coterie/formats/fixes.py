@@ -13,8 +13,8 @@ Examine = Callable[[Source], Iterable[Diagnostic]]
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
-    """A text after its fixes.
+class FixedSource:
+    """A text with its fixes applied.
 
     Attributes:
         source: The result.
@@ -25,7 +25,7 @@ class Mended:
     fixes: tuple[Fix, ...]
 
 
-def mend(source: Source, examine: Examine, folder: Path | None = None) -> Mended:
+def apply_fixes(source: Source, examine: Examine, folder: Path | None = None) -> FixedSource:
     """Apply the fixes that *examine* offers for *source* until none is left.
 
     A round of fixes that would increase the number of errors is not applied.
@@ -45,7 +45,7 @@ def mend(source: Source, examine: Examine, folder: Path | None = None) -> Mended
             break
         source, found = after, left
         done += tuple(fixes)
-    return Mended(source, done)
+    return FixedSource(source, done)
 
 
 def files_below(path: Path) -> list[Path]:

@@ -1,7 +1,7 @@
-"""What an editor wants to know of an `.at` file, and the server that tells it.
+"""The language server for `.at` files.
 
-Pure functions over a `Document` find the answers; `coterie.lsp.server` puts them into the language server protocol,
-and is the only module that needs the extra `lsp`.
+Pure functions over a `Document` compute the answers; `coterie.lsp.server` converts them to the language server
+protocol and is the only module that needs the extra `lsp`.
 """
 
 from coterie.lsp.document import Document

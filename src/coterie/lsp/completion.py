@@ -1,4 +1,4 @@
-"""What may be written at the cursor."""
+"""Completion at the cursor."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -19,12 +19,12 @@ from coterie.topology.model import Output
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Something that may be written, in place of the *length* characters at *offset*.
+    """A completion that replaces *length* characters at *offset*.
 
     Attributes:
-        label: What is written.
-        detail: What it is, in a few words; *about* says more.
-        snippet: The same with places to fill in, `$1`, for an editor that knows snippets; empty: the label.
+        label: The inserted text.
+        detail: A short description; *about* is a longer one.
+        snippet: The same with placeholders such as `$1`, for editors that support snippets; if empty, the label.
     """
 
     label: str
@@ -37,7 +37,7 @@ class Proposal:
 
     @property
     def plain(self) -> str:
-        """What is written where there are no snippets."""
+        """The inserted text for editors without snippets."""
         return (
             _PLACE.sub(lambda place: place[1] or "", self.snippet)
             if self.sort is Sort.Operator and self.snippet
@@ -49,7 +49,7 @@ _PLACE = re.compile(r"\$(?:\d+|\{\d+:([^}]*)\})")
 
 
 def complete(document: Document, offset: int) -> list[Proposal]:
-    """What may be written at *offset*, the likeliest first; what is already typed of it is left to the editor."""
+    """Completions at *offset*, the most likely first; the editor filters them by the typed text."""
     found = spot(document.tree, document.text.content, offset)
     if found is None:
         return []
@@ -68,7 +68,7 @@ def complete(document: Document, offset: int) -> list[Proposal]:
 
 
 class _Proposer:
-    """Makes proposals in place of one word."""
+    """Creates the proposals that replace one word."""
 
     def __init__(self, document: Document, typed: Typed) -> None:
         self._document = document
@@ -76,14 +76,14 @@ class _Proposer:
         self._typed = typed
 
     def items(self, item: ItemStart) -> Iterator[Proposal]:
-        """Fields and blocks that are not there yet; of those with a name there may be many."""
+        """Fields and blocks that are still missing, and named blocks."""
         for word in vocabulary.roots() if item.blocks is None else vocabulary.items(item.blocks):
             if word.many or word.name not in item.taken:
                 sort = Sort.Class if word.is_block else Sort.Field
                 yield self._of(word.name, sort, word.shape, word.about, word.snippet)
 
     def values(self, value: FieldValue) -> Iterator[Proposal]:
-        """What the value of a field may be."""
+        """Values of a field."""
         if value.written == ("fallback",):
             yield from self.nodes(frozenset())
             return
@@ -100,7 +100,7 @@ class _Proposer:
             yield self._of(choice, Sort.EnumMember)
 
     def nodes(self, taken: Iterable[str]) -> Iterator[Proposal]:
-        """The nodes of the team, those of included files among them; then names that nothing declares."""
+        """The nodes of the team, with those of included files, then undeclared names."""
         declared = self._document.facts.declared
         mentioned = [symbol.name for symbol in self._names.symbols(NameKind.NODE) if self._elsewhere(symbol)]
         in_order = sorted(mentioned, key=lambda name: name not in declared)
@@ -110,18 +110,18 @@ class _Proposer:
                 yield self._of(name, Sort.Variable, (node.description or kind_of(node)) if node else "not declared")
 
     def _elsewhere(self, symbol: Symbol) -> bool:
-        """Whether the name of *symbol* stands anywhere but at the cursor."""
+        """Whether *symbol* occurs anywhere except at the cursor."""
         return any(one.offset != self._typed.offset for one in self._names.of(symbol))
 
     def behind(self, spot: BehindNode) -> Iterator[Proposal]:
-        """An arrow, or attributes."""
-        yield self._of("->", Sort.Operator, "then run", snippet="-> $0")
+        """Arrows and attributes."""
+        yield self._of("->", Sort.Operator, "runs next", snippet="-> $0")
         if spot.after_arrow:
-            yield self._of("[when …]", Sort.Operator, "only if", snippet="[when $0]")
-            yield self._of("[max …]", Sort.Operator, "at most so often", snippet="[max ${1:3}]")
+            yield self._of("[when …]", Sort.Operator, "a condition", snippet="[when $0]")
+            yield self._of("[max …]", Sort.Operator, "maximum number of firings", snippet="[max ${1:3}]")
 
     def attribute(self, spot: InAttribute) -> Iterator[Proposal]:
-        """Attributes in their order, and the parts of one."""
+        """Attributes in their order, or the parts of one."""
         match [spot.words[0].text, *(word.kind for word in spot.words[1:])] if spot.words else []:
             case []:
                 for word in vocabulary.attributes(spot.before, spot.after):
@@ -137,25 +137,25 @@ class _Proposer:
                 yield from self._compared(spot.words[1].text, spot.words[3].text)
             case ["per"]:
                 yield self._of("run", Sort.EnumMember, "one count for the whole run")
-                yield self._of("phase", Sort.EnumMember, "counted anew in each phase")
+                yield self._of("phase", Sort.EnumMember, "a separate count for each phase")
                 yield from self.nodes(frozenset())
             case [name]:
                 yield from (self._of(choice, Sort.EnumMember) for choice in vocabulary.attribute_choices(name))
 
     def _conditions(self, source: str) -> Iterator[Proposal]:
-        """The agents that a condition can read, first the one that the arrow leaves."""
+        """The agents that a condition can read, beginning with the source of the arrow."""
         found = sorted(self.nodes(frozenset()), key=lambda one: one.label != source)
         yield from found
 
     def _outputs(self, agent: str) -> list[Output]:
-        """The outputs of *agent*: those it declares, then those that conditions read."""
+        """The outputs of *agent*: declared ones, then those in conditions."""
         declared = self._document.facts.outputs(agent)
         known = {output.name for output in declared}
         read = [symbol.name for symbol in self._names.symbols(NameKind.OUTPUT, agent) if self._elsewhere(symbol)]
         return [*declared, *(Output(name=name, type="any") for name in read if name not in known)]
 
     def _compared(self, agent: str, field: str) -> Iterator[Proposal]:
-        """The values an output can be compared with: those of its enum, else those of other conditions."""
+        """Values to compare an output with: those of its enum, otherwise those in other conditions."""
         output = next((output for output in self._outputs(agent) if output.name == field), None)
         members = values_of(output) if output is not None else None
         if members is None:

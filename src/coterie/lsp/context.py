@@ -1,7 +1,7 @@
-"""Where the cursor stands, so far as that decides what may be written there.
+"""The syntactic context of the cursor, which determines the possible completions.
 
-A file is incomplete while it is being typed, so this looks at the tree only to find the innermost bracket that holds
-the cursor, and at the words before the cursor for the rest.
+A file is incomplete while it is edited, so the tree is only used to find the innermost bracket around the cursor; the
+rest follows from the words before the cursor.
 """
 
 from bisect import bisect_left
@@ -39,15 +39,15 @@ from coterie.formats.at.tree import (
 )
 
 Path = tuple[tuple[str, ...], ...]
-"""Blocks in each other, outermost first, each by the words of its head: `(("agent", "writer"), ("outputs",))`."""
+"""Nested blocks, outermost first, each as the words of its head: `(("agent", "writer"), ("outputs",))`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """The word at the cursor, which what is chosen replaces.
+    """The word at the cursor, which a completion replaces.
 
     Attributes:
-        quoted: It stands in quotes, which stay.
+        quoted: It is in quotes, which are kept.
     """
 
     offset: int
@@ -60,8 +60,8 @@ class ItemStart:
     """A field or a block may begin here.
 
     Attributes:
-        blocks: The blocks around it; empty: the topology itself; None: it stands outside of that.
-        taken: The fields and blocks that stand beside it.
+        blocks: The blocks around it; empty: the topology itself; None: outside the topology.
+        taken: The existing fields and blocks beside it.
     """
 
     typed: Typed
@@ -71,7 +71,7 @@ class ItemStart:
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """The value of *field*, or an item of it when it is a list.
+    """The value of *field*, or an item if it is a list.
 
     Attributes:
         blocks: The blocks around the field.
@@ -87,7 +87,7 @@ class FieldValue:
 
 @dataclass(frozen=True, slots=True)
 class FlowNode:
-    """The name of a node in the flow; *taken* stand in the same list."""
+    """The name of a node in the flow; *taken* are the other names in its list."""
 
     typed: Typed
     taken: frozenset[str] = frozenset()
@@ -95,7 +95,7 @@ class FlowNode:
 
 @dataclass(frozen=True, slots=True)
 class BehindNode:
-    """Behind a node in the flow, where an arrow or attributes may follow."""
+    """After a node in the flow, where an arrow or attributes may follow."""
 
     typed: Typed
     after_arrow: bool
@@ -103,12 +103,12 @@ class BehindNode:
 
 @dataclass(frozen=True, slots=True)
 class InAttribute:
-    """Inside the brackets behind an arrow.
+    """In the attributes of an arrow.
 
     Attributes:
-        source: Where the arrow comes from.
-        words: Those of the attribute at the cursor that stand before it.
-        before: The attributes before this one, by their first words; *after*: those behind it.
+        source: The source of the arrow.
+        words: The words of the current attribute before the cursor.
+        before: The names of the attributes before this one, and *after* it.
     """
 
     typed: Typed
@@ -125,7 +125,7 @@ _ARROWS = frozenset({"->", ERROR_ARROW, BAD_ARROW})
 
 
 def spot(tree: File, text: str, offset: int) -> Spot | None:
-    """Where *offset* stands in *text*, whose tree is *tree*; None where nothing can be proposed, such as a comment."""
+    """The context of *offset* in *text* with the syntax *tree*; None if nothing can be completed, as in a comment."""
     path = holders(tree, offset)
     before = [token for token in _near(path[-1] if path else tree, offset) if token.offset < offset]
     typed = Typed(offset, 0)
@@ -146,7 +146,7 @@ def spot(tree: File, text: str, offset: int) -> Spot | None:
 
 
 def _spot(path: list[Holder], before: list[Token], typed: Typed, text: str) -> Spot | None:
-    """What may be written at *typed* behind the tokens *before*, inside *path*."""
+    """The context of *typed* after the tokens *before*, inside the brackets *path*."""
     if not path:
         return ItemStart(typed, None, frozenset()) if not before else None
     begins_line = not before or "\n" in text[before[-1].offset + len(before[-1].text) : typed.offset]
@@ -187,7 +187,7 @@ def _in_block(
 
 
 def _same_value(before: list[Token]) -> tuple[str, tuple[str, ...]] | None:
-    """The field whose value ends *before*, and its words; None when they are no value, but say the name of a block."""
+    """The field whose value ends *before*, and its words; None if they are the head of a block."""
     written: list[str] = []
     for index in range(len(before) - 1, 0, -1):
         if before[index].kind == ":":
@@ -221,14 +221,14 @@ def _in_attributes(attributes: Attributes, path: list[Holder], typed: Typed) -> 
         elif item.words and first > typed.offset:
             after.append(item.words[0].text)
     if words and words[-1].offset + 1 == typed.offset and typed.quoted:
-        words = words[:-1]  # the text that is being typed
+        words = words[:-1]  # the word at the cursor
     return InAttribute(typed, _source(path, attributes), words, tuple(names), tuple(after))
 
 
 def _source(path: list[Holder], attributes: Attributes) -> str:
-    """The node that the arrow before *attributes* leaves; empty when it leaves a list, or none."""
+    """The source of the arrow with *attributes*; empty for a list or a missing source."""
     flow = path[-2]
-    assert isinstance(flow, FlowBlock)  # attributes stand nowhere else
+    assert isinstance(flow, FlowBlock)  # attributes occur nowhere else
     for statement in flow.statements:
         if isinstance(statement, Statement) and any(part is attributes for part in statement.parts):
             names = [part for part in statement.parts if isinstance(part, NameList) or _is_name(part)]
@@ -242,7 +242,7 @@ def _is_name(part: Token | NameList | Attributes) -> bool:
 
 
 def _taken(items: Sequence[Entry], typed: Typed) -> frozenset[str]:
-    """The names of the fields and blocks among *items*, but for what is being typed."""
+    """The names of the fields and blocks among *items*, except the word at the cursor."""
     found = set[str]()
     for item in items:
         match item:
@@ -261,7 +261,7 @@ def _blocks(path: list[Holder]) -> Path:
 
 
 def _list_owner(path: list[Holder], values: ListValue) -> str:
-    """The field whose value is *values*; empty for a list inside a list."""
+    """The field with the value *values*; empty for a list in a list."""
     owner = path[-2] if len(path) > 1 else None
     if isinstance(owner, Root) and owner.patterns is values:
         return "patterns"
@@ -275,7 +275,7 @@ def _fields(items: Sequence[Entry]) -> list[FieldNode]:
 
 
 def holders(tree: File, offset: int) -> list[Holder]:
-    """The brackets that hold *offset*, outermost first. One that is not closed holds all up to the next item."""
+    """The brackets around *offset*, outermost first. An unclosed bracket extends to the next item."""
     path: list[Holder] = []
     items: Sequence[Root | Entry | Statement] = tree.items
     while True:
@@ -296,7 +296,7 @@ def holders(tree: File, offset: int) -> list[Holder]:
 
 
 def _holder(item: Root | Entry | Statement, offset: int) -> Holder | None:
-    """The bracket of *item* that holds *offset*."""
+    """The bracket of *item* around *offset*."""
     match item:
         case Root():
             return item if item.close is None or offset <= item.close.offset else None
@@ -318,7 +318,7 @@ def _holds(holder: BlockNode | FlowBlock | ListValue | NameList | Attributes, of
 
 
 def _near(holder: Holder | File, offset: int) -> list[Token]:
-    """The tokens of *holder* around *offset*: of many items the last two before it, for the rest decides nothing."""
+    """The tokens of *holder* before *offset*; of its items, only the last two, as others do not matter."""
     match holder:
         case File():
             items, lead = list[Root | Entry | Statement](holder.items), list[Token]()

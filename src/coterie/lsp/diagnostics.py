@@ -1,4 +1,4 @@
-"""What is wrong with a document, each at a place that can be underlined, and what mends it."""
+"""The diagnostics of a document, each with a range to underline and a fix if there is one."""
 
 import re
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ _WORD = re.compile(r"[\w-]+")
 
 @dataclass(frozen=True, slots=True)
 class DocumentDiagnostic:
-    """A diagnostic and the stretch of the document that it is about; of another file's, where that is named.
+    """A diagnostic and its range in the document; if it is in another file, the range that names the file.
 
     Attributes:
-        message: With the hint, and the place when that is in another file.
-        fix: What mends it, if that is known, or what a hint guesses for the one word that is wrong.
+        message: With the hint, and the position if it is in another file.
+        fix: A known fix, or the replacement that the hint suggests for a single word.
     """
 
     diagnostic: Diagnostic
@@ -30,12 +30,12 @@ class DocumentDiagnostic:
 
 
 def findings(document: Document) -> list[DocumentDiagnostic]:
-    """All that `coterie topology validate` would say, in the order of the text."""
+    """The diagnostics of `coterie topology validate`, in text order."""
     return [_finding(document, one) for one in document.diagnostics]
 
 
-def mendable(document: Document, offset: int, length: int = 0) -> list[DocumentDiagnostic]:
-    """The findings with a fix that touch the *length* characters from *offset*."""
+def fixable(document: Document, offset: int, length: int = 0) -> list[DocumentDiagnostic]:
+    """The diagnostics with a fix that touch the *length* characters at *offset*."""
     return [
         one
         for one in findings(document)
@@ -59,7 +59,7 @@ def _finding(document: Document, one: Diagnostic) -> DocumentDiagnostic:
 
 
 def _guess(document: Document, one: Diagnostic, span: Span) -> Fix | None:
-    """The word that the hint asks whether it was meant, in the place of the one word at *span*."""
+    """The fix that replaces the single word at *span* by the one that the hint suggests."""
     meant = _MEANT.match(one.hint)
     word = document.text.content[span.offset : span.offset + span.length]
     return Fix(f"write '{meant[1]}'", span, meant[1]) if meant and _WORD.fullmatch(word) else None

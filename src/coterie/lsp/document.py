@@ -1,7 +1,7 @@
-"""A file as an editor has it, saved or not, and what can be found out about it.
+"""An open file, saved or not, and the values derived from it.
 
-A document never changes: a keystroke makes the next one. What is asked of it is found once, when it is first needed, so
-all that an editor asks between two keystrokes costs one reading.
+A document is immutable: each edit creates a new one. Derived values are computed on first use and cached, so all
+requests between two edits parse the file once.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ class Document:
     """One version of a file.
 
     Attributes:
-        path: Where it lies; None for one that was never saved. Paths inside it begin at its folder.
-        version: The editor's own count of changes.
+        path: Its path; None if it was never saved. Paths in it are relative to its folder.
+        version: The editor's version number.
     """
 
     text: LineIndex
@@ -37,11 +37,11 @@ class Document:
 
     @classmethod
     def of(cls, content: str, path: Path | None = None) -> "Document":
-        """A document with *content*, counted as UTF-16, as editors do."""
+        """A document with *content*, with positions in UTF-16 as by default."""
         return cls(LineIndex(content), path)
 
     def changed(self, changes: Sequence[TextDocumentContentChangeEvent], version: int = 0) -> "Document":
-        """The document after *changes*, each made to what the one before left."""
+        """The document after *changes*, applied in order."""
         text = self.text
         for change in changes:
             text = text.changed(change)
@@ -49,7 +49,7 @@ class Document:
 
     @cached_property
     def source(self) -> Source:
-        """What was read, with its tree."""
+        """The file as read, with its tree."""
         file = str(self.path) if self.path is not None else ""
         return read_text(self.text.content, file, self.path.parent if self.path is not None else None)
 
@@ -61,25 +61,25 @@ class Document:
 
     @cached_property
     def examined(self) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
-        """The plan, if it can be run, and all that `coterie topology validate` would say."""
+        """The plan, if it can run, and the diagnostics of `coterie topology validate`."""
         return planning.examine(self.source)
 
     @property
     def plan(self) -> Plan | None:
-        """The plan, if it can be run."""
+        """The plan, if it can run."""
         return self.examined[0]
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What `coterie topology validate` would say of the file, were it saved."""
+        """The diagnostics of `coterie topology validate`, as if the file were saved."""
         return self.examined[1]
 
     @cached_property
     def facts(self) -> Facts:
-        """What is known of the team, its parts in other files included; of none that can be read, nothing."""
+        """Facts about the team, with its parts in other files; those of an empty team if it cannot be read."""
         return Facts(self.source.topology or Topology(name=""))
 
     @cached_property
     def names(self) -> Names:
-        """Every name, and where it stands."""
+        """Every name and its occurrences."""
         return names_in(self.tree)

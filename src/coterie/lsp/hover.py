@@ -1,4 +1,4 @@
-"""What there is to say of the word at the cursor, as Markdown."""
+"""Hover texts for the word at the cursor, as Markdown."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _CODES = {code.code: code for code in CODES}
 
 @dataclass(frozen=True, slots=True)
 class HoverText:
-    """*text*, about the *length* characters from *offset*."""
+    """A text about the *length* characters at *offset*."""
 
     text: str
     offset: int
@@ -28,10 +28,10 @@ class HoverText:
 
 
 def hover(document: Document, offset: int) -> HoverText | None:
-    """What there is to say of the word at *offset*, and of what is wrong with it.
+    """Describe the word at *offset* and its diagnostics.
 
-    Names are told by what they stand for, words of the notation by what they mean, attributes with the bound they set,
-    and findings by their rule.
+    Names are described by their declaration, words of the notation by their meaning, attributes by the bound they set,
+    and diagnostics by their rule.
     """
     one = document.names.at(offset)
     word = HoverText(_of_name(document, one), one.offset, one.length) if one is not None else _of_word(document, offset)
@@ -39,7 +39,7 @@ def hover(document: Document, offset: int) -> HoverText | None:
 
 
 def _with_rules(document: Document, word: HoverText | None, offset: int) -> HoverText | None:
-    """*word* with the rules behind the findings at *offset*."""
+    """*word* with the rules of the diagnostics at *offset*."""
     found = [one for one in findings(document) if one.offset <= offset <= one.offset + one.length and one.length]
     rules = [f"`{code.code}`: {' '.join(filter(None, (code.meaning, code.about)))}" for code in _codes(found)]
     if not rules:
@@ -74,7 +74,7 @@ def _of_name(document: Document, one: Occurrence) -> str:
 
 
 def _node(document: Document, name: str) -> str:
-    """A node at a glance: who thinks there, what it gives back, where its arrows lead."""
+    """A summary of a node: its backend, outputs and arrows."""
     topology = document.source.topology
     node = _outlined(document, name)
     if topology is None or node is None:
@@ -113,7 +113,7 @@ def _arrow(arrow: OutlinedArrow) -> str:
 
 
 def _of_word(document: Document, offset: int) -> HoverText | None:
-    """What the keyword, the field or the attribute at *offset* means."""
+    """The meaning of the keyword, field or attribute at *offset*."""
     path = holders(document.tree, offset)
     holder = path[-1] if path else None
     blocks: Path = tuple(tuple(word.text for word in block.head) for block in path if isinstance(block, BlockNode))
@@ -160,7 +160,7 @@ def _of_attribute(document: Document, attributes: Attributes, offset: int) -> Ho
 
 
 def _bound(document: Document, attributes: Attributes) -> str:
-    """The bound that *attributes* set, in a sentence."""
+    """The bound set by *attributes*, in a sentence."""
     group = _group(document, attributes)
     if group is None or group.max is None:
         return ""

@@ -1,4 +1,4 @@
-"""A document in the one layout, as the smallest change that brings it there."""
+"""Format a document with the smallest edit."""
 
 from itertools import takewhile
 
@@ -10,9 +10,9 @@ from coterie.lsp.rename import Edit
 
 
 def format_document(document: Document) -> list[Edit]:
-    """The edit that gives *document* the layout of `coterie topology fmt`; none where it has that, or has errors.
+    """The edit that formats *document* like `coterie topology fmt`; none if it is formatted or has errors.
 
-    It leaves the lines above and below the first and the last change alone, so that a cursor there stays where it is.
+    Lines before the first and after the last change are not part of the edit, so a cursor there does not move.
     """
     try:
         text = LineIndex(format_text(document.text.content))
@@ -33,5 +33,5 @@ def _lines(text: LineIndex) -> list[str]:
 
 
 def _common(one: list[str], other: list[str]) -> int:
-    """How many lines both begin with."""
+    """The number of common first lines."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

@@ -1,4 +1,4 @@
-"""Where a name at the cursor is declared, and where else it stands."""
+"""Find the declaration and the other occurrences of the name at the cursor."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from coterie.lsp.names import NameKind, Symbol
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """A stretch of a file.
+    """A range of a file.
 
     Attributes:
-        path: None for the document that was asked.
-        text: That of the other file, in which *offset* counts.
+        path: None for the document itself.
+        text: The content of another file.
     """
 
     offset: int
@@ -27,7 +27,7 @@ class FileRange:
 
 
 def definition(document: Document, offset: int) -> list[FileRange]:
-    """Where the name at *offset* is declared; of a file that is named there, its beginning."""
+    """The declarations of the name at *offset*, or the start of the file that is named there."""
     if (file := _file_at(document, offset)) is not None:
         return [FileRange(0, 0, file)]
     one = document.names.at(offset)
@@ -39,7 +39,7 @@ def definition(document: Document, offset: int) -> list[FileRange]:
 
 
 def included_declaration(document: Document, symbol: Symbol) -> FileRange | None:
-    """Where an included file declares the node *symbol*; None where none does."""
+    """The declaration of the node *symbol* in an included file, if any."""
     node = document.facts.declared.get(symbol.name) if symbol.kind is NameKind.NODE else None
     if node is None or node.span is None:
         return None
@@ -51,7 +51,7 @@ def included_declaration(document: Document, symbol: Symbol) -> FileRange | None
 
 
 def references(document: Document, offset: int, *, declarations: bool = True) -> list[FileRange]:
-    """Every place where the name at *offset* stands."""
+    """All occurrences of the name at *offset*."""
     one = document.names.at(offset)
     if one is None:
         return []
@@ -60,7 +60,7 @@ def references(document: Document, offset: int, *, declarations: bool = True) ->
 
 
 def named_files(document: Document) -> Iterator[tuple[Token, Path]]:
-    """Where `import` and `include` name a file, and which."""
+    """The tokens of `import` and `include` that name a file, with its path."""
     if document.path is None:
         return
     items = [item for root in document.tree.items for item in (root.items if isinstance(root, Root) else [root])]
@@ -70,7 +70,7 @@ def named_files(document: Document) -> Iterator[tuple[Token, Path]]:
 
 
 def _file_at(document: Document, offset: int) -> Path | None:
-    """The file that is named at *offset*, if it is there."""
+    """The existing file that is named at *offset*, if any."""
     for word, path in named_files(document):
         if word.offset <= offset <= word.offset + len(word.text):
             return path if path.is_file() else None

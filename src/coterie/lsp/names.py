@@ -1,6 +1,6 @@
-"""Every name in an `.at` file: where it is declared and where it is used.
+"""All names in an `.at` file: their declarations and uses.
 
-Works on the syntax tree, so a file that is being typed, and cannot be read to the end, has its names too.
+Names are found in the syntax tree, so they are known even while the file has errors.
 """
 
 from bisect import bisect_right
@@ -34,7 +34,7 @@ from coterie.topology.composition import PLACEHOLDER
 
 
 class NameKind(Enum):
-    """What a name stands for; the value is what a person calls it."""
+    """The kind of thing that a name refers to; the value is the word for it."""
 
     NODE = "node"
     OUTPUT = "output"
@@ -52,7 +52,7 @@ class NameKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """What a name stands for. An output's owner is its agent, a value's `agent.output`."""
+    """The thing that a name refers to. The owner of an output is its agent, that of a value `agent.output`."""
 
     kind: NameKind
     name: str
@@ -61,12 +61,12 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A place where a name stands, without the quotes around it.
+    """An occurrence of a name, without its quotes.
 
     Attributes:
-        declares: Whether it is declared here.
-        fixed: Whether the place dictates the name: the word `orchestrator`.
-        perhaps: Whether it is a name only if that is declared: `reads` takes agents and files.
+        declares: It is a declaration.
+        fixed: The name cannot be changed: the word `orchestrator`.
+        perhaps: It is a name only if that is declared: `reads` accepts agents and files.
     """
 
     symbol: Symbol
@@ -78,12 +78,12 @@ class Occurrence:
 
     @property
     def end(self) -> int:
-        """The offset behind its last character."""
+        """The offset after its last character."""
         return self.offset + self.length
 
 
 class Names:
-    """The names of one file, by place and by what they stand for."""
+    """The names of one file, by offset and by symbol."""
 
     def __init__(self, occurrences: Iterable[Occurrence]) -> None:
         self.all = sorted(occurrences, key=lambda one: one.offset)
@@ -93,32 +93,32 @@ class Names:
             self._of[one.symbol].append(one)
 
     def at(self, offset: int) -> Occurrence | None:
-        """The name at *offset*, its end included."""
+        """The name at *offset* or ending there."""
         index = bisect_right(self._offsets, offset) - 1
         if index >= 0 and self.all[index].end >= offset:
             return self.all[index]
         return None
 
     def of(self, symbol: Symbol) -> Sequence[Occurrence]:
-        """Every place where the name of *symbol* stands, in the order of the text."""
+        """All occurrences of *symbol*, in text order."""
         return self._of.get(symbol, ())
 
     def declarations(self, symbol: Symbol) -> list[Occurrence]:
-        """Where *symbol* is declared; more than one place is a mistake in the file."""
+        """The declarations of *symbol*; a valid file has at most one."""
         return [one for one in self.of(symbol) if one.declares]
 
     def symbols(self, kind: NameKind, owner: str = "") -> list[Symbol]:
-        """Every symbol of *kind* that has *owner*, in order of first mention."""
+        """The symbols of *kind* with *owner*, in order of first occurrence."""
         return [symbol for symbol in self._of if symbol.kind is kind and symbol.owner == owner]
 
 
 def named_by(block: str, field: str) -> NameKind | None:
-    """What the value of *field* in *block* names; None when it is no name."""
+    """The kind of name that *field* in *block* contains; None if it is not a name."""
     return _USES.get(field) or _USES_IN.get((block, field))
 
 
 def names_in(tree: File) -> Names:
-    """Every name in *tree*."""
+    """All names in *tree*."""
     found: list[Occurrence] = []
     for item in tree.items:
         found += _entries(item.items) if isinstance(item, Root) else _entry(item)
@@ -138,7 +138,7 @@ _DECLARES: Mapping[str, NameKind] = {
     "tool": NameKind.TOOL,
     "artifact": NameKind.ARTIFACT,
 }
-"""What a block with a name declares, by its first word."""
+"""The kind of name that a block declares, by its keyword."""
 
 _USES: Mapping[str, NameKind] = {
     **dict.fromkeys(
@@ -157,7 +157,7 @@ _USES: Mapping[str, NameKind] = {
     "consumes": NameKind.ARTIFACT,
     "depends-on": NameKind.ARTIFACT,
 }
-"""What the value of a field names, by the field."""
+"""The kind of name that a field contains."""
 
 _USES_IN: Mapping[tuple[str, str], NameKind] = {
     ("job", "agent"): NameKind.NODE,
@@ -166,7 +166,7 @@ _USES_IN: Mapping[tuple[str, str], NameKind] = {
     ("skill", "scripts"): NameKind.TOOL,
     ("retrieval", "sources"): NameKind.STORE,
 }
-"""The same for fields that only do so in one block."""
+"""The same for fields of one block."""
 
 _SCHEMAS = frozenset({"schema", "input-schema", "output-schema"})
 _POLICIES = frozenset({"on-fail", "on-timeout"})
@@ -180,7 +180,7 @@ def _entries(items: Sequence[Entry], block: str = "", owner: str = "") -> Iterat
 
 
 def _entry(item: Entry, block: str = "", owner: str = "") -> Iterator[Occurrence]:
-    """The names in *item*, which stands in *block*, inside the declaration of *owner*."""
+    """The names in *item*, an item of *block*, inside the declaration of *owner*."""
     match item:
         case FieldNode():
             yield from _field(item, block)
@@ -245,7 +245,7 @@ def _field(item: FieldNode, block: str) -> Iterator[Occurrence]:
 
 
 def _output(field: FieldNode, owner: str) -> Iterator[Occurrence]:
-    """An output's declaration, and those of the values it can have."""
+    """The declarations of an output and its values."""
     yield _occurrence(NameKind.OUTPUT, field.key, owner, declares=True)
     members = field.value.words[::2] if isinstance(field.value, WordsNode) else _words(field.value)
     if len(members) == 1 and members[0].text in OUTPUT_TYPES:
@@ -293,7 +293,7 @@ def _value(word: Token, owner: str, declares: bool = False) -> Iterator[Occurren
 
 
 def _placeholders(tree: File) -> Iterator[Occurrence]:
-    """The places in texts where the value of a parameter stands: `${param.tone}`."""
+    """The parameters in placeholders: `${param.tone}`."""
     for token in tree.tokens():
         if token.kind in (STRING, RAW) and "${param." in token.text:
             for place in PLACEHOLDER.finditer(token.text):
@@ -301,7 +301,7 @@ def _placeholders(tree: File) -> Iterator[Occurrence]:
 
 
 def _words(value: Value | None) -> list[Token]:
-    """The words in *value*, one alone or the items of a list, that can be names."""
+    """The words in *value*, a word or a list, that may be names."""
     match value:
         case Token() if _is_name(value):
             return [value]
@@ -312,14 +312,14 @@ def _words(value: Value | None) -> list[Token]:
 
 
 def _schema(type: list[Token]) -> Iterator[Occurrence]:
-    """The schema that the type of a field names: `finding`, `array of finding`, but not `low | high`."""
+    """The schema named by the type of a field: `finding`, `array of finding`, but not `low | high`."""
     alone = len(type) == 1 or [word.text for word in type[:-1]] in (["?"], ["array", "of"], ["?", "array", "of"])
     if alone and type[-1].kind == NAME and type[-1].text not in TYPES:
         yield _occurrence(NameKind.SCHEMA, type[-1])
 
 
 def _is_name(word: Token) -> bool:
-    """Whether *word* may be a name, in quotes or not; the place of a parameter stands for any text."""
+    """Whether *word* may be a name, in quotes or not; a text with a placeholder is not."""
     return word.kind in (NAME, *_QUOTED) and "${" not in word.text
 
 

@@ -1,4 +1,4 @@
-"""The shape of a document: the tree of what it declares, and what can be folded."""
+"""The outline of a document: its declarations, and the ranges that can be folded."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ class OutlineItem:
     """A block or an output, for an editor's outline.
 
     Attributes:
-        kind: The word it begins with, such as `agent`; `output` for an output.
-        detail: What is said of it in passing: its model, its type.
-        offset: Where it begins; *length* goes to its end, *name_offset* and *name_length* tell where its name stands.
+        kind: Its keyword, such as `agent`; `output` for an output.
+        detail: Its model or type.
+        offset: The start of its range; *name_offset* is the start of its name.
     """
 
     name: str
@@ -29,7 +29,7 @@ class OutlineItem:
 
 
 def outline(tree: File) -> list[OutlineItem]:
-    """What *tree* declares, in the order of the text."""
+    """The declarations in *tree*, in text order."""
     return [part for item in tree.items for part in (_root(item) if isinstance(item, Root) else _parts([item]))]
 
 
@@ -97,7 +97,7 @@ def _part(
 
 
 def _end(children: Sequence[OutlineItem], last: Token) -> int:
-    """The end of what is not closed: that of its last part."""
+    """The end of an unclosed block: that of its last part."""
     return max([last.offset + len(last.text), *(part.offset + part.length for part in children)])
 
 

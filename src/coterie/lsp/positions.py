@@ -1,8 +1,8 @@
-"""Places in a text as an editor counts them, and back.
+"""Convert between offsets in a text and positions of the protocol.
 
-A line ends where readers of `.at` files say it does: at a line feed, a carriage return, or both. Within a line the
-protocol counts code units, of UTF-16 unless editor and server agree on another encoding; everything else here counts
-characters.
+A line ends, as for the reader of `.at` files, at a line feed, a carriage return, or both; pygls also counts other
+characters. Within a line the protocol counts code units, of UTF-16 unless editor and server agree on another encoding;
+offsets count characters.
 """
 
 import re
@@ -29,10 +29,10 @@ _UNITS: Mapping[str, Callable[[str], int]] = {
 
 @dataclass(frozen=True)
 class LineIndex:
-    """A text and its lines, in which a position can be found.
+    """A text and the offsets of its lines.
 
     Attributes:
-        encoding: In which characters of a line are counted: `utf-8`, `utf-16` or `utf-32`.
+        encoding: The encoding of positions: `utf-8`, `utf-16` or `utf-32`.
     """
 
     content: str
@@ -40,13 +40,13 @@ class LineIndex:
 
     @cached_property
     def starts(self) -> list[int]:
-        """The offset at which each line begins."""
+        """The offset of each line."""
         return [0, *(match.end() for match in _LINE_END.finditer(self.content))]
 
     def offset(self, position: Position) -> int:
-        """The offset of *position*; behind the end of its line it is that end, behind the last line the text's end.
+        """The offset of *position*, limited to the end of its line and of the text.
 
-        A position inside a character, such as between the two halves of an emoji, counts as before it.
+        A position within a character, such as between the two halves of an emoji, counts as before it.
         """
         if position.line >= len(self.starts):
             return len(self.content)
@@ -68,7 +68,7 @@ class LineIndex:
         return Position(line, len(before) if before.isascii() else _UNITS[self.encoding](before))
 
     def range(self, offset: int, length: int) -> Range:
-        """The range of *length* characters from *offset*."""
+        """The range of *length* characters at *offset*."""
         return Range(self.position(offset), self.position(offset + length))
 
     def changed(self, change: TextDocumentContentChangeEvent) -> "LineIndex":

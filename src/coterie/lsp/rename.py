@@ -1,4 +1,4 @@
-"""Give something another name, everywhere in a file, or say why not."""
+"""Rename a symbol everywhere in a file, or refuse with a reason."""
 
 import re
 from collections import Counter
@@ -14,7 +14,7 @@ from coterie.topology.model import Agent, Gate
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*")
 _OPEN = frozenset({NameKind.NODE, NameKind.OUTPUT, NameKind.VALUE})
-"""What may be renamed though nothing declares it; an undeclared tool or skill is somebody else's."""
+"""Kinds that can be renamed without a declaration; an undeclared tool or skill belongs to another system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def renamable(document: Document, offset: int) -> Occurrence:
     """The name at *offset*.
 
     Raises:
-        UsageError: If none stands there, or one that cannot be changed.
+        UsageError: If there is none, or it cannot be changed.
     """
     one = document.names.at(offset)
     if one is None:
@@ -52,12 +52,12 @@ def renamable(document: Document, offset: int) -> Occurrence:
 
 
 def rename(document: Document, offset: int, name: str) -> list[Edit]:
-    """The edits that call what stands at *offset* by *name*, in the order of the text.
+    """The edits that rename the symbol at *offset* to *name*, in text order.
 
-    Afterwards the file says the same, with the names mapped; what would not is refused.
+    The file keeps its meaning; a rename that would change it is refused.
 
     Raises:
-        UsageError: Saying why.
+        UsageError: With the reason, if it is refused.
     """
     symbol = renamable(document, offset).symbol
     if name == symbol.name:
@@ -73,7 +73,7 @@ def rename(document: Document, offset: int, name: str) -> list[Edit]:
 
 
 def apply(text: str, edits: Sequence[Edit]) -> str:
-    """*text* after *edits*, which are in its order and do not overlap."""
+    """*text* after *edits*, which are in text order and do not overlap."""
     pieces, end = [], 0
     for edit in edits:
         pieces += [text[end : edit.offset], edit.text]
@@ -95,7 +95,7 @@ def _check(document: Document, symbol: Symbol, name: str) -> None:
 
 
 def _same_names(before: Names, after: Names, symbol: Symbol, name: str) -> bool:
-    """Whether *after* has the names of *before* at the same places, that of *symbol* mapped to *name*."""
+    """Whether *after* has the names of *before* at the same positions, with *symbol* renamed to *name*."""
     expected, shift = [], 0
     for one in before.all:
         length = len(name) if one.symbol == symbol else one.length
@@ -107,7 +107,7 @@ def _same_names(before: Names, after: Names, symbol: Symbol, name: str) -> bool:
 
 
 def _mapped(one: Symbol, symbol: Symbol, name: str) -> Symbol:
-    """*one* as it is called, and as its owner is called, once *symbol* is *name*."""
+    """*one* after *symbol* is renamed to *name*, with its owner renamed as well."""
     if one == symbol:
         return replace(one, name=name)
     owner = one.owner
@@ -121,7 +121,7 @@ def _mapped(one: Symbol, symbol: Symbol, name: str) -> Symbol:
 
 
 def _check_roles(before: Document, after: Document) -> None:
-    """An agent without `role:` has the role whose name begins its own, so a new name may give it another."""
+    """Refuse if an agent without `role:`, which takes the role that its name begins with, gets another role."""
     old, new = before.source.topology, after.source.topology
     if old is None or new is None:
         return
@@ -132,7 +132,7 @@ def _check_roles(before: Document, after: Document) -> None:
 
 
 def _check_findings(before: Document, after: Document) -> None:
-    """What is wrong afterwards was wrong before; else another file uses the name, or gives it."""
+    """Refuse if there are new diagnostics: another file uses or declares the name."""
     known = Counter(one.code for one in before.diagnostics)
     for found in sorted(after.diagnostics, key=lambda one: not one.is_error):
         known[found.code] -= 1

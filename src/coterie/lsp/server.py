@@ -1,10 +1,9 @@
-"""The language server: what an editor asks, in the language server protocol.
+"""The language server: holds the open documents and converts answers of this package to the protocol.
 
-Holds the documents that are open and turns the answers of this package into the protocol's; finds out nothing itself.
-One thread, one event loop: a request is answered from the document as it is, and diagnostics are looked for when the
-editor has been quiet for a moment, so what is typed meanwhile makes no work for nothing.
+It has one thread and one event loop. Requests are answered from the current document; diagnostics are computed after a
+short pause in typing.
 
-Needs the extra `lsp`; nothing else of coterie imports this module when it starts.
+It needs the extra `lsp`, so coterie imports this module only to serve.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ from coterie.lsp.document import Document
 from coterie.lsp.positions import LineIndex
 
 QUIET = 0.05
-"""Seconds without a change, after which diagnostics are looked for."""
+"""Seconds without a change before diagnostics are computed."""
 
 _SEVERITIES = {
     Severity.ERROR: types.DiagnosticSeverity.Error,
@@ -53,30 +52,30 @@ _SYMBOLS = {
 
 
 def serve(version: str) -> int:
-    """Talk to one editor over standard input and output until it says goodbye; the exit status is 0 if it did.
+    """Serve one editor over standard input and output; the exit status is 0 after a proper shutdown.
 
-    Nothing but the protocol reaches standard output, whatever else prints.
+    Only the protocol is written to standard output; other output goes to standard error.
     """
     server = _Server(version)
     logging.getLogger("pygls.protocol.json_rpc").addFilter(_is_no_refusal)
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out, contextlib.redirect_stdout(sys.stderr):
         server.start_io(stdout=out)
-    return 0 if server.said_goodbye else 1
+    return 0 if server.was_shut_down else 1
 
 
 class _Server(LanguageServer):
-    """The server and the documents that its editor has open."""
+    """The server and its open documents."""
 
     def __init__(self, version: str) -> None:
         super().__init__("coterie", version, types.TextDocumentSyncKind.Incremental)
-        self.said_goodbye = False
+        self.was_shut_down = False
         self.documents: dict[str, Document] = {}
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         for name, answer, options in _features(self):
-            self.feature(name, options)(partial(answer))  # a method cannot be marked, as pygls does with what it calls
+            self.feature(name, options)(partial(answer))  # pygls sets attributes on it, which methods do not accept
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Log what went wrong; a refusal is an answer, and has been given."""
+        """Log an error, unless it is a refusal, which was sent as the answer."""
         if not isinstance(error, JsonRpcException):
             super().report_server_error(error, source)
 
@@ -86,20 +85,20 @@ class _Server(LanguageServer):
         encoding = types.PositionEncodingKind(self.workspace.position_encoding or types.PositionEncodingKind.Utf16)
         text = LineIndex(item.text, encoding.value)
         self.documents[item.uri] = Document(text, Path(path) if path else None, item.version)
-        self._look(item.uri, after=0)
+        self._schedule(item.uri, after=0)
 
     def changed(self, params: types.DidChangeTextDocumentParams) -> None:
         uri = params.text_document.uri
         document = self.documents.get(uri)
         if document is not None:
             self.documents[uri] = document.changed(params.content_changes, params.text_document.version)
-            self._look(uri, after=QUIET)
+            self._schedule(uri, after=QUIET)
 
     def saved(self, params: types.DidSaveTextDocumentParams) -> None:
-        """What lies on disk has changed, and other files may be a part of this one."""
+        """Read all documents again, since they may include the saved file."""
         for uri, document in self.documents.items():
             self.documents[uri] = document.changed([], document.version)
-            self._look(uri, after=QUIET)
+            self._schedule(uri, after=QUIET)
 
     def closed(self, params: types.DidCloseTextDocumentParams) -> None:
         uri = params.text_document.uri
@@ -109,10 +108,10 @@ class _Server(LanguageServer):
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
     def shut_down(self, _: None) -> None:
-        self.said_goodbye = True
+        self.was_shut_down = True
 
-    def _look(self, uri: str, after: float) -> None:
-        """Look for diagnostics *after* so many seconds, unless something changes before."""
+    def _schedule(self, uri: str, after: float) -> None:
+        """Compute diagnostics *after* this many seconds without a change."""
         if (waiting := self._waiting.pop(uri, None)) is not None:
             waiting.cancel()
         self._waiting[uri] = asyncio.get_running_loop().call_later(after, self._publish, uri)
@@ -126,7 +125,7 @@ class _Server(LanguageServer):
     def completion(self, params: types.CompletionParams) -> list[types.CompletionItem]:
         document, offset = self._at(params)
         found = completion.complete(document, offset)
-        return [_completion(document, at, one, self._knows_snippets()) for at, one in enumerate(found)]
+        return [_completion(document, at, one, self._supports_snippets()) for at, one in enumerate(found)]
 
     def hover(self, params: types.HoverParams) -> types.Hover | None:
         document, offset = self._at(params)
@@ -181,7 +180,7 @@ class _Server(LanguageServer):
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         document = self._document(params)
         start, end = (document.text.offset(position) for position in (params.range.start, params.range.end))
-        found = diagnostics.mendable(document, start, end - start)
+        found = diagnostics.fixable(document, start, end - start)
         return [_action(document, params.text_document.uri, one) for one in found]
 
     def _document(self, params: Any) -> Document:
@@ -199,7 +198,7 @@ class _Server(LanguageServer):
         document = self._document(params)
         return document, document.text.offset(params.position)
 
-    def _knows_snippets(self) -> bool:
+    def _supports_snippets(self) -> bool:
         of_text = self.client_capabilities.text_document
         completion = of_text.completion if of_text is not None else None
         item = completion.completion_item if completion is not None else None
@@ -207,7 +206,7 @@ class _Server(LanguageServer):
 
 
 def _features(server: _Server) -> Sequence[tuple[str, Any, Any]]:
-    """What is answered, by whom."""
+    """Requests and notifications, their handlers and options."""
     triggers = types.CompletionOptions(trigger_characters=[".", "[", ">", ":", '"', " "])
     fixes = types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
     return [
@@ -232,7 +231,7 @@ def _features(server: _Server) -> Sequence[tuple[str, Any, Any]]:
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """Tell the editor, and so the person, why something is refused."""
+    """Send a `UsageError` to the editor as the reason of a refusal."""
     try:
         yield
     except UsageError as refused:
@@ -240,7 +239,7 @@ def _refusing() -> Iterator[None]:
 
 
 def _is_no_refusal(record: logging.LogRecord) -> bool:
-    """Whether *record* tells of more than a refusal, which the person reads in the editor and is no defect."""
+    """Whether *record* is not about a refusal, which the editor shows to the user."""
     return record.exc_info is None or not isinstance(record.exc_info[1], JsonRpcException)
 
 
@@ -268,7 +267,7 @@ def _diagnostic(document: Document, one: diagnostics.DocumentDiagnostic) -> type
 
 def _action(document: Document, uri: str, one: diagnostics.DocumentDiagnostic) -> types.CodeAction:
     fix = one.fix
-    assert fix is not None  # only what has one is offered
+    assert fix is not None  # others are not offered
     edit = types.TextEdit(document.text.range(fix.span.offset, fix.span.length), fix.text)
     return types.CodeAction(
         title=fix.title[:1].upper() + fix.title[1:],

@@ -1,6 +1,6 @@
-"""The words of the notation where they may stand, from the one table that describes it.
+"""The words of the notation that are valid in a block.
 
-`coterie.formats.at.language` is that table; what stands in `extensions { coterie { … } }` is planning's to know.
+`coterie.formats.at.language` defines them; planning defines the keys of `extensions { coterie { … } }`.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ class Keyword:
     """A word of the notation: a block, a field or an attribute.
 
     Attributes:
-        shape: What stands behind it, in words.
-        about: What it means, in a sentence or more.
-        many: There may be several beside each other.
-        snippet: How it is written, with places to fill in: `$1`.
+        shape: Its form or the form of its value.
+        about: Its meaning.
+        many: It may be repeated.
+        snippet: Its text with placeholders such as `$1`.
     """
 
     name: str
@@ -39,19 +39,21 @@ class Keyword:
 
 
 def roots() -> list[Keyword]:
-    """What a file may hold."""
+    """The blocks at the top of a file."""
     topology = "topology ${1:name} : [${2:pipeline}] {\n  $0\n}"
     return [replace(_top(block), snippet=topology) if block.name == "topology" else _top(block) for block in ROOTS]
 
 
 def items(blocks: Path) -> list[Keyword]:
-    """The fields and blocks that may stand in *blocks*, the innermost last; at the top the blocks of a topology."""
+    """The fields and blocks of the last of *blocks*; without blocks, those of a topology."""
     if not blocks:
         return [_top(block) for block in LANGUAGE]
     if (keys := _coterie_keys(blocks)) is not None:
-        return [Keyword(key, "", "Who thinks here, and how.", snippet=f"{key}: $0") for key in keys]
+        return [Keyword(key, "", "Selects or configures the backend.", snippet=f"{key}: $0") for key in keys]
     if blocks[-1][:1] == ("extensions",):
-        return [Keyword("coterie", "a block", "What coterie alone knows: who thinks.", True, snippet="coterie { $0 }")]
+        return [
+            Keyword("coterie", "a block", "Options of coterie, such as the backend.", True, snippet="coterie { $0 }")
+        ]
     found = _resolve(blocks)
     if found is None:
         return []
@@ -59,17 +61,17 @@ def items(blocks: Path) -> list[Keyword]:
 
 
 def word(blocks: Path, name: str) -> Keyword | None:
-    """What *name* is in *blocks*, if the notation knows it."""
+    """The keyword *name* in *blocks*, if it is defined."""
     return next((each for each in items(blocks) if each.name == name), None)
 
 
 def attribute(name: str) -> Keyword | None:
-    """What the attribute *name* of an arrow is."""
+    """The attribute *name* of an arrow, if it is defined."""
     return next((_attribute(each.name) for each in ATTRIBUTES if each.name == name), None)
 
 
 def attributes(before: Sequence[str], after: Sequence[str]) -> list[Keyword]:
-    """The attributes that may stand between *before* and *after*, in their order."""
+    """The attributes that are allowed between *before* and *after*, in their order."""
     low = max((_ORDER.index(name) for name in before if name in _ORDER), default=-1)
     high = min((_ORDER.index(name) for name in after if name in _ORDER), default=len(_ORDER))
     ordered = _ORDER[low + 1 : high]
@@ -78,14 +80,14 @@ def attributes(before: Sequence[str], after: Sequence[str]) -> list[Keyword]:
 
 
 def attribute_choices(name: str) -> Sequence[str]:
-    """What may stand behind the attribute *name*, where that is one of some words."""
+    """The words allowed after the attribute *name*, if they are fixed."""
     shape = next((each.shape for each in ATTRIBUTES if each.name == name), "")
     words = [word.strip() for word in shape.removeprefix(name).split("|")]
     return words if len(words) > 1 and all(map(str.isalpha, words)) else ()
 
 
 def choices(blocks: Path, field: str) -> Sequence[str]:
-    """What the value of *field* may be, where that is one of some words."""
+    """The values allowed for *field*, if they are fixed."""
     if not blocks and field == "patterns":
         return PATTERNS
     if _coterie_keys(blocks) is not None:
@@ -102,7 +104,7 @@ def choices(blocks: Path, field: str) -> Sequence[str]:
 
 
 def _resolve(blocks: Path) -> BlockSpec | None:
-    """The description of the innermost of *blocks*; None where anything may stand."""
+    """The description of the innermost of *blocks*; None if anything is allowed."""
     found = BLOCKS.get(blocks[0][0]) if blocks and blocks[0] else None
     for head in blocks[1:]:
         found = _inner(found, head) if found is not None else None
@@ -110,7 +112,7 @@ def _resolve(blocks: Path) -> BlockSpec | None:
 
 
 def _inner(block: BlockSpec, head: tuple[str, ...]) -> BlockSpec | None:
-    """The block that begins with *head* in *block*."""
+    """The inner block of *block* that begins with *head*."""
     keyword = head[0] if head else ""
     known = block.by_name.get(keyword)
     if known is not None and len(head) == 1:
@@ -131,7 +133,7 @@ def _entries(block: BlockSpec) -> tuple[Entries, ...]:
 
 
 def _coterie_keys(blocks: Path) -> Sequence[str] | None:
-    """What coterie's own extension may say; None when *blocks* lead somewhere else."""
+    """The keys of coterie's extension; None if *blocks* lead elsewhere."""
     if len(blocks) < 2 or blocks[-1] != ("coterie",) or blocks[-2] != ("extensions",):
         return None
     owner = blocks[-3][0] if len(blocks) > 2 and blocks[-3] else ""
@@ -167,9 +169,9 @@ def _attribute(name: str) -> Keyword:
 def _about(about: str, executed: bool, default: str = "", *, model_only: bool = False) -> str:
     said = [about]
     if default:
-        said.append(f"Without it: {default}.")
+        said.append(f"Default: {default}.")
     if not executed:
-        said.append("It is kept and shown; it has no effect yet.")
+        said.append("It is kept and shown, but has no effect yet.")
     elif model_only:
-        said.append("It has effect where a model is asked.")
+        said.append("It has an effect only where a model runs the agent.")
     return " ".join(said)

@@ -1,4 +1,4 @@
-"""Ready-made loops: each is a folder of this package, complete in itself, to be run as it is or copied and changed.
+"""Ready-made loops: each is a complete folder of this package, to run as it is or to copy and change.
 
 coterie run autofix "Daily jobs run twice on the last Sunday of March"
 """

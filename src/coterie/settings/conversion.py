@@ -1,4 +1,4 @@
-"""From what a file writes to what a setting is: nothing is guessed, and a value that does not fit says why."""
+"""Convert values of settings files to the types of their keys, without guessing."""
 
 import re
 from collections.abc import Callable
@@ -20,39 +20,39 @@ _WANTED = {
 }
 
 
-class DoesNotFit(ValueError):
-    """A value is not what its key wants; the message says what is."""
+class InvalidSetting(ValueError):
+    """A value is invalid for its key; the message says what is valid."""
 
 
 def convert(key: Key, value: Any, raw: str | None = None) -> Any:
-    """*value* as *key* wants it; durations in seconds.
+    """*value* as the type of *key*; durations in seconds.
 
     Args:
-        raw: How the value is written, when it stands without quotes.
+        raw: The text of a value without quotes.
 
     Raises:
-        DoesNotFit: If it is not that.
+        InvalidSetting: If it is invalid.
     """
     found = _CONVERT[key.type](value, raw)
     if found is None:
-        raise DoesNotFit(f"{key.name} is {_WANTED[key.type]}, not {shown(value)}")
-    if key.says.choices and found not in key.says.choices:
-        known = ", ".join(choice or '""' for choice in key.says.choices)
-        raise DoesNotFit(f"{key.name} is one of {known}, not {shown(value)}")
-    least = key.says.least
+        raise InvalidSetting(f"{key.name} is {_WANTED[key.type]}, not {shown(value)}")
+    if key.meaning.choices and found not in key.meaning.choices:
+        known = ", ".join(choice or '""' for choice in key.meaning.choices)
+        raise InvalidSetting(f"{key.name} is one of {known}, not {shown(value)}")
+    least = key.meaning.least
     if least is not None and (found * 1000 if key.type == "ms" else found) < least:
-        raise DoesNotFit(f"{key.name} is {_WANTED[key.type]}, {least:g} or more, not {shown(value)}")
+        raise InvalidSetting(f"{key.name} is {_WANTED[key.type]}, {least:g} or more, not {shown(value)}")
     return found
 
 
 def shown(value: Any) -> str:
-    """*value* as a file would write it, short."""
+    """*value* as in a file, shortened."""
     text = {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def list_of(text: str) -> tuple[str, ...]:
-    """The items of a list written as a text, `a, b` or `[a, b]`; empty ones are left out."""
+    """The items of a list in a text, `a, b` or `[a, b]`, without empty ones."""
     text = text.strip()
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]

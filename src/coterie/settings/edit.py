@@ -1,4 +1,4 @@
-"""Change one setting in a file, and nothing else of it: comments and order stay."""
+"""Change one setting in a file, keeping its comments and order."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from coterie import bounds, files
 from coterie.diagnostics import did_you_mean
 from coterie.errors import UsageError
-from coterie.settings.conversion import DoesNotFit, convert
+from coterie.settings.conversion import InvalidSetting, convert
 from coterie.settings.grammar import read
 from coterie.settings.keys import Key, keys
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def set_value(path: Path, name: str, text: str) -> None:
-    """Write `name = text` into the TOML file at *path*, which is made if it is not there.
+    """Write `name = text` into the TOML file at *path*, creating it if necessary.
 
     Raises:
-        UsageError: If there is no such setting, the value does not fit it, or the file is not TOML.
+        UsageError: If there is no such setting, its value is invalid, or the file is not TOML.
         OSError: If it cannot be written.
     """
     key = known(name)
@@ -26,7 +26,7 @@ def set_value(path: Path, name: str, text: str) -> None:
     value, raw = (entries[0].value, entries[0].raw) if entries else (text, text)
     try:
         converted = convert(key, value, raw)
-    except DoesNotFit as fault:
+    except InvalidSetting as fault:
         raise UsageError(str(fault)) from None
     document = _load(path)
     table = _table(document, name)
@@ -35,7 +35,7 @@ def set_value(path: Path, name: str, text: str) -> None:
 
 
 def unset_value(path: Path, name: str) -> bool:
-    """Take the setting *name* out of the TOML file at *path*; whether it stood there.
+    """Remove the setting *name* from the TOML file at *path*; False if it was not set.
 
     Raises:
         UsageError: If there is no such setting, or the file is not TOML.
@@ -81,11 +81,11 @@ def _load(path: Path) -> "TOMLDocument":
     except FileNotFoundError:
         return tomlkit.document()
     except (TOMLKitError, UnicodeDecodeError) as failure:
-        raise UsageError(f"{path} is not TOML, and nothing was changed: {failure}") from None
+        raise UsageError(f"{path} is not TOML, so nothing was changed: {failure}") from None
 
 
 def _table(document: "TOMLDocument", name: str) -> Any:
-    """The table that holds *name*; made where it is not there."""
+    """The table of *name*, created if necessary."""
     import tomlkit
 
     section = name.rpartition(".")[0]
@@ -93,7 +93,7 @@ def _table(document: "TOMLDocument", name: str) -> Any:
         document[section] = tomlkit.table()
     table = document[section]
     if not isinstance(table, dict):
-        raise UsageError(f"{section!r} is not a table there, and nothing was changed: mend it by hand")
+        raise UsageError(f"{section!r} is not a table in the file, so nothing was changed: correct it by hand")
     return table
 
 
@@ -102,7 +102,7 @@ def _leaf(name: str) -> str:
 
 
 def _written(key: Key, value: Any, converted: Any) -> Any:
-    """*value* as TOML should hold it: a list as a list, a number as one, a duration as it is written."""
+    """*value* for TOML: lists and numbers as such, a duration as given."""
     if key.type in ("duration", "ms"):
         return int(value) if isinstance(value, str) and value.strip().isdigit() else value
     return list(converted) if isinstance(converted, tuple) else converted

@@ -29,9 +29,9 @@ class Assignment:
 
     Attributes:
         key: Dotted: `event_loop.max_iterations`.
-        value: As TOML reads it; a bare word is a text.
-        span: Where the key stands.
-        raw: How a value without quotes is written, for keys that want a text; None for any other.
+        value: As in TOML; a bare word is a text.
+        span: The span of the key.
+        raw: The text of a value without quotes, for keys of type text; None for other values.
     """
 
     key: str
@@ -42,11 +42,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class ParsedSettings:
-    """What a text says.
+    """The settings in a text.
 
     Attributes:
-        grammar: `toml` or `lines`: what it was read as.
-        ok: Whether it could be read; else *diagnostics* holds the error, and there are no entries.
+        grammar: The grammar it was read by, `toml` or `lines`.
     """
 
     entries: tuple[Assignment, ...]
@@ -55,7 +54,7 @@ class ParsedSettings:
 
     @property
     def ok(self) -> bool:
-        """Whether it could be read."""
+        """Whether it could be read; otherwise there are no entries."""
         return not any(each.is_error for each in self.diagnostics)
 
 
@@ -63,7 +62,7 @@ def read(text: str, grammar: str = "") -> ParsedSettings:
     """Read a settings file.
 
     Args:
-        grammar: Try this one only; by default lines are tried where the text is not TOML, which is a warning.
+        grammar: Use only this one; by default a text that is not TOML is read as lines, with a warning.
     """
     text = text.removeprefix("\ufeff")
     values, wrong = load(text)
@@ -90,7 +89,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _part(name: str) -> str:
-    """*name* as a part of a dotted key: a dot within it is not one between two."""
+    """*name* as a part of a dotted key, quoted if it contains a dot."""
     return f'"{name}"' if "." in name else name
 
 
@@ -162,7 +161,7 @@ def _key(text: str) -> list[str]:
 
 
 def _value(text: str, begin: int) -> tuple[Any, str | None, int]:
-    """The value at *begin*, how it is written if it is bare, and where its last line ends."""
+    """The value at *begin*, its text if it is bare, and the end of its last line."""
     line_end = text.find("\n", begin)
     line_end = len(text) if line_end < 0 else line_end
     rest = text[begin:line_end].strip()
@@ -198,7 +197,7 @@ def _close(text: str, start: int) -> int:
 
 
 def _parsed(text: str) -> Any:
-    """What *text*, which is closed, means to TOML; a list of bare words is a list of texts."""
+    """The TOML value of *text*, whose quotes and brackets are closed; bare words in a list are texts."""
     try:
         return tomllib.loads(f"v = {text}")["v"]
     except ValueError:

@@ -1,7 +1,7 @@
-"""Every setting there is: its type, its default, and what it does.
+"""All settings, with their types, defaults and meanings.
 
-The sections below are the one table of them: `KEYS` follows from it, and so do the reference page, the hints on names
-that are mistyped, and what `config show` prints. Durations are seconds here, whatever a file writes.
+The sections below are the only table: `keys()`, the reference page, suggestions for mistyped names and `config show`
+derive from it. Durations are in seconds here, whatever their unit in files.
 """
 
 from dataclasses import dataclass
@@ -13,15 +13,16 @@ from msgspec.structs import fields
 
 
 @dataclass(frozen=True, slots=True)
-class Says:
-    """What a setting does, in one sentence.
+class Meaning:
+    """The meaning of a setting.
 
     Attributes:
-        name: Its name in a file, where that is not the attribute's.
+        what: In one sentence.
+        name: Its name in files, if different from the attribute.
         unit: `duration` (`90m`, or milliseconds), `ms`, or empty.
-        choices: The texts it may be; empty: any.
-        least: The smallest number it may be.
-        fixed: A change while a run goes on has no effect on it.
+        choices: The allowed texts; empty: any.
+        least: The smallest allowed number.
+        fixed: Changes during a run have no effect on it.
     """
 
     what: str
@@ -33,144 +34,152 @@ class Says:
 
 
 class EventLoopSettings(Struct, frozen=True, kw_only=True):
-    """How long the loop goes on, and when it is done."""
+    """Limits and completion of the loop."""
 
-    max_iterations: Annotated[int, Says("Iterations before the loop stops.", least=0)] = 3
-    completion_event: Annotated[str, Says("The event that completes the loop, where `topology.toml` names none.")] = (
+    max_iterations: Annotated[int, Meaning("Maximum number of iterations.", least=0)] = 3
+    completion_event: Annotated[str, Meaning("The event that completes the loop, unless `topology.toml` sets one.")] = (
         "task.complete"
     )
     completion_promise: Annotated[
-        str, Says("A text that completes the loop when the agent says it and emits nothing; empty: none.")
+        str, Meaning("A text that completes the loop if the agent writes it and emits no event; empty: none.")
     ] = "LOOP_COMPLETE"
     required_events: Annotated[
-        tuple[str, ...], Says("Events that must have been accepted in this run before it may complete.")
+        tuple[str, ...], Meaning("Events that the run must have accepted before it can complete.")
     ] = ()
-    prompt: Annotated[str, Says("The objective, unless the command line gives one.")] = ""
-    prompt_file: Annotated[str, Says("A file in the project that holds the objective, when `prompt` is empty.")] = ""
+    prompt: Annotated[str, Meaning("The objective, unless given on the command line.")] = ""
+    prompt_file: Annotated[str, Meaning("A file in the project with the objective, if `prompt` is empty.")] = ""
     max_iteration_runtime: Annotated[
-        float, Says("How long an iteration may take, instead of `backend.timeout_ms`; 0: that one.", unit="duration")
+        float, Meaning("Time limit of an iteration; 0: `backend.timeout_ms`.", unit="duration")
     ] = 0.0
-    max_runtime: Annotated[float, Says("How long the loop may take in all; 0: no limit.", unit="duration")] = 0.0
-    max_cost_usd: Annotated[float, Says("US dollars the run may cost; 0: no limit.", least=0)] = 0.0
+    max_runtime: Annotated[float, Meaning("Time limit of the whole loop; 0: no limit.", unit="duration")] = 0.0
+    max_cost_usd: Annotated[float, Meaning("Cost limit of the run in US dollars; 0: no limit.", least=0)] = 0.0
     stall_iterations: Annotated[
-        int, Says("Stop after so many equal outputs in a row, none of them empty; 0: never.", least=0)
+        int, Meaning("Stop after this many consecutive equal, non-empty outputs; 0: never.", least=0)
     ] = 0
-    max_failures: Annotated[int, Says("Turns in a row that may fail before the run does.", least=1)] = 3
+    max_failures: Annotated[int, Meaning("Fail the run after this many consecutive failed turns.", least=1)] = 3
 
 
 class BackendSettings(Struct, frozen=True, kw_only=True):
-    """Who thinks, where no role says otherwise."""
+    """The default backend of roles."""
 
-    kind: Annotated[str, Says("The kind of backend; empty: as the command's name says.")] = ""
-    provider: Annotated[str, Says("The provider whose habits an `acp` backend follows; any label is kept.")] = ""
-    command: Annotated[str, Says("The program to start.")] = "claude"
-    timeout: Annotated[float, Says("How long one call may take.", name="timeout_ms", unit="ms", least=1)] = 300.0
-    args: Annotated[tuple[str, ...] | None, Says("Its arguments; unset: those of the provider.")] = None
+    kind: Annotated[str, Meaning("The kind of backend; empty: derived from the name of the command.")] = ""
+    provider: Annotated[str, Meaning("The provider of an `acp` backend; any label is allowed.")] = ""
+    command: Annotated[str, Meaning("The program to start.")] = "claude"
+    timeout: Annotated[float, Meaning("Time limit of one call.", name="timeout_ms", unit="ms", least=1)] = 300.0
+    args: Annotated[tuple[str, ...] | None, Meaning("Its arguments; unset: those of the provider.")] = None
     prompt_mode: Annotated[
-        str, Says("How the prompt gets there; empty: as the provider wants it.", choices=("", "arg", "stdin", "acp"))
+        str, Meaning("How the prompt is passed; empty: the provider's default.", choices=("", "arg", "stdin", "acp"))
     ] = ""
-    trust_all_tools: Annotated[bool, Says("Approve what the agent asks leave for.")] = True
-    agent: Annotated[str, Says("The mode or agent to ask an `acp` provider for.")] = ""
-    model: Annotated[str, Says("The model.")] = ""
+    trust_all_tools: Annotated[bool, Meaning("Approve all permission requests of the agent.")] = True
+    agent: Annotated[str, Meaning("The mode or agent to request from an `acp` provider.")] = ""
+    model: Annotated[str, Meaning("The model.")] = ""
 
 
 class ReviewSettings(Struct, frozen=True, kw_only=True):
-    """The review that tidies up between iterations. What is unset here is as in `backend`."""
+    """The review between iterations. Unset values are those of `backend`."""
 
-    enabled: Annotated[bool, Says("Whether there are reviews.")] = True
+    enabled: Annotated[bool, Meaning("Whether reviews run.")] = True
     every_iterations: Annotated[
-        int, Says("A review after every so many iterations; 0: as many as there are roles.", least=0)
+        int, Meaning("Run a review after this many iterations; 0: the number of roles.", least=0)
     ] = 0
-    command: Annotated[str | None, Says("The program to start.")] = None
-    kind: Annotated[str | None, Says("The kind of backend.")] = None
-    args: Annotated[tuple[str, ...] | None, Says("Its arguments.")] = None
-    prompt_mode: Annotated[str | None, Says("How the prompt gets there.", choices=("", "arg", "stdin", "acp"))] = None
-    timeout: Annotated[float, Says("How long a review may take.", name="timeout_ms", unit="ms", least=1)] = 300.0
-    provider: Annotated[str | None, Says("The provider of an `acp` backend.")] = None
-    trust_all_tools: Annotated[bool | None, Says("Approve what the agent asks leave for.")] = None
-    agent: Annotated[str | None, Says("The mode or agent to ask an `acp` provider for.")] = None
-    model: Annotated[str | None, Says("The model.")] = None
-    prompt: Annotated[str, Says("What a review is asked.")] = ""
-    prompt_file: Annotated[str, Says("A file in the project that says it, when `prompt` is empty.")] = "metareview.md"
+    command: Annotated[str | None, Meaning("The program to start.")] = None
+    kind: Annotated[str | None, Meaning("The kind of backend.")] = None
+    args: Annotated[tuple[str, ...] | None, Meaning("Its arguments.")] = None
+    prompt_mode: Annotated[str | None, Meaning("How the prompt is passed.", choices=("", "arg", "stdin", "acp"))] = None
+    timeout: Annotated[float, Meaning("Time limit of a review.", name="timeout_ms", unit="ms", least=1)] = 300.0
+    provider: Annotated[str | None, Meaning("The provider of an `acp` backend.")] = None
+    trust_all_tools: Annotated[bool | None, Meaning("Approve all permission requests of the agent.")] = None
+    agent: Annotated[str | None, Meaning("The mode or agent to request from an `acp` provider.")] = None
+    model: Annotated[str | None, Meaning("The model.")] = None
+    prompt: Annotated[str, Meaning("The prompt of reviews.")] = ""
+    prompt_file: Annotated[str, Meaning("A file in the project with the prompt, if `prompt` is empty.")] = (
+        "metareview.md"
+    )
 
 
 class ParallelSettings(Struct, frozen=True, kw_only=True):
-    """Waves: several branches of one iteration at once."""
+    """Waves: parallel branches of one iteration."""
 
-    enabled: Annotated[bool, Says("Whether agents may open waves with `.parallel` events.")] = False
-    max_branches: Annotated[int, Says("Branches a wave may have.", least=1)] = 3
+    enabled: Annotated[bool, Meaning("Whether agents may start waves with `.parallel` events.")] = False
+    max_branches: Annotated[int, Meaning("Maximum number of branches of a wave.", least=1)] = 3
     branch_timeout: Annotated[
-        float, Says("How long a branch may take.", name="branch_timeout_ms", unit="ms", least=1)
+        float, Meaning("Time limit of a branch.", name="branch_timeout_ms", unit="ms", least=1)
     ] = 180.0
 
 
 class WorktreeSettings(Struct, frozen=True, kw_only=True):
-    """A git work tree of a run's own."""
+    """A separate git work tree for each run."""
 
     enabled: Annotated[
         bool | None,
-        Says("Whether every run gets one; unset: when another run is live in the same tree.", fixed=True),
+        Meaning("Whether every run gets one; unset: only if another run is active in the same tree.", fixed=True),
     ] = None
-    branch_prefix: Annotated[str, Says("Branches are called `<prefix>/<run>`.", fixed=True)] = "autoloop"
+    branch_prefix: Annotated[str, Meaning("Prefix of branch names: `<prefix>/<run>`.", fixed=True)] = "autoloop"
     merge_strategy: Annotated[
-        str, Says("How what it did gets back.", choices=("squash", "merge", "rebase"), fixed=True)
+        str, Meaning("How its commits are merged back.", choices=("squash", "merge", "rebase"), fixed=True)
     ] = "squash"
     cleanup: Annotated[
-        str, Says("When the tree is removed.", choices=("on_success", "always", "never"), fixed=True)
+        str, Meaning("When the tree is removed.", choices=("on_success", "always", "never"), fixed=True)
     ] = "on_success"
 
 
 class IsolationSettings(Struct, frozen=True, kw_only=True):
-    """Another name of `worktree`."""
+    """Another name for `worktree`."""
 
-    enabled: Annotated[bool | None, Says("The same as `worktree.enabled`; either switches it on.", fixed=True)] = None
+    enabled: Annotated[
+        bool | None, Meaning("The same as `worktree.enabled`; either enables work trees.", fixed=True)
+    ] = None
 
 
 class ProfilesSettings(Struct, frozen=True, kw_only=True):
-    """Fragments that join the prompts of roles."""
+    """Fragments that are added to the prompts of roles."""
 
-    default: Annotated[tuple[str, ...], Says("Profiles every run has, each `repo:<name>` or `user:<name>`.")] = ()
+    default: Annotated[tuple[str, ...], Meaning("Profiles of every run, each `repo:<name>` or `user:<name>`.")] = ()
 
 
 class MemorySettings(Struct, frozen=True, kw_only=True):
-    """What the agents remember."""
+    """The memory of agents."""
 
-    prompt_budget_chars: Annotated[int, Says("Characters of memory in a prompt; 0: all of it.", least=0)] = 8000
-
-
-class TasksSettings(Struct, frozen=True, kw_only=True):
-    """What is left to do."""
-
-    prompt_budget_chars: Annotated[int, Says("Characters of tasks in a prompt; 0: all of them.", least=0)] = 4000
-
-
-class HarnessSettings(Struct, frozen=True, kw_only=True):
-    """What every iteration is told."""
-
-    instructions_file: Annotated[str, Says("A file in the project with standing instructions.")] = "harness.md"
-
-
-class CoreSettings(Struct, frozen=True, kw_only=True):
-    """Where the run keeps what it writes. Unset files lie in `state_dir`."""
-
-    state_dir: Annotated[str, Says("The folder of everything the runs write.", fixed=True)] = ".autoloop"
-    journal_file: Annotated[str, Says("A copy of the journal in lines of events.", fixed=True)] = ""
-    memory_file: Annotated[str, Says("The project's memory.", fixed=True)] = ""
-    tasks_file: Annotated[str, Says("The project's tasks.", fixed=True)] = ""
-    events_file: Annotated[str, Says("An old name of `journal_file`.", fixed=True)] = ""
-    log_level: Annotated[
-        str, Says("How much is told.", choices=("debug", "info", "warn", "error", "none"), fixed=True)
-    ] = "info"
-    run_id_format: Annotated[str, Says("How runs are called.", choices=("human", "compact", "counter"), fixed=True)] = (
-        "human"
+    prompt_budget_chars: Annotated[int, Meaning("Maximum characters of memory in a prompt; 0: no limit.", least=0)] = (
+        8000
     )
 
 
+class TasksSettings(Struct, frozen=True, kw_only=True):
+    """The list of tasks."""
+
+    prompt_budget_chars: Annotated[int, Meaning("Maximum characters of tasks in a prompt; 0: no limit.", least=0)] = (
+        4000
+    )
+
+
+class HarnessSettings(Struct, frozen=True, kw_only=True):
+    """Instructions for every iteration."""
+
+    instructions_file: Annotated[str, Meaning("A file in the project with standing instructions.")] = "harness.md"
+
+
+class CoreSettings(Struct, frozen=True, kw_only=True):
+    """Files that runs write. Unset files are in `state_dir`."""
+
+    state_dir: Annotated[str, Meaning("The folder of all files that runs write.", fixed=True)] = ".autoloop"
+    journal_file: Annotated[str, Meaning("A copy of the journal as lines of events.", fixed=True)] = ""
+    memory_file: Annotated[str, Meaning("The project's memory.", fixed=True)] = ""
+    tasks_file: Annotated[str, Meaning("The project's tasks.", fixed=True)] = ""
+    events_file: Annotated[str, Meaning("An old name of `journal_file`.", fixed=True)] = ""
+    log_level: Annotated[str, Meaning("Log level.", choices=("debug", "info", "warn", "error", "none"), fixed=True)] = (
+        "info"
+    )
+    run_id_format: Annotated[
+        str, Meaning("Format of run ids.", choices=("human", "compact", "counter"), fixed=True)
+    ] = "human"
+
+
 class NotifySettings(Struct, frozen=True, kw_only=True):
-    """Who is told when a run ends."""
+    """Notification when a run ends."""
 
     command: Annotated[
-        tuple[str, ...], Says("A program and its arguments, given what happened as JSON on standard input.")
+        tuple[str, ...], Meaning("A program and its arguments; it receives the outcome as JSON on standard input.")
     ] = ()
 
 
@@ -195,10 +204,10 @@ class Key:
     """One setting.
 
     Attributes:
-        name: As files write it: `backend.timeout_ms`.
-        section: Which section of `Settings` holds it, and *attribute* as what.
+        name: Its name in files: `backend.timeout_ms`.
+        section: The section of `Settings` with the *attribute*.
         type: `text`, `whole`, `number`, `flag`, `list`, `duration` or `ms`.
-        optional: It may be unset.
+        optional: Its value may be None.
     """
 
     name: str
@@ -206,7 +215,7 @@ class Key:
     attribute: str
     type: str
     default: Any
-    says: Says
+    meaning: Meaning
     optional: bool = False
 
 
@@ -215,7 +224,7 @@ _TYPES = {str: "text", int: "whole", float: "number", bool: "flag"}
 
 @cache
 def keys() -> dict[str, Key]:
-    """Every setting, by its name in a file, in the order of the page."""
+    """All settings by their names in files, in the order of the reference page."""
     return {key.name: key for section, kind in SECTIONS.items() for key in _keys_of(section, kind)}
 
 
@@ -223,11 +232,11 @@ def _keys_of(section: str, kind: type[Struct]) -> list[Key]:
     hints = get_type_hints(kind, include_extras=True)
     found = []
     for field in fields(kind):
-        annotated, says = get_args(hints[field.name])
+        annotated, meaning = get_args(hints[field.name])
         members = [member for member in get_args(annotated) if member is not type(None)]
         optional = type(None) in get_args(annotated)
         plain = members[0] if optional else annotated
-        type_ = says.unit or ("list" if get_origin(plain) is tuple else _TYPES[plain])
-        name = f"{section}.{says.name or field.name}"
-        found.append(Key(name, section, field.name, type_, field.default, says, optional))
+        type_ = meaning.unit or ("list" if get_origin(plain) is tuple else _TYPES[plain])
+        name = f"{section}.{meaning.name or field.name}"
+        found.append(Key(name, section, field.name, type_, field.default, meaning, optional))
     return found

@@ -1,8 +1,8 @@
-"""Which files say what a run's settings are, and which of them has the last word.
+"""Resolve the settings of a run from their layers.
 
-In this order, later ones win: the defaults, the user's file, the project's, the user's override for the preset, the
-repository's, the command line. Of the project's two files `autoloops.toml` counts, and `autoloops.conf` where there is
-none. Each value remembers where it came from.
+Later layers win: the defaults, the user's file, the project's file, the user's override for the preset, the
+repository's override, the command line. `autoloops.conf` is read only if a project has no `autoloops.toml`. The origin
+of each value is recorded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from coterie import bounds, files
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
-from coterie.settings.conversion import DoesNotFit, convert
+from coterie.settings.conversion import InvalidSetting, convert
 from coterie.settings.grammar import Assignment, read
 from coterie.settings.keys import (
     SECTIONS,
@@ -37,20 +37,20 @@ DEFAULT, USER, PROJECT = "default", "user", "project"
 USER_OVERRIDE, REPO_OVERRIDE, COMMAND_LINE = "user override", "repo override", "command line"
 
 PROJECT_FILES = ("autoloops.toml", "autoloops.conf")
-"""The settings file of a project: the first of these that is there."""
+"""The settings file of a project: the first of these that exists."""
 
 GIVEN = "the command line"
-"""Stands for a file in what is found of values that were given there."""
+"""The file in diagnostics of values from the command line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from.
+    """The origin of a value.
 
     Attributes:
         layer: `default`, `user`, `project`, `user override`, `repo override` or `command line`.
-        file: Its path; empty for what no file says.
-        line: From 1; 0 when it is not known.
+        file: Its path; empty if the value is not from a file.
+        line: From 1; 0 if unknown.
     """
 
     layer: str
@@ -63,12 +63,12 @@ class Origin:
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Every setting of a run, typed, and where each came from.
+    """All settings of a run, and their origins.
 
     Attributes:
-        origins: By the name a file writes, `event_loop.max_iterations`; those with their default too.
-        unknown: What files say that no setting is called, by dotted name.
-        grammars: How each file was read, by path: a reload tries only that again.
+        origins: By name, `event_loop.max_iterations`; defaults included.
+        unknown: Unknown settings in files, by dotted name.
+        grammars: The grammar of each file, by path; a reload uses the same.
     """
 
     event_loop: EventLoopSettings = EventLoopSettings()
@@ -88,7 +88,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     grammars: dict[str, str] = {}
 
     def value(self, name: str) -> Any:
-        """The value of the setting that files call *name*.
+        """The value of the setting *name*.
 
         Raises:
             KeyError: If there is none.
@@ -97,7 +97,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         return getattr(getattr(self, key.section), key.attribute)
 
     def path(self, name: str) -> str:
-        """`core.journal_file`, `memory_file` or `tasks_file`; one that is unset lies in the state directory."""
+        """The path `core.journal_file`, `memory_file` or `tasks_file`, by default in the state directory."""
         given = getattr(self.core, f"{name}_file") or (self.core.events_file if name == "journal" else "")
         return given or f"{self.core.state_dir}/{name}.jsonl"
 
@@ -111,15 +111,15 @@ def resolve(
     overrides: Sequence[str] = (),
     grammars: Mapping[str, str] | None = None,
 ) -> tuple[Settings, list[Diagnostic]]:
-    """The settings of a run in *project*, and what is to be said of them. An error leaves that value as it was below.
+    """Resolve the settings of a run in *project*, with diagnostics. An invalid value leaves that of the layer below.
 
     Args:
-        project: The project's folder; None: there is none, and only the other layers count.
-        work_dir: Where the run works; the repository's override lies at the root of its git repository.
-        env: The environment: `AUTOLOOP_CONFIG`, `XDG_CONFIG_HOME` and `HOME` say where the user's files lie.
+        project: The project's folder; None: use only the other layers.
+        work_dir: The working directory of the run; its git repository may have an override.
+        env: The environment: `AUTOLOOP_CONFIG`, `XDG_CONFIG_HOME` and `HOME` locate the user's files.
         preset: The preset's name; by default the project's folder name.
-        overrides: What the command line sets, each as `key=value`.
-        grammars: How the files were read before; each is read that way only.
+        overrides: Settings from the command line, each as `key=value`.
+        grammars: The grammars of files that were read before, which are used again.
     """
     job = _Job(grammars or {})
     for layer, path in layer_files(project, work_dir, env, preset):
@@ -132,7 +132,7 @@ def resolve(
 def layer_files(
     project: Path | None, work_dir: Path, env: Mapping[str, str], preset: str = ""
 ) -> Iterator[tuple[str, Path]]:
-    """The layers that are files, lowest first, and where each lies, whether it is there or not."""
+    """The layers that are files, lowest first, with their paths, which may not exist."""
     preset = preset or (project.resolve().name if project is not None else "")
     yield USER, user_file(env)
     if project is not None:
@@ -143,7 +143,7 @@ def layer_files(
 
 
 def project_file(project: Path) -> Path:
-    """The settings file of *project*: `autoloops.toml`, or `autoloops.conf` where only that is there."""
+    """The settings file of *project*: `autoloops.toml`, or `autoloops.conf` if only that exists."""
     toml, conf = (project / name for name in PROJECT_FILES)
     return conf if files.is_file(conf) and not files.is_file(toml) else toml
 
@@ -155,17 +155,17 @@ def user_file(env: Mapping[str, str]) -> Path:
 
 
 def override_file(scope: str, preset: str, work_dir: Path, env: Mapping[str, str]) -> Path:
-    """What *scope*, `user` or `repo`, sets for *preset*."""
+    """The override file of *scope*, `user` or `repo`, for *preset*."""
     return scope_folder(scope, work_dir, env) / "overrides" / f"{preset}.toml"
 
 
 def scope_folder(scope: str, work_dir: Path, env: Mapping[str, str]) -> Path:
-    """Where *scope*, `user` or `repo`, keeps what it adds to presets: overrides and profiles."""
+    """The folder of the overrides and profiles of *scope*, `user` or `repo`."""
     return _user_folder(env) if scope == "user" else repo_root(work_dir) / ".autoloop"
 
 
 def repo_root(folder: Path) -> Path:
-    """The root of the git repository that *folder* lies in; itself if it lies in none."""
+    """The root of the git repository around *folder*; *folder* if there is none."""
     return next((one for one in (folder, *folder.parents) if files.exists(one / ".git")), folder)
 
 
@@ -187,7 +187,7 @@ class _Job:
         self._unknown: dict[str, Any] = {}
 
     def read(self, layer: str, path: Path) -> None:
-        """Take what the file at *path* says; one that is not there says nothing."""
+        """Apply the file at *path*, if it exists."""
         file = str(path)
         try:
             text = bounds.read_bytes(path).decode()
@@ -206,7 +206,7 @@ class _Job:
             self._take(entry, layer, file)
 
     def override(self, text: str) -> None:
-        """Take what the command line sets."""
+        """Apply a setting of the command line."""
         name, equals, value = text.partition("=")
         if not equals:
             self.found.append(error("bad-override", f"{text!r} sets nothing", hint="write key=value"))
@@ -224,14 +224,14 @@ class _Job:
             return
         try:
             value = convert(key, entry.value, entry.raw)
-        except DoesNotFit as fault:
+        except InvalidSetting as fault:
             self._report(error("bad-setting", str(fault), entry.span), file)
             return
         self._values[key.section][key.attribute] = value
         self._origins[key.name] = Origin(layer, file, entry.span.line if entry.span else 0)
 
     def _keep(self, entry: Assignment, file: str) -> None:
-        """Keep what no setting is called, and say so."""
+        """Keep and report an unknown setting."""
         self._unknown[entry.key] = entry.value
         if entry.key in SECTIONS:
             message = f"{entry.key!r} is a table of settings, not one"
@@ -244,11 +244,11 @@ class _Job:
         self.found.append(replace(found, file=file or GIVEN, text=self._texts.get(file, "")))
 
     def settings(self) -> Settings:
-        """What came of it."""
+        """The resolved settings."""
         sections = {name: kind(**self._values[name]) for name, kind in SECTIONS.items()}
         return Settings(**cast(Any, sections), origins=self._origins, unknown=self._unknown, grammars=self._grammars)
 
 
 def as_span(origin: Origin) -> Span | None:
-    """Where *origin* points, for a diagnostic about its value."""
+    """The span of *origin*, for a diagnostic about its value."""
     return Span(origin.line, 1) if origin.line else None

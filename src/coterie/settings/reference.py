@@ -1,4 +1,4 @@
-"""Writes the reference page of the settings, `docs/settings.md`, from the settings themselves.
+"""Generate the reference page of the settings, `docs/settings.md`.
 
 python -m coterie.settings.reference > docs/settings.md
 """
@@ -15,21 +15,21 @@ HEAD = """\
 
 <!-- Written by `python -m coterie.settings.reference`; a test keeps it fresh. -->
 
-The settings of a loop stand in `autoloops.toml` at the root of its folder (`autoloops.conf` where there is none), as
-TOML: `event_loop.max_iterations = 100`, or as tables. A file that is not TOML is read line by line, `key = value`, and
-says so. Later layers win: the defaults, the user's file (`~/.config/autoloop/config.toml`, or what `AUTOLOOP_CONFIG`
+The settings of a loop are in `autoloops.toml` in its folder (`autoloops.conf` if there is none), as TOML:
+`event_loop.max_iterations = 100`, or as tables. A file that is not TOML is read as lines of `key = value`, with a
+warning. Later layers win: the defaults, the user's file (`~/.config/autoloop/config.toml`, or what `AUTOLOOP_CONFIG`
 names), the project's file, the user's override of the preset (`~/.config/autoloop/overrides/<preset>.toml`), the
 repository's (`.autoloop/overrides/<preset>.toml`), the command line (`--set key=value`). `coterie config show` prints
-what came of it and from where.
+the values and their origins.
 
-A list may be written as a text, `a,b`. A duration is `90s`, `15m`, `1h30m`, or milliseconds. Settings marked *fixed*
-count as they are when a run starts; all others are read anew at every iteration.
+A list may be a text, `a,b`. A duration is `90s`, `15m`, `1h30m`, or milliseconds. Settings marked *fixed* are read when
+a run starts; all others are read again at every iteration.
 """
 _TYPES = {"ms": "milliseconds", "flag": "true or false", "whole": "whole number", "list": "list of texts"}
 
 
 def page() -> str:
-    """The whole page."""
+    """The page."""
     return "\n".join([HEAD, *_sections()])
 
 
@@ -43,8 +43,8 @@ def _sections() -> Iterator[str]:
 
 
 def _row(key: Key) -> str:
-    what = key.says.what.replace("|", "\\|") + (" *Fixed.*" if key.says.fixed else "")
-    type_ = " or ".join(f"`{choice}`" for choice in key.says.choices if choice) or _TYPES.get(key.type, key.type)
+    what = key.meaning.what.replace("|", "\\|") + (" *Fixed.*" if key.meaning.fixed else "")
+    type_ = " or ".join(f"`{choice}`" for choice in key.meaning.choices if choice) or _TYPES.get(key.type, key.type)
     return f"| `{key.name}` | {type_} | {_default(key)} | {what} |"
 
 

@@ -29,7 +29,7 @@ _OPERATORS = {operator.value: operator for operator in Operator}
 
 
 class Attributed(Struct):
-    """What the attributes of one arrow say."""
+    """The values of the attributes of one arrow."""
 
     when: Condition | None = None
     max: int | None = None
@@ -40,10 +40,10 @@ class Attributed(Struct):
 
 
 def read_attributes(lists: Sequence[Attributes], after_list: bool, report: Report) -> Attributed:
-    """The attributes in *lists*; all behind the first were reported by the parser.
+    """Read the attributes in *lists*; the parser has reported all lists but the first.
 
     Args:
-        after_list: Whether the arrow leads to a list: only its members can race.
+        after_list: Whether the target is a list; only members of a list can race.
     """
     reader = _Reader(after_list, report)
     for attributes in lists:
@@ -55,7 +55,7 @@ def read_attributes(lists: Sequence[Attributes], after_list: bool, report: Repor
 
 
 class _Reader:
-    """Reads attribute after attribute into one `Attributed`."""
+    """Reads attributes in order into one `Attributed`."""
 
     def __init__(self, after_list: bool, report: Report) -> None:
         self.result = Attributed(kept={}, spans={})
@@ -66,11 +66,11 @@ class _Reader:
         self._pieces: list[tuple[str, list[Token]]] = []
 
     def read(self, attribute: AttributeNode) -> None:
-        """Read what stands between two commas; where a comma is missing, that is several attributes."""
+        """Read the text between two commas; if a comma is missing, it is several attributes."""
         self._words, self._at = attribute.words, 0
         if not self._words:
             comma = attribute.comma
-            assert comma is not None  # the parser makes no attribute of nothing
+            assert comma is not None  # the parser creates no empty attribute
             self._error("unexpected-text", "no attribute stands before this comma", comma, "remove the comma")
             return
         while self._at < len(self._words):
@@ -95,7 +95,7 @@ class _Reader:
         self._error("attribute-order", message, late, hint, self._in_order(attributes))
 
     def _in_order(self, attributes: Attributes) -> Fix | None:
-        """The attributes in their order; none when that would lose a comment, or a word that was not read."""
+        """The fix that sorts the attributes; None if it would lose a comment or an unread word."""
         read = sum(len(words) for _, words in self._pieces)
         lost = read < sum(len(item.words) for item in attributes.items) or "#" in str(attributes)
         if lost or attributes.close is None:
@@ -107,12 +107,12 @@ class _Reader:
         return Fix("put them in order", span, f"[{text}]")
 
     def _earlier(self, at: int, name: str) -> list[str]:
-        """What stands behind the attribute there and should stand before it."""
+        """The later attributes that belong before the attribute at this index."""
         later = [other for other, _ in self._pieces[at + 1 :] if other in _ORDER]
         return [other for other in later if name in _ORDER and _ORDER.index(other) < _ORDER.index(name)]
 
     def _one(self) -> bool:
-        """Read one attribute; False when the rest of the words cannot be read."""
+        """Read one attribute; False if the remaining words cannot be read."""
         word = self._next()
         assert word is not None
         name = word.text
@@ -187,7 +187,7 @@ class _Reader:
         return True
 
     def _mended(self, op: Token) -> Operator | None:
-        """What was meant by a comparison written otherwise; reported."""
+        """The operator that a wrongly written comparison means, with a report."""
         meant = {"=": "==", "=>": ">=", "===": "==", "<>": "!="}.get(op.text)
         if meant is None:
             return None
@@ -208,7 +208,7 @@ class _Reader:
 
     def _max(self, word: Token) -> bool:
         value = self._argument()
-        self.result.max = 1  # whatever is wrong with it, the file means a bound
+        self.result.max = 1  # a faulty bound is still a bound
         if value is None:
             return self._bad("bad-max", "'max' has no number", word, "write max 3")
         if value.kind != NUMBER or not value.text.isdecimal() or int(value.text) < 1:
@@ -261,7 +261,7 @@ class _Reader:
         return True
 
     def _comma_missing(self) -> bool:
-        """Report the word behind an attribute: a comma is missing, or it is too much. True to read on."""
+        """Report the word after an attribute: a comma is missing, or the word is unexpected. True to continue."""
         word = self._words[self._at]
         if word.text in ATTRIBUTE_WORDS:
             at = self._words[self._at - 1].end
@@ -272,7 +272,7 @@ class _Reader:
         return False
 
     def _argument(self) -> Token | None:
-        """The next word, unless it begins another attribute; the last word cannot."""
+        """The next word, unless it begins another attribute; the last word never does."""
         left = self._words[self._at :]
         return None if len(left) > 1 and left[0].text in ATTRIBUTE_WORDS else self._next()
 
@@ -288,7 +288,7 @@ class _Reader:
         return None
 
     def _bad(self, code: str, message: str, at: Token, hint: str, fix: Fix | None = None) -> bool:
-        """Report an attribute whose value is wrong, and leave the words behind it unread."""
+        """Report an invalid value and stop reading this attribute."""
         self._error(code, message, at, hint, fix)
         return False
 

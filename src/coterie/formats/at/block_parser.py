@@ -1,6 +1,6 @@
-"""Parse blocks and values: what stands between the braces, the flow block apart.
+"""Parse blocks and values, except the flow block.
 
-A bad item is reported once and left out. Blocks that are kept and not read are parsed leniently: in them nothing but a
+An invalid item is reported once and skipped. Blocks that are kept but not read are parsed leniently: there, only a
 missing brace, bracket or quotation mark is an error.
 """
 
@@ -40,7 +40,7 @@ READ_BLOCKS = frozenset(
 """Top-level blocks that are read into typed values."""
 
 KEYS = frozenset({NAME, WORD, STRING, SINGLE_QUOTED, NUMBER, DURATION})
-"""The kinds of tokens that may name something, rightly or not."""
+"""The kinds of tokens that are read as names, valid or not."""
 
 _MAX_DEPTH = 40
 _READ_WITHIN = frozenset({"gate", "outputs", "retry", "extensions", "coterie"})
@@ -52,7 +52,7 @@ _CLAUSES = frozenset({"as", "with", "sha256"})
 
 
 def parse_body(cursor: Cursor, head: Token, open: Token, lenient: bool) -> tuple[list[Entry], Token | None]:
-    """The items of a block up to its closing brace, which is None when it is missing."""
+    """The items of a block, and its closing brace, or None if it is missing."""
     items: list[Entry] = []
     keyword = head.text
     nested = cursor.depth > 0
@@ -69,7 +69,7 @@ def parse_body(cursor: Cursor, head: Token, open: Token, lenient: bool) -> tuple
 
 
 def parse_entry(cursor: Cursor, owner: str, lenient: bool = False) -> Entry:
-    """One item of the block *owner*: a field, or a block within."""
+    """One item of the block *owner*: a field or an inner block."""
     token, after = cursor.token, cursor.peek()
     if token.kind not in KEYS:
         return _stray(cursor, lenient, f"a field of {owner!r}" if token.kind != "{" else "a name before it")
@@ -88,7 +88,7 @@ def parse_entry(cursor: Cursor, owner: str, lenient: bool = False) -> Entry:
 
 
 def _block(cursor: Cursor, length: int, owner: str, lenient: bool) -> Entry:
-    """The block whose head is the next *length* tokens."""
+    """The block with a head of *length* tokens."""
     keyword = cursor.token.text
     top = cursor.depth <= 1
     if keyword == "flow" and top and length == 1:
@@ -136,7 +136,7 @@ def _too_deep(cursor: Cursor, head: list[Token], colon: Token | None) -> Stray:
 
 
 def _take_group(cursor: Cursor) -> list[Token]:
-    """Take the bracket or brace that comes next and all up to the one that closes it."""
+    """Take the next bracket or brace and everything up to its closing one."""
     taken: list[Token] = []
     depth = 0
     while cursor.token.kind != END:
@@ -163,7 +163,7 @@ def _field(cursor: Cursor, lenient: bool) -> FieldNode:
 
 
 def _directive(cursor: Cursor) -> Directive:
-    """`import "x.at" as x with { … } sha256: "…"`: what it names, then its clauses, on as many lines as it likes."""
+    """`import "x.at" as x with { … } sha256: "…"`: its source and clauses, on any number of lines."""
     words = [cursor.take(), cursor.take()]
     while cursor.token.kind == NAME and cursor.token.text in _CLAUSES:
         words.append(cursor.take())
@@ -177,7 +177,7 @@ def _directive(cursor: Cursor) -> Directive:
 
 
 def _stray(cursor: Cursor, lenient: bool, expected: str, ahead: int = 0) -> Stray:
-    """Report what cannot begin an item and skip to where the next one may begin."""
+    """Report text that cannot begin an item, and skip to where the next item may begin."""
     if not lenient:
         cursor.unexpected(expected, ahead=ahead)
         cursor.lost_items = True
@@ -209,13 +209,13 @@ def _value(cursor: Cursor, lenient: bool) -> Value | None:
 
 
 def _words(cursor: Cursor, lenient: bool) -> Token | WordsNode:
-    """A value of one or more words. It goes on over the line's end only beside a sign that joins, such as `|`."""
+    """A value of one or more words. It continues on the next line only beside a joining sign, such as `|`."""
     first = cursor.take()
     words = [first]
     while cursor.token.kind not in _ENDS and _goes_on(cursor, words[-1]):
         words.append(cursor.take())
     for word in words:
-        if not lenient or word.kind == OPEN_STRING:  # it may hold the brace that ends the block
+        if not lenient or word.kind == OPEN_STRING:  # it may contain the brace that ends the block
             cursor.check(word)
     return first if len(words) == 1 else WordsNode(words)
 

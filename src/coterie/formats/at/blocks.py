@@ -25,11 +25,11 @@ _RATE = re.compile(r"[1-9][0-9]*/(?:sec|min|hour|day)")
 def read_block(
     block: Tree, spec: Spec, report: Report, owner: str = "", name: str = "", span: Span | None = None
 ) -> Block:
-    """The value of *block*, as *spec* describes it.
+    """Read *block* by its description *spec*.
 
     Args:
-        owner: What it is, in words; else its keyword.
-        name: Its name, if it has one, which stands at *span*.
+        owner: The block in words, for messages; by default its keyword.
+        name: Its name, if it has one; *span* is the name's.
     """
     owner = owner or repr(spec.name)
     plain, entries = _divided(block.items, spec, owner, report)
@@ -49,7 +49,7 @@ def read_block(
 
 
 def read_fields(fields: Fields, spec: Spec) -> dict[str, Any]:
-    """What *fields* say of those that *spec* describes, by name, in its order; what is read by hand stays there."""
+    """The values of *fields* that *spec* describes, by name, in its order; fields of kind `own` are not taken."""
     found: dict[str, Any] = {}
     known = spec.by_name
     for name in fields.left():
@@ -63,7 +63,7 @@ def read_fields(fields: Fields, spec: Spec) -> dict[str, Any]:
 
 
 def without_defaults(values: Mapping[str, Any], spec: Spec) -> dict[str, Any]:
-    """Those of *values* that say more than leaving the field out would."""
+    """The *values* that differ from the defaults of *spec*."""
     return {name: value for name, value in values.items() if _says(spec.by_name[name], value)}
 
 
@@ -193,7 +193,7 @@ def _many(fields: Fields, name: str, kind: Kind) -> Any:
 def _divided(
     items: Sequence[Entry], spec: Spec, owner: str, report: Report
 ) -> tuple[list[Entry], list[tuple[Entries, list[tuple[Tree, Token]]]]]:
-    """The fields among *items*, and for each sort of entries those that are there, with their names."""
+    """The fields among *items*, and the entries of each sort, with their names."""
     plain: list[Entry] = []
     found: list[tuple[Entries, list[tuple[Tree, Token]]]] = [(entries, []) for entries in spec.entries]
     for item in items:
@@ -255,7 +255,7 @@ def read_entry(block: Tree, entries: Entries, name: str, span: Span, report: Rep
 
 
 def _prompt(block: Tree) -> str:
-    """The prompt of a variant, which may be a text or `{ any text }`; taken out of *block*."""
+    """The prompt of a variant: a text or `{ any text }`."""
     for item in block.items:
         if not isinstance(item, Tree | Stray | Directive | FlowBlock) and key_of(item).text == "prompt":
             fields = Fields([item], "", lambda _: None)
@@ -264,6 +264,6 @@ def _prompt(block: Tree) -> str:
 
 
 def _schema_fields(block: Tree, owner: str, report: Report) -> tuple[Block, ...]:
-    from coterie.formats.at.schemas import read_schema_fields  # few files have any
+    from coterie.formats.at.schemas import read_schema_fields  # few files have one
 
     return read_schema_fields(block, owner, report)

@@ -1,8 +1,8 @@
-"""Put a file and the fragments it includes together into one tree, with the values of parameters in their places.
+"""Merge a file and its included fragments into one tree, with parameters replaced by their values.
 
-What a fragment declares stands where it is included. Blocks whose entries have names are joined over the files, the
-flow among them; of others there is one, and a second is reported by the reader. `import`, `params` and `interface`
-speak of the topology as a whole: they are taken out and handed over as values.
+The declarations of a fragment are inserted at its `include`. Flows, and blocks with named entries, are merged across
+files; the reader reports a second block of any other kind. `import`, `params` and `interface` apply to the whole
+topology and are returned as values.
 """
 
 import os
@@ -29,19 +29,19 @@ _JOINED = frozenset({
     "artifacts", "env", "environments", "gates", "hooks", "interfaces", "mcp-servers", "memory", "providers", "roles",
     "schedule", "schemas", "tools", "triggers",
 })
-"""Blocks whose entries have names: those of several files are one."""
+"""Blocks with named entries, which are merged across files."""
 # fmt: on
 _COMPOSING = frozenset({"interface", "params"})
 
 
 class Composed(Struct, frozen=True):
-    """A tree without includes and parameters, and what the files say of the whole.
+    """A tree without includes and parameters, and the values that apply to the whole topology.
 
     Attributes:
-        parsed: The tree, and what was found so far.
-        imports: Each with the folder of the file it stands in, as a path from the topology's folder.
+        parsed: The tree, and the diagnostics so far.
+        imports: Each with the folder of its file, relative to the topology's folder.
         included: In the order of their offsets.
-        is_composed: Whether any of this was there.
+        is_composed: Whether the file had any of these.
     """
 
     parsed: Parsed
@@ -61,13 +61,13 @@ def compose(
     library: Library,
     chain: tuple[Path, ...] = (),
 ) -> Composed:
-    """What *parsed* is with all it includes.
+    """Merge *parsed* with everything it includes.
 
     Args:
         parsed: The tree of *text*; it is not changed.
-        folder: Where the files lie that it names; None: it can name none.
+        folder: The base of relative paths; None if the text cannot refer to files.
         given: The values of parameters.
-        chain: The text's own path, if it has one; no fragment may include that.
+        chain: The text's own path, if it has one; fragments must not include it.
     """
     root = next((item for item in parsed.tree.items if isinstance(item, Root)), None)
     if root is None or not (given or "${param." in text or any(map(_composes, root.items))):
@@ -81,13 +81,13 @@ def _composes(entry: Entry) -> bool:
 
 
 class _Place(NamedTuple):
-    """A file that is being read.
+    """A file being read.
 
     Attributes:
-        file: Its path, as a user would name it.
-        folder: Its folder, from that of the topology.
-        chain: The files that led to it, its own last.
-        number: How many were read before.
+        file: Its path, as shown to users.
+        folder: Its folder, relative to the topology's.
+        chain: The files that led to it, and itself last.
+        number: The number of files read before.
     """
 
     file: str
@@ -97,7 +97,7 @@ class _Place(NamedTuple):
 
 
 class _Composer:
-    """Collects what the files of one topology say."""
+    """Collects the content of the files of one topology."""
 
     def __init__(self, parsed: Parsed, text: str, folder: Path | None, library: Library) -> None:
         self._parsed = parsed
@@ -115,7 +115,7 @@ class _Composer:
         self._has_places = "${param." in text
 
     def compose(self, root: Root, place: _Place, given: Mapping[str, Scalar]) -> Composed:
-        """The whole."""
+        """Merge all files."""
         entries = self._joined(self._entries(root, place))
         name = root.name.text if root.name is not None else ""
         params = given_to(joined(self._params, self._report), given, name, self._report)
@@ -136,7 +136,7 @@ class _Composer:
     def _filled(self, entries: list[Entry], params: Sequence[Param], root: Root) -> list[Entry]:
         if not self._has_places:
             return entries
-        if root.keyword.text != "fragment":  # whoever includes that may declare more
+        if root.keyword.text != "fragment":  # the including topology may declare more
             unknown_places([*entries, *(directive for directive, _ in self._imports)], params, self._report)
         directives = filled([directive for directive, _ in self._imports], params)
         self._imports = [(new, folder) for new, (_, folder) in zip(directives, self._imports, strict=True)]
@@ -145,7 +145,7 @@ class _Composer:
     # -- entries ------------------------------------------------------------------------------------------------------
 
     def _entries(self, root: Root, place: _Place) -> Iterator[tuple[int, Entry]]:
-        """The entries of one file, those of its includes in their places, each with the number of its file."""
+        """The entries of one file and its includes, each with the number of its file."""
         for entry in root.items:
             keyword = entry.keyword if isinstance(entry, BlockNode | Directive) else ""
             if isinstance(entry, Directive) and keyword == "include":
@@ -156,7 +156,7 @@ class _Composer:
                 self._params += [(len(place.chain), param) for param in read_params(entry, self._report)]
             elif isinstance(entry, BlockNode) and keyword == "interface":
                 self._add_interface(entry)
-            elif not (place.number and keyword == "meta"):  # a fragment's describes the fragment
+            elif not (place.number and keyword == "meta"):  # of a fragment, it describes the fragment
                 yield place.number, moved(entry, place.folder)
 
     def _add_interface(self, block: BlockNode) -> None:
@@ -180,7 +180,7 @@ class _Composer:
         elif len(place.chain) > MAX_DEPTH:
             message = f"fragments lie more than {MAX_DEPTH} deep in each other: {steps}"
             self._report(error("nested-too-deep", message, span))
-        elif path not in self._seen:  # what two files include is there once
+        elif path not in self._seen:  # a file included twice is inserted once
             self._seen.add(path)
             yield from self._part(path, name, span, place)
 
@@ -232,7 +232,7 @@ class _Composer:
         yield from self._entries(root, _Place(file, folder, (*place.chain, path), len(self._included)))
 
     def _joined(self, entries: Iterator[tuple[int, Entry]]) -> list[Entry]:
-        """The entries, with the blocks that several files have of one kind made one, where the first stands."""
+        """The entries, with blocks of one kind from several files merged into the first."""
         found: list[Entry] = []
         first: dict[str, int] = {}
         seen = set[tuple[int, str]]()
@@ -249,7 +249,7 @@ class _Composer:
 
 
 def _joins(entry: Entry) -> str:
-    """The keyword of a block that is joined with others of its kind; empty for anything else."""
+    """The keyword of a block that is merged across files; empty for other entries."""
     match entry:
         case FlowBlock():
             return "flow"
@@ -275,5 +275,5 @@ def _with_items(root: Root, items: list[Entry]) -> Root:
 
 
 def _placed(found: Diagnostic, start: int) -> Diagnostic:
-    """*found*, in the file whose offsets begin at *start*, also when it concerns that file as a whole."""
+    """*found*, with a span at *start*, the first offset of its file, if it has none."""
     return found if found.span is not None else error(found.code, found.message, Span(1, 1, 0, start), found.hint)

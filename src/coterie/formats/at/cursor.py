@@ -1,4 +1,4 @@
-"""A place in the tokens of a file, and what was found wrong up to there."""
+"""A position in the tokens of a file, and the diagnostics so far."""
 
 from functools import cached_property
 
@@ -11,19 +11,19 @@ _FURTHEST = 4
 
 
 class Cursor:
-    """Walks over tokens; the parsers share one.
+    """Walks over tokens; the parsers of one file share it.
 
     Attributes:
-        tokens: All tokens of the file; `END` stands there several times, so that one can always look ahead.
-        at: The index of the token to be read next.
+        tokens: All tokens of the file; `END` is repeated, so looking ahead is always possible.
+        at: The index of the next token.
         token: That token.
-        depth: How many blocks and lists are open.
-        diagnostics: What was found so far.
-        lost_flow: Some text of a flow could not be read as written, so what the flow does not say proves nothing.
-        lost_items: Some text outside the flow could not be read, so what is not declared proves nothing.
+        depth: The number of open blocks and lists.
+        diagnostics: The diagnostics so far.
+        lost_flow: Part of a flow could not be read, so something missing from the flow is not an error.
+        lost_items: Text outside the flow could not be read, so a missing declaration is not an error.
 
     Args:
-        tokens: Those of the file; the list becomes the cursor's own.
+        tokens: Those of the file; the cursor owns the list from now on.
     """
 
     def __init__(self, tokens: list[Token]) -> None:
@@ -40,7 +40,7 @@ class Cursor:
         self._blamed = False
 
     def peek(self, ahead: int = 1) -> Token:
-        """The token up to four *ahead* of the next one; behind the end, `END`."""
+        """The token up to four *ahead* of the next one; after the end, `END`."""
         return self.tokens[self.at + ahead]
 
     def take(self) -> Token:
@@ -56,7 +56,7 @@ class Cursor:
         return self.take() if self.token.kind == kind else None
 
     def give_back(self, count: int) -> None:
-        """Stand again before the last *count* tokens that were read."""
+        """Go back by *count* tokens."""
         self.at -= count
         self.token = self.tokens[self.at]
 
@@ -94,7 +94,7 @@ class Cursor:
         self.error("unexpected-text", f"found {found}, expected {expected}", token.span, hint)
 
     def begins_other_block(self, keyword: str) -> bool:
-        """Whether the next tokens open a block that cannot stand inside one of *keyword*: a brace is missing."""
+        """Whether the next tokens open a block that cannot be inside one of *keyword*, so a brace is missing."""
         token = self.token
         if token.kind != NAME:
             return False
@@ -104,12 +104,12 @@ class Cursor:
         return named and self.peek().kind == NAME and self.peek(2).kind in ("{", ":")
 
     def closed(self, head: Token, open: Token, close: Token) -> None:
-        """Remember a block whose closing brace stands left of its head: it may be the brace of an outer block."""
+        """Remember a block whose closing brace is left of its head: it may be the brace of an outer block."""
         if self._suspect is None and close.line > open.line and close.column < head.column:
             self._suspect = open
 
     def bad_name(self, token: Token) -> None:
-        """Report a name that is none, once for each text."""
+        """Report an invalid name, once for each text."""
         self.lost_items = True
         if token.text not in self._bad_names:
             self._bad_names.add(token.text)
@@ -119,7 +119,7 @@ class Cursor:
     def unclosed_bracket(self, open: Token) -> None:
         """Report that the list opened by *open* is not closed before the next token."""
         last = self.tokens[self.at - 1]
-        if last.kind != OPEN_STRING:  # that may hold the bracket, and is reported
+        if last.kind != OPEN_STRING:  # it may contain the bracket, and was reported
             fix = Fix("close the bracket", last.end, "]")
             self.error("unclosed-bracket", "this bracket is never closed", open.span, "add the ']' that ends it", fix)
 
@@ -135,7 +135,7 @@ class Cursor:
 
     @cached_property
     def _swallowed_brace(self) -> bool:
-        """Whether a string that was not closed holds a brace: that was reported already."""
+        """Whether an unclosed string, which was reported, contains a brace."""
         return any(token.kind == OPEN_STRING and "}" in token.text for token in self.tokens)
 
 

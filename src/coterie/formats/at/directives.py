@@ -1,4 +1,4 @@
-"""Read `import` and `include`: what they name, and under which conditions."""
+"""Read `import` and `include` statements."""
 
 import re
 from collections.abc import Mapping
@@ -25,8 +25,8 @@ class ImportStatement(Struct):
     """`import SOURCE as ALIAS with { … } sha256: "…"`, as far as it could be read.
 
     Attributes:
-        given: The values that `with` gives, by name.
-        span: Where the source stands.
+        given: The values of `with`, by name.
+        span: The span of the source.
     """
 
     source: str
@@ -37,7 +37,7 @@ class ImportStatement(Struct):
 
 
 def read_import(directive: Directive, report: Report) -> ImportStatement | None:
-    """The import, or None after reporting why it is none."""
+    """The import; None, with a report, if it is invalid."""
     source = directive.words[1]
     clauses = _clauses(directive, report)
     if clauses is None or source.kind != STRING or not string(source):
@@ -62,7 +62,7 @@ def read_import(directive: Directive, report: Report) -> ImportStatement | None:
 
 
 def read_include(directive: Directive, report: Report) -> Token | None:
-    """The token that names the file, or None after reporting that there is none."""
+    """The token that names the file; None, with a report, if there is none."""
     source, *clause = [word for word in directive.words[1:] if word.kind != ","]
     if source.kind != STRING or not string(source).endswith(".at"):
         report(error("bad-include", "this include names no .at file", source.span, INCLUDE_FORM))
@@ -75,7 +75,7 @@ def read_include(directive: Directive, report: Report) -> Token | None:
 
 
 def _clauses(directive: Directive, report: Report) -> dict[str, list[Token]] | None:
-    """The words behind each of `as`, `with` and `sha256`."""
+    """The words after each of `as`, `with` and `sha256`."""
     found: dict[str, list[Token]] = {}
     current: list[Token] = []
     depth = 0
@@ -93,7 +93,7 @@ def _clauses(directive: Directive, report: Report) -> dict[str, list[Token]] | N
 
 
 def _waits(found: Mapping[str, list[Token]], current: list[Token]) -> bool:
-    """Whether the clause that was begun last still wants its word: a topology may be called `with`."""
+    """Whether the last clause has no word yet; a topology may be called `with`."""
     return bool(found) and not current
 
 

@@ -1,7 +1,7 @@
-"""The fields of one block, taken one after the other as the values the model wants.
+"""Typed access to the fields of one block.
 
-Each method takes the field of that name, reports a value that does not fit, and remembers where the field stands. What
-was never taken is kept, and reported when no block of its kind has such a field.
+Each method takes the field of a name, reports an invalid value, and records the span of the field. Fields that are
+never taken are kept, with a warning if the block has no such field.
 """
 
 import re
@@ -28,23 +28,23 @@ from coterie.formats.at.values import dedent, number, plain_items, seconds, text
 Report = Callable[[Diagnostic], None]
 
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-"""Where other notations begin a word: `maxTokens`."""
+"""The start of a word in camel case: `maxTokens`."""
 
 _REPORTED = frozenset({BAD, OPEN_STRING, SINGLE_QUOTED})
-"""Words that the parser has reported."""
+"""Kinds of tokens that the parser has reported."""
 
 UNREADABLE = "?"
-"""Stands for a word that could not be read, so that no check finds it missing as well."""
+"""Replaces an unreadable word, so that no check reports it as missing."""
 
 
 class Fields:
     """The fields of *block*, by name.
 
     Attributes:
-        spans: Where the value of each field stands that was taken so far.
+        spans: The span of the value of each field taken so far.
 
     Args:
-        owner: What has these fields, in words: `agent 'writer'`.
+        owner: The block in words, for messages: `agent 'writer'`.
     """
 
     def __init__(self, items: list[Entry], owner: str, report: Report) -> None:
@@ -72,7 +72,7 @@ class Fields:
         return name in self._left
 
     def text(self, name: str) -> str:
-        """A text, quoted or not; empty when the field is not there."""
+        """A text, quoted or not; empty if the field is missing."""
         value = self.value(name, "a text")
         if isinstance(value, ListValue | BlockNode):
             self.wrong(name, value, "a text")
@@ -80,7 +80,7 @@ class Fields:
         return "" if value is None else text_of(value)
 
     def word(self, name: str) -> str:
-        """A text without blanks, such as a name or `openai/gpt-4o`; empty when the field is not there."""
+        """A text without blanks, such as a name or `openai/gpt-4o`; empty if the field is missing."""
         missing = UNREADABLE if name in self else ""
         value = self.value(name, "one word")
         if value is None:
@@ -92,10 +92,10 @@ class Fields:
         return text_of(value)
 
     def words(self, name: str, places: bool = False) -> tuple[str, ...] | None:
-        """A list of texts; one text alone is a list of one. None when the field is not there.
+        """A list of texts; a bare text is a list of one. None if the field is missing.
 
         Args:
-            places: Remember where each stands, as `FIELD.TEXT`.
+            places: Record the span of each, as `FIELD.TEXT`.
         """
         value = self.value(name, "a list")
         if value is None:
@@ -123,10 +123,10 @@ class Fields:
         return text_of(value)
 
     def seconds(self, name: str, bare: bool = False) -> float | None:
-        """A duration, in seconds; None when the field is not there.
+        """A duration, in seconds; None if the field is missing.
 
         Args:
-            bare: A number alone counts seconds.
+            bare: Accept a bare number of seconds.
         """
         value = self.value(name, "a duration")
         if value is None:
@@ -142,7 +142,7 @@ class Fields:
         return found or None
 
     def number(self, name: str) -> float | None:
-        """A number; None when the field is not there."""
+        """A number; None if the field is missing."""
         value = self.value(name, "a number")
         if value is None:
             return None
@@ -152,7 +152,7 @@ class Fields:
         return None
 
     def count(self, name: str, low: int = 0) -> int | None:
-        """A whole number, *low* or more; None when the field is not there."""
+        """A whole number, *low* or more; None if the field is missing."""
         value = self.value(name, "a whole number")
         if value is None:
             return None
@@ -162,7 +162,7 @@ class Fields:
         return None
 
     def flag(self, name: str) -> bool | None:
-        """True or false; None when the field is not there."""
+        """True or false; None if the field is missing."""
         value = self.value(name, "true or false")
         if value is None:
             return None
@@ -173,10 +173,10 @@ class Fields:
         return None
 
     def policy(self, name: str, choices: Collection[str], also: str = "") -> str | None:
-        """One of *choices*, or `fallback NAME`; None when the field is not there.
+        """One of *choices*, or `fallback NAME`; None if the field is missing.
 
         Args:
-            also: One more word that is understood, but that nobody is advised to write.
+            also: A deprecated choice, which is accepted but not suggested.
         """
         value = self.value(name, "one word")
         if value is None:
@@ -197,7 +197,7 @@ class Fields:
         return None
 
     def block(self, name: str, example: str) -> "Fields | None":
-        """The fields of an inner block; None when it is not there, or no block."""
+        """The fields of an inner block; None if it is missing or not a block."""
         item = self._left.pop(name, None)
         if item is None:
             return None
@@ -209,10 +209,10 @@ class Fields:
         return None
 
     def inner(self, name: str, example: str, text: bool = False) -> BlockNode | str | None:
-        """An inner block as it stands; None when it is not there, or no block.
+        """The tree of an inner block; None if it is missing or not a block.
 
         Args:
-            text: A text may stand in its place.
+            text: Accept a text instead.
         """
         item = self._left.pop(name, None)
         match item:
@@ -234,15 +234,15 @@ class Fields:
         return None
 
     def left(self) -> tuple[str, ...]:
-        """The names of what was not taken yet."""
+        """The names of the fields that were not taken yet."""
         return tuple(self._left)
 
     def drop(self, name: str) -> None:
-        """Take the field *name*, if it is there; it was read otherwise."""
+        """Take the field *name*, if there is one, without reading it."""
         self._left.pop(name, None)
 
     def keep(self, name: str, value: Any) -> None:
-        """Keep *value*, a part of the field *name* that has no place, with what is not taken."""
+        """Keep *value*, a part of the field *name* that has no attribute, with the fields that are not taken."""
         self._kept[name] = value
 
     def is_block(self, name: str) -> bool:
@@ -250,7 +250,7 @@ class Fields:
         return isinstance(self._left.get(name), BlockNode)
 
     def raw(self, name: str) -> str | None:
-        """The text of `name { any text }`; None when the field is something else."""
+        """The text of `name { any text }`; None if the field has another form."""
         item = self._left.get(name)
         if not isinstance(item, Raw):
             return None
@@ -259,11 +259,11 @@ class Fields:
         return dedent(item.text.text)
 
     def items(self) -> Iterator[tuple[str, FieldNode | Raw | BlockNode]]:
-        """What was not taken yet, by name."""
+        """The fields that were not taken yet, by name."""
         yield from self._left.items()
 
     def value(self, name: str, wanted: str) -> Value | None:
-        """The value of the field *name*, taken; None when the field or its value is not there."""
+        """The value of the field *name*; None if the field or its value is missing."""
         item = self._left.pop(name, None)
         match item:
             case None:
@@ -278,7 +278,11 @@ class Fields:
                 return None
 
     def kept(self, known: Collection[str], read: Collection[str] = ()) -> dict[str, Any]:
-        """What was not taken, by name. What is neither *known* nor one of those that are *read* is reported."""
+        """The fields that were not taken, as plain values by name; unless *known*, each is reported.
+
+        Args:
+            read: Other fields of the block, for suggestions.
+        """
         for name, item in self._left.items():
             if name not in known:
                 absent = [field for field in (*known, *read) if field not in self.spans and field not in self._left]
@@ -293,16 +297,16 @@ class Fields:
         self.report(warning("unknown-field", f"{self.owner} has no field {name!r}", key.span, hint, fix))
 
     def rest(self, durations: bool = False) -> dict[str, Any]:
-        """What was not taken, by name, as plain values."""
+        """The fields that were not taken, as plain values by name."""
         return self._kept | (plain_items(list(self._left.values()), durations) if self._left else {})
 
     def misfit(self, name: str, found: str, wanted: str) -> None:
-        """Report the value *found* of a field that was taken."""
+        """Report the invalid value *found* of a field that was taken."""
         message = f"{name!r} of {self.owner} is not {wanted}: {found!r}"
         self.report(error("bad-value", message, self.spans.get(name)))
 
     def wrong(self, name: str, value: Value, wanted: str, hint: str = "", fix: Fix | None = None) -> None:
-        """Report a value that does not fit; nobody finds the field empty as well."""
+        """Report an invalid value."""
         self.spans.pop(name, None)
         found = _brief(value)
         fault = f"is not {wanted}: {found}" if wanted else f"cannot be {found}"

@@ -1,7 +1,6 @@
 """Parse the flow block: statements of nodes, arrows and attributes.
 
-Finds the parts of a statement and what stands where it cannot; what attributes say is read in
-`coterie.formats.at.flows`.
+Finds the parts of each statement and reports misplaced text; `coterie.formats.at.attributes` reads the attributes.
 """
 
 from coterie.diagnostics import Fix, Span
@@ -27,7 +26,7 @@ _NAMELIKE = frozenset({NAME, WORD, STRING, SINGLE_QUOTED, NUMBER, DURATION})
 
 
 def parse_flow(cursor: Cursor) -> FlowBlock:
-    """The flow block that begins at the next token, `flow`; its brace is known to follow."""
+    """The flow block that begins at the next token, `flow`, which a brace follows."""
     keyword, colon = cursor.take(), cursor.take_if(":")
     open = cursor.take()
     found = len(cursor.diagnostics)
@@ -44,7 +43,7 @@ def parse_flow(cursor: Cursor) -> FlowBlock:
 
 
 def _statement(cursor: Cursor) -> list[Statement | Stray]:
-    """The next statement, and what stands behind it on its line and could not be read."""
+    """The next statement, and the unreadable rest of its line, if any."""
     if cursor.token.kind not in _NAMELIKE | _ARROWS | {"["}:
         cursor.unexpected("an agent's name", "a statement is: writer -> reviewer")
         return [_skip_line(cursor, [])]
@@ -60,7 +59,7 @@ def _statement(cursor: Cursor) -> list[Statement | Stray]:
 
 
 def _node(cursor: Cursor, parts: list[Token | NameList | Attributes]) -> bool:
-    """Read a node and what attributes stand behind it; whether there was one."""
+    """Read a node and its attributes; False if there is no node."""
     while cursor.token.kind in _ARROWS:
         _misplaced_arrow(cursor, parts)
     token = cursor.token
@@ -151,7 +150,7 @@ def _row_is_statement(cursor: Cursor) -> bool:
 
 
 def _attributes(cursor: Cursor, parts: list[Token | NameList | Attributes]) -> None:
-    """Read the attributes behind a target, if any; a second list and attributes in mid-chain are one error each."""
+    """Read the attributes of a target, if any; a second list and attributes within a chain are one error each."""
     count = 0
     while cursor.token.kind == "[" and _opens_attributes(cursor):
         open = cursor.token
@@ -179,7 +178,7 @@ def _first(part: Token | NameList | Attributes) -> Token:
 
 
 def _opens_attributes(cursor: Cursor) -> bool:
-    """Whether the bracket opens attributes: on the target's line, or when an attribute word begins it."""
+    """Whether the bracket opens attributes: it is on the target's line or begins with an attribute word."""
     if not cursor.on_new_line():
         return True
     return cursor.peek().text in ATTRIBUTE_WORDS and cursor.peek(2).kind not in (",", "]")
@@ -210,7 +209,7 @@ def _attribute_list(cursor: Cursor) -> Attributes:
 
 
 def _give_back_lines(cursor: Cursor, words: list[Token]) -> list[Token]:
-    """Where a bracket is not closed, the lines below it are statements, not attributes."""
+    """The *words* on the first line: below an unclosed bracket, lines are statements again."""
     for index in range(len(words)):
         if cursor.on_new_line(index - len(words)):
             cursor.give_back(len(words) - index)

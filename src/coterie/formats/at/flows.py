@@ -10,13 +10,13 @@ from coterie.formats.at.tree import Attributes, FlowBlock, NameList, Statement
 from coterie.topology.model import ArrowGroup, ErrorArrow, Flow
 
 MAX_ARROWS = 50_000
-"""Between pairs of nodes; two lists of names make as many as their product."""
+"""Limit of arrows between pairs of nodes; two lists have the product of their lengths."""
 
 _Names = list[Token]
 
 
 def read_flow(block: FlowBlock, report: Report) -> Flow:
-    """The flow that *block* draws."""
+    """Read the flow *block*."""
     groups: list[ArrowGroup] = []
     errors: list[ErrorArrow] = []
     mentions: dict[str, None] = {}
@@ -47,8 +47,8 @@ class _Node:
     """One end of an arrow.
 
     Attributes:
-        names: Who stands there, each once.
-        is_list: Whether they stand in brackets.
+        names: The nodes, without duplicates.
+        is_list: Whether they are in brackets.
     """
 
     def __init__(self, part: Token | NameList, report: Report) -> None:
@@ -67,7 +67,7 @@ def _without_repeats(part: NameList, report: Report) -> _Names:
 
 
 def _arrows(statement: Statement, report: Report) -> Iterator[tuple[Token, _Node, _Node, list[Attributes]]]:
-    """Each arrow that has two ends, with the attributes behind its target."""
+    """Each arrow with two ends, and the attributes after its target."""
     source: _Node | None = None
     arrow: Token | None = None
     waiting: tuple[Token, _Node, _Node, list[Attributes]] | None = None
@@ -103,7 +103,7 @@ def _group(arrow: Token, source: Token, targets: _Names, attributed: Attributed)
 
 
 def _across(source: Token, targets: _Names, arrow: Token) -> Span:
-    """From the source to the last target; only the arrow where that crosses lines, or runs backwards."""
+    """The span from the source to the last target, or of the arrow alone if they are on different lines."""
     last = targets[-1] if targets else arrow
     if source.line != last.line:
         return arrow.span

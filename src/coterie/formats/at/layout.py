@@ -1,13 +1,13 @@
-"""The one layout of an `.at` file.
+"""Format `.at` files.
 
     format_text("topology t:[pipeline]{agent a{model:m}flow{a->a[max 2]}}")
 
-Two blanks for each level, one item on a line, one blank line between items where there were any. What was written on
-one line stays on one line if it fits into `WIDTH` characters; a list is broken where it does not fit, or where a line
-ends behind its bracket. One-line blocks below each other stand in columns, and so do the attributes of arrows.
+Each level is indented by two blanks, each item has a line, and one blank line remains where there were several. A
+block on one line stays there if it fits into `WIDTH` characters; a list is broken if it does not fit, or if it was
+broken after its bracket. Consecutive one-line blocks are aligned in columns, as are the attributes of arrows.
 
-Nothing is said otherwise than before: tokens and comments stay, in their order. Commas alone come and go where they
-mean nothing. The text of a prompt stays as it is, up to the line of its closing brace.
+The meaning is unchanged: tokens and comments keep their order, and only optional commas are added or removed. The text
+of a prompt is unchanged, except for the line of its closing brace.
 """
 
 import re
@@ -43,7 +43,9 @@ from coterie.formats.at.tree import (
 
 _ARROWS = frozenset({"->", ERROR_ARROW, BAD_ARROW})
 _COMPARISONS = frozenset({"==", "!=", "<=", ">=", "<", ">"})
-_GOES_ON = frozenset({"|", "=", "fallback", "not", "of", *_COMPARISONS})  # behind these a value goes on below
+_GOES_ON = frozenset(
+    {"|", "=", "fallback", "not", "of", *_COMPARISONS}
+)  # after these a value continues on the next line
 _NODE, _OUTPUTS, _OTHER = "node", "outputs", "other"
 _HAVE_OUTPUTS = frozenset({"agent", "orchestrator", "human"})
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -53,12 +55,12 @@ _Any = TypeVar("_Any")
 
 
 def format_text(text: str) -> str:
-    """*text* in the one layout; formatted again, it stays as it is.
+    """Format *text*; formatting the result again changes nothing.
 
-    It reads as the same topology. Line ends are those of its first line; the last line has one.
+    It describes the same topology. Line ends are those of the first line; the last line has one.
 
     Raises:
-        TopologyError: If *text* is not well-formed: what cannot be read is not moved about.
+        TopologyError: If *text* is not well-formed.
     """
     parsed = parse(text)
     errors = [found for found in parsed.diagnostics if found.is_error]
@@ -73,7 +75,7 @@ def format_text(text: str) -> str:
 
 
 class _Unclosed(Exception):
-    """In a block that is kept and not read, a text or a block is not closed where it should be."""
+    """A text or block is not closed, in a block that is kept but not read."""
 
     def __init__(self, at: Token) -> None:
         self.at = at
@@ -84,7 +86,7 @@ class _Layout:
     """Writes a tree on a page.
 
     Args:
-        flat: One part of a file is written, on one line.
+        flat: Write one part of a file, on one line.
     """
 
     def __init__(self, flat: bool = False) -> None:
@@ -101,7 +103,7 @@ class _Layout:
         return self._page.finish(file.end, line_end)
 
     def flat(self, part: Entry | Value | Statement | NameList | Attributes) -> str | None:
-        """*part* on one line; None when a comment or the text of a prompt breaks it."""
+        """*part* on one line; None if a comment or the text of a prompt breaks the line."""
         match part:
             case NameList():
                 self._names(part, "")
@@ -118,7 +120,7 @@ class _Layout:
         return self._page.only_line
 
     def _fits(self, part: BlockNode | FlowBlock | Statement | ListValue | NameList | Attributes, gap: str) -> bool:
-        """Whether *part* can stand on the line under way."""
+        """Whether *part* fits on the current line."""
         if self._flat:
             return True
         text = _Layout(flat=True).flat(part)
@@ -134,7 +136,7 @@ class _Layout:
         self._page.put(_given(root.open, root.keyword))
         self._body(root.items, _given(root.close, root.keyword), 0)
 
-    # ---- blocks and what stands in them
+    # ---- blocks and their items
 
     def _entry(self, item: Entry, gap: str, owner: str = "") -> None:
         match item:
@@ -156,7 +158,7 @@ class _Layout:
                 self._stray(item.skipped, gap)
 
     def _stray(self, skipped: Sequence[Token], gap: str) -> None:
-        """What a block that is kept holds and nobody reads: it stays as it is."""
+        """Copy unread text of a kept block."""
         for token in skipped:
             if token.kind in (RAW, OPEN_RAW):
                 raise _Unclosed(token)
@@ -204,7 +206,7 @@ class _Layout:
         self._flat = was
 
     def _body(self, items: Sequence[Entry], close: Token, indent: int, owner: str = "") -> None:
-        """Items on lines of their own, and the brace that closes them."""
+        """Items on separate lines, and the closing brace."""
         if not items and "#" not in close.trivia:
             self._page.put(close, "")
             return
@@ -223,7 +225,7 @@ class _Layout:
         self._page.put(close, last=True)
 
     def _raw(self, raw: Raw, gap: str) -> None:
-        """A prompt. Its closing brace, where it has a line for itself, stands below the word."""
+        """A prompt. A closing brace on a separate line is aligned with the word `prompt`."""
         indent = self._page.indent
         self._head([raw.key], raw.colon, gap)
         self._page.put(raw.open)
@@ -248,7 +250,7 @@ class _Layout:
                 self._block(value, gap)
 
     def _words(self, words: Sequence[Token], gap: str, is_enum: bool = False) -> None:
-        """Several words; whether blanks stand between them belongs to what they say, but for the members of an enum."""
+        """Several words; blanks between them are significant, except between the members of an enum."""
         self._page.put(words[0], gap)
         for before, word in pairwise(words):
             apart = bool(word.trivia) or (is_enum and "|" in (before.text, word.text))
@@ -274,7 +276,7 @@ class _Layout:
         self._page.put(close, "", last=True)
 
     def _item(self, item: ListItem, gap: str, is_last: bool) -> None:
-        """An item and its comma, which may lack in the file; where nothing stands before a comma, it stays."""
+        """An item and its comma, which may be missing in the file; a comma without an item is kept."""
         if item.value is None:
             if item.comma is not None:
                 self._page.put(item.comma, gap)
@@ -301,7 +303,7 @@ class _Layout:
         for statement in flow.statements:
             if not flat:
                 self._page.line(indent + STEP)
-            assert isinstance(statement, Statement)  # what is none comes with an error
+            assert isinstance(statement, Statement)  # anything else was an error
             self._statement(statement, " " if flat else "")
             self._page.leave_out(statement.comma)
         self._flat = was
@@ -379,7 +381,7 @@ class _Layout:
 
 
 def _gap(before: Token, word: Token) -> str:
-    """What stands between two words of an attribute; beside signs that mean nothing there, what stood there."""
+    """The gap between two words of an attribute; beside unexpected signs, as in the file."""
     if word.kind == ":" or (word.kind == "%" and before.kind == NUMBER):
         return ""
     if (word.kind == "." and before.kind == NAME) or (before.kind == "." and word.kind == NAME):
@@ -389,7 +391,7 @@ def _gap(before: Token, word: Token) -> str:
 
 
 def _needs_comma(item: Entry, behind: Entry | None) -> bool:
-    """Whether *item*, at the end of a line, would say something else without its comma."""
+    """Whether *item*, at the end of a line, would have another meaning without its comma."""
     if isinstance(behind, Stray):
         return True
     if not isinstance(item, FieldNode) or isinstance(item.value, ListValue):
@@ -397,11 +399,11 @@ def _needs_comma(item: Entry, behind: Entry | None) -> bool:
     if item.colon is None or item.value is None:
         return True
     *_, last = [item.value] if isinstance(item.value, Token) else item.value.tokens()
-    return last.text in _GOES_ON or last.text in NAMED_BLOCKS  # `agent` before `a {` would be its head
+    return last.text in _GOES_ON or last.text in NAMED_BLOCKS  # `agent` before `a {` would become its head
 
 
 def _owner(block: BlockNode, owner: str) -> str:
-    """What the items of *block*, which stands in *owner*, belong to."""
+    """The owner of the items of *block*, which is in *owner*."""
     if owner == "" and block.keyword in _HAVE_OUTPUTS:
         return _NODE
     return _OUTPUTS if owner == _NODE and block.keyword == _OUTPUTS else _OTHER
@@ -412,7 +414,7 @@ def _comma_of(item: Entry) -> Token | None:
 
 
 def _key(item: Entry) -> str:
-    """By what items of blocks below each other are alike."""
+    """The key by which items of consecutive blocks are aligned."""
     match item:
         case FieldNode() | Raw():
             return item.key.text
@@ -427,13 +429,13 @@ def _first(part: Value) -> Token:
 
 
 def _given(token: Token | None, open: Token) -> Token:
-    """The token that closes what *open* opened."""
+    """The token that closes *open*; raises if it is missing."""
     if token is None:
         raise _Unclosed(open)
     return token
 
 
 def _with_next(items: Sequence[_Any]) -> Iterator[tuple[_Any, _Any | None]]:
-    """Each item, with the one behind it."""
+    """Each item and the next one."""
     for at, item in enumerate(items):
         yield item, items[at + 1] if at + 1 < len(items) else None

@@ -1,8 +1,7 @@
-"""Cut the text of an `.at` file into tokens, losing nothing.
+"""Split the text of an `.at` file into tokens, without loss.
 
 Every character belongs to exactly one token, as its text or as the trivia (blanks, comments, line ends) before it, so
-joining them gives the text back, whatever it holds. Judges nothing: what cannot be part of a file is a token too, and
-the parser says what is wrong with it.
+joining the tokens of any text returns it. Invalid characters become tokens too; the parser reports them.
 """
 
 import re
@@ -16,22 +15,22 @@ from coterie.bounds import MAX_TEXT
 from coterie.diagnostics import Span
 
 NAME = "name"
-WORD = "word"  # letters and digits that are no identifier: `4o`, `café`
+WORD = "word"  # letters and digits that are not an identifier: `4o`, `café`
 NUMBER = "number"
 DURATION = "duration"
 STRING = "string"
 OPEN_STRING = "open-string"  # its closing quote is missing on its line
 SINGLE_QUOTED = "single-quoted"
 RAW = "raw"  # the text of a prompt block
-OPEN_RAW = "open-raw"  # the same, but its braces do not balance
+OPEN_RAW = "open-raw"  # the same, with unbalanced braces
 ERROR_ARROW = "error-arrow"  # `-x->`, `-x[timeout]->`
-BAD_ARROW = "bad-arrow"  # `=>`, `-->`, `<-`: what people write for `->`
-BAD = "bad"  # a character that nothing in the notation uses
-REST = "rest"  # all text behind the last token that is read
+BAD_ARROW = "bad-arrow"  # `=>`, `-->`, `<-`: misspellings of `->`
+BAD = "bad"  # a character that the notation does not use
+REST = "rest"  # all text after the token limit
 END = "end"
 
 MAX_TOKENS = 200_000
-"""The text behind so many tokens is one token, which is not read; so is all of a text longer than `MAX_TEXT`."""
+"""Limit of tokens; the rest of the text, or all of a text longer than `MAX_TEXT`, becomes one unread token."""
 
 # Punctuation, `->` and the comparisons are their own kind.
 
@@ -41,7 +40,7 @@ NAMED_BLOCKS = frozenset({
     "retrieval", "schema", "skill", "store", "tool", "topology", "variant",
 })
 # fmt: on
-"""Words with a name behind them: in `agent prompt {` the braces hold fields, not the text of a prompt."""
+"""Keywords that a name follows: in `agent prompt {` the braces contain fields, not the text of a prompt."""
 
 _TOKEN = re.compile(
     r"""
@@ -89,7 +88,7 @@ class Token(Struct, frozen=True, gc=False):
 
     @property
     def span(self) -> Span:
-        """Where the text stands; of a text of several lines, the first."""
+        """The span of the text, or of its first line."""
         length = len(self.text)
         if self.kind in (RAW, OPEN_RAW):
             length = len(_LINE_END.split(self.text, maxsplit=1)[0])
@@ -97,13 +96,13 @@ class Token(Struct, frozen=True, gc=False):
 
     @property
     def end(self) -> Span:
-        """The point right behind the text, for a text of one line."""
+        """The point after the text, for a text of one line."""
         length = len(self.text)
         return Span(self.line, self.column + length, 0, self.offset + length)
 
 
 def lex(text: str) -> list[Token]:
-    """The tokens of *text*; the last is of kind `END` and holds the trivia at the end of the file."""
+    """The tokens of *text*; the last is of kind `END`, with the trivia at the end of the file."""
     tokens: list[Token] = []
     append = tokens.append
     # Line n goes from starts[n - 1] to starts[n].
@@ -121,7 +120,7 @@ def lex(text: str) -> list[Token]:
             while offset >= starts[line]:
                 line += 1
             column = offset - starts[line - 1] + 1
-            body = intern(body)  # equal names become one object: less memory, and told apart at a glance
+            body = intern(body)  # equal names share one object, to save memory and comparisons
             kind = _KINDS[group] or body
             append(Token(kind, body, trivia, line, column, offset))
             if kind == "{" and _opens_prompt(tokens):
@@ -142,7 +141,7 @@ def lex(text: str) -> list[Token]:
 
 _OWN_KIND = ("own", "sign")
 _KINDS = ("", *("" if name in _OWN_KIND else name.replace("_", "-") for name in _TOKEN.groupindex))
-"""The kind of a token by its group in `_TOKEN`; empty: its text."""
+"""The kind of a token by its group in `_TOKEN`; if empty, its text is its kind."""
 
 
 def _opens_prompt(tokens: list[Token]) -> bool:
@@ -160,7 +159,7 @@ def _opens_prompt(tokens: list[Token]) -> bool:
 
 
 def _matching_braces(text: str) -> dict[int, int]:
-    """For each opening brace that is closed, the offset of its closing one; strings and comments are plain text."""
+    """The offset of the closing brace of each opening brace that has one, ignoring strings and comments."""
     pairs: dict[int, int] = {}
     open_braces: list[int] = []
     for match in re.finditer(r"[{}]", text):
@@ -172,10 +171,10 @@ def _matching_braces(text: str) -> dict[int, int]:
 
 
 def _raw(text: str, tokens: list[Token], braces: dict[int, int]) -> tuple[str, str]:
-    """The kind and the text of the prompt behind the brace that ends *tokens*.
+    """The kind and the text of the prompt after the brace that ends *tokens*.
 
-    A prompt whose braces do not balance, or only with the brace of an outer block, ends at the first line that begins
-    with a closing brace no deeper than the word `prompt`, so the rest of the file is still read.
+    A prompt with unbalanced braces, or whose last brace seems to belong to an outer block, ends at the first line that
+    begins with a closing brace no deeper than the word `prompt`, so the rest of the file is still read.
     """
     start = tokens[-1].offset + 1
     end = braces.get(start - 1)
@@ -189,11 +188,11 @@ def _raw(text: str, tokens: list[Token], braces: dict[int, int]) -> tuple[str, s
 
 
 def _is_deeper(word: Token, text: str, brace: int) -> bool:
-    """Whether *word* stands deeper than the closing brace at *brace*, which begins its line: perhaps another's."""
+    """Whether *word* is indented deeper than the closing brace at *brace*, which begins its line."""
     line_start = max(text.rfind("\n", 0, brace), text.rfind("\r", 0, brace)) + 1
     return not text[line_start:brace].strip() and brace - line_start < word.column - 1
 
 
 def join(tokens: Iterable[Token]) -> str:
-    """The text that *tokens* were cut from."""
+    """The text of *tokens*."""
     return "".join(token.trivia + token.text for token in tokens)

@@ -27,10 +27,10 @@ OUTPUT_TYPES = {
     "boolean": "boolean",
     "any": "any",
 }
-"""The words for the type of an output; every other word is the one value of an enum."""
+"""Types of outputs; any other word is an enum with a single value."""
 
 _AGENT = {field.name for field in attributes(Agent)}
-"""What an agent has an attribute for; all else that it says is in `Agent.extra`."""
+"""The attributes of an agent; other fields are in `Agent.extra`."""
 
 
 def read_agent(name: Token, block: Tree, report: Report, folder: Path | None) -> Agent:
@@ -69,7 +69,7 @@ def _attribute(name: str) -> str:
 
 
 def _read(fields: Fields, spec: Spec) -> dict[str, Any]:
-    """What *fields* say, by attribute; `kept` holds what has no place."""
+    """The values of *fields*, by attribute; `kept` has those without an attribute."""
     own = {_attribute(name): value for name, value in read_fields(fields, spec).items()}
     known = spec.by_name
     if "retry" in known:
@@ -77,19 +77,19 @@ def _read(fields: Fields, spec: Spec) -> dict[str, Any]:
     if "outputs" in known:
         own["outputs"] = _outputs(fields)
     extension, kept = read_extensions(fields)
-    if own.get("on_fail") == "retry":  # the original's word for what `retry` says here
+    if own.get("on_fail") == "retry":  # the original notation's word for `retry`
         del own["on_fail"]
         kept["on-fail"] = "retry"
     return {**own, "extension": extension, "kept": kept}
 
 
 def _rest(own: dict[str, Any], fields: Fields, spec: Spec) -> dict[str, Any]:
-    """*own* with what nobody took: it is kept, and reported where the notation does not know it."""
+    """*own*, with the remaining fields kept; unknown ones are reported."""
     return {**own, "kept": own["kept"] | fields.kept((), tuple(spec.by_name)), "spans": fields.spans}
 
 
 def _retry(fields: Fields, spec: FieldSpec) -> dict[str, Any]:
-    """`retry: 2` or `retry { max: 2 … }`: the count, and how the attempts are spaced."""
+    """`retry: 2` or `retry { max: 2 … }`: the number of retries, and the delays between attempts."""
     if not fields.is_block("retry"):
         return {"retry": fields.count("retry")}
     block = fields.inner("retry", "{ max: 2 }")
@@ -103,7 +103,7 @@ def _retry(fields: Fields, spec: FieldSpec) -> dict[str, Any]:
 
 
 def _prompt(fields: Fields, folder: Path | None) -> tuple[str, bool]:
-    """The prompt, and whether it is the path of a file; a path that leads nowhere is a text, and reported."""
+    """The prompt, and whether it is the path of a file; the path of a missing file is a text, with a report."""
     raw = fields.raw("prompt")
     if raw is not None:
         return raw, False
@@ -141,7 +141,7 @@ def _output(fields: Fields, name: str, key: Token) -> Output:
 
 
 def _alternatives(value: WordsNode) -> tuple[Scalar, ...]:
-    """The members of `a | b | c`; none when the words are something else."""
+    """The members of `a | b | c`; empty if the words have another form."""
     members, signs = value.words[::2], value.words[1::2]
     well_formed = len(members) == len(signs) + 1 and all(sign.kind == "|" for sign in signs)
     if not well_formed or any(member.kind in ("|", "?", "/") for member in members):
@@ -150,9 +150,9 @@ def _alternatives(value: WordsNode) -> tuple[Scalar, ...]:
 
 
 def read_extensions(fields: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`extensions { coterie { … } other { … } }`: coterie's own part, and what is kept of the others.
+    """`extensions { coterie { … } other { … } }`: the values of coterie, and those of other systems.
 
-    Where each key of coterie's part stands is remembered as `extension.KEY`. Durations in it are seconds.
+    The span of each key of coterie is recorded as `extension.KEY`. Its durations are seconds.
     """
     inner = fields.block("extensions", "extensions { coterie { … } }")
     if inner is None:

@@ -1,8 +1,7 @@
-"""A page that tokens are written on: lines, indentation, comments, columns.
+"""Write tokens in lines, with indentation, comments and columns.
 
-Comments stand in the trivia before a token. The page puts them where they stood, behind a line or on lines of their
-own, keeps at most one blank line, and goes on below a comment wherever it came. Which token begins a line is decided in
-`coterie.formats.at.layout`.
+Comments are in the trivia before a token. The page keeps them where they were, at the end of a line or on separate
+lines, and keeps at most one blank line. `coterie.formats.at.layout` decides which tokens begin a line.
 """
 
 import re
@@ -13,16 +12,16 @@ from msgspec import Struct
 from coterie.formats.at.lexer import Token
 
 WIDTH = 100
-"""Lists and statements that would be longer are broken, in characters."""
+"""Maximum length of a list or statement on one line, in characters."""
 
 STEP = 2
-"""Blanks for each level."""
+"""Blanks per level of indentation."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Cell(Struct):
-    """A part of a line. Where lines below each other have cells of the same keys, those begin in one column."""
+    """A part of a line. Cells with equal keys in consecutive lines are aligned."""
 
     key: str
     gap: str
@@ -30,7 +29,7 @@ class Cell(Struct):
 
 
 class PageLine(Struct):
-    """A line, without cells where it is blank."""
+    """A line; a blank line has no cells."""
 
     indent: int = 0
     cells: list[Cell] = []
@@ -41,57 +40,57 @@ class PageLine(Struct):
 
 
 class Page:
-    """Lines under way.
+    """The lines of a file being written.
 
     Attributes:
-        indent: Of the line under way, in blanks.
+        indent: Indentation of the current line, in blanks.
 
     Args:
-        part: A part of a file is written: what stands before its first token is left out.
+        part: Only a part of a file is written: the trivia before its first token is dropped.
     """
 
     def __init__(self, part: bool = False) -> None:
         self._lines: list[PageLine] = []
         self._line: PageLine | None = None
         self._fresh = True
-        self._pieces = [""]  # of the trivia of tokens that were left out
+        self._pieces = [""]  # from the trivia of dropped tokens
         self._top = True
         self._ignores = part
         self._comments_at = 0
-        self._below = 0  # the indent of the line that was asked for, whatever comments came since
+        self._below = 0  # the indentation requested by `line`, before any comments
         self.indent = 0
 
     @property
     def column(self) -> int:
-        """How long the line is that the next token stands on."""
+        """The length of the current line."""
         return self.indent if self._fresh or self._line is None else len(str(self._line))
 
     @property
     def only_line(self) -> str | None:
-        """All that was written, or None when that is more than one line."""
+        """Everything written so far, or None if that is more than one line."""
         text = str(self._line).strip() if self._line is not None else ""
         return None if self._lines or _LINE_END.search(text) else text
 
     def line(self, indent: int, comments_at: int | None = None) -> None:
-        """Let the next token begin a line; the comments before it stand at *comments_at*, else where it does."""
+        """Begin a line with the next token; comments before it are indented by *comments_at*, by default like it."""
         self._fresh = True
         self._below = self.indent = indent
         self._comments_at = indent if comments_at is None else comments_at
 
     def top(self) -> None:
-        """Keep no blank line before what comes next."""
+        """Drop blank lines before the next token."""
         self._top = True
 
     def cell(self, key: str) -> None:
-        """Let the next token begin a cell."""
+        """Begin a cell with the next token."""
         if self._line is not None:
             self._line.cells.append(Cell(key, "", ""))
 
     def put(self, token: Token, gap: str = " ", last: bool = False) -> None:
-        """Write *token*: at the begin of a line, if one was asked for or a comment stands before it, else behind *gap*.
+        """Write *token* after *gap*, or on a new line if one was requested or a comment precedes it.
 
         Args:
-            last: It closes what stands above, so no blank line is kept before it.
+            last: It closes a block, so blank lines before it are dropped.
         """
         pieces = [""] if self._ignores else _joined(self._pieces, _pieces(token.trivia))
         self._pieces = [""]
@@ -107,11 +106,11 @@ class Page:
         self._begin(token.text, self.indent)
 
     def text(self, text: str) -> None:
-        """Write *text* as it is."""
+        """Write *text* unchanged."""
         self._append(text, "")
 
     def leave_out(self, token: Token | None) -> None:
-        """Leave *token* out, but not the comments before it."""
+        """Drop *token*, but keep the comments before it."""
         if token is not None:
             self._pieces = _joined(self._pieces, _pieces(token.trivia))
 
@@ -124,7 +123,7 @@ class Page:
         return "".join(f"{line}{line_end}" for line in self._lines)
 
     def _comments(self, pieces: Sequence[str]) -> bool:
-        """Write the comments of *pieces*, and say whether a blank line stands behind the last."""
+        """Write the comments of *pieces*; returns whether a blank line follows the last."""
         if self._line is not None and pieces[0]:
             self._append(pieces[0], "  ")
         blank = False
@@ -164,21 +163,21 @@ class Page:
 
 
 def _pieces(trivia: str) -> list[str]:
-    """The comment of each line that *trivia* touches, empty where there is none."""
+    """The comment of each line of *trivia*, empty if there is none."""
     if not trivia.strip(" "):
         return [""]
     return [piece[piece.index("#") :].rstrip() if "#" in piece else "" for piece in _LINE_END.split(trivia)]
 
 
 def _joined(first: list[str], then: list[str]) -> list[str]:
-    """The pieces of both, where what stood between them was left out: a line it had for itself is gone."""
+    """The pieces before and after a dropped token; if it was alone on its line, the line is dropped."""
     if len(first) > 1 and len(then) > 1 and not then[0]:
         return [*first[:-1], *then[1:]]
     return [*first[:-1], *then] if not first[-1] else [*first, *then]
 
 
 def _align(lines: Sequence[PageLine], column: int = 0) -> None:
-    """Let equal cells of lines below each other begin in one column, from *column* on."""
+    """Align equal cells of consecutive lines, from *column* on."""
     start = 0
     while start < len(lines):
         end = start + 1

@@ -1,4 +1,4 @@
-"""Read what a topology says to those who use it: its parameters and its interface."""
+"""Read the parameters and the interface of a topology."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -45,9 +45,9 @@ def _param(name: str, key: Token, value: Value, report: Report) -> Param | None:
 
 
 def joined(declared: Sequence[tuple[int, Param]], report: Report) -> list[Param]:
-    """The parameters that the files of one topology declare, each with how deep it is included, as one list.
+    """Merge the parameters that the files of one topology declare, each with the depth of its file.
 
-    Several may declare the same one, if they mean the same type; of the defaults the outermost counts.
+    Several files may declare a parameter with the same type; the default of the outermost file counts.
     """
     params: dict[str, Param] = {}
     for _, param in sorted(declared, key=lambda each: each[0]):
@@ -61,7 +61,7 @@ def joined(declared: Sequence[tuple[int, Param]], report: Report) -> list[Param]
 
 
 def given_to(params: Sequence[Param], given: Mapping[str, Scalar], owner: str, report: Report) -> list[Param]:
-    """*params* with the values *given* to them; what does not fit is reported."""
+    """*params* with the values *given* to them; invalid values are reported."""
     found = []
     for param in params:
         value = param.value

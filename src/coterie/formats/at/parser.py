@@ -1,6 +1,6 @@
 """Parse an `.at` file into its syntax tree, by recursive descent: the file, its root, the header.
 
-The rest of a file is read whatever is wrong with a part of it.
+After an error, the rest of the file is still read.
 """
 
 from msgspec import Struct
@@ -17,11 +17,11 @@ ROOTS = ("topology", "fragment", "library")
 
 
 class Parsed(Struct, frozen=True):
-    """A file's tree and what is wrong with its form.
+    """A file's tree and its syntax errors.
 
     Attributes:
-        lost_flow: Some text of a flow was left out.
-        lost_items: Some text outside the flow was left out.
+        lost_flow: Text of a flow was skipped.
+        lost_items: Text outside the flow was skipped.
     """
 
     tree: File
@@ -31,7 +31,7 @@ class Parsed(Struct, frozen=True):
 
 
 def parse(text: str, start: int = 0) -> Parsed:
-    """The tree of *text*; `str(tree)` is *text* again, whatever it holds. Its offsets are counted from *start*."""
+    """Parse *text*; `str(tree)` equals *text* for any text. Offsets are counted from *start*."""
     tokens = lex(text)
     if start:
         tokens = [replace(token, offset=token.offset + start) for token in tokens]
@@ -134,7 +134,7 @@ def _check_header(cursor: Cursor, name: Token, colon: Token | None, patterns: Li
 
 
 def _skip_to_brace(cursor: Cursor) -> list[Token]:
-    """What stands between the header and its brace, and should not."""
+    """Skip and report misplaced text between the header and its brace."""
     if cursor.token.kind == "{":
         return []
     last = cursor.tokens[cursor.at - 1]

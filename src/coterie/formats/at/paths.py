@@ -1,4 +1,4 @@
-"""Paths that a fragment of another folder writes from its own: its agents' prompts and inner topologies."""
+"""Rebase the relative paths of an included fragment: prompts of its agents, and inner topologies."""
 
 from pathlib import PurePosixPath
 
@@ -9,7 +9,7 @@ from coterie.formats.at.values import string
 
 
 def moved(entry: Entry, folder: PurePosixPath) -> Entry:
-    """*entry* with the paths that an agent's prompt or inner topology has from *folder* on, as they are from above."""
+    """*entry* with the paths of an agent's prompt and inner topology, which are relative to *folder*, rebased."""
     if not isinstance(entry, BlockNode) or entry.keyword != "agent" or folder == PurePosixPath():
         return entry
     items = [_moved_item(item, folder) for item in entry.items]

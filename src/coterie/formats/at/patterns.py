@@ -1,4 +1,4 @@
-"""Read the block `pattern { type: …  config { … }  slots { … } }`: who is asked by a pattern, in place of a flow."""
+"""Read the block `pattern { type: …  config { … }  slots { … } }`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ _SLOT = ("agent", "capabilities", "calls", "cost")
 
 
 def read_pattern(block: BlockNode, report: Report) -> tuple[Pattern, Mapping[str, Any]]:
-    """The pattern, and what the block says besides; that is kept, and reported."""
+    """The pattern, and the unknown fields of the block, which are reported and kept."""
     key = block.head[0].span
     fields = Fields(block.items, "'pattern'", report)
     if "type" not in fields:

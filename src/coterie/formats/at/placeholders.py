@@ -1,6 +1,6 @@
-"""Put the values of parameters where `${param.NAME}` stands: in texts, and as values of their own.
+"""Replace each placeholder `${param.NAME}` by the value of its parameter.
 
-A string that is nothing but one place becomes what the value is, so `max "${param.rounds}"` is a number.
+A string that consists of one placeholder takes the type of the value, so `max "${param.rounds}"` is a number.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,22 +17,22 @@ from coterie.topology.conditions import Scalar
 N = TypeVar("N", bound=SyntaxNode)
 
 _STANDS_IN = {"number": "1", "boolean": "false"}
-"""What is read as long as a parameter has no value, and nothing runs."""
+"""Values used while a parameter has none and the topology is only checked."""
 
 
 class Filled(Token, frozen=True, gc=False):
-    """A token whose text stands for what is *written* there."""
+    """A token with its placeholders replaced; its positions are those of *written*, the original."""
 
     written: Token
 
     @property
     def span(self) -> Span:
-        """Where it is written."""
+        """The span of the original."""
         return self.written.span
 
     @property
     def end(self) -> Span:
-        """The point behind what is written."""
+        """The point after the original."""
         return self.written.end
 
 
@@ -49,18 +49,18 @@ def quoted(text: str) -> str:
 
 
 def filled(entries: Sequence[N], params: Sequence[Param]) -> list[N]:
-    """*entries* with the values of *params* in their places."""
+    """*entries* with placeholders replaced by the values of *params*."""
     fill = _Fill(params)
     return [mapped(entry, fill) if any(map(has_place, entry.tokens())) else entry for entry in entries]
 
 
 def has_place(token: Token) -> bool:
-    """Whether a parameter's value may stand in *token*."""
+    """Whether *token* may contain a placeholder."""
     return token.kind in (STRING, RAW, OPEN_RAW) and "${param." in token.text
 
 
 def unknown_places(entries: Sequence[SyntaxNode], params: Sequence[Param], report: Report) -> None:
-    """Report the places of parameters that nobody declares."""
+    """Report placeholders of undeclared parameters."""
     known = [param.name for param in params]
     for token in (token for entry in entries for token in entry.tokens() if has_place(token)):
         for name in dict.fromkeys(PLACEHOLDER.findall(token.text)):

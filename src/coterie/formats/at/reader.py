@@ -1,6 +1,6 @@
-"""Read an `.at` file: from its tree to the `Topology` it describes.
+"""Turn the tree of an `.at` file into the `Topology` it describes.
 
-Says what the file says, with where it says so; what it means together is judged by `coterie.topology.checks`.
+Values are read with their spans; `coterie.topology.checks` checks the topology as a whole.
 """
 
 from dataclasses import replace
@@ -28,17 +28,17 @@ if TYPE_CHECKING:  # few files have one
     from coterie.topology.patterns.model import Pattern
 
 _ELSEWHERE = frozenset({"flow", "import", "include", "params", "interface"})
-"""What composes a topology of several files was taken out before, and a flow with a name is none."""
+"""Keywords of blocks that `compose` has removed, or that are not blocks when they have a name."""
 _MANY = frozenset({"agent", "action", "gate", "gates", "human", "group", "skill"})
 
 
 class AtResult(Struct, frozen=True):
-    """What was read from a text.
+    """The topology of a text, and its diagnostics.
 
     Attributes:
-        topology: None when there is none in the text.
-        lost_flow: Some text of the flow could not be read.
-        lost_items: Some text outside the flow could not be read.
+        topology: None if the text has none.
+        lost_flow: Text of the flow could not be read.
+        lost_items: Text outside the flow could not be read.
     """
 
     topology: Topology | None
@@ -48,12 +48,12 @@ class AtResult(Struct, frozen=True):
 
 
 def read_at(parsed: Parsed, file: str = "", folder: Path | None = None) -> AtResult:
-    """The topology that a tree describes, and everything that is wrong with how it does so.
+    """Read the topology of a tree, and report every invalid part.
 
     Args:
-        parsed: The tree, without what composes it of several files (`coterie.formats.at.compose`).
-        file: The path it came from, as the user named it.
-        folder: Where relative paths of prompts begin; None: every prompt is a text.
+        parsed: The tree after `coterie.formats.at.compose`.
+        file: Its path, as the user named it.
+        folder: The base of relative paths of prompts; None: every prompt is a text.
     """
     reader = _Reader(parsed, folder)
     topology = reader.read(parsed.tree, file)
@@ -61,7 +61,7 @@ def read_at(parsed: Parsed, file: str = "", folder: Path | None = None) -> AtRes
 
 
 class _Reader:
-    """Collects what the blocks of one topology say."""
+    """Collects the content of the blocks of one topology."""
 
     def __init__(self, parsed: Parsed, folder: Path | None) -> None:
         self.diagnostics = parsed.diagnostics
@@ -81,7 +81,7 @@ class _Reader:
         self._spans: dict[str, Span] = {}
 
     def read(self, file: File, path: str) -> Topology | None:
-        """The first topology of *file*; what stands behind it is read into it, for a brace may be misplaced."""
+        """The first topology of *file*, with any blocks after it, since a brace may be misplaced."""
         roots = [item for item in file.items if isinstance(item, Root)]
         if not roots:
             return None
@@ -141,7 +141,7 @@ class _Reader:
                 pass
 
     def _add_flow(self, block: FlowBlock) -> None:
-        """Read a flow; a second one is an error, and is read so that its names are known to be used."""
+        """Read a flow; a second one is an error, but its names count as used."""
         self._first("flow", block.keyword.span)
         found = len(self.diagnostics)
         flow = read_flow(block, self._report)
@@ -157,7 +157,7 @@ class _Reader:
         self._flow = flow
 
     def _directive(self, item: Directive) -> None:
-        """What composes a team of several files was taken out before, so this says something else."""
+        """Keep a directive; `compose` has removed valid imports and includes."""
         word = item.words[0]
         self._unknown(word.text, word.span)
         self._kept.append(Block(kind=word.text, kept={"text": words_of(WordsNode(item.words[1:]))}, span=word.span))
@@ -202,7 +202,7 @@ class _Reader:
             self._kept.append(Block(kind="pattern", kept=rest, span=block.head[0].span))
 
     def _first(self, keyword: str, span: Span) -> bool:
-        """Whether a block of which there is one comes for the first time; the second is reported."""
+        """Whether a block that may occur once occurs for the first time; others are reported."""
         if keyword not in self._seen:
             self._seen.add(keyword)
             return True
@@ -266,12 +266,12 @@ class _Reader:
     def _beside(self, block: Tree, spec: Spec) -> Block:
         if spec.name != "env":
             return read_block(block, spec, self._report)
-        from coterie.formats.at.variables import read_variables  # few files have any
+        from coterie.formats.at.variables import read_variables  # few files have one
 
         return read_variables(block, self._report)
 
     def _named(self, block: Tree, spec: Spec) -> None:
-        """A block with a name, of which there may be several."""
+        """Add a named block, of which there may be several."""
         if len(block.head) < 2:
             message = f"this {spec.name} has no name"
             self._report(error("bad-name", message, block.head[0].span, f"write: {spec.name} NAME {{ … }}"))
@@ -287,7 +287,7 @@ class _Reader:
         self._blocks[spec.name] = replace(before, entries=(*before.entries, entry))
 
     def _unknown(self, keyword: str, span: Span) -> None:
-        # A block of other words does not become a pattern: that would be wrong in other ways.
+        # Do not suggest `pattern` for unrelated words: its fields would be wrong, too.
         close = did_you_mean(keyword, [name for name in BLOCKS if name != "pattern" or keyword.startswith("patt")])
         fix = Fix("correct the name", span, close.split("'")[1]) if close else None
         hint = close or "it is kept, and has no effect"

@@ -11,13 +11,13 @@ from coterie.formats.at.values import text_of
 from coterie.topology.block import Block
 
 TYPES = ("string", "number", "integer", "boolean", "object")
-"""The types that need no declaration."""
+"""The built-in types."""
 
 _HINT = "write string, number, integer, boolean, object, a | b, array of TYPE, or the name of a schema"
 
 
 def read_schema_fields(block: Tree, owner: str, report: Report) -> tuple[Block, ...]:
-    """The fields that *block* describes: each with its `type` or its `values`, and whether `array` or `optional`."""
+    """The fields of a schema: each with its `type` or `values`, and whether it is an `array` or `optional`."""
     found: dict[str, Block] = {}
     for item in block.items:
         field = _field(item, owner, report)
@@ -61,7 +61,7 @@ def _words(value: Value) -> list[Token]:
 
 
 def _typed(key: Token, words: list[Token], optional: bool, owner: str, report: Report) -> Block | None:
-    """The field *key*, whose type *words* say."""
+    """The field *key* with the type *words*."""
     name, is_array = text_of(key), False
     if words and words[0].kind == "?":
         words, optional = words[1:], True

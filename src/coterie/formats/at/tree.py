@@ -1,7 +1,7 @@
-"""The syntax tree of an `.at` file: what stands where, and nothing about what it means.
+"""The syntax tree of an `.at` file, without its meaning.
 
-A node's fields are its parts in the order of the text: tokens, nodes, or lists of them. So `str(node)` is the text it
-was read from, comments and blanks included, and a tree can be changed in one place and printed again.
+A node's fields are its parts in the order of the text: tokens, nodes, or lists of them. So `str(node)` is the text of
+the node, comments and blanks included, and a tree can be changed in one place and printed again.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from coterie.formats.at.lexer import Token, join
 
 
 class SyntaxNode(Struct, gc=False):
-    """Base of everything below. A tree has no cycles, so the garbage collector need not look for any."""
+    """Base of all nodes. A tree has no cycles, so the garbage collector can skip it."""
 
     def tokens(self) -> Iterator[Token]:
         """Every token of the node, in the order of the text."""
@@ -32,12 +32,12 @@ class WordsNode(SyntaxNode, gc=False):
 
     @property
     def one(self) -> bool:
-        """Whether it stands without blanks, as one word."""
+        """Whether it is one word, without blanks."""
         return all(not word.trivia for word in self.words[1:])
 
 
 class ListItem(SyntaxNode, gc=False):
-    """A value in a list, with the comma behind it."""
+    """A value in a list, and the comma after it."""
 
     value: "Value | None"
     comma: Token | None
@@ -72,7 +72,7 @@ class Raw(SyntaxNode, gc=False):
 
 
 class BlockNode(SyntaxNode, gc=False):
-    """`agent writer { … }`: a keyword, names or numbers, and items in braces. A block in a list has no head."""
+    """`agent writer { … }`: a keyword, names or numbers, and items in braces. A block in a list has an empty head."""
 
     head: list[Token]
     colon: Token | None
@@ -99,7 +99,7 @@ class Directive(SyntaxNode, gc=False):
 
 
 class Stray(SyntaxNode, gc=False):
-    """Tokens that fit nowhere; a diagnostic says so."""
+    """Skipped tokens, which a diagnostic reports."""
 
     skipped: list[Token]
 
@@ -113,12 +113,12 @@ class NameList(SyntaxNode, gc=False):
 
     @property
     def names(self) -> list[Token]:
-        """The names alone."""
+        """The names, without commas."""
         return [word for word in self.words if word.kind != ","]
 
 
 class AttributeNode(SyntaxNode, gc=False):
-    """`max 3` behind an arrow."""
+    """`max 3` after an arrow."""
 
     words: list[Token]
     comma: Token | None
@@ -175,7 +175,7 @@ Entry = FieldNode | Raw | BlockNode | FlowBlock | Directive | Stray
 
 
 def span_of(value: Value) -> Span:
-    """Where a value stands; of one that crosses lines, its first token."""
+    """The span of a value, or of its first token if it crosses lines."""
     match value:
         case Token():
             return value.span

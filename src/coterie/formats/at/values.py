@@ -1,4 +1,4 @@
-"""From values in the tree to plain values: texts, numbers, lists, mappings."""
+"""Convert values of the tree to plain data: texts, numbers, lists, mappings."""
 
 import re
 import textwrap
@@ -38,7 +38,7 @@ _DURATION = re.compile(r"([0-9]{1,15})([smhd])")
 
 
 def string(token: Token) -> str:
-    """The text of a quoted token. A backslash before any other character than those of the notation stays."""
+    """The text of a quoted token. A backslash before a character without an escape is kept."""
     if token.kind == SINGLE_QUOTED:
         return token.text[1:-1]
     text = token.text[1:-1] if token.kind == STRING else token.text[1:]
@@ -51,13 +51,13 @@ def number(token: Token) -> int | float:
 
 
 def seconds(text: str) -> float | None:
-    """A duration such as `30s`, `5m`, `1h` or `2d` in seconds; None when *text* is none."""
+    """A duration such as `30s`, `5m`, `1h` or `2d` in seconds; None if *text* is not one."""
     match = _DURATION.fullmatch(text)
     return int(match[1]) * _SECONDS[match[2]] if match else None
 
 
 def scalar(token: Token) -> Scalar:
-    """One word as a value: a number, true or false, else its text."""
+    """The value of one word: a number, true or false, otherwise its text."""
     if token.kind == NUMBER:
         return number(token)
     if token.kind == NAME and token.text in ("true", "false"):
@@ -66,7 +66,7 @@ def scalar(token: Token) -> Scalar:
 
 
 def words_of(value: WordsNode) -> str:
-    """Several words as one text: as written, what blanks and comments stand between them as one blank."""
+    """Several words as one text, with each run of blanks and comments as one blank."""
     return "".join((" " if word.trivia and at else "") + word.text for at, word in enumerate(value.words))
 
 
@@ -85,7 +85,7 @@ def plain(value: Value | None, durations: bool = False) -> Any:
     """A value as texts, numbers, booleans, lists and mappings.
 
     Args:
-        durations: Give durations as seconds; else they stay as they are written.
+        durations: Convert durations to seconds; otherwise they remain texts.
     """
     match value:
         case None:
@@ -103,7 +103,7 @@ def plain(value: Value | None, durations: bool = False) -> Any:
 def plain_items(items: Sequence[Entry], durations: bool = False) -> dict[str, Any]:
     """The items of a block as a mapping; `store a { … }` becomes `{"store": {"a": {…}}}`.
 
-    What is written several times becomes a list, so that nothing is lost.
+    Repeated keys become a list, so that nothing is lost.
     """
     result: dict[str, Any] = {}
     for path, value in _entries(items, durations):
@@ -143,11 +143,11 @@ def _put(into: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 class _Several(list[Any]):
-    """The values of a key that is written several times."""
+    """The values of a repeated key."""
 
 
 def dedent(raw: str) -> str:
-    """The text of a prompt block: without its common indentation and the blank lines around it."""
+    """The text of a prompt block, without its common indentation and surrounding blank lines."""
     first, _, rest = raw.replace("\r\n", "\n").replace("\r", "\n").partition("\n")
     text = textwrap.dedent(rest)
     if first.strip():

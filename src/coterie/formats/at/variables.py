@@ -9,11 +9,11 @@ from coterie.formats.at.values import QUOTED, string, text_of
 from coterie.topology.block import Block
 
 KINDS = ("secret", "sensitive", "encrypted")
-"""What may stand before a value."""
+"""Keywords that may precede a value."""
 
 
 def read_variables(block: Tree, report: Report) -> Block:
-    """The variables that *block* gives: each has a `value` and, where it says so, a `kind`."""
+    """The variables in *block*, each with a `value` and an optional `kind`."""
     fields = Fields(block.items, "'env'", report)
     found = tuple([each for name in fields.left() if (each := _variable(fields, name)) is not None])
     return Block(kind="env", entries=found, span=block.head[0].span)
@@ -34,7 +34,7 @@ def _variable(fields: Fields, name: str) -> Block | None:
 
 
 def _parts(value: Value) -> tuple[str, str | None]:
-    """What stands before the value, and the value; None when it is none."""
+    """The keyword before the value, and the value; None if it is not a text."""
     match value:
         case Token():
             return "", text_of(value)

@@ -74,7 +74,7 @@ class Filler:
     cost: float | None = None
 
 
-def laid_over(base: Table, over: Table) -> Table:
+def overridden(base: Table, over: Table) -> Table:
     """An agent's table overridden by a slot's entries; a backend of the slot replaces the agent's."""
     ways = [entry for entry in over.entries if entry in _WAYS]
     dropped = () if not ways else _WAYS if ways == ["model"] else (*_WAYS, *EXTENSION, *SETTINGS)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error
-from coterie.formats.yaml.agents import laid_over
+from coterie.formats.yaml.agents import overridden
 from coterie.formats.yaml.document import Leaf, Report, Sequence, Table, Value, load, plain, without
 from coterie.topology.checks.facts import listing
 from coterie.topology.patterns.kinds import kind_of, read_config
@@ -26,12 +26,12 @@ def with_settings(pattern: Table, agents: Mapping[str, Table], given: Mapping[st
         *slots, setting = name.split("/")
         try:
             pattern = _set(pattern, agents, slots, setting, _Given(name, value))
-        except _DoesNotFit as wrong:
+        except _InvalidValue as wrong:
             report(wrong.found)
     return pattern
 
 
-class _DoesNotFit(Exception):
+class _InvalidValue(Exception):
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         self.found: Diagnostic = error(code, message, hint=hint)
         super().__init__(message)
@@ -52,16 +52,16 @@ def _set(pattern: Table, agents: Mapping[str, Table], slots: list[str], setting:
     filled = _table(pattern, "slots")
     if slot not in filled.entries:
         hint = did_you_mean(slot, filled.entries) or f"its slots are {listing(list(filled.entries)) or 'none'}"
-        raise _DoesNotFit("unknown-param", f"{given.name!r} cannot be set: there is no slot {slot!r}", hint)
+        raise _InvalidValue("unknown-param", f"{given.name!r} cannot be set: there is no slot {slot!r}", hint)
     written = filled.entries[slot]
     named = written.entries.get("agent") if isinstance(written, Table) else written
     who = named.value if isinstance(named, Leaf) and isinstance(named.value, str) else ""
     base, own = agents.get(who, Table()), written if isinstance(written, Table) else Table(span=written.span)
-    team = laid_over(base, without(own, ("agent",))).entries.get("pattern")
+    team = overridden(base, without(own, ("agent",))).entries.get("pattern")
     if not isinstance(team, Table):
         where = f"is in {team.value!r}" if isinstance(team, Leaf) else "is not an inline pattern"
         message = f"{given.name!r} cannot be set: the agent of {slot!r} {where}"
-        raise _DoesNotFit("unknown-param", message, "set it there" if isinstance(team, Leaf) else "remove it")
+        raise _InvalidValue("unknown-param", message, "set it there" if isinstance(team, Leaf) else "remove it")
     if who and "agent" not in own.entries:
         own = _with(own, "agent", Leaf(who, own.span))
     own = _with(own, "pattern", _set(team, agents, rest, setting, given))
@@ -82,7 +82,7 @@ def _configured(pattern: Table, setting: str, given: _Given) -> Table:
         if code == "unknown-param" and keys[0] in _table(pattern, "slots").entries:
             hint = f"to set a value of a team in a slot, write {keys[0]}/SETTING"
         why = fault.message[:1].lower() + fault.message[1:]
-        raise _DoesNotFit(code, f"{given.name!r} cannot be set: {why}", hint)
+        raise _InvalidValue(code, f"{given.name!r} cannot be set: {why}", hint)
     return _with(pattern, "config", _entered(_table(pattern, "config"), keys, given.value))
 
 
@@ -107,11 +107,11 @@ def _read(name: str, value: Any) -> Any:
     try:
         text = value if isinstance(value, str) else json.dumps(value)
     except (TypeError, ValueError, RecursionError):
-        raise _DoesNotFit("bad-param", f"the value given to {name!r} is not plain data: {value!r}") from None
+        raise _InvalidValue("bad-param", f"the value given to {name!r} is not plain data: {value!r}") from None
     found: list[Diagnostic] = []
     read = load(text, found.append) if text.strip() else Leaf(None, Span(1, 1))
     if read is None or found:
-        raise _DoesNotFit("bad-param", f"the value given to {name!r} is invalid: {found[0].message}", found[0].hint)
+        raise _InvalidValue("bad-param", f"the value given to {name!r} is invalid: {found[0].message}", found[0].hint)
     return plain(read)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error
 from coterie.formats.files import YAML
 from coterie.formats.imports import MAX_IMPORTS
-from coterie.formats.yaml.agents import Filler, laid_over, read_agent
+from coterie.formats.yaml.agents import Filler, overridden, read_agent
 from coterie.formats.yaml.document import Leaf, Report, Table, Value, load, plain, shown, spans, without
 from coterie.formats.yaml.fields import TableReader, entry_span
 from coterie.formats.yaml.overrides import with_settings
@@ -177,7 +177,7 @@ class _Reader:
             return
         self._lent.add(who)
         name = slot if slot not in self._tables else f"{slot}@{who}"
-        filler = self._agent(name, laid_over(self._tables[who], without(table, ("agent",))), key)
+        filler = self._agent(name, overridden(self._tables[who], without(table, ("agent",))), key)
         yield _slot(slot, name, filler, key), filler
 
     def _mediator(self, kind: str, config: Table, slots: Sequence[str]) -> Iterator[tuple[Slot, Filler]]:

@@ -1,7 +1,7 @@
-"""What the `.at` notation can say: every block and field, in one line each, and whether coterie acts on it.
+"""The definition of the `.at` notation: every block and field, with its meaning and whether it has an effect.
 
-The table is `notation.txt`: blocks are read by it (`coterie.formats.at.blocks`), pages are generated and editors
-complete from it. What has no effect is read, kept, shown, and reported by `validate`.
+The table is `notation.txt`. `coterie.formats.at.blocks` reads blocks by it; the reference page and completion in
+editors come from it. Fields without effect are read, kept, shown, and reported by `validate`.
 
     for block in LANGUAGE:
         for field in block.fields:
@@ -14,31 +14,31 @@ from coterie.formats.at.language.table import read_table
 __all__ = ["ATTRIBUTES", "BLOCKS", "LANGUAGE", "ROOTS", "AttributeSpec", "BlockSpec", "Entries", "FieldSpec", "within"]
 
 LANGUAGE: tuple[BlockSpec, ...] = read_table()
-"""The blocks of a topology, what most files have first."""
+"""The blocks of a topology, the most frequent first."""
 
 BLOCKS = {block.name: block for block in LANGUAGE}
 """The same by name."""
 
 ROOTS = (
     BlockSpec("topology", "A team.", executed=True, named=True, example="topology NAME : [pipeline] { … }"),
-    BlockSpec("fragment", "A part of a team, for others to include.", executed=True, named=True),
+    BlockSpec("fragment", "A part of a team, for topologies to include.", executed=True, named=True),
 )
-"""What a file may hold."""
+"""The blocks at the top of a file."""
 
 ATTRIBUTES = (
     AttributeSpec(
-        "when", 'when NAME.OUTPUT == "value"', "Fires when the output has that value: == != < <= > >=.", True
+        "when", 'when NAME.OUTPUT == "value"', "The arrow fires if the output has this value: == != < <= > >=.", True
     ),
-    AttributeSpec("max", "max 3", "Fires at most so often; then the flow goes on forward.", True),
-    AttributeSpec("per", "per run | phase | NAME", "Within what firings are counted.", True),
-    AttributeSpec("on-max", "on-max forward | end | fail | human", "What happens when it may fire no more.", True),
-    AttributeSpec("race", "race", "The first of the list to succeed counts."),
-    AttributeSpec("tolerance", "tolerance: 1 | 20%", "How many of the list may fail."),
-    AttributeSpec("wait", "wait 30s", "How long to wait before."),
-    AttributeSpec("weight", "weight 0.7", "How often this arrow is drawn, of those that leave its source."),
-    AttributeSpec("reflection", "reflection", "This arrow goes back for a better answer."),
+    AttributeSpec("max", "max 3", "How often the arrow fires at most; then the flow goes forward.", True),
+    AttributeSpec("per", "per run | phase | NAME", "The scope in which firings are counted.", True),
+    AttributeSpec("on-max", "on-max forward | end | fail | human", "What happens when the maximum is reached.", True),
+    AttributeSpec("race", "race", "The first member of the list to succeed wins."),
+    AttributeSpec("tolerance", "tolerance: 1 | 20%", "How many members of the list may fail."),
+    AttributeSpec("wait", "wait 30s", "How long to wait before the target runs."),
+    AttributeSpec("weight", "weight 0.7", "The probability of this arrow among those of its source."),
+    AttributeSpec("reflection", "reflection", "The arrow asks for a better answer."),
 )
-"""What stands in brackets behind an arrow."""
+"""The attributes of an arrow, in brackets after its target."""
 
 
 def within(block: BlockSpec) -> tuple[BlockSpec, ...]:
