@@ -1,18 +1,21 @@
-"""Run a pattern's generator for a topology object: `Question` becomes a call, `Tell` a message.
+"""Run a pattern's generator for a topology object: its engine decides, calls and messages carry that out.
 
-The generators are those of `coterie.engines.patterns`, which know nothing of asyncio; so a debate is the same debate
-however it is started.
+The generators are those of `coterie.engines.patterns`, and so is what plays them; so a debate is the same debate however
+it is started.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from coterie.engines.generator import AgentFailed, Conversation, Got, PatternFailed, Question, Tell, Together
+from msgspec import structs
+
+from coterie.engines.commands import Ask, Cancel, Command, Finish, Note
+from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed
 from coterie.engines.patterns.registry import Team
 from coterie.errors import CollaborationFailed
-from coterie.journal.records import TurnCancelled, TurnFailed, TurnFinished, Usage
+from coterie.journal.records import MessageSent, RunStarted, TurnCancelled, TurnFailed, TurnFinished, Usage
 from coterie.patterns.reference.invocation import ExecutionContext, split
 from coterie.patterns.rows.enums import MessageType
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology
 
 _ONE_TURN = Usage(turns=1)
+
+Ended = TurnFinished | TurnFailed | TurnCancelled
 
 
 class Driver:
@@ -31,106 +36,83 @@ class Driver:
 
     def __init__(self, topology: "BaseTopology", context: ExecutionContext, team: Team) -> None:
         self._topology, self._context, self._team = topology, context, team
+        self._calls: dict[str, asyncio.Task[Ended]] = {}
+        self._news = asyncio.Event()
         self.usage = Usage()
 
-    async def play(self, conversation: Conversation) -> Any:
-        """The return value of *conversation*.
+    async def play(self, start: Callable[[dict[str, Any]], Conversation], given: dict[str, Any]) -> Any:
+        """The value that the conversation that *start* begins returns.
 
         Raises:
             CollaborationFailed: If it fails.
         """
-        step: Callable[[], Any] = partial(next, conversation)
+        engine = GeneratorEngine(start)
+        commands = deque[Command](engine.step(RunStarted(run="", engine=engine.name, input=given)))
         try:
             while True:
-                asked = step()
-                match asked:
-                    case Tell(record=record):
-                        self._context.round_number = record.round
-                        kind, to = MessageType(record.type), record.recipient or None
-                        await self._topology.send_message(record.sender, to, kind, record.content, self._context)
-                        step = partial(conversation.send, None)
-                    case Question():
-                        got = await self._ask(asked)
-                        step = partial(conversation.throw if isinstance(got, AgentFailed) else conversation.send, got)
-                    case Together():
-                        step = partial(conversation.send, await self._together(asked))
-                    case _:
-                        raise TypeError(
-                            f"a pattern must yield a Question, Together or Tell, not {type(asked).__name__}"
-                        )
-        except StopIteration as end:
-            return end.value
-        except (AgentFailed, PatternFailed) as failed:
-            raise CollaborationFailed(str(failed)) from failed
+                while commands:
+                    match commands.popleft():
+                        case Ask() as ask if not commands and not self._calls:
+                            commands.extend(engine.step(await self._call(ask)))
+                        case Ask() as ask:
+                            self._calls[ask.turn] = asyncio.get_running_loop().create_task(self._call(ask))
+                            self._calls[ask.turn].add_done_callback(lambda _: self._news.set())
+                        case Cancel(turn=turn):
+                            await self._drop([turn])
+                        case Note(record=MessageSent() as sent):
+                            await self._send(sent)
+                        case Finish() as finish:
+                            return _result(finish)
+                await self._news.wait()
+                self._news.clear()
+                for turn in [turn for turn, call in self._calls.items() if call.done()]:
+                    commands.extend(engine.step(self._calls.pop(turn).result()))
         finally:
-            conversation.close()
+            await self._drop(list(self._calls))
 
-    async def _ask(self, question: Question) -> TurnFinished | AgentFailed:
-        if self._topology.team(question.agent) is not None:
-            return await self._ask_team(question)
-        said = [{"role": role, "content": text} for role, text in question.history]
-        messages = [*said, {"role": "user", "content": question.prompt}]
-        result = await self._topology.invoke_agent(question.agent, messages, self._context)
+    async def _drop(self, turns: Iterable[str]) -> None:
+        calls = [call for turn in turns if (call := self._calls.pop(turn, None)) is not None]
+        for call in calls:
+            call.cancel()
+        if left := [call for call in calls if not call.done()]:
+            await asyncio.wait(left)
+
+    async def _send(self, sent: MessageSent) -> None:
+        self._context.round_number = sent.round
+        kind, to = MessageType(sent.type), sent.recipient or None
+        await self._topology.send_message(sent.sender, to, kind, sent.content, self._context)
+
+    async def _call(self, ask: Ask) -> Ended:
+        """The end of the turn *ask*, under the engine's name for it."""
+        if self._topology.team(ask.agent) is not None:
+            given = ask.whole if ask.whole is not None else {"prompt": ask.prompt}
+            outcome = await self._topology.invoke_team(ask.agent, given, self._context)
+            if isinstance(outcome, TurnFinished):
+                self.usage += outcome.usage
+            return structs.replace(outcome, turn=ask.turn)
+        said = [*ask.history, ("user", ask.prompt or "")]
+        messages = [{"role": role, "content": text} for role, text in said]
+        result = await self._topology.invoke_agent(ask.agent, messages, self._context)
         await self._topology.record_result(result, self._context)
-        outcome = result._outcome
-        turn = outcome.turn if outcome is not None else ""
-        finished = outcome if isinstance(outcome, TurnFinished) else TurnFinished(turn=turn, attempt=1, text="")
+        ended = result._outcome
+        finished = ended if isinstance(ended, TurnFinished) else TurnFinished(turn=ask.turn, attempt=1, text="")
         self.usage += finished.usage + _ONE_TURN
-        self._team.failed[question.agent] = self._team.failed.get(question.agent, 0) + finished.attempt - 1
+        self._team.failed[ask.agent] = self._team.failed.get(ask.agent, 0) + finished.attempt - 1
         if result.error is not None:
-            kind = "cancelled" if isinstance(outcome, TurnCancelled) else getattr(outcome, "kind", "failed")
-            return AgentFailed(turn, kind, result.error)
+            kind = "cancelled" if isinstance(ended, TurnCancelled) else getattr(ended, "kind", "failed")
+            return TurnFailed(turn=ask.turn, kind=kind, reason=result.error)
         text, outputs = split(result.output)
         return TurnFinished(
-            turn=turn,
+            turn=ask.turn,
             attempt=finished.attempt,
             text=text or result.text,
             outputs={name: value for name, value in outputs.items() if name not in ("content", "usage")},
             usage=finished.usage,
         )
 
-    async def _ask_team(self, question: Question) -> TurnFinished | AgentFailed:
-        given = dict(question.given) if question.given is not None else {"prompt": question.prompt}
-        outcome = await self._topology.invoke_team(question.agent, given, self._context)
-        match outcome:
-            case TurnFinished():
-                self.usage += outcome.usage
-                return outcome
-            case TurnFailed(kind=kind, reason=reason):
-                return AgentFailed(outcome.turn, kind, reason)
-            case TurnCancelled(reason=reason):
-                return AgentFailed(outcome.turn, "cancelled", reason or "called off")
 
-    async def _together(self, asked: Together) -> Sequence[Got]:
-        """The outcome of each question, in the order asked; None for those that were cancelled or never asked."""
-        questions = asked.questions
-        most = asked.most or len(questions)
-        tasks: list[asyncio.Task[TurnFinished | AgentFailed]] = []
-        got: list[Got] = [None] * len(questions)
-        settled = running = 0
-        news = asyncio.Event()
-
-        def ended(_: object) -> None:
-            nonlocal running
-            running -= 1
-            news.set()
-
-        try:
-            while settled < len(questions):
-                for question in questions[len(tasks) : len(tasks) + most - running]:
-                    tasks.append(asyncio.get_running_loop().create_task(self._ask(question)))
-                    tasks[-1].add_done_callback(ended)
-                    running += 1
-                await news.wait()
-                news.clear()
-                while settled < len(tasks) and tasks[settled].done():
-                    got[settled] = tasks[settled].result()
-                    settled += 1
-                    if asked.until is not None and asked.until(got):
-                        return got
-            return got
-        finally:
-            for task in tasks:
-                task.cancel()
-            if left := [task for task in tasks if not task.done()]:
-                await asyncio.wait(left)
+def _result(finish: Finish) -> Any:
+    if finish.outcome == "completed":
+        return finish.result
+    said: Mapping[str, Any] = finish.result or {}
+    raise CollaborationFailed(finish.reason) from PatternFailed(finish.reason, said.get("kind", ""))

@@ -55,7 +55,8 @@ class PatternTopology(BaseTopology):
         self.check(context.input_data)
         team = self.as_team()
         driver = Driver(self, context, team)
-        value = await driver.play(definition(self._kind.name).play(team, dict(context.input_data)))
+        play = definition(self._kind.name).play
+        value = await driver.play(lambda given: play(team, given), dict(context.input_data))
         if isinstance(value, PatternResult):
             value = msgspec.structs.replace(value, usage=driver.usage)
             if not value.text.strip():
