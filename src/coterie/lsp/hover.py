@@ -11,7 +11,8 @@ from coterie.lsp.diagnostics import DocumentDiagnostic, findings
 from coterie.lsp.document import Document
 from coterie.lsp.names import NameKind, Occurrence
 from coterie.planning import thinks
-from coterie.planning.codes import CODES, Code
+from coterie.planning.codes import CODES
+from coterie.topology.checks.codes import Code
 from coterie.topology.model import ArrowGroup, Topology
 from coterie.topology.outline import OutlinedArrow, OutlinedNode, outline
 

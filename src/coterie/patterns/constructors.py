@@ -31,20 +31,6 @@ from coterie.topology.patterns.configs import Config, Natural
 from coterie.topology.patterns.kinds import read_config
 from coterie.topology.patterns.model import Pattern, Slot
 
-__all__ = [
-    "Filler",
-    "Filling",
-    "agent",
-    "chain_of_command",
-    "collaboration",
-    "compound",
-    "cross_check",
-    "debate",
-    "delegation",
-    "ensemble",
-    "pipeline",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:

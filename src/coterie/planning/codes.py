@@ -5,8 +5,6 @@ from coterie.formats.codes import CODES as READING
 from coterie.topology.checks.codes import CODES as CHECKING
 from coterie.topology.checks.codes import Code
 
-__all__ = ["CHECKING", "CODES", "INPUTS", "LOOPS", "PLANNING", "READING", "Code"]
-
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 PLANNING = (

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
 from coterie.planning.providers import VARIABLE
-from coterie.topology.conditions import as_text
+from coterie.topology.conditions import as_text, is_number
 
 BACKENDS = frozenset({"command", "human", "model", "scripted"})
 """The names of all backends."""
@@ -137,7 +137,7 @@ def _seconds(value: Any) -> float:
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if found is not None:
         value = float(found[1]) * _UNITS[found[2]]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+    if not is_number(value) or not 0 < value < float("inf"):
         raise _Wrong("a duration", hint="write 30s, 5m or 1h; a number counts seconds")
     return float(value)
 
@@ -187,7 +187,7 @@ def _is_path(value: Any) -> bool:
 
 
 def _price(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+    if not is_number(value) or not 0 <= value < float("inf"):
         raise _Wrong("a price", hint="write US dollars for a million tokens: 2.5")
     return float(value)
 

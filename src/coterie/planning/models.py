@@ -15,6 +15,7 @@ from coterie.planning.extension import MODEL_KEYS, Extension, Report
 from coterie.planning.providers import VARIABLE, Unclear, choose_provider
 from coterie.topology.block import NOTHING, Block
 from coterie.topology.checks.facts import listing, title
+from coterie.topology.conditions import is_number
 from coterie.topology.model import Agent, Orchestrator, Topology
 
 THINKING = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -28,12 +29,8 @@ class _Setting(Struct, frozen=True):
     fits: Callable[[Any], bool]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _between(low: float, high: float) -> Callable[[Any], bool]:
-    return lambda value: _is_number(value) and low <= value <= high
+    return lambda value: is_number(value) and low <= value <= high
 
 
 def _whole(value: Any) -> bool:

@@ -19,22 +19,6 @@ from coterie.engines.patterns.answers import decimal, normalise, number
 from coterie.engines.patterns.weights import ONE, heaviest, weight
 from coterie.topology.patterns.configs import Weights
 
-__all__ = [
-    "Aggregate",
-    "Average",
-    "Candidate",
-    "Cluster",
-    "VoteCount",
-    "average",
-    "best_of",
-    "cluster",
-    "concat",
-    "needed",
-    "normalise",
-    "vote",
-    "weighted",
-]
-
 Average = Literal["mean", "median", "trimmed"]
 
 TOLERANCE = 1e-9

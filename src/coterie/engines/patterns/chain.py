@@ -10,11 +10,11 @@ import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
-from coterie.engines.generator import AgentFailed, Conversation, Question, Tell, Together
+from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
 from coterie.engines.patterns import chain_prompts, structured
 from coterie.engines.patterns.chain_jobs import CUT, Strategy, Subtask, SubtaskResult, failures, leaves, parts, tree
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, PatternResult, SlotFailure, one_kind, said
+from coterie.engines.patterns.result import PatternResult, SlotFailure, one_kind, said
 from coterie.engines.patterns.structured import Answered
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted

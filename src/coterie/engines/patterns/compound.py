@@ -12,10 +12,10 @@ from typing import Any, assert_never
 
 from msgspec import Struct
 
-from coterie.engines.generator import AgentFailed, Conversation, Question, Together
+from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Together
 from coterie.engines.patterns.pipeline import PipelineResult
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, PatternResult, SlotFailure, failure, one_kind, said
+from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind, said
 from coterie.engines.patterns.shown import as_json
 from coterie.journal.records import TurnFinished
 from coterie.topology.patterns.configs import CompoundConfig

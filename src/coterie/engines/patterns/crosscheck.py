@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from coterie.engines.generator import AgentFailed, Conversation, Question, Tell, Together
+from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
 from coterie.engines.patterns.consensus import CheckVerdict, ConsensusResult, decide, needed
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, PatternResult, SlotFailure, failure, one_kind
+from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind
 from coterie.engines.patterns.structured import REPAIRS, Answered, ask, ask_all, confidence
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted

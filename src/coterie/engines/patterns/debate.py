@@ -10,11 +10,12 @@ from typing import Any, assert_never
 
 from msgspec import Struct
 
-from coterie.engines.generator import AgentFailed, Conversation, Question, Together
+from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Together
 from coterie.engines.patterns import structured
-from coterie.engines.patterns.aggregation import Candidate, concat, normalise, vote, weighted
+from coterie.engines.patterns.aggregation import Candidate, concat, vote, weighted
+from coterie.engines.patterns.answers import normalise
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, PatternResult
+from coterie.engines.patterns.result import PatternResult
 from coterie.engines.patterns.sections import sections
 from coterie.engines.patterns.talk import OPPONENT, PROPONENT, Argument, Talk, said
 from coterie.journal.records import TurnFinished

@@ -8,10 +8,10 @@ from typing import Any, assert_never
 
 from msgspec import Struct
 
-from coterie.engines.generator import AgentFailed, Conversation, Question, Tell, Together
+from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
 from coterie.engines.patterns import structured
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, PatternResult, SlotFailure, failure, one_kind, said
+from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind, said
 from coterie.engines.patterns.structured import Answered
 from coterie.planning.plan import Wanted
 from coterie.topology.patterns.configs import DelegationConfig

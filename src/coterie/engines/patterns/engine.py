@@ -8,7 +8,7 @@ import msgspec
 
 from coterie.engines.commands import Ask, Command, Emit, Finish, Reply
 from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed, PendingQuestion, as_read_back
-from coterie.engines.patterns.registry import Calls, PatternDefinition, Team, definition
+from coterie.engines.patterns.registry import Calls, Team, definition
 from coterie.engines.patterns.result import PatternResult
 from coterie.engines.replies import judge_reply
 from coterie.journal.records import AttemptFailed, Record
@@ -147,6 +147,3 @@ def calls_of(plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> Calls | None
 
 def _keys(type: str) -> tuple[str, ...]:
     return (KINDS[type] if type in KINDS else definition(type).kind).keys or ("prompt",)
-
-
-__all__ = ["PatternDefinition", "PatternEngine", "calls_of", "input_faults", "team_of"]

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from coterie.engines.generator import AgentFailed, Conversation, Question, Tell
+from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternFailed, PatternResult, said
+from coterie.engines.patterns.result import PatternResult, said
 from coterie.engines.patterns.shown import as_json
 from coterie.journal.records import TurnFinished
 from coterie.topology.patterns.configs import CompoundConfig, PipelineConfig

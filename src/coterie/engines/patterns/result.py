@@ -6,10 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coterie.engines.generator import AgentFailed, PatternFailed
+from coterie.engines.generator import AgentFailed
 from coterie.journal.records import NO_USAGE, TurnFinished, Usage
-
-__all__ = ["PatternFailed", "PatternResult", "SlotFailure", "failure", "one_kind", "said"]
 
 
 class SlotFailure(Struct, frozen=True, omit_defaults=True):

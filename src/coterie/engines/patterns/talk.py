@@ -9,8 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from coterie.engines.generator import Question, Tell
-from coterie.engines.patterns.result import PatternFailed
+from coterie.engines.generator import PatternFailed, Question, Tell
 from coterie.engines.patterns.stance import agreement
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted

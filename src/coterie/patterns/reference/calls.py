@@ -18,6 +18,7 @@ from coterie.backends.base import Backend
 from coterie.errors import CallFailed, PatternRefused
 from coterie.patterns.reference.mixins.base import BaseMixin, Vetoed
 from coterie.patterns.reference.plain import plain, plain_object
+from coterie.topology.conditions import is_number
 
 Model = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 Tool = Callable[..., Any]
@@ -191,13 +192,5 @@ def _added(usages: Sequence[Any]) -> dict[str, Any]:
     for usage in usages:
         for name, value in usage.items() if isinstance(usage, dict) else ():
             old = total.get(name)
-            both = _is_number(value) and _is_number(old)
-            total[name] = old + value if both else value
+            total[name] = old + value if is_number(value) and is_number(old) else value
     return total
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-__all__ = ["AskHuman", "Call", "Model", "Tool", "answer", "current_call", "described"]

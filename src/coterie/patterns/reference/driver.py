@@ -1,7 +1,7 @@
 """Run a pattern's generator for a topology object: its engine decides, calls and messages carry that out.
 
-The generators are those of `coterie.engines.patterns`, and so is what plays them; so a debate is the same debate however
-it is started.
+The generators are those of `coterie.engines.patterns`, on the engine of `coterie.engines.generator`: a debate is the
+same debate however it is started.
 """
 
 import asyncio

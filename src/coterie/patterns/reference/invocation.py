@@ -11,6 +11,7 @@ from coterie.journal.records import TurnFinished
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.unchecked import model
 from coterie.patterns.rows.fold import reasoning_text
+from coterie.topology.conditions import is_number
 
 
 class ExecutionContext(BaseModel):
@@ -99,8 +100,7 @@ def response_of(finished: TurnFinished) -> dict[str, Any]:
 
 
 def _confidence(said: Any) -> float | None:
-    is_number = isinstance(said, int | float) and not isinstance(said, bool)
-    return float(said) if is_number and 0 <= said <= 1 else None
+    return float(said) if is_number(said) and 0 <= said <= 1 else None
 
 
 def _tokens(usage: Any) -> dict[str, int] | None:
