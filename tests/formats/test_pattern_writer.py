@@ -15,7 +15,7 @@ from coterie.formats.yaml.writer import to_yaml
 from coterie.patterns import agent, debate, ensemble, pipeline
 from coterie.planning import plan_or_raise
 from coterie.topology.model import Topology
-from coterie.topology.patterns.configs import DebateConfig
+from coterie.topology.patterns.configs import DebateSettings
 from coterie.topology.patterns.kinds import KINDS
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.pattern.yaml"))
@@ -113,5 +113,7 @@ def test_the_schema_knows_every_entry_and_every_setting() -> None:
     assert [set(config["properties"]) for config in configs] == [
         set(kind.config.__struct_fields__) for kind in KINDS.values()
     ]
-    rounds = next(config for config in configs if config["title"] == DebateConfig.__name__)["properties"]["max_rounds"]
+    rounds = next(config for config in configs if config["title"] == DebateSettings.__name__)["properties"][
+        "max_rounds"
+    ]
     assert (rounds["minimum"], rounds["maximum"], rounds["default"]) == (1, 10, 3)

@@ -19,7 +19,7 @@ from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.runs.ended import Ended
 from coterie.runs.shell import Shell
-from coterie.topology.patterns.configs import PipelineConfig
+from coterie.topology.patterns.configs import PipelineSettings
 from coterie.topology.patterns.kinds import KINDS, faults, read_config
 
 Says = Callable[[str, Request], tuple[Result, float]]
@@ -202,7 +202,7 @@ def pattern(
 
 def _tried_again(config: Any, agents: dict[str, AgentPlan]) -> dict[str, AgentPlan]:
     """A stage of a pipeline is tried as often as the pipeline says."""
-    if not isinstance(config, PipelineConfig) or not config.retry_failed_stages:
+    if not isinstance(config, PipelineSettings) or not config.retry_failed_stages:
         return agents
     from msgspec.structs import replace
 

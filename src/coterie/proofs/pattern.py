@@ -18,7 +18,7 @@ from coterie.proofs.options import ProofOptions
 from coterie.proofs.report import BOUND, Case, Finding, Report
 from coterie.proofs.ways import Amounts
 from coterie.topology.checks.patterns import span_of
-from coterie.topology.patterns.configs import CrossCheckConfig, DebateConfig, EnsembleConfig
+from coterie.topology.patterns.configs import CrossCheckSettings, DebateSettings, EnsembleSettings
 from coterie.topology.patterns.kinds import KINDS, read_config
 from coterie.topology.patterns.slots import checkers, members
 
@@ -92,13 +92,13 @@ def _idle_stop(pattern: PatternPlan) -> str:
     names = [slot.name for slot in pattern.slots]
     config, _ = read_config(KINDS[pattern.type].config, pattern.config)
     match config:
-        case DebateConfig(allow_early_termination=True, max_rounds=1):
+        case DebateSettings(allow_early_termination=True, max_rounds=1):
             return "there is one round"
-        case DebateConfig(allow_early_termination=True, max_rounds=most, min_rounds=least) if least >= most:
+        case DebateSettings(allow_early_termination=True, max_rounds=most, min_rounds=least) if least >= most:
             return f"there are at least {least} rounds, and at most as many"
-        case EnsembleConfig(stop_when_decided=True, samples=samples) if len(members(names)) * samples < 3:
+        case EnsembleSettings(stop_when_decided=True, samples=samples) if len(members(names)) * samples < 3:
             return "the last of fewer than three answers can still change the vote"
-        case CrossCheckConfig(stop_when_decided=True) if len(checkers(config, names)) < 3:
+        case CrossCheckSettings(stop_when_decided=True) if len(checkers(config, names)) < 3:
             return "the last of fewer than three verdicts can still change the decision"
         case _:
             return ""

@@ -10,7 +10,7 @@ from pattern_play import Performance, Refused, failed, pattern, perform, text
 
 from coterie.backends.base import Request, Result
 from coterie.journal.records import MessageSent
-from coterie.topology.patterns.configs import CrossCheckConfig
+from coterie.topology.patterns.configs import CrossCheckSettings
 from coterie.topology.patterns.kinds import KINDS, faults
 
 P = {"prompt": "Write a poem."}
@@ -308,13 +308,13 @@ def test_every_setting_changes_what_happens(field: str) -> None:
     script, slots, base, other = FIELDS[field]
     before, after = crosscheck(script, slots, **base), crosscheck(script, slots, **base, **{field: other})
 
-    assert getattr(CrossCheckConfig(), field) != other
+    assert getattr(CrossCheckSettings(), field) != other
     assert (before.counts(), outcome(before)) != (after.counts(), outcome(after))
 
 
 def test_no_setting_is_left_out() -> None:
     """What the table does not change has a test above."""
-    assert {*FIELDS, "checker_specializations", "max_concurrency"} == set(CrossCheckConfig.__struct_fields__)
+    assert {*FIELDS, "checker_specializations", "max_concurrency"} == set(CrossCheckSettings.__struct_fields__)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pattern_play import Performance, Refused, failed, pattern, perform, text
 from coterie.backends.base import Request, Result
 from coterie.journal.records import MessageSent
 from coterie.planning.plan import AgentPlan
-from coterie.topology.patterns.configs import DebateConfig
+from coterie.topology.patterns.configs import DebateSettings
 from coterie.topology.patterns.kinds import KINDS, faults
 
 SLOTS = ("proponent", "opponent", "mediator")
@@ -266,13 +266,13 @@ def test_every_setting_changes_what_happens(field: str) -> None:
     script, base, other = FIELDS[field]
     before, after = debate(script, **base), debate(script, **base, **{field: other})
 
-    assert getattr(DebateConfig(), field) != other
+    assert getattr(DebateSettings(), field) != other
     assert (before.counts(), before.text) != (after.counts(), after.text)
 
 
 def test_no_setting_is_left_out() -> None:
     """The two tests around this one look at each."""
-    assert {*FIELDS, "mediator_agent_name"} == set(DebateConfig.__struct_fields__)
+    assert {*FIELDS, "mediator_agent_name"} == set(DebateSettings.__struct_fields__)
 
 
 def test_another_agent_may_mediate() -> None:

@@ -10,7 +10,7 @@ from pattern_play import Performance, Refused, Says, failed, pattern, perform, s
 from coterie.backends.base import Request, Result
 from coterie.journal.records import MessageSent
 from coterie.planning.plan import AgentPlan
-from coterie.topology.patterns.configs import EnsembleConfig
+from coterie.topology.patterns.configs import EnsembleSettings
 from coterie.topology.patterns.kinds import KINDS, faults
 
 P = {"prompt": "What is the capital of Australia?"}
@@ -318,7 +318,7 @@ def test_every_setting_changes_what_happens(field: str) -> None:
     script, slots, base, other = FIELDS[field]
     before, after = ensemble(script, slots, **base), ensemble(script, slots, **base, **{field: other})
 
-    assert getattr(EnsembleConfig(), field) != other
+    assert getattr(EnsembleSettings(), field) != other
 
     def told(done: Performance) -> tuple[Any, ...]:
         return done.counts(), done.ended.status, done.text if done.ended.status == "completed" else ""
@@ -328,7 +328,7 @@ def test_every_setting_changes_what_happens(field: str) -> None:
 
 def test_no_setting_is_left_out() -> None:
     """What the table does not change has a test above."""
-    assert {*FIELDS, "diversity_weight", "max_concurrency"} == set(EnsembleConfig.__struct_fields__)
+    assert {*FIELDS, "diversity_weight", "max_concurrency"} == set(EnsembleSettings.__struct_fields__)
 
 
 @pytest.mark.parametrize(

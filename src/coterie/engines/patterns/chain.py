@@ -18,7 +18,7 @@ from coterie.engines.patterns.result import PatternResult, SlotFailure, one_kind
 from coterie.engines.patterns.structured import Answered
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
-from coterie.topology.patterns.configs import ChainConfig
+from coterie.topology.patterns.configs import ChainSettings
 from coterie.topology.patterns.inputs import task_of
 from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.slots import by_level
@@ -63,7 +63,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
         subtasks: The number of subtasks at each level below the top; by default one for each slot there, and at most as
             many as the configuration allows.
     """
-    config: ChainConfig = team.config
+    config: ChainSettings = team.config
     top, ranks = _ranks(config, team.slots)
     given: Sequence[int] | None = numbers.get("subtasks")
     if given is not None:
@@ -85,7 +85,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 @pattern(KINDS["chain"], calls=calls)
 def chain(team: Team, given: dict[str, Any]) -> Conversation:
     """Plan, delegate level by level, and combine the results."""
-    config: ChainConfig = team.config
+    config: ChainSettings = team.config
     task = task_of(KINDS["chain"].keys, given)
     top, ranks = _ranks(config, team.slots)
     command = _Command(team, config)
@@ -120,7 +120,7 @@ def chain(team: Team, given: dict[str, Any]) -> Conversation:
 class _Command:
     """Distributes the work of one run, and tracks the load of each slot."""
 
-    def __init__(self, team: Team, config: ChainConfig) -> None:
+    def __init__(self, team: Team, config: ChainSettings) -> None:
         self._team, self._config = team, config
         self._load = dict.fromkeys(team.slots, 0)
         self.cut = ""
@@ -244,7 +244,7 @@ def _share(jobs: int, n: int, hands: int) -> int:
     return max(0, -((n - jobs) // hands))
 
 
-def _ranks(config: ChainConfig, names: Sequence[str]) -> tuple[str, list[tuple[str, tuple[str, ...]]]]:
+def _ranks(config: ChainSettings, names: Sequence[str]) -> tuple[str, list[tuple[str, tuple[str, ...]]]]:
     """The top, and the levels below it that have slots, down to the maximal depth; a single level is its own top."""
     found = by_level(config.authority_levels, names)
     (first, tops), *lower = found.items()
@@ -253,7 +253,7 @@ def _ranks(config: ChainConfig, names: Sequence[str]) -> tuple[str, list[tuple[s
     return tops[0], [(level, slots) for level, slots in lower if slots][: config.max_delegation_depth]
 
 
-def _warnings(config: ChainConfig, names: Sequence[str]) -> Iterator[str]:
+def _warnings(config: ChainSettings, names: Sequence[str]) -> Iterator[str]:
     found = by_level(config.authority_levels, names)
     for level, slots in found.items():
         if not slots:

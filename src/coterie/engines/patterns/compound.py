@@ -18,7 +18,7 @@ from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind, said
 from coterie.engines.patterns.shown import as_json
 from coterie.journal.records import TurnFinished
-from coterie.topology.patterns.configs import CompoundConfig
+from coterie.topology.patterns.configs import CompoundSettings
 from coterie.topology.patterns.inputs import task_of
 from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.outputs import keys_of
@@ -78,7 +78,7 @@ class ConditionalResult(PatternResult, frozen=True, kw_only=True):
 
 def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: each team runs once; of a conditional only one does, the first unless *route* names another."""
-    config: CompoundConfig = team.config
+    config: CompoundSettings = team.config
     most = dict.fromkeys(subs(config, team.slots), 1)
     if config.composition_type != "conditional":
         return Calls(most, most)
@@ -88,7 +88,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 @pattern(KINDS["compound"], calls=calls)
 def compound(team: Team, given: dict[str, Any]) -> Conversation:
     """Run the teams as the composition defines."""
-    config: CompoundConfig = team.config
+    config: CompoundSettings = team.config
     match config.composition_type:
         case "sequential":
             return (yield from _in_sequence(team, given))
@@ -119,7 +119,7 @@ def _in_sequence(team: Team, given: dict[str, Any]) -> Conversation:
 
 def _side_by_side(team: Team, given: dict[str, Any]) -> Conversation:
     """Run all at once. A failure cancels no other team, so speed does not decide what runs."""
-    config: CompoundConfig = team.config
+    config: CompoundSettings = team.config
     names = subs(config, team.slots)
     replies = yield Together(*(_question(team, name, given) for name in names), most=config.max_concurrency)
     done: list[SubResult] = []
@@ -161,7 +161,7 @@ def _check_mapping(team: Team) -> None:
     Raises:
         PatternFailed: If a mapping names a key that the previous team does not return.
     """
-    config: CompoundConfig = team.config
+    config: CompoundSettings = team.config
     for before, name in pairwise(subs(config, team.slots)):
         kind = _KIND_OF.get(type(team.subs[before].config)) if before in team.subs else None
         for key, source in config.mapping.get(name, {}).items():
@@ -175,7 +175,7 @@ def _mapped(team: Team, name: str, before: Mapping[str, Any], text: str) -> dict
     Raises:
         PatternFailed: If a mapping names an unknown key.
     """
-    config: CompoundConfig = team.config
+    config: CompoundSettings = team.config
     found: dict[str, Any] = {}
     for key, source in config.mapping.get(name, {}).items():
         if source != TEXT and source not in before:
@@ -225,7 +225,7 @@ def _each(parts: Any) -> list[dict[str, Any]]:
 def _final(team: Team, last: SubResult) -> dict[str, Any]:
     """The final output of a sequence whose last team returned *last*."""
     output, sub = last.output or {}, team.subs.get(last.name)
-    if sub is not None and isinstance(sub.config, CompoundConfig) and sub.config.composition_type == "sequential":
+    if sub is not None and isinstance(sub.config, CompoundSettings) and sub.config.composition_type == "sequential":
         return dict(output.get("final_output", output))
     return output
 

@@ -16,7 +16,7 @@ from coterie.engines.patterns.result import PatternResult, SlotFailure, failure,
 from coterie.engines.patterns.structured import REPAIRS, Answered, ask, ask_all, confidence
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
-from coterie.topology.patterns.configs import CrossCheckConfig
+from coterie.topology.patterns.configs import CrossCheckSettings
 from coterie.topology.patterns.inputs import task_of
 from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.slots import MEDIATOR, PRIMARY, checkers
@@ -79,7 +79,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: primary, checkers and mediator answer once; at most, each verdict takes two turns after each
     revision.
     """
-    config: CrossCheckConfig = team.config
+    config: CrossCheckSettings = team.config
     found = checkers(config, team.slots)
     judges = {slot: found.count(slot) for slot in found}
     if config.consensus_method == "mediator":
@@ -94,7 +94,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 @pattern(KINDS["crosscheck"], calls=calls)
 def crosscheck(team: Team, given: dict[str, Any]) -> Conversation:
     """Answer, check, and revise a rejected answer up to the allowed number of times."""
-    config: CrossCheckConfig = team.config
+    config: CrossCheckSettings = team.config
     review = CheckedAnswer(task_of(KINDS["crosscheck"].keys, given), config, checkers(config, team.slots))
     yield from review.check((yield Question(PRIMARY, review.task)))
     while review.rejected and review.revisions < config.max_revisions:
@@ -111,7 +111,7 @@ def crosscheck(team: Team, given: dict[str, Any]) -> Conversation:
 class CheckedAnswer:
     """The latest answer of the primary, and its verdicts."""
 
-    def __init__(self, task: str, config: CrossCheckConfig, voices: tuple[str, ...]) -> None:
+    def __init__(self, task: str, config: CrossCheckSettings, voices: tuple[str, ...]) -> None:
         self.task, self.config, self.voices = task, config, voices
         self._rules: dict[str, Any] = {
             "method": config.consensus_method,

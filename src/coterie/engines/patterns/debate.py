@@ -20,7 +20,7 @@ from coterie.engines.patterns.sections import sections
 from coterie.engines.patterns.talk import OPPONENT, PROPONENT, Argument, Talk, said
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
-from coterie.topology.patterns.configs import DebateConfig
+from coterie.topology.patterns.configs import DebateSettings
 from coterie.topology.patterns.inputs import task_of
 from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.slots import SIDES, mediator_of
@@ -86,7 +86,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: each side has one per round, a voter one more; a deciding mediator has one per order of the
     sides.
     """
-    config: DebateConfig = team.config
+    config: DebateSettings = team.config
     votes = config.consensus_method in ("majority", "weighted", "unanimous")
     turns = dict.fromkeys(SIDES, config.max_rounds + votes)
     turns[mediator_of(config, team.slots)] = 2 if config.swap_verdict and not votes else 1
@@ -96,7 +96,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 @pattern(KINDS["debate"], calls=calls)
 def debate(team: Team, given: dict[str, Any]) -> Conversation:
     """Argue until the sides agree or the rounds are used up, then decide."""
-    config: DebateConfig = team.config
+    config: DebateSettings = team.config
     talk = Talk(task_of(KINDS["debate"].keys, given), mediator_of(config, team.slots), config)
     yield from talk.speak(PROPONENT, 0)
     for round in range(1, config.max_rounds + 1):

@@ -14,7 +14,7 @@ from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind, said
 from coterie.engines.patterns.structured import Answered
 from coterie.planning.plan import Wanted
-from coterie.topology.patterns.configs import DelegationConfig
+from coterie.topology.patterns.configs import DelegationSettings
 from coterie.topology.patterns.inputs import tasks_of
 from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.slots import COORDINATOR, workers
@@ -65,7 +65,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: one for each of the *tasks*, a number, in all slots together; a coordinator has one or two for
     each.
     """
-    config: DelegationConfig = team.config
+    config: DelegationSettings = team.config
     tasks, hands = numbers.get("tasks", 1), workers(team.slots)
     spread = config.routing_strategy == "round_robin" or config.load_balance
     usual = {slot: len(range(n, tasks, len(hands))) if spread else tasks * (n == 0) for n, slot in enumerate(hands)}
@@ -78,7 +78,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 @pattern(KINDS["delegation"], calls=calls)
 def delegation(team: Team, given: dict[str, Any]) -> Conversation:
     """Assign the tasks, then run them all at once."""
-    config: DelegationConfig = team.config
+    config: DelegationSettings = team.config
     tasks, required = tasks_of(given), tuple(given.get("required_capabilities", ()))
     warnings: tuple[str, ...] = ()
     match config.routing_strategy:
@@ -123,7 +123,7 @@ def delegation(team: Team, given: dict[str, Any]) -> Conversation:
 
 def _by_capability(team: Team, tasks: tuple[str, ...], required: tuple[str, ...]) -> list[_Order]:
     """Assign by capability: of several able slots the one with the fewest tasks, or always the first."""
-    config: DelegationConfig = team.config
+    config: DelegationSettings = team.config
     able = [slot for slot in workers(team.slots) if set(required) <= set(team.capabilities(slot))]
     wanted = ", ".join(required)
     if not able:
@@ -145,7 +145,7 @@ def _in_turn(team: Team, tasks: tuple[str, ...]) -> list[_Order]:
 
 def _by_coordinator(team: Team, tasks: tuple[str, ...], required: tuple[str, ...]) -> _Routing:
     """Assign by the coordinator's choice; a task that it cannot place goes to the fallback."""
-    config: DelegationConfig = team.config
+    config: DelegationSettings = team.config
     hands = workers(team.slots)
     fields = (Wanted(name="route_to", type="text", values=hands),)
     questions = [Question(COORDINATOR, _routing_prompt(team, task, required)) for task in tasks]
@@ -164,7 +164,7 @@ def _by_coordinator(team: Team, tasks: tuple[str, ...], required: tuple[str, ...
     return orders
 
 
-def _stray(config: DelegationConfig, task: str, why: str) -> _Order:
+def _stray(config: DelegationSettings, task: str, why: str) -> _Order:
     """The order for a task without a worker."""
     fallback = config.fallback_agent_name
     return _Order(task, fallback, f"it is the fallback: {why}") if fallback else _Order(task, "", why)

@@ -14,7 +14,7 @@ from coterie.engines.replies import judge_reply
 from coterie.journal.records import AttemptFailed, Record
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan, Wanted
-from coterie.topology.patterns.configs import CompoundConfig
+from coterie.topology.patterns.configs import CompoundSettings
 from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.inputs import faults_of_input
 from coterie.topology.patterns.kinds import KINDS
@@ -120,7 +120,7 @@ def input_faults(plan: Plan, given: Mapping[str, Any]) -> Iterator[Fault]:
     capabilities = {slot: team.capabilities(slot) for slot in team.slots}
     found = list(faults_of_input(definition(plan.coordination.type).kind, team.config, capabilities, given))
     yield from found
-    if isinstance(team.config, CompoundConfig) and not found:
+    if isinstance(team.config, CompoundSettings) and not found:
         for name in _given_the_same(team, given):
             child = plan.agents[name].child
             for fault in input_faults(child, given) if child is not None else ():

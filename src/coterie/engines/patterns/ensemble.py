@@ -17,7 +17,7 @@ from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
-from coterie.topology.patterns.configs import EnsembleConfig
+from coterie.topology.patterns.configs import EnsembleSettings
 from coterie.topology.patterns.inputs import task_of
 from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.slots import AGGREGATOR, members
@@ -66,7 +66,7 @@ class EnsembleResult(PatternResult, frozen=True, kw_only=True):
 
 def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: each member answers `samples` times in each layer, an aggregator once."""
-    config: EnsembleConfig = team.config
+    config: EnsembleSettings = team.config
     turns = dict.fromkeys(members(team.slots), config.samples * config.layers)
     if _aggregates(team):
         turns[AGGREGATOR] = 1
@@ -76,7 +76,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 @pattern(KINDS["ensemble"], calls=calls)
 def ensemble(team: Team, given: dict[str, Any]) -> Conversation:
     """Call the members layer by layer, then combine the answers of the last."""
-    config: EnsembleConfig = team.config
+    config: EnsembleSettings = team.config
     task = task_of(KINDS["ensemble"].keys, given)
     failures, answers = list[SlotFailure](), list[Candidate]()
     for layer in range(1, config.layers + 1):
@@ -109,7 +109,7 @@ def ensemble(team: Team, given: dict[str, Any]) -> Conversation:
 
 def _layer(team: Team, prompt: str, layer: int) -> Generator[_Asking, Any, tuple[list[Candidate], list[SlotFailure]]]:
     """The answers of one layer, in the order asked; in the last layer, no more than the vote needs."""
-    config: EnsembleConfig = team.config
+    config: EnsembleSettings = team.config
     voices, last = _voices(team), layer == config.layers
     answers, failed = list[Candidate](), list[SlotFailure]()
     while left := voices[len(answers) + len(failed) :]:
@@ -140,7 +140,7 @@ def _aggregate(
     team: Team, task: str, answers: Sequence[Candidate], failures: list[SlotFailure]
 ) -> Generator[_Asking, Any, tuple[Aggregate, bool, tuple[str, ...]]]:
     """The combined answer, whether it is degraded, and warnings."""
-    config: EnsembleConfig = team.config
+    config: EnsembleSettings = team.config
     match config.aggregation_method:
         case "vote":
             made = vote(answers)
@@ -168,7 +168,7 @@ def _aggregate(
     return made, False, tuple(_remarks(made))
 
 
-def _mean(answers: Sequence[Candidate], config: EnsembleConfig) -> Aggregate:
+def _mean(answers: Sequence[Candidate], config: EnsembleSettings) -> Aggregate:
     made = average(answers, config.average)
     if made is None:
         shown = "; ".join(f"{one.slot}: {one.text[:60]}" for one in answers)
@@ -185,22 +185,22 @@ def _remarks(made: Aggregate) -> Iterator[str]:
 
 def _voices(team: Team) -> tuple[str, ...]:
     """The slots in calling order: every member once, then every member again."""
-    config: EnsembleConfig = team.config
+    config: EnsembleSettings = team.config
     return members(team.slots) * config.samples
 
 
-def _needed(config: EnsembleConfig, answers: Sequence[Candidate], left: Sequence[str]) -> int:
+def _needed(config: EnsembleSettings, answers: Sequence[Candidate], left: Sequence[str]) -> int:
     if config.aggregation_method == "weighted":
         return needed(answers, left, config.weights, config.accuracy)
     return needed(answers, left)
 
 
 def _aggregates(team: Team) -> bool:
-    config: EnsembleConfig = team.config
+    config: EnsembleSettings = team.config
     return config.aggregation_method == "synthesis" and AGGREGATOR in team.slots
 
 
-def _weighs(config: EnsembleConfig, slot: str) -> bool:
+def _weighs(config: EnsembleSettings, slot: str) -> bool:
     """Whether the confidence of *slot* affects the result."""
     if slot in config.accuracy:
         return False

@@ -12,7 +12,7 @@ from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, said
 from coterie.engines.patterns.shown import as_json
 from coterie.journal.records import TurnFinished
-from coterie.topology.patterns.configs import CompoundConfig, PipelineConfig
+from coterie.topology.patterns.configs import CompoundSettings, PipelineSettings
 from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.slots import stages, subs
 
@@ -50,7 +50,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 @pattern(KINDS["pipeline"], calls=calls)
 def pipeline(team: Team, given: dict[str, Any]) -> Conversation:
     """Run each stage on the output of the previous one; a failed stage fails the pipeline."""
-    config: PipelineConfig = team.config
+    config: PipelineSettings = team.config
     order = stages(config, team.slots)
     shown, text = given, ""
     done: list[StageResult] = []
@@ -99,9 +99,9 @@ def _question(team: Team, stage: str, shown: dict[str, Any]) -> Question:
 def _takes_all(team: Team) -> bool:
     """Whether *team* accepts any input: a pipeline, or a compound whose first teams do."""
     match team.config:
-        case PipelineConfig():
+        case PipelineSettings():
             return True
-        case CompoundConfig():
+        case CompoundSettings():
             names = subs(team.config, team.slots)
             first = names[:1] if team.config.composition_type == "sequential" else names
             return all(name in team.subs and _takes_all(team.subs[name]) for name in first)

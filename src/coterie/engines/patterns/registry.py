@@ -18,7 +18,7 @@ from coterie.engines.generator import Conversation
 from coterie.errors import UsageError
 from coterie.topology.patterns.configs import Config
 from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.kinds import KINDS, Kind
+from coterie.topology.patterns.kinds import KINDS, PatternKind
 
 
 class Team:
@@ -97,7 +97,7 @@ class PatternDefinition(Struct, frozen=True):
         calls: Counts its turns; None: unknown.
     """
 
-    kind: Kind
+    kind: PatternKind
     play: PatternFunction
     calls: CallCounter | None = None
 
@@ -108,13 +108,13 @@ P = TypeVar("P", bound=Callable[..., Conversation])
 
 
 @overload
-def pattern(kind: Kind, *, calls: CallCounter | None = None) -> Callable[[P], P]: ...
+def pattern(kind: PatternKind, *, calls: CallCounter | None = None) -> Callable[[P], P]: ...
 @overload
 def pattern(
     kind: str, *, key: str = "prompt", config: type[Config] = NoConfig, calls: CallCounter | None = None
 ) -> Callable[[P], P]: ...
 def pattern(
-    kind: Kind | str, *, key: str = "prompt", config: type[Config] = NoConfig, calls: CallCounter | None = None
+    kind: PatternKind | str, *, key: str = "prompt", config: type[Config] = NoConfig, calls: CallCounter | None = None
 ) -> Callable[[P], P]:
     """Register a generator function as a pattern.
 
@@ -129,8 +129,8 @@ def pattern(
     """
     made = (
         kind
-        if isinstance(kind, Kind)
-        else Kind(name=kind, title=kind, config=config, keys=(key,) if key else (), rules=_any_slots)
+        if isinstance(kind, PatternKind)
+        else PatternKind(name=kind, title=kind, config=config, keys=(key,) if key else (), rules=_any_slots)
     )
 
     def register(play: P) -> P:

@@ -13,7 +13,7 @@ from coterie.engines.generator import PatternFailed, Question, Tell
 from coterie.engines.patterns.stance import agreement
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
-from coterie.topology.patterns.configs import DebateConfig
+from coterie.topology.patterns.configs import DebateSettings
 from coterie.topology.patterns.slots import SIDES
 
 PROPONENT, OPPONENT = SIDES
@@ -39,7 +39,7 @@ class Talk:
         turns: The arguments, in order.
     """
 
-    def __init__(self, question: str, mediator: str, config: DebateConfig) -> None:
+    def __init__(self, question: str, mediator: str, config: DebateSettings) -> None:
         self.question, self.mediator, self.config = question, mediator, config
         self.turns: list[Argument] = []
         self._chats: dict[str, list[tuple[str, str]]] = {side: [] for side in SIDES}

@@ -17,7 +17,7 @@ from coterie.topology.checks.facts import title
 from coterie.topology.checks.names import fallback_of
 from coterie.topology.checks.patterns import span_of
 from coterie.topology.model import Agent, AnyNode
-from coterie.topology.patterns.configs import CompoundConfig, PipelineConfig
+from coterie.topology.patterns.configs import CompoundSettings, PipelineSettings
 from coterie.topology.patterns.kinds import KINDS, kind_of, read_config
 from coterie.topology.patterns.model import Pattern
 from coterie.topology.patterns.outputs import keys_of
@@ -48,9 +48,9 @@ def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Pla
         planned = plan_node(node, _for(node, setting))
         if planned is not None:
             agents[name] = _ruled(structs.replace(planned, name=name, fallback=_key(planned.fallback, names)), node)
-    if isinstance(config, PipelineConfig):
+    if isinstance(config, PipelineSettings):
         agents = {name: _staged(agent, declared[names[name]], config) for name, agent in agents.items()}
-    if isinstance(config, CompoundConfig):
+    if isinstance(config, CompoundSettings):
         for found in _unmappable(pattern, config, agents):
             setting.report(found)
     return Plan(
@@ -70,7 +70,7 @@ def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Pla
     )
 
 
-def _unmappable(pattern: Pattern, config: CompoundConfig, agents: Mapping[str, AgentPlan]) -> Iterator[Diagnostic]:
+def _unmappable(pattern: Pattern, config: CompoundSettings, agents: Mapping[str, AgentPlan]) -> Iterator[Diagnostic]:
     """An error for each key mapped from a team that is known not to output it."""
     for before, name in pairwise(subs(config, [slot.name for slot in pattern.slots])):
         child = agents[before].child if before in agents else None
@@ -146,7 +146,7 @@ def _ruled(agent: AgentPlan, node: AnyNode) -> AgentPlan:
     )
 
 
-def _staged(agent: AgentPlan, node: AnyNode, config: PipelineConfig) -> AgentPlan:
+def _staged(agent: AgentPlan, node: AnyNode, config: PipelineSettings) -> AgentPlan:
     """*agent* as a stage: the pipeline's retries if they apply, else its node's."""
     if agent.kind == "human":
         return agent

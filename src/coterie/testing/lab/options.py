@@ -10,7 +10,7 @@ from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import Plan
 from coterie.testing.lab.trials import pattern_of
 from coterie.testing.simulated_agents import Assumptions
-from coterie.topology.patterns.configs import EnsembleConfig
+from coterie.topology.patterns.configs import EnsembleSettings
 from coterie.topology.patterns.slots import COORDINATOR, MEDIATOR, PRIMARY, members
 
 SAMPLES = (1, 3, 5)
@@ -119,7 +119,7 @@ def _with(plan: Plan, changed: Mapping[str, Any]) -> Plan:
 
 def _vote(plan: Plan, slot: str, samples: int) -> Plan:
     """The agent at *slot* of *plan*, called a number of times, or until its answers have decided a vote."""
-    config = EnsembleConfig(aggregation_method="vote", samples=samples, stop_when_decided=True)
+    config = EnsembleSettings(aggregation_method="vote", samples=samples, stop_when_decided=True)
     pattern = PatternPlan(type="ensemble", config=msgspec.to_builtins(config), slots=(SlotPlan(name=slot),))
     stand_ins = {name: agent for name, agent in plan.agents.items() if name in _standing_in(plan, slot)}
     return Plan(name=slot, agents={slot: plan.agents[slot], **stand_ins}, coordination=pattern)

@@ -22,7 +22,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base class: frozen, and unknown fields are errors."""
 
 
-class DebateConfig(Config, frozen=True, kw_only=True):
+class DebateSettings(Config, frozen=True, kw_only=True):
     """Length of a debate, and who decides it.
 
     Attributes:
@@ -46,7 +46,7 @@ class DebateConfig(Config, frozen=True, kw_only=True):
     swap_verdict: bool = False
 
 
-class ChainConfig(Config, frozen=True, kw_only=True):
+class ChainSettings(Config, frozen=True, kw_only=True):
     """Levels of a chain of command, delegation depth and escalation.
 
     Attributes:
@@ -69,7 +69,7 @@ class ChainConfig(Config, frozen=True, kw_only=True):
     max_concurrency: Positive | None = None
 
 
-class DelegationConfig(Config, frozen=True, kw_only=True):
+class DelegationSettings(Config, frozen=True, kw_only=True):
     """Assignment of tasks to agents.
 
     Attributes:
@@ -87,7 +87,7 @@ class DelegationConfig(Config, frozen=True, kw_only=True):
     max_concurrency: Positive | None = None
 
 
-class EnsembleConfig(Config, frozen=True, kw_only=True):
+class EnsembleSettings(Config, frozen=True, kw_only=True):
     """How several answers are combined into one.
 
     Attributes:
@@ -119,7 +119,7 @@ class EnsembleConfig(Config, frozen=True, kw_only=True):
     max_concurrency: Positive | None = None
 
 
-class PipelineConfig(Config, frozen=True, kw_only=True):
+class PipelineSettings(Config, frozen=True, kw_only=True):
     """Order of the stages, and retries.
 
     Attributes:
@@ -135,7 +135,7 @@ class PipelineConfig(Config, frozen=True, kw_only=True):
     max_stage_retries: Natural = 2
 
 
-class CrossCheckConfig(Config, frozen=True, kw_only=True):
+class CrossCheckSettings(Config, frozen=True, kw_only=True):
     """Checkers of an answer, and how their verdicts are combined.
 
     Attributes:
@@ -165,7 +165,7 @@ class CrossCheckConfig(Config, frozen=True, kw_only=True):
     max_concurrency: Positive | None = None
 
 
-class CompoundConfig(Config, frozen=True, kw_only=True):
+class CompoundSettings(Config, frozen=True, kw_only=True):
     """Composition of teams on one input.
 
     Attributes:

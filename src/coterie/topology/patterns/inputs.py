@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from coterie.topology.patterns import slots
-from coterie.topology.patterns.configs import CompoundConfig, DelegationConfig
+from coterie.topology.patterns.configs import CompoundSettings, DelegationSettings
 from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.kinds import Kind
+from coterie.topology.patterns.kinds import PatternKind
 
 COMMON = ("prompt", "question", "task", "topic")
 """Input keys that may hold the task of any pattern."""
@@ -31,7 +31,7 @@ def tasks_of(given: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def faults_of_input(
-    kind: Kind, config: Any, capabilities: Mapping[str, Sequence[str]], given: Mapping[str, Any]
+    kind: PatternKind, config: Any, capabilities: Mapping[str, Sequence[str]], given: Mapping[str, Any]
 ) -> Iterator[Fault]:
     """Faults of the input *given* for a pattern of *kind* with these slots; *capabilities* by slot, in order."""
     if kind.name == "delegation":
@@ -39,14 +39,14 @@ def faults_of_input(
     elif kind.keys and not task_of(kind.keys, given):
         wanted = " or ".join(f"`{key}`" for key in kind.keys)
         yield Fault("missing-input", f"{kind.title} needs an input {wanted}", hint=f"--input {kind.keys[0]}=…")
-    if isinstance(config, CompoundConfig) and config.composition_type == "conditional":
+    if isinstance(config, CompoundSettings) and config.composition_type == "conditional":
         route, known = given.get("route_to"), slots.subs(config, tuple(capabilities))
         if route not in (None, "", *known):
             yield Fault("bad-route", f"Invalid route: {route}", hint=f"known sub-topologies: {', '.join(known)}")
 
 
 def _of_delegation(
-    config: DelegationConfig, capabilities: Mapping[str, Sequence[str]], given: Mapping[str, Any]
+    config: DelegationSettings, capabilities: Mapping[str, Sequence[str]], given: Mapping[str, Any]
 ) -> Iterator[Fault]:
     several, required = given.get("tasks"), given.get("required_capabilities", ())
     if several is not None and not (isinstance(several, list | tuple) and all(isinstance(one, str) for one in several)):

@@ -15,20 +15,20 @@ import msgspec
 from coterie.diagnostics import did_you_mean
 from coterie.topology.patterns import slots
 from coterie.topology.patterns.configs import (
-    ChainConfig,
-    CompoundConfig,
+    ChainSettings,
+    CompoundSettings,
     Config,
-    CrossCheckConfig,
-    DebateConfig,
-    DelegationConfig,
-    EnsembleConfig,
-    PipelineConfig,
+    CrossCheckSettings,
+    DebateSettings,
+    DelegationSettings,
+    EnsembleSettings,
+    PipelineSettings,
 )
 from coterie.topology.patterns.faults import Fault
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class PatternKind:
     """One pattern type.
 
     Attributes:
@@ -49,21 +49,23 @@ class Kind:
 
 
 _ALL = (
-    Kind("debate", "Debate", DebateConfig, slots.of_debate, keys=("question", "topic")),
-    Kind("chain", "Chain of command", ChainConfig, slots.of_chain, keys=("task",), aliases=("chain_of_command",)),
-    Kind("delegation", "Delegation", DelegationConfig, slots.of_delegation, keys=("task", "tasks")),
-    Kind("ensemble", "Ensemble", EnsembleConfig, slots.of_ensemble, keys=("prompt",)),
-    Kind("pipeline", "Pipeline", PipelineConfig, slots.of_pipeline),
-    Kind("crosscheck", "Cross-check", CrossCheckConfig, slots.of_crosscheck, ("prompt",), ("cross_check",)),
-    Kind("compound", "Compound", CompoundConfig, slots.of_compound),
+    PatternKind("debate", "Debate", DebateSettings, slots.of_debate, keys=("question", "topic")),
+    PatternKind(
+        "chain", "Chain of command", ChainSettings, slots.of_chain, keys=("task",), aliases=("chain_of_command",)
+    ),
+    PatternKind("delegation", "Delegation", DelegationSettings, slots.of_delegation, keys=("task", "tasks")),
+    PatternKind("ensemble", "Ensemble", EnsembleSettings, slots.of_ensemble, keys=("prompt",)),
+    PatternKind("pipeline", "Pipeline", PipelineSettings, slots.of_pipeline),
+    PatternKind("crosscheck", "Cross-check", CrossCheckSettings, slots.of_crosscheck, ("prompt",), ("cross_check",)),
+    PatternKind("compound", "Compound", CompoundSettings, slots.of_compound),
 )
-KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
+KINDS: Mapping[str, PatternKind] = MappingProxyType({kind.name: kind for kind in _ALL})
 """By stored name, in the order of the documentation."""
 
 _BY_WORD = {word: kind for kind in KINDS.values() for word in (kind.name, *kind.aliases)}
 
 
-def kind_of(word: str) -> Kind | None:
+def kind_of(word: str) -> PatternKind | None:
     """The type named *word* (`chain_of_command` as well as `chain`), or None."""
     return _BY_WORD.get(word)
 
@@ -81,7 +83,7 @@ def read_config(config: type[Config], written: Mapping[str, Any]) -> tuple[Confi
     return msgspec.convert(dict(written), config, strict=True), []
 
 
-def faults(kind: Kind, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
+def faults(kind: PatternKind, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
     """Faults of a pattern of *kind*: of its configuration *written*, then of its slots, *names* in order."""
     config, wrong = read_config(kind.config, written)
     yield from wrong

@@ -5,14 +5,14 @@ from typing import Any
 
 from coterie.diagnostics import Severity, did_you_mean
 from coterie.topology.patterns.configs import (
-    ChainConfig,
-    CompoundConfig,
+    ChainSettings,
+    CompoundSettings,
     Config,
-    CrossCheckConfig,
-    DebateConfig,
-    DelegationConfig,
-    EnsembleConfig,
-    PipelineConfig,
+    CrossCheckSettings,
+    DebateSettings,
+    DelegationSettings,
+    EnsembleSettings,
+    PipelineSettings,
 )
 from coterie.topology.patterns.faults import Fault
 
@@ -20,7 +20,7 @@ SIDES = ("proponent", "opponent")
 MEDIATOR, PRIMARY, CHECKER, AGGREGATOR, COORDINATOR = "mediator", "primary", "checker", "aggregator", "coordinator"
 
 
-def mediator_of(config: DebateConfig, names: Sequence[str]) -> str:
+def mediator_of(config: DebateSettings, names: Sequence[str]) -> str:
     """The mediator's slot: `mediator`, else the one the configuration names; empty without one."""
     named = config.mediator_agent_name
     return MEDIATOR if MEDIATOR in names else named if named is not None and named in names else ""
@@ -32,7 +32,7 @@ def members(names: Sequence[str]) -> tuple[str, ...]:
     return named or tuple(name for name in names if name != AGGREGATOR)
 
 
-def checkers(config: CrossCheckConfig, names: Sequence[str]) -> tuple[str, ...]:
+def checkers(config: CrossCheckSettings, names: Sequence[str]) -> tuple[str, ...]:
     """The checkers' slots in order; a single slot named `checker` is repeated as often as it is called."""
     found = tuple(name for name in names if name.startswith(CHECKER))
     return (CHECKER,) * config.num_checkers if found == (CHECKER,) else found
@@ -55,17 +55,17 @@ def workers(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name != COORDINATOR)
 
 
-def stages(config: PipelineConfig, names: Sequence[str]) -> tuple[str, ...]:
+def stages(config: PipelineSettings, names: Sequence[str]) -> tuple[str, ...]:
     """The stages of a pipeline, in order."""
     return config.stages or tuple(names)
 
 
-def subs(config: CompoundConfig, names: Sequence[str]) -> tuple[str, ...]:
+def subs(config: CompoundSettings, names: Sequence[str]) -> tuple[str, ...]:
     """The sub-topologies of a compound, in order."""
     return config.sub_topologies or tuple(names)
 
 
-def of_debate(config: DebateConfig, names: Sequence[str]) -> Iterator[Fault]:
+def of_debate(config: DebateSettings, names: Sequence[str]) -> Iterator[Fault]:
     """A debate has two sides and a mediator."""
     mediator = mediator_of(config, names)
     for side in SIDES:
@@ -82,7 +82,7 @@ def of_debate(config: DebateConfig, names: Sequence[str]) -> Iterator[Fault]:
         yield Fault("bad-config", message, "config.min_rounds")
 
 
-def of_chain(config: ChainConfig, names: Sequence[str]) -> Iterator[Fault]:
+def of_chain(config: ChainSettings, names: Sequence[str]) -> Iterator[Fault]:
     """A chain has an agent at the top level and one at a lower level."""
     levels = config.authority_levels
     if repeated := [level for level in dict.fromkeys(levels) if levels.count(level) > 1 or not level]:
@@ -104,7 +104,7 @@ def of_chain(config: ChainConfig, names: Sequence[str]) -> Iterator[Fault]:
     yield from _foreign("Chain of command", names, [name for level in found.values() for name in level])
 
 
-def of_delegation(config: DelegationConfig, names: Sequence[str]) -> Iterator[Fault]:
+def of_delegation(config: DelegationSettings, names: Sequence[str]) -> Iterator[Fault]:
     """A delegation has workers, and a coordinator if the coordinator routes."""
     if not workers(names):
         yield Fault("missing-slot", "Delegation requires at least one agent beside the coordinator", "slots")
@@ -115,7 +115,7 @@ def of_delegation(config: DelegationConfig, names: Sequence[str]) -> Iterator[Fa
         yield _no_such("config.fallback_agent_name", fallback, workers(names))
 
 
-def of_ensemble(config: EnsembleConfig, names: Sequence[str]) -> Iterator[Fault]:
+def of_ensemble(config: EnsembleSettings, names: Sequence[str]) -> Iterator[Fault]:
     """An ensemble has members of one kind, and may have an aggregator."""
     found = members(names)
     if not found:
@@ -130,7 +130,7 @@ def of_ensemble(config: EnsembleConfig, names: Sequence[str]) -> Iterator[Fault]
         yield Fault("bad-config", message, "config.stop_when_decided", hint="use vote or weighted")
 
 
-def of_pipeline(config: PipelineConfig, names: Sequence[str]) -> Iterator[Fault]:
+def of_pipeline(config: PipelineSettings, names: Sequence[str]) -> Iterator[Fault]:
     """Every stage of a pipeline has an agent."""
     found = stages(config, names)
     if not found:
@@ -147,7 +147,7 @@ def of_pipeline(config: PipelineConfig, names: Sequence[str]) -> Iterator[Fault]
     yield from _spare("stage", names, found)
 
 
-def of_crosscheck(config: CrossCheckConfig, names: Sequence[str]) -> Iterator[Fault]:
+def of_crosscheck(config: CrossCheckSettings, names: Sequence[str]) -> Iterator[Fault]:
     """A cross-check has a primary and at least two checkers, or one that is called several times."""
     found = checkers(config, names)
     if PRIMARY not in names:
@@ -168,7 +168,7 @@ def of_crosscheck(config: CrossCheckConfig, names: Sequence[str]) -> Iterator[Fa
         yield Fault("bad-config", message, "config.checker_specializations")
 
 
-def of_compound(config: CompoundConfig, names: Sequence[str]) -> Iterator[Fault]:
+def of_compound(config: CompoundSettings, names: Sequence[str]) -> Iterator[Fault]:
     """Every sub-topology of a compound exists."""
     found = subs(config, names)
     if not found:
@@ -193,7 +193,7 @@ def without_effect(config: Config, written: Mapping[str, Any], names: Sequence[s
 def _idle(config: Config, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[bool, str, str]]:
     """Each setting that may have no effect: whether that is so, its name, and the reason."""
     match config:
-        case DebateConfig(consensus_method=decides):
+        case DebateSettings(consensus_method=decides):
             votes = decides not in ("mediator", "first_agree")
             named = config.mediator_agent_name not in (None, MEDIATOR)
             runs_on, why = not config.allow_early_termination, "allow_early_termination is false"
@@ -206,12 +206,12 @@ def _idle(config: Config, written: Mapping[str, Any], names: Sequence[str]) -> I
             yield runs_on and "min_rounds" in written, "min_rounds", why
             threshold = "convergence_threshold"
             yield runs_on and threshold in written and decides != "first_agree", threshold, why
-        case DelegationConfig(routing_strategy=routing):
+        case DelegationSettings(routing_strategy=routing):
             why = f"routing_strategy is {routing}"
             yield routing != "capability_match" and "load_balance" in written, "load_balance", why
             falls_back = config.fallback_agent_name is not None
             yield routing == "round_robin" and falls_back, "fallback_agent_name", why
-        case EnsembleConfig(aggregation_method=method):
+        case EnsembleSettings(aggregation_method=method):
             uniform = method == "weighted" and config.weights == "uniform"
             unread = method != "synthesis" or AGGREGATOR not in names
             yield method != "weighted" and "weights" in written, "weights", "aggregation_method is not weighted"
@@ -220,7 +220,7 @@ def _idle(config: Config, written: Mapping[str, Any], names: Sequence[str]) -> I
             yield method != "average" and "average" in written, "average", "aggregation_method is not average"
             why = "there is no aggregator to read the answers"
             yield unread and "diversity_weight" in written, "diversity_weight", why
-        case CrossCheckConfig(consensus_method=method):
+        case CrossCheckSettings(consensus_method=method):
             weighted, rejects = method == "weighted", config.require_unanimous_for_approval
             why = "weights are uniform" if weighted else "consensus_method is not weighted"
             yield bool(config.accuracy) and not (weighted and config.weights != "uniform"), "accuracy", why
@@ -232,10 +232,10 @@ def _idle(config: Config, written: Mapping[str, Any], names: Sequence[str]) -> I
             why = "it applies only to a single slot named `checker`"
             yield not single and "num_checkers" in written, "num_checkers", why
             yield not weighted and "weights" in written, "weights", "consensus_method is not weighted"
-        case PipelineConfig(retry_failed_stages=retried):
+        case PipelineSettings(retry_failed_stages=retried):
             why = "retry_failed_stages is false"
             yield not retried and "max_stage_retries" in written, "max_stage_retries", why
-        case CompoundConfig(composition_type=composed):
+        case CompoundSettings(composition_type=composed):
             why = f"composition_type is {composed}"
             yield composed != "sequential" and bool(config.mapping), "mapping", why
             for name in ("failure_policy", "max_concurrency"):
