@@ -1,16 +1,17 @@
-"""Run teams of AI agents: check them, run them, kill them, carry on.
+"""Run teams of AI agents that survive being killed.
 
-A team is described once, in an `.at` file; every run of it is journalled, and what was finished is never done again.
+A team is declared in a file. Every run writes a journal, so a run that was interrupted anywhere can be resumed, and
+finished work is never repeated.
 
     import asyncio, coterie
 
     topology = coterie.load("review.at")
     outcome = asyncio.run(coterie.run(topology, {"prompt": "Review this repository."}))
 
-The names below load when they are first used, so that `import coterie` costs nothing.
+The names below are imported on first use, so that `import coterie` is fast.
 """
 
-TYPE_CHECKING = False  # as in `typing`, whose import would cost more than `coterie --version` altogether
+TYPE_CHECKING = False  # as in `typing`, whose import takes longer than all of `coterie --version`
 if TYPE_CHECKING:
     from coterie.diagnostics import Diagnostic
     from coterie.errors import CoterieError, TopologyError

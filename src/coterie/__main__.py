@@ -1,7 +1,7 @@
-"""The way into the command line: `coterie`, or `python -m coterie`.
+"""The entry point of the command line: `coterie`, or `python -m coterie`.
 
-`--version` is answered before anything is imported, and what an agent says to its run by `coterie.agentside`; all else
-is `coterie.cli`.
+Prints `--version` without further imports and leaves an agent's messages to `coterie.agentside`, so that both are fast.
+`coterie.cli` does the rest.
 """
 
 import os
@@ -16,7 +16,7 @@ def main() -> int:
 
         print(f"coterie {__version__}")
         return 0
-    if arguments[:1] in (["emit"], ["memory"], ["task"]):  # an agent that speaks to its run does not wait for more
+    if arguments[:1] in (["emit"], ["memory"], ["task"]):  # an agent's messages do not wait for further imports
         from coterie.agentside import speaking
 
         status = speaking.main(arguments, os.environ)
@@ -26,7 +26,7 @@ def main() -> int:
         from coterie.cli.app import main as run
 
         return run(arguments)
-    except KeyboardInterrupt:  # before the command line was there to hear of it
+    except KeyboardInterrupt:  # while the command line is imported
         return 130
 
 

@@ -34,7 +34,7 @@ def raising(exception: BaseException) -> app.Command:
         (UsageError("not so"), 2, "coterie: not so\n"),
         (TopologyError([error("bad", "it is bad", Span(1, 1, 3))], "abc"), 1, "1:1: error[bad]: it is bad\n"),
         (PermissionError(13, "Permission denied", "/x"), 1, "coterie: /x: Permission denied\n"),
-        (ZeroDivisionError("oops"), 1, "coterie: this is a defect of coterie: ZeroDivisionError: oops; please report"),
+        (ZeroDivisionError("oops"), 1, "coterie: this is a bug in coterie: ZeroDivisionError: oops; please report"),
         (KeyboardInterrupt(), 130, ""),
     ],
 )

@@ -52,7 +52,7 @@ def test_the_verdict_says_the_worst_and_the_best(capsys: pytest.CaptureFixture[s
     assert "team.at:7:5: note[spent]: reviewer -> writer" in out
     assert "team.at: every run ends (" in out
     assert "\n  at most 7 turns (writer 3, reviewer 3, publisher 1)\n" in out
-    assert "\n  at most $1.12; $1.18 if every turn takes all the attempts that retry allows\n" in out
+    assert "\n  at most $1.12; $1.18 if every turn uses all its retries\n" in out
     assert "\n  at least 3 turns, when nothing fails\n" in out
 
 
@@ -62,7 +62,7 @@ def test_the_scripts_are_written_and_replayed(capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
 
     assert sorted(path.name for path in Path("runs").iterdir()) == ["best.json", "spent.json", "worst.json"]
-    assert '    see it: coterie run team.at "…" --rehearse runs/worst.json' in out.splitlines()
+    assert '    reproduce: coterie run team.at "…" --rehearse runs/worst.json' in out.splitlines()
     assert app.main(["run", "team.at", "go", "--rehearse", "runs/worst.json", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert len(document["turns"]) == 7
@@ -88,7 +88,7 @@ def test_too_many_states_are_counted_and_said_so(capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
 
     assert "note[too-many-states]: there are too many states to look at" in out
-    assert "at most 7 turns (writer 3, reviewer 3, publisher 1); not proved to be reached" in out
+    assert "at most 7 turns (writer 3, reviewer 3, publisher 1); not proved to be reachable" in out
     assert "at least" not in out
 
 
@@ -100,7 +100,7 @@ def test_a_team_that_need_not_end_is_an_error(capsys: pytest.CaptureFixture[str]
     assert app.main(["topology", "check", "endless.at"]) == 1
     out = capsys.readouterr().out
     assert "error[endless]: a run can go on for ever" in out
-    assert "endless.at: not every run need end" in out
+    assert "endless.at: some runs may not end" in out
     assert "at most" not in out
 
 
@@ -155,11 +155,11 @@ def test_a_team_without_a_flow_cannot_be_checked(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("price", "says"),
     [
-        ("much", "--price wants dollars, or AGENT=DOLLARS, not 'much'"),
-        ("-1", "--price wants dollars, or AGENT=DOLLARS, not '-1'"),
-        ("writer=", "--price wants dollars, or AGENT=DOLLARS, not 'writer='"),
-        ("nan", "--price wants dollars, or AGENT=DOLLARS, not 'nan'"),
-        ("writr=1", "--price: no run asks 'writr'; did you mean 'writer'?"),
+        ("much", "--price must be USD or AGENT=USD, not 'much'"),
+        ("-1", "--price must be USD or AGENT=USD, not '-1'"),
+        ("writer=", "--price must be USD or AGENT=USD, not 'writer='"),
+        ("nan", "--price must be USD or AGENT=USD, not 'nan'"),
+        ("writr=1", "--price: no run calls 'writr'; did you mean 'writer'?"),
     ],
 )
 def test_a_price_that_means_nothing_is_refused(price: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,7 +71,7 @@ def test_set_show_unset(place: Place) -> None:
     shown = place.look("config", "show", "--preset", "autocode", "--explain").out
     assert "event_loop.max_iterations = 250" in shown
     assert "# repo override" in shown
-    assert "(not there)" in place.look("config", "path", "--preset", "autocode").out
+    assert "(missing)" in place.look("config", "path", "--preset", "autocode").out
 
     assert place.look("config", "unset", *override, "event_loop.max_iterations").out.startswith("unset ")
     assert "event_loop.max_iterations = 100" in place.look("config", "show", "--preset", "autocode").out
@@ -82,7 +82,7 @@ def test_set_show_unset(place: Place) -> None:
     [
         (["set", "--preset", "p", "backend.command=x"], "--user or --repo"),
         (["set", "--user", "backend.command=x"], "--preset NAME"),
-        (["set", "--user", "--preset", "p", "backend.command"], "write KEY=VALUE"),
+        (["set", "--user", "--preset", "p", "backend.command"], "is not KEY=VALUE"),
         (["set", "--user", "--preset", "p", "backend.comand=x"], "did you mean 'backend.command'"),
         (["set", "--user", "--preset", "p", "review.enabled=perhaps"], "review.enabled is true or false"),
         (["unset", "--repo", "--preset", "p", "nothing"], "there is no setting 'nothing'"),

@@ -142,7 +142,7 @@ def test_what_an_iteration_was_asked_and_answered_is_looked_up_by_its_number(loo
     [question] = (loop.folder / ".autoloop" / "runs").glob("*/turns/iteration#2.1/asked.md")
     question.unlink()  # then it is asked again of the journal, and what has changed since is told
     again = loop.look("inspect", "last", "prompt", "2").out
-    assert again.startswith("(not to the letter")
+    assert again.startswith("(not exact")
     assert "Later is too late" in again
 
 
@@ -186,7 +186,7 @@ def test_what_a_failed_iteration_printed_is_kept_and_shown(loop: Place, monkeypa
     assert (failed["text"], failed["log"]) == ("half of the work with ***\n", "a warning about ***\n")
     turn = loop.look("inspect", "last", "turn", "1").out
     assert "(exit, exit 137 (SIGKILL): `python3" in turn
-    assert f"── attempt 1 had said ──\n{printed}" in turn
+    assert f"── output of attempt 1 ──\n{printed}" in turn
     ends = [line["fields"] for line in projection(loop) if line["topic"] == "iteration.finish"]
     assert [(end["exit_code"], end["timed_out"]) for end in ends] == [("137", False), ("143", True), ("1", False)]
     assert ends[0]["output"] == "half of the work with ***\na warning about ***\n"
@@ -265,7 +265,7 @@ def test_a_run_that_goes_on_is_left_out_of_a_rebuild(loop: Place) -> None:
     process.terminate()
     process.communicate(timeout=60)
 
-    assert "goes on just now" in said.err
+    assert "is active and writes its lines itself" in said.err
     assert (loop.folder / ".autoloop" / "journal.jsonl").read_bytes().startswith(was)
 
 

@@ -4,7 +4,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from coterie.cli.display import Lines, Silent, choose
+from coterie.cli.display import Display, Lines, choose
 from coterie.cli.live import LiveTree
 from coterie.clock import VirtualClock
 from coterie.journal.records import RunFinished, RunOwned, RunStarted, TurnFinished, TurnStarted, Usage
@@ -58,7 +58,7 @@ def test_a_pipe_gets_lines_and_json_nothing(capsys: pytest.CaptureFixture[str]) 
     lines = Lines()
     lines.observe("r1", TurnStarted(at=1.0, turn="a#1", agent="a"))
     lines.observe("r1", RunOwned(at=1.0, epoch=1))
-    Silent().observe("r1", TurnStarted(at=1.0, turn="a#1", agent="a"))
+    Display().observe("r1", TurnStarted(at=1.0, turn="a#1", agent="a"))
 
     assert capsys.readouterr().out.splitlines() == ["00:00.0  a#1 started"]
 

@@ -24,7 +24,7 @@ def test_where_all_is_well_nothing_stands_in_the_way(place: Place) -> None:
     before = sorted(place.folder.rglob("*"))
     said = place.look("doctor")
 
-    assert said.out.endswith("nothing stands in the way\n")
+    assert said.out.endswith("no problems\n")
     found = doctor(place)
     assert {one["status"] for one in found.values()} <= {"ok", "note"}
     for check in ("python", "coterie", "git", "state directory", "locks", "disk", "doorbell", "list of runs", "runs"):
@@ -40,7 +40,7 @@ def test_what_does_not_work_makes_the_status_1(place: Place, monkeypatch: pytest
 
     assert (found["status"], found["next"]) == ("fail", "install Python 99.1 or newer")
     assert sys.executable in found["found"]
-    assert "1 thing to mend" in place.look("doctor", status=1).out
+    assert "1 problem" in place.look("doctor", status=1).out
 
 
 def test_a_state_directory_that_cannot_be_made_is_found(place: Place) -> None:
@@ -63,7 +63,7 @@ def test_a_slow_disk_and_a_long_path_are_warned_of(place: Place, monkeypatch: py
     found = doctor(place)
 
     assert found["disk"]["status"] == found["doorbell"]["status"] == "warn"
-    assert "nothing stands in the way, 2 warnings" in place.look("doctor").out
+    assert "no problems, 2 warnings" in place.look("doctor").out
 
 
 def test_extras_that_are_not_installed_are_named_with_how_to_get_them(

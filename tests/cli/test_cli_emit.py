@@ -73,7 +73,7 @@ def test_the_tasks_of_a_project_that_nobody_runs(said: Said) -> None:
 def test_an_event_needs_a_run(said: Said) -> None:
     """Nobody could be told: exit 2, as for words that make no sense."""
     status, _, complaint = said("emit", "go")
-    assert (status, "say which with --run" in complaint) == (2, True)
+    assert (status, "name one with --run" in complaint) == (2, True)
     assert said("emit")[0] == 2
     assert said("memory", "add", "thought", "x")[0] == 2
 

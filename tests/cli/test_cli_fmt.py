@@ -32,10 +32,10 @@ def test_files_are_laid_out_in_place(capsys: pytest.CaptureFixture[str]) -> None
 
     told = capsys.readouterr()
     assert told.out == "rough.at: changed\n"
-    assert told.err == "1 file changed, 1 file as it should be\n"
+    assert told.err == "1 file changed, 1 file unchanged\n"
     assert Path("rough.at").read_text() == LAID_OUT
     assert app.main(["topology", "fmt", "rough.at", "good.at"]) == 0
-    assert capsys.readouterr().err == "2 files as they should be\n"
+    assert capsys.readouterr().err == "2 files unchanged\n"
 
 
 def test_a_folder_means_all_the_teams_below(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +52,7 @@ def test_a_check_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["topology", "fmt", "--check", "rough.at", "good.at"]) == 1
 
     told = capsys.readouterr()
-    assert (told.out, told.err) == ("rough.at: would change\n", "1 file would change, 1 file as it should be\n")
+    assert (told.out, told.err) == ("rough.at: would change\n", "1 file would change, 1 file unchanged\n")
     assert Path("rough.at").read_text() == ROUGH
     assert app.main(["topology", "fmt", "--check", "good.at"]) == 0
 
@@ -63,7 +63,7 @@ def test_a_difference_is_shown_as_people_know_it(capsys: pytest.CaptureFixture[s
 
     assert capsys.readouterr().out.splitlines()[:4] == [
         "--- rough.at now",
-        "+++ rough.at laid out",
+        "+++ rough.at formatted",
         "@@ -1,2 +1,4 @@",
         "-topology t:[pipeline]{agent a{model:m}",
     ]
@@ -78,7 +78,7 @@ def test_what_is_not_well_formed_is_left_alone_and_told(capsys: pytest.CaptureFi
     told = capsys.readouterr()
     assert told.err.startswith("broken.at:2:18: error[missing-colon]")
     assert "'gone.at' cannot be read" in told.err
-    assert told.err.endswith("1 file changed, 2 files cannot be laid out\n")
+    assert told.err.endswith("1 file changed, 2 files not formatted\n")
     assert Path("broken.at").read_text() == BROKEN
     assert Path("rough.at").read_text() == LAID_OUT
 
@@ -100,7 +100,7 @@ def test_an_input_that_is_no_text_is_told(capsys: pytest.CaptureFixture[str], mo
     """Nothing is printed in its place."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
     assert app.main(["topology", "fmt", "-"]) == 1
-    assert capsys.readouterr() == ("", "coterie: the input is not UTF-8 text\n")
+    assert capsys.readouterr() == ("", "coterie: standard input is not UTF-8 text\n")
 
 
 def test_a_file_keeps_its_rights_and_its_link(folder: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_living_run_can_be_forked_and_goes_on(place: Place) -> None:
     process = place.start_slow()
     try:
         said = place.call("fork", "last")
-        assert "asked again: slow#1" in said.err
+        assert "will retry: slow#1" in said.err
         assert process.poll() is None
         assert "runs as process" in place.look("inspect", runs(place)[-1]).out
         [pid] = [

@@ -84,14 +84,14 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "README.md").symlink_to("nowhere")
     said = Place(tmp_path).look("init", status=2)
 
-    assert "has agents/writer.py, README.md already: nothing was made" in said.err
+    assert "already contains agents/writer.py, README.md: nothing was created" in said.err
     assert made(tmp_path) == {"agents/writer.py"}
     assert (tmp_path / "agents" / "writer.py").read_text() == "mine"
 
 
 def test_a_name_that_no_file_could_write_is_refused(tmp_path: Path) -> None:
     """Before anything is made."""
-    assert "cannot name a team" in Place(tmp_path).look("init", "--name", "my team", status=2).err
+    assert "is not a valid name" in Place(tmp_path).look("init", "--name", "my team", status=2).err
     assert made(tmp_path) == set()
 
 

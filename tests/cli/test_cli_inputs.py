@@ -62,7 +62,7 @@ def test_a_file_that_is_not_json_is_the_prompt(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("gone.json", None, "cannot be read"),
-        ("list.json", b"[1]", "must hold a JSON object"),
+        ("list.json", b"[1]", "must contain a JSON object"),
         ("bad.json", b"{", "is not JSON"),
         ("binary.txt", b"\xff\xfe", "is not UTF-8"),
     ],

@@ -71,20 +71,23 @@ def test_what_was_found_is_said_even_if_it_cannot_be_drawn(lab: Place) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--accuracy", "checker=0.9"), "says nothing of the other slots; write --accuracy 0.7,checker=0.9"),
-        (("--accuracy", "good"), "'good' is no accuracy; write 0.7, slot=0.7 or slot=0.9/0.7"),
+        (("--accuracy", "checker=0.9"), "has no value for the other slots; write --accuracy 0.7,checker=0.9"),
+        (("--accuracy", "good"), "'good' is not an accuracy; write 0.7, slot=0.7 or slot=0.9/0.7"),
         (("--accuracy", "1.7"), "an accuracy is 1.7; it must be from 0 to 1"),
         (("--accuracy", "0.7,checkr=0.9"), "no agent 'checkr'; did you mean 'checker'"),
         (("--accuracy", "nan"), "an accuracy is nan"),
-        (("--accuracy", "0.7,0.8"), "says twice how good everybody is"),
-        (("--accuracy", "0.7,checker=0.9, checker =0.2"), "says twice how good checker is"),
+        (("--accuracy", "0.7,0.8"), "sets the accuracy of all slots twice"),
+        (("--accuracy", "0.7,checker=0.9, checker =0.2"), "sets the accuracy of checker twice"),
         (("--accuracy", "0.7,=0.5"), "'=0.5' names no slot"),
-        (("--runs", "5"), "--runs goes with --accuracy"),
-        (("--correlation", "0.5"), "--correlation goes with --accuracy"),
-        (("--accuracy", "0.7", "--seeds", "1000"), "--seeds is about crashes, and --accuracy compares options"),
-        (("--accuracy", "0.7", "--from", "0"), "--from is about crashes"),
-        (("--accuracy", "0.7", "--jobs", "1"), "--jobs is about crashes"),
-        (("--accuracy", "0.7", "--state-dir", "."), "--state-dir is about crashes"),
+        (("--runs", "5"), "--runs requires --accuracy"),
+        (("--correlation", "0.5"), "--correlation requires --accuracy"),
+        (
+            ("--accuracy", "0.7", "--seeds", "1000"),
+            "--seeds applies to crash schedules, not to a comparison with --accuracy",
+        ),
+        (("--accuracy", "0.7", "--from", "0"), "--from applies to crash schedules"),
+        (("--accuracy", "0.7", "--jobs", "1"), "--jobs applies to crash schedules"),
+        (("--accuracy", "0.7", "--state-dir", "."), "--state-dir applies to crash schedules"),
     ],
 )
 def test_what_cannot_be_assumed_is_refused(lab: Place, words: tuple[str, ...], told: str) -> None:

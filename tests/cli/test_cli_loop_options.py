@@ -1,5 +1,6 @@
 """The options of `coterie run` for loops, and what the earlier system made of the same words."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import typer
 from loop_cases import cases
 
 from coterie.cli import app, argv
-from coterie.cli.loop_options import Flags, home, loop_given
+from coterie.cli.loop_options import LoopOptions, home, loop_given
 from coterie.errors import UsageError
 from coterie.planning.loop import LoopGiven, LoopPlan
 from coterie.planning.place import RunPlace
@@ -43,17 +44,8 @@ def parsed(*words: str) -> dict[str, Any]:
 
 def given(words: dict[str, Any]) -> LoopGiven:
     """What is said of the run that was called so."""
-    flags = Flags(
-        max_iterations=words["max_iterations"],
-        profiles=tuple(words["profiles"] or ()),
-        default_profiles=words["default_profiles"],
-        worktree=words["worktree"],
-        merge_strategy=words["merge_strategy"],
-        verbose=words["verbose"],
-        arguments=tuple(words["arguments"] or ()),
-        state_dir=words["state_dir"],
-    )
-    return loop_given(words["target"], flags, words["backend"], words["params"] or ())
+    options = LoopOptions(**{field.name: words[field.name] for field in fields(LoopOptions)})
+    return loop_given(words["target"], options, words["backend"], words["params"] or ())
 
 
 def overrides(tree: dict[str, Any], prefix: str = "") -> list[str]:

@@ -100,7 +100,7 @@ def test_a_near_miss_is_mended_in_the_topology(place: Place, loop: Path) -> None
     said = place.look("topology", "validate", "pair", "--fix")
 
     assert said.out == "pair: ok\n"
-    assert "mended: correct the name" in said.err
+    assert "fixed: correct the name" in said.err
     assert (loop / "topology.toml").read_bytes().decode() == text.replace("backend_modle", "backend_model")
 
 
@@ -128,7 +128,7 @@ def test_a_folder_of_something_else_is_no_target(place: Place) -> None:
     """It is said what makes one a loop's."""
     (place.folder / "empty").mkdir()
 
-    assert "it would hold one of topology.toml, autoloops.toml" in place.look("run", "empty", status=2).err
+    assert "it contains none of topology.toml, autoloops.toml" in place.look("run", "empty", status=2).err
 
 
 def test_arguments_that_nobody_takes_are_a_wrong_call(place: Place, loop: Path) -> None:

@@ -108,7 +108,7 @@ def test_an_unknown_price_is_told_with_the_bill(models_place: Place, monkeypatch
         reach(models, monkeypatch)
         models_place.look("run", "team.at", "Tea", "--backend", "model")
 
-    assert "The price of 2 answers is not known: it counts as $0." in models_place.look("inspect", "last", "usage").out
+    assert "The price of 2 answers is unknown and counts as $0." in models_place.look("inspect", "last", "usage").out
 
 
 def test_what_is_missing_is_told_before_anything_runs(models_place: Place) -> None:

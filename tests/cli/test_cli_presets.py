@@ -54,7 +54,7 @@ def test_a_copy_of_a_preset_is_a_loop_of_its_own(place: Place) -> None:
     assert "autodoc: ok" in place.look("topology", "validate", "autodoc").out
 
     again = place.look("init", "autodoc", "--preset", "autodoc", status=2).err
-    assert "nothing was made" in again
+    assert "nothing was created" in again
     other = json.loads(place.look("init", "loops/docs", "--preset", "autodoc", "--json").out)
     assert other == {"folder": "loops/docs", "name": "docs", "files": list(presets.texts("autodoc"))}
 
@@ -63,7 +63,7 @@ def test_a_copy_of_a_preset_is_a_loop_of_its_own(place: Place) -> None:
     ("words", "message"),
     [
         (("--preset", "autodog"), "did you mean 'autodoc'?"),
-        (("--preset", "autodoc", "--name", "docs"), "leave --name out"),
+        (("--preset", "autodoc", "--name", "docs"), "omit --name"),
     ],
 )
 def test_what_cannot_be_copied_is_told(words: tuple[str, ...], message: str, place: Place) -> None:
@@ -124,4 +124,4 @@ def test_what_a_mock_backend_is_asked_does_not_matter(place: Place) -> None:
     assert place.look("mock-backend", "script.json", "--help me", status=5).out == "here\n"
     assert place.look("mock-backend", "script.json", status=5).out == "here\n"
     assert "cannot be read" in place.look("mock-backend", "none.json", status=2).err
-    assert "Stand in for an agent" in place.look("mock-backend", "--help").out
+    assert "Act as an agent" in place.look("mock-backend", "--help").out

@@ -224,7 +224,7 @@ def test_a_script_says_what_is_answered(place: Place, words: list[str]) -> None:
     assert document["turns"][2]["started"] == 3.0
     shown = place.look("run", "loop.at", *words).out
     assert "00:01.0 – 00:03.0  reviewer#1 <- writer" in shown
-    assert shown.endswith("completed (rehearsed: nobody was asked)\n")
+    assert shown.endswith("completed (rehearsed: no backend was called)\n")
 
 
 def test_a_rehearsal_that_fails_has_the_status_of_a_failure(place: Place) -> None:
@@ -287,7 +287,7 @@ def test_replay_agrees_with_a_run_and_with_half_of_one(place: Place) -> None:
     place.call("run", "loop.at", "--max-turns", "2", status=3)
     assert json.loads(place.look("replay", "last", "--json").out)["left"] == ["start writer#2"]
     place.call("resume", "last")
-    assert "today's engine agrees with" in place.look("replay", "last").out
+    assert "the current engine agrees with" in place.look("replay", "last").out
     assert json.loads(place.look("replay", "last", "--json").out)["left"] == []
 
     (journal,) = (place.folder / ".coterie" / "runs").glob("*/journal.jsonl")
@@ -383,7 +383,7 @@ def test_ctrl_c_at_a_question_leaves_it_open(place: Place) -> None:
     os.close(line)
     shown = read_until(keyboard, "> ")
     process.send_signal(signal.SIGINT)
-    shown += read_until(keyboard, "carry on with:")
+    shown += read_until(keyboard, "continue with:")
     process.wait(timeout=60)
     os.close(keyboard)
 

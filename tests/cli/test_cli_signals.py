@@ -40,7 +40,7 @@ def test_the_first_signal_cancels_and_the_outcome_still_counts(
 
     before = signal.getsignal(signal.SIGTERM)
     assert drive(main()) == "interrupted"
-    assert "interrupting the run; once more ends it at once" in capsys.readouterr().err
+    assert "interrupting the run; press Ctrl-C again to exit at once" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) == before
 
 

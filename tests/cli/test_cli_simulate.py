@@ -48,7 +48,7 @@ def test_a_broken_promise_tells_its_seed_its_records_and_how_to_repeat_it(
     said = place.look("simulate", "loop.at", "--seeds", "60", "--from", "2", "--jobs", "1", status=1)
 
     told = said.out.splitlines()
-    seed = int(next(line for line in told if " broke a promise: " in line).split()[1])
+    seed = int(next(line for line in told if " violated a guarantee: " in line).split()[1])
     file = Path(next(line for line in told if line.startswith("its records: ")).removeprefix("its records: "))
     records = [json.loads(line) for line in (place.folder / file).read_text().splitlines()]
     assert records[0]["run"] == "R"

@@ -66,10 +66,10 @@ def test_a_result_is_its_text_or_else_its_values(result: object, shown: str) -> 
 @pytest.mark.parametrize(
     ("status", "reason", "steps"),
     [
-        ("stopped", "max_turns", "carry on with:\n  coterie resume r1 --max-turns N"),
-        ("stopped", "interrupted", "carry on with:\n  coterie resume r1"),
-        ("stopped", "cost_budget", "carry on with (first raise event_loop.max_cost_usd):\n  coterie resume r1"),
-        ("failed", "a#1 failed", "see what happened with:\n  coterie inspect r1"),
+        ("stopped", "max_turns", "continue with:\n  coterie resume r1 --max-turns N"),
+        ("stopped", "interrupted", "continue with:\n  coterie resume r1"),
+        ("stopped", "cost_budget", "continue with (first raise event_loop.max_cost_usd):\n  coterie resume r1"),
+        ("failed", "a#1 failed", "inspect it with:\n  coterie inspect r1"),
     ],
 )
 def test_a_run_that_did_not_complete_says_what_to_do_next(status: str, reason: str, steps: str) -> None:
@@ -85,7 +85,7 @@ def test_an_open_question_says_how_it_is_answered() -> None:
     assert outcomes.next_steps(ended, Path("my state")) == (
         "inner#1.1/boss#1 asks: “Shall we?”\n"
         "  coterie control respond r1 'inner#1.1/boss#1' TEXT --state-dir 'my state'\n"
-        "carry on with:\n"
+        "continue with:\n"
         "  coterie resume r1 --state-dir 'my state'"
     )
 
@@ -98,7 +98,7 @@ def test_a_long_question_says_where_all_of_it_can_be_read() -> None:
     )
 
     assert told.splitlines()[0].endswith("…”")
-    assert told.splitlines()[1] == "  coterie inspect r1/inner#1.1 prompt 'boss#1'  # all of it"
+    assert told.splitlines()[1] == "  coterie inspect r1/inner#1.1 prompt 'boss#1'  # in full"
 
 
 def test_the_outcome_as_data_leaves_nothing_out() -> None:
@@ -128,8 +128,8 @@ def test_of_a_great_many_agents_those_with_most_turns_are_named() -> None:
 
 def test_a_replay_that_agrees_says_what_is_left() -> None:
     """A finished run leaves nothing to do."""
-    assert outcomes.replayed(ReplayReport(run="r1", records=1)) == "r1: today's engine agrees with 1 record"
-    assert outcomes.replayed(ReplayReport(run="r1", records=2, left=("a#1",))).endswith("\nleft to do:\n  a#1")
+    assert outcomes.replayed(ReplayReport(run="r1", records=1)) == "r1: the current engine agrees with 1 record"
+    assert outcomes.replayed(ReplayReport(run="r1", records=2, left=("a#1",))).endswith("\npending:\n  a#1")
 
 
 def test_lines_tell_what_is_worth_telling() -> None:
@@ -204,10 +204,10 @@ def test_a_rehearsal_shows_every_turn_and_what_it_led_to() -> None:
     assert shown.splitlines() == [
         "00:01.0 – 00:02.0  r#2 <- w",
         f'    verdict = "revise", text = "{"w" * 58}…, n = 0, 2 more',
-        "    r -> w has fired as often as it may",
+        "    r -> w has reached its bound",
         "    r -> [p, q] (forced)",
         "    child run: completed",
         "    never ran: z",
         "never ran: p",
-        "completed (rehearsed: nobody was asked)",
+        "completed (rehearsed: no backend was called)",
     ]

@@ -207,7 +207,7 @@ def test_show_draws_the_teams_within(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_show_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Long lines are broken between words, below where they began; elsewhere none is."""
-    monkeypatch.setattr("coterie.cli.output.width", lambda: 60)
+    monkeypatch.setattr("coterie.cli.topology.width", lambda: 60)
     assert app.main(["topology", "show", "team.at"]) == 0
 
     lines = capsys.readouterr().out.splitlines()
@@ -222,7 +222,7 @@ def test_what_has_one_remedy_is_mended_in_the_file(capsys: pytest.CaptureFixture
     assert app.main(["topology", "validate", "--fix", "wrong.at", "gone.at"]) == 1
 
     told = capsys.readouterr()
-    assert told.err.splitlines()[:2] == ["wrong.at:2:13: mended: correct the name", "wrong.at:3:12: mended: write '->'"]
+    assert told.err.splitlines()[:2] == ["wrong.at:2:13: fixed: correct the name", "wrong.at:3:12: fixed: write '->'"]
     assert "error[unknown-agent]" in told.err
     assert Path("wrong.at").read_text().splitlines()[1:3] == ["  agent a { model: n }", "  flow { a -> bb }"]
     assert told.out.splitlines() == ["wrong.at: 1 error", "gone.at: 1 error"]

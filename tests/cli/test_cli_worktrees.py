@@ -102,7 +102,7 @@ def test_cleaning_loses_no_work(folder: Path) -> None:
     over, cut_off = ended(folder, "calm-brook", new__txt="new\n"), ended(folder, "wild-fern", finished=False)
     said = call("worktree", "clean")
 
-    assert f"calm-brook: removed {over.path}; autoloop/calm-brook stays" in said
+    assert f"calm-brook: removed {over.path}; kept autoloop/calm-brook" in said
     assert not Path(over.path).exists()
     assert git(folder, "show", "autoloop/calm-brook:new.txt") == "new"
     assert Path(cut_off.path).exists()
@@ -119,7 +119,7 @@ def test_a_run_without_a_work_tree_is_told_so(folder: Path) -> None:
     writer.append([RunStarted(seq=1, run="plain", engine="flow")])
     writer.sync()
     writer.give_up()
-    assert "has no git work tree of its own" in call("worktree", "show", "plain", status=2)
+    assert "has no git work tree" in call("worktree", "show", "plain", status=2)
 
 
 def test_every_state_directory_is_known(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,4 +159,4 @@ def test_a_run_that_was_cut_off_is_told_how_to_go_on(folder: Path) -> None:
     """It works there no more, and no process brings its work back."""
     ended(folder, "calm-brook", finished=False)
 
-    assert "to go on: coterie resume calm-brook" in call("worktree", "show", "calm-brook")
+    assert "to continue: coterie resume calm-brook" in call("worktree", "show", "calm-brook")

@@ -65,7 +65,7 @@ def test_an_agent_that_cannot_answer_fails_its_run_with_one_reason(place: Place,
     said = place.call("run", "one.at", "go", status=1)
 
     assert why in said.out.splitlines()[-1]
-    assert said.err.splitlines()[0] == "see what happened with:"
+    assert said.err.splitlines()[0] == "inspect it with:"
     assert reads(place)[-2:] == ["turn.failed", "run.finished"]
 
 
@@ -160,7 +160,7 @@ def test_a_journal_whose_end_is_noise_can_still_be_listed(place: Place) -> None:
 
 
 def test_every_prefix_of_a_journal_goes_on_or_says_why_not(place: Place) -> None:
-    """Cut at any line, and inside one: today's engine agrees with it, or the run never began."""
+    """Cut at any line, and inside one: the current engine agrees with it, or the run never began."""
     place.call("run", "nested.at", "go")
     journal = folder(place) / "journal.jsonl"
     whole = journal.read_bytes()

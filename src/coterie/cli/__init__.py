@@ -1,5 +1,5 @@
-"""The command line: parse the arguments, call the library, render, return a status.
+"""The command line: commands parse their arguments, call the library, print the result and return a status.
 
-`coterie.cli.app` lists the commands. Each command's module imports what the command needs inside the command, so that
-`coterie --help` stays quick; human text comes from `coterie.cli.text` alone.
+`coterie.cli.app` lists the commands. A command imports what it needs when it is called, so that `coterie --help` is
+fast. `coterie.cli.text` has all texts for people.
 """

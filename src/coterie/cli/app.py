@@ -1,6 +1,6 @@
-"""The list of commands, and what every command has in common: how errors are told and what the exit status says.
+"""The list of commands, and what they share: option groups, error messages and exit statuses.
 
-The exit status says the outcome: 0 completed, 1 failed or invalid, 2 usage, 3 stopped by a limit, 4 waiting for a
+The exit status gives the outcome: 0 completed, 1 failed or invalid, 2 usage, 3 stopped by a limit, 4 waiting for a
 human, 130 interrupted.
 """
 
@@ -21,7 +21,7 @@ Command = Callable[..., int]
 T = TypeVar("T")
 
 COMPLETE = "__complete"
-"""What the scripts for shells call, with the words there are."""
+"""The hidden command that shell completion scripts call with the words of the command line."""
 
 COMMANDS: Mapping[str, str] = {
     "run": "run.run",
@@ -40,11 +40,11 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "doctor.doctor",
     "completion": "completion.completion",
 }
-"""Where in `coterie.cli` each command is: only the module of the one that is called is loaded."""
+"""The function of each command in `coterie.cli`. Only the module of the command that is called is loaded."""
 
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "topology": (
-        "Read a team's file; nothing is run.",
+        "Read a team's file without running anything.",
         {
             "validate": "topology.validate",
             "show": "topology.show",
@@ -57,7 +57,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "worktree": (
-        "The git work trees of runs: where they are, and bringing their work back.",
+        "List, inspect, merge and remove the git work trees of runs.",
         {
             "list": "worktrees.list_",
             "show": "worktrees.show",
@@ -67,11 +67,11 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "control": (
-        "Speak to a run from another terminal.",
+        "Control a run from another terminal.",
         {"respond": "control.respond", "guide": "control.guide", "interrupt": "control.interrupt"},
     ),
     "memory": (
-        "What a loop remembers.",
+        "Manage the memory of a loop.",
         {
             "add": "memory.add",
             "list": "memory.list_",
@@ -83,7 +83,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "task": (
-        "What a loop has to do.",
+        "Manage the tasks of a loop.",
         {
             "add": "tasks.add",
             "complete": "tasks.complete",
@@ -92,9 +92,9 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "list": "tasks.list_",
         },
     ),
-    "state": ("What is told from the journals of runs.", {"rebuild": "state.rebuild"}),
+    "state": ("Rebuild files that are derived from the journals of runs.", {"rebuild": "state.rebuild"}),
     "config": (
-        "The settings of a loop, and where each came from.",
+        "Show and change the settings of loops.",
         {
             "show": "config.show",
             "set": "config.set_",
@@ -103,10 +103,10 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
 }
-"""The commands that have a word in common, each group with what it is for."""
+"""Groups of commands, each with its help text."""
 
 PLAIN: Mapping[tuple[str, ...], str] = {("topology", "validate"): "validate.validate"}
-"""Commands that are given files, and mostly nothing else: called so, they do not wait for the parser of options."""
+"""Commands that run without the option parser, whose import is slow, when they are called with files only."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -124,22 +124,22 @@ def main(arguments: Sequence[str]) -> int:
         return _status(end)
     except KeyboardInterrupt:
         return 130
-    except Exception as error:  # the last resort: whatever a defect raised becomes a message
-        return _tell(error)
+    except Exception as error:  # even a defect ends in a message, not in a traceback
+        return _report(error)
     finally:
         output.finish()
     return 0
 
 
 def command(words: Sequence[str] = ()) -> Any:
-    """The command line as typer's own command; where *words* begin with one of its commands, only that."""
+    """Return the typer command; if *words* begin with the name of one of its commands, with that one alone."""
     import typer
     import typer.main
 
     def root(
         version: bool = typer.Option(False, "--version", is_eager=True, help="Print the version and exit."),
     ) -> None:
-        """Run teams of AI agents: check them, run them, kill them, carry on."""
+        """Run teams of AI agents that survive being killed."""
         if version:
             from coterie import __version__
 
@@ -147,7 +147,7 @@ def command(words: Sequence[str] = ()) -> Any:
             raise typer.Exit
 
     first, second = (*words, "", "")[:2]
-    app = _typer("Run teams of AI agents: check them, run them, kill them, carry on.", _called(COMMANDS, first, GROUPS))
+    app = _typer("Run teams of AI agents that survive being killed.", _called(COMMANDS, first, GROUPS))
     app.callback()(root)
     for name, (about, commands) in _called(GROUPS, first, COMMANDS).items():
         app.add_typer(_typer(about, _called(commands, second)), name=name)
@@ -155,14 +155,14 @@ def command(words: Sequence[str] = ()) -> Any:
 
 
 def _called(known: Mapping[str, T], word: str, others: Mapping[str, Any] = {}) -> Mapping[str, T]:
-    """What of *known* is needed to answer *word*: that one; all, when neither it nor *others* have one so called."""
+    """Return the entry of *known* that *word* names; all of *known* if *others* does not contain *word* either."""
     if word in known:
         return {word: known[word]}
     return {} if word in others else known
 
 
 def _plain(arguments: Sequence[str]) -> int | None:
-    """The status of a plain command, called with nothing but files; None where *arguments* are something else."""
+    """Run a command of `PLAIN` and return its status; None if *arguments* are not such a command and files."""
     place, files = PLAIN.get(tuple(arguments[:2])), arguments[2:]
     if place is None or not files or any(word.startswith("-") for word in files):
         return None
@@ -174,25 +174,44 @@ def _typer(about: str, commands: Mapping[str, str]) -> "typer.Typer":
 
     app = typer.Typer(help=about, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
     for name, place in commands.items():
-        app.command(name)(_exits(load(place)))
+        app.command(name)(_typer_command(load(place)))
     return app
 
 
 def load(place: str) -> Command:
-    """The command at *place*, `module.function` in `coterie.cli`."""
+    """Return the command at *place*, `module.function` in `coterie.cli`."""
     module, _, function = place.rpartition(".")
     found: Command = getattr(importlib.import_module(f"coterie.cli.{module}"), function)
     return found
 
 
-def _exits(one: Command) -> Callable[..., None]:
-    """*one* as typer wants it: the status it returns is the exit status."""
+def _typer_command(one: Command) -> Callable[..., None]:
+    """Return *one* for typer: the fields of its option groups are options, its result is the exit status."""
+    from dataclasses import fields, is_dataclass
+    from inspect import Parameter, Signature, signature
+
     import typer
 
-    @functools.wraps(one)
-    def run(*args: Any, **options: Any) -> None:
-        raise typer.Exit(one(*args, **options))
+    groups: dict[str, Any] = {}
+    parameters: list[Parameter] = []
+    for name, each in signature(one).parameters.items():
+        if is_dataclass(each.annotation):
+            groups[name] = each.annotation
+            parameters += (
+                Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+                for field in fields(each.annotation)
+            )
+        else:
+            parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY))
 
+    @functools.wraps(one)
+    def run(**options: Any) -> None:
+        for name, group in groups.items():
+            options[name] = group(**{field.name: options.pop(field.name) for field in fields(group)})
+        raise typer.Exit(one(**options))
+
+    vars(run)["__signature__"] = Signature(parameters)
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
 
 
@@ -200,8 +219,8 @@ def _status(end: SystemExit) -> int:
     return end.code if isinstance(end.code, int) else int(end.code is not None)
 
 
-def _tell(error: Exception) -> int:
-    """Say what went wrong, for people, and return the exit status."""
+def _report(error: Exception) -> int:
+    """Print a message about *error* and return the exit status."""
     from coterie.errors import CoterieError, TopologyError, UsageError, shortage
 
     status = 3 if shortage(error) else 1
@@ -213,13 +232,13 @@ def _tell(error: Exception) -> int:
         output.complain(f"coterie: {error}")
         return 2 if isinstance(error, UsageError) else status
     if isinstance(error, OSError):
-        missing = "the current folder is gone" if isinstance(error, FileNotFoundError) else "the system"
+        missing = "the current folder is gone" if isinstance(error, FileNotFoundError) else "system error"
         output.complain(f"coterie: {error.filename or missing}: {error.strerror or error}")
         return status
     if os.environ.get("COTERIE_DEBUG"):
         sys.excepthook(type(error), error, error.__traceback__)
     output.complain(
-        f"coterie: this is a defect of coterie: {type(error).__name__}: {error}; "
-        "please report it, with what COTERIE_DEBUG=1 shows"
+        f"coterie: this is a bug in coterie: {type(error).__name__}: {error}; "
+        "please report it with the traceback that COTERIE_DEBUG=1 prints"
     )
     return 1

@@ -1,4 +1,4 @@
-"""What is done to the words of a command line before they are parsed."""
+"""Rewrite a command line before it is parsed."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,17 +6,17 @@ from coterie.agentside.words import plain
 
 REHEARSE = "--rehearse"
 MOCK = "mock-backend"
-"""What comes after its script is a prompt, whatever that begins with."""
+"""A command whose words after the first are a prompt, even if they begin with a dash."""
 BEHIND = "--argument"
-"""The option of `run` that a word behind `--` becomes: the command line is parsed as if it had been given so."""
+"""The hidden option of `run` that passes a word behind `--`."""
 
 
 def prepare(arguments: Sequence[str]) -> list[str]:
-    """*arguments* with the optional value of `--rehearse` made plain, and the words that `run` finds behind `--`.
+    """Return *arguments* with the optional value of `--rehearse` and the words behind `--` of `run` made explicit.
 
-    The word after a bare `--rehearse` is its script when it ends in `.json`; else it is left where it stands, and the
-    option gets an empty value. Nothing after `--` is touched, but that of `run` each word is told to be an argument
-    for the backend. The payload of `emit` may begin with a dash.
+    The word after a bare `--rehearse` is its script if it ends in `.json`; otherwise it is a separate word, and the
+    option gets an empty value. Each word behind `--` of `run` becomes an argument for the backend; other words behind
+    `--` do not change. The payload of `emit` may begin with a dash.
     """
     if len(arguments) > 2 and arguments[0] == MOCK and not arguments[1].startswith("-"):
         return [*arguments[:2], "--", *arguments[2:]]

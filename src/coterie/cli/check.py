@@ -1,4 +1,4 @@
-"""`coterie topology check`: what can be proved of a team before anything is spent."""
+"""`coterie topology check`: prove properties of a team before it runs."""
 
 import math
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coterie.cli.options import AsJson, Set
-from coterie.cli.output import complain, say, say_json
+from coterie.cli.output import print_result, report, say_json
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -15,34 +15,32 @@ if TYPE_CHECKING:
 
 
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to check.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to check.")],
     price: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="USD|AGENT=USD", help="What a turn costs, of any agent or of one; repeat it.", show_default=False
-        ),
+        typer.Option(metavar="USD|AGENT=USD", help="The price of a turn, for all agents or for one. Repeatable."),
     ] = None,
     scripts: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write the run that shows each finding into DIR.", show_default=False),
+        typer.Option(metavar="DIR", help="Write the script that shows each finding into DIR."),
     ] = None,
     states: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Look at no more than N states (100000).", show_default=False),
+        typer.Option(min=1, metavar="N", help="Explore at most N states (100000)."),
     ] = None,
     params: Set = None,
     as_json: AsJson = False,
 ) -> int:
-    """Prove what a team can do, before it is run.
+    """Prove what a team can do before it runs.
 
-    Says whether every run ends, the most and the fewest turns it can take, what it can cost, and what can go otherwise
-    than one may think; each with the shortest run that shows it, as a script for `run --rehearse`. Nobody is asked and
-    no command of the team is run. The status is 1 when something is wrong, or there is nothing to run; warnings do not
-    count. Of a file that is wrong --json says what validate would: {"file", "valid", "diagnostics"}.
+    Reports whether every run ends, the maximum and minimum number of turns, the maximum cost, and likely mistakes, each
+    with the shortest run that shows it as a script for `run --rehearse`. No backend is called and no command of the
+    team runs. The exit status is 1 on errors or if there is nothing to run; warnings do not count. For an invalid file,
+    --json prints the same as `topology validate`: {"file", "valid", "diagnostics"}.
     """
     from coterie.cli.inputs import pair
     from coterie.cli.team_file import examine
-    from coterie.cli.text import proofs as text
+    from coterie.cli.text.proofs import proof
     from coterie.planning.loop import LoopGiven
     from coterie.proofs import STATES
     from coterie.proofs import check as prove
@@ -52,22 +50,19 @@ def check(
     if found.plan is None or not found.valid:
         if as_json:
             say_json(found.to_dict())
-        for diagnostic in found.diagnostics if not as_json else ():
-            complain(diagnostic.render(found.text).rstrip("\n"))
+        else:
+            report(found.diagnostics, found.text)
         return 1
-    for diagnostic in found.of_the_command_line:
-        complain(diagnostic.render(found.text).rstrip("\n"))
-    report = prove(found.plan, _prices(price or [], found.plan), states=states or STATES, topology=found.topology)
-    written = _write(report, scripts) if scripts is not None else {}
-    if as_json:
-        say_json({"file": str(file), **report.to_dict()})
-    else:
-        say(text.proof(report, str(file), found.text, written))
-    return int(report.has_errors)
+    report(found.of_the_command_line, found.text)
+    proved = prove(found.plan, _prices(price or [], found.plan), states=states or STATES, topology=found.topology)
+    written = _write(proved, scripts) if scripts is not None else {}
+    value = {"file": str(file), **proved.to_dict()}
+    print_result(as_json, value, lambda: proof(proved, str(file), found.text, written))
+    return int(proved.has_errors)
 
 
 def _prices(words: list[str], plan: "Plan") -> "Prices | None":
-    """The prices that *words* give: `0.02` for every turn, `reviewer=0.10` for those of one agent."""
+    """Return the prices from *words*: `0.02` for every turn, `reviewer=0.10` for those of one agent."""
     from coterie.diagnostics import did_you_mean
     from coterie.errors import UsageError
     from coterie.proofs import Prices
@@ -83,18 +78,18 @@ def _prices(words: list[str], plan: "Plan") -> "Prices | None":
         except ValueError:
             dollars = math.nan
         if not 0 <= dollars < math.inf:
-            raise UsageError(f"--price wants dollars, or AGENT=DOLLARS, not {word!r}")
+            raise UsageError(f"--price must be USD or AGENT=USD, not {word!r}")
         if not name:
             turn = dollars
         elif name in known:
             agents[name] = dollars
         else:
-            raise UsageError(f"--price: no run asks {name!r}; {did_you_mean(name, known) or ', '.join(known)}")
+            raise UsageError(f"--price: no run calls {name!r}; {did_you_mean(name, known) or ', '.join(known)}")
     return Prices(turn=turn, agents=agents)
 
 
 def _write(report: "Report", folder: Path) -> dict[str, str]:
-    """Write the scripts of *report* into *folder*; give the file of each by what it shows."""
+    """Write the scripts of *report* into *folder*; return the file of each by the name of its finding."""
     import json
 
     from coterie.cli.text.proofs import shown

@@ -1,7 +1,7 @@
-"""`coterie completion`: the shell completes commands, options, runs, turns and agents.
+"""`coterie completion`: shell completion of commands, options, runs, turns and agents.
 
-The script that a shell loads calls `coterie __complete WORDS…`, whose last word is the one to be completed, and shows
-what comes back: one candidate a line, with what it means behind a tab. Where nothing comes back it completes files.
+The shell's script calls `coterie __complete WORDS…`, of which the last word is to be completed, and offers what that
+prints: one candidate per line, with a description behind a tab. If there is none, the shell completes files.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coterie.runs.repository import Runs
 
 Given = Mapping[str, str]
-"""The words that a command was given so far, by the name of their parameter."""
+"""The arguments and option values given so far, by parameter name."""
 
 
 SCRIPTS: Mapping[str, str] = {
@@ -46,32 +46,32 @@ function __coterie_complete
 end
 complete -c coterie -a '(__coterie_complete)'""",
 }
-"""What each shell loads."""
+"""The completion script of each shell."""
 
 
 def completion(
-    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)],
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> int:
-    """Print what makes a shell complete the words of coterie.
+    """Print the completion script of a shell.
 
-    Put `eval "$(coterie completion bash)"` into ~/.bashrc, `eval "$(coterie completion zsh)"` into ~/.zshrc behind
+    Put `eval "$(coterie completion bash)"` into ~/.bashrc, `eval "$(coterie completion zsh)"` into ~/.zshrc after
     compinit, or `coterie completion fish | source` into ~/.config/fish/config.fish.
     """
     from coterie.diagnostics import did_you_mean
     from coterie.errors import UsageError
 
     if shell not in SCRIPTS:
-        hint = did_you_mean(shell, SCRIPTS) or f"there are {', '.join(SCRIPTS)}"
+        hint = did_you_mean(shell, SCRIPTS) or f"supported shells: {', '.join(SCRIPTS)}"
         raise UsageError(f"there is no completion for {shell!r}; {hint}")
     say(SCRIPTS[shell])
     return 0
 
 
 def answer(command: Any, words: Sequence[str]) -> int:
-    """Print the candidates for the last of *words*; whatever is wrong with them, there are just none."""
+    """Print the candidates for the last of *words*; none if they cannot be determined."""
     try:
         found = [line for line in candidates(command, words) if "\n" not in line]
-    except Exception:  # a half-written command line, a damaged journal: nothing that Tab should tell of
+    except Exception:  # an incomplete command line or a damaged journal must not disturb the prompt
         found = []
     if found:
         say("\n".join(found))
@@ -79,7 +79,7 @@ def answer(command: Any, words: Sequence[str]) -> int:
 
 
 def candidates(command: Any, words: Sequence[str]) -> Iterator[str]:
-    """What the last of *words* may become, each with what it means behind a tab."""
+    """Yield the candidates for the last of *words*, each with its description behind a tab."""
     *before, last = words or [""]
     given: dict[str, str] = {}
     command, rest = _command(command, before)
@@ -110,7 +110,7 @@ def candidates(command: Any, words: Sequence[str]) -> Iterator[str]:
 
 
 def _command(command: Any, words: Sequence[str]) -> tuple[Any, Sequence[str]]:
-    """The command that *words* name, and what follows its name."""
+    """Return the command that *words* name, and the words after its name."""
     for n, word in enumerate(words):
         below = getattr(command, "commands", {})
         if word not in below:
@@ -120,7 +120,7 @@ def _command(command: Any, words: Sequence[str]) -> tuple[Any, Sequence[str]]:
 
 
 def _values(name: str, given: Given) -> Iterable[tuple[str, str]]:
-    """The values that a parameter may have, as far as they can be known: for all else the shell completes files."""
+    """Return the known values of a parameter; empty if the shell should complete files."""
     return _KNOWN[name](given) if name in _KNOWN else ()
 
 
@@ -134,16 +134,16 @@ def _runs(given: Given) -> Iterator[tuple[str, str]]:
 
 
 def _views(given: Given) -> Iterator[tuple[str, str]]:
-    yield "timeline", "the run in sentences"
-    yield "turn", "what a turn was asked and answered"
-    yield "why", "the chain of causes of a turn"
-    yield "prompt", "what a turn was asked"
-    yield "output", "what a turn answered"
-    yield "usage", "turns, tokens, money and time"
-    yield "topology", "who there is"
-    yield "memory", "what a loop remembers"
-    yield "tasks", "what a loop has to do"
-    yield "journal", "its records"
+    yield "timeline", "the run's events"
+    yield "turn", "a turn's prompt, answer and attempts"
+    yield "why", "the causes of a turn"
+    yield "prompt", "the prompt of a turn"
+    yield "output", "the answer of a turn"
+    yield "usage", "turns, tokens, cost and time"
+    yield "topology", "agents and coordination"
+    yield "memory", "the memory of a loop"
+    yield "tasks", "the tasks of a loop"
+    yield "journal", "the records"
 
 
 def _turns(given: Given) -> Iterator[tuple[str, str]]:
@@ -194,13 +194,13 @@ _KNOWN: Mapping[str, Callable[[Given], Iterable[tuple[str, str]]]] = {
     "run": _runs,
     "view": _views,
     "turn": _turns,
-    "words": _turns,  # of `control respond`: the turn that asks comes first
+    "words": _turns,  # of `control respond`, whose first word is a turn
     "backend": _backends,
     "prompts": lambda given: ((f"{agent}=", "a file") for agent in _agents(given)),
     "models": lambda given: ((f"{agent}=", "a model") for agent in _agents(given)),
     "settings": _settings,
     "preset": _presets,
-    "show": lambda given: (("show", "its roles and events"),),
+    "show": lambda given: (("show", "roles and events of a preset"),),
     "shell": lambda given: ((name, "") for name in SCRIPTS),
 }
-"""By the name of the parameter that the words are for."""
+"""Known values by parameter name."""

@@ -1,4 +1,4 @@
-"""`coterie config …`: what the settings of a loop are, where each came from, and changing one."""
+"""`coterie config …`: show and change the settings of loops."""
 
 import os
 from pathlib import Path
@@ -7,61 +7,58 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.cli.options import AsJson
-from coterie.cli.output import complain, say, say_json
+from coterie.cli.output import print_result, report, say
 
 if TYPE_CHECKING:
     from coterie.settings import Settings
 
 Project = Annotated[
     Path | None,
-    typer.Option("--project", metavar="DIR", help="The project's folder (the current one).", show_default=False),
+    typer.Option("--project", metavar="DIR", help="The project's folder (the current one)."),
 ]
-Preset = Annotated[str, typer.Option("--preset", metavar="P", help="The preset whose overrides count.")]
-User = Annotated[bool, typer.Option("--user", help="The user's override, for all repositories.")]
-Repo = Annotated[bool, typer.Option("--repo", help="This repository's override.")]
+Preset = Annotated[str, typer.Option("--preset", metavar="P", help="The preset whose overrides apply.")]
+User = Annotated[bool, typer.Option("--user", help="Change the user's override, for all repositories.")]
+Repo = Annotated[bool, typer.Option("--repo", help="Change this repository's override.")]
 
 
 def show(
     project: Project = None,
     preset: Preset = "",
     overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="K=V", help="As a run would be given it. Repeatable.")
+        list[str] | None, typer.Option("--set", metavar="K=V", help="A setting, as given to a run. Repeatable.")
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say where each value came from: layer, file, line.")
+        bool, typer.Option("--explain", help="Show the origin of each value: layer, file, line.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show the settings that a run would have.
+    """Show the settings that a run would use.
 
-    What is wrong with a file is told, and the status is 1.
+    Reports errors in the files, with exit status 1.
     """
     from coterie.settings import resolve
 
     folder = project or _preset_folder(preset) or Path()
     settings, found = resolve(folder, work_dir=Path.cwd(), env=os.environ, preset=preset, overrides=overrides or ())
     for diagnostic in found:
-        complain(diagnostic.render(_text(diagnostic.file)).rstrip("\n"))
-    if as_json:
-        say_json(_as_data(settings))
-    else:
-        say("\n".join(_lines(settings, explain)))
+        report([diagnostic], _text(diagnostic.file))
+    print_result(as_json, _as_data(settings), lambda: "\n".join(_lines(settings, explain)))
     return int(any(diagnostic.is_error for diagnostic in found))
 
 
 def set_(
-    setting: Annotated[str, typer.Argument(metavar="KEY=VALUE", help="What to set.", show_default=False)],
+    setting: Annotated[str, typer.Argument(metavar="KEY=VALUE", help="The setting and its value.")],
     preset: Preset = "",
     user: User = False,
     repo: Repo = False,
 ) -> int:
-    """Set a value for a preset, in the user's or this repository's override of it."""
+    """Set a value in the user's or this repository's override of a preset."""
     from coterie.errors import UsageError
     from coterie.settings.edit import set_value
 
     name, equals, value = setting.partition("=")
     if not equals:
-        raise UsageError(f"{setting!r} sets nothing: write KEY=VALUE")
+        raise UsageError(f"{setting!r} is not KEY=VALUE")
     path = _override(preset, user, repo)
     set_value(path, name.strip(), value.strip())
     say(f"set {name.strip()} = {value.strip()} in {path}")
@@ -69,12 +66,12 @@ def set_(
 
 
 def unset(
-    name: Annotated[str, typer.Argument(metavar="KEY", help="Which setting.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="KEY", help="The setting.")],
     preset: Preset = "",
     user: User = False,
     repo: Repo = False,
 ) -> int:
-    """Take a value out of an override again."""
+    """Remove a value from the user's or this repository's override of a preset."""
     from coterie.settings.edit import unset_value
 
     path = _override(preset, user, repo)
@@ -83,16 +80,17 @@ def unset(
 
 
 def path(project: Project = None, preset: Preset = "", as_json: AsJson = False) -> int:
-    """Show where the files of the layers lie, lowest first, and which of them are there."""
+    """Show the path of each layer's file, lowest first, and whether it exists."""
     from coterie.settings.layers import layer_files
 
     folder = project or _preset_folder(preset) or Path()
     layers = list(layer_files(folder, Path.cwd(), os.environ, preset))
-    if as_json:
-        say_json([{"layer": layer, "path": str(file), "exists": file.is_file()} for layer, file in layers])
-    else:
-        width = max(len(layer) for layer, _ in layers)
-        say("\n".join(f"{layer:{width}}  {file}{'' if file.is_file() else '  (not there)'}" for layer, file in layers))
+    width = max(len(layer) for layer, _ in layers)
+    print_result(
+        as_json,
+        [{"layer": layer, "path": str(file), "exists": file.is_file()} for layer, file in layers],
+        lambda: "\n".join(f"{layer:{width}}  {file}{'' if file.is_file() else ' (missing)'}" for layer, file in layers),
+    )
     return 0
 
 
@@ -101,14 +99,14 @@ def _override(preset: str, user: bool, repo: bool) -> Path:
     from coterie.settings.layers import override_file
 
     if user == repo:
-        raise UsageError("say whose override it is: --user or --repo")
+        raise UsageError("choose the override to change: --user or --repo")
     if not preset or "/" in preset:
-        raise UsageError("say which preset it is for: --preset NAME")
+        raise UsageError("name the preset: --preset NAME")
     return override_file("user" if user else "repo", preset, Path.cwd(), os.environ)
 
 
 def _preset_folder(preset: str) -> Path | None:
-    """The folder of a preset that coterie brings along."""
+    """Return the folder of a preset that comes with coterie."""
     from coterie import presets
 
     return presets.find(preset) if presets.is_preset(preset) else None
@@ -133,7 +131,7 @@ def _lines(settings: "Settings", explain: bool) -> list[str]:
 
 
 def _value(settings: "Settings", name: str) -> Any:
-    """The value of a setting as a file would say it: times are milliseconds there."""
+    """Return the value of a setting as it is written in a file, with times in milliseconds."""
     from coterie.settings import keys
 
     value: Any = settings.value(name)
@@ -151,13 +149,9 @@ def _as_data(settings: "Settings") -> dict[str, Any]:
 
     return {
         "settings": {
-            name: {
-                "value": _value(settings, name),
-                "layer": settings.origins[name].layer,
-                "file": settings.origins[name].file,
-                "line": settings.origins[name].line,
-            }
+            name: {"value": _value(settings, name), "layer": origin.layer, "file": origin.file, "line": origin.line}
             for name in keys()
+            for origin in [settings.origins[name]]
         },
         "unknown": settings.unknown,
     }

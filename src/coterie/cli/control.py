@@ -1,4 +1,4 @@
-"""`coterie control …`: speak to a run from another terminal."""
+"""`coterie control …`: control a run from another terminal."""
 
 import sys
 from pathlib import Path
@@ -20,8 +20,7 @@ def respond(
         list[str],
         typer.Argument(
             metavar="[TURN] TEXT",
-            help="The turn that asks, when several do, and the answer; '-' reads it from standard input.",
-            show_default=False,
+            help="The turn, if several wait for an answer, and the answer; '-' reads it from standard input.",
         ),
     ],
     named: Annotated[
@@ -31,10 +30,10 @@ def respond(
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Answer a question that a run asks a human.
+    """Answer a run's question to a human.
 
-    A living run takes the answer at once; else it waits in the run's inbox for `coterie resume`. The status is 1 when
-    the answer is refused: it is not what was asked for, or nobody waits for it.
+    An active run takes the answer at once; otherwise it waits in the run's inbox for `coterie resume`. The exit status
+    is 1 if the answer is refused because it does not fit the question or no turn is waiting for it.
     """
     from coterie.cli.inputs import pair
     from coterie.errors import UsageError
@@ -42,7 +41,7 @@ def respond(
     from coterie.runs import messages
 
     if len(words) > 2:
-        raise UsageError("give RUN, perhaps a TURN, and one TEXT: put a text of several words in quotes")
+        raise UsageError("give RUN, optionally a TURN, and one TEXT; quote a text of several words")
     turn = words[0] if len(words) == 2 else None
     text = _standard_input() if words[-1] == "-" else words[-1]
     outputs = dict(map(pair, named)) if named else None
@@ -63,22 +62,21 @@ def guide(
         list[str],
         typer.Argument(
             metavar="[TURN] TEXT",
-            help="The turn that it is for, when TEXT is in quotes, and what to say; '-' reads standard input.",
-            show_default=False,
+            help="The turn it is for, if TEXT is quoted, and the guidance; '-' reads it from standard input.",
         ),
     ],
     at_once: Annotated[
-        bool, typer.Option("--interrupt", help="End the attempt that runs, so that the next one has it now.")
+        bool, typer.Option("--interrupt", help="Interrupt the running attempt; the next one has the guidance.")
     ] = False,
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Give guidance to a turn that runs.
+    """Give guidance to a running turn.
 
-    Its agent gets it at once if the backend can be steered. Otherwise it is in the prompt of the turn's next attempt,
-    or of the agent's next turn; in a loop the next iteration has it in any case. Without TURN it is for the loop, or
-    for the only turn that runs. Without an owner it waits in the run's inbox for `coterie resume`, and an attempt that
-    is then retried has it in its prompt.
+    If the backend of the turn can be steered, its agent receives the guidance at once. Otherwise it is added to the
+    prompt of the turn's next attempt, or of the agent's next turn; in a loop it is always added to the prompt of the
+    next iteration. Without TURN it is for the loop, or for the only running turn. If no process drives the run, it
+    waits in the run's inbox for `coterie resume`, and is added to the prompt of an attempt that is then retried.
     """
     from coterie.ids import is_turn_id
     from coterie.runs import messages
@@ -87,21 +85,21 @@ def guide(
     turn = words.pop(0) if len(words) == 2 and is_turn_id(words[0]) else None
     verdict = messages.guide(runs, run, _standard_input() if words == ["-"] else " ".join(words), turn)
     if at_once and verdict.status == "accepted":
-        messages.interrupt(runs, run, turn)  # nothing may run just now: then the next turn has it anyway
+        messages.interrupt(runs, run, turn)  # if no turn is running, the next one has it anyway
     return _tell(verdict, as_json)
 
 
 def interrupt(
     run: Run,
     turn: Annotated[
-        str | None, typer.Argument(metavar="TURN", help="The turn to cut off; all that run if none is given.")
+        str | None, typer.Argument(metavar="TURN", help="The turn to interrupt; by default all running turns.")
     ] = None,
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Cut off what a run's agents are doing; no failure is counted.
+    """Interrupt running turns of a run without counting a failure.
 
-    They are asked again; in a loop the turn ends, and the next iteration asks the same role.
+    The turns are retried; in a loop the turn ends, and the next iteration runs the same role.
     """
     from coterie.runs import messages
 
@@ -113,17 +111,15 @@ def _standard_input() -> str:
     from coterie.errors import UsageError
 
     if sys.stdin is None:
-        raise UsageError("standard input is closed: give the answer as TEXT")
+        raise UsageError("standard input is closed: give TEXT as an argument")
     try:
         return sys.stdin.read()
     except UnicodeDecodeError as error:
-        raise UsageError(
-            f"the answer on standard input is not UTF-8 text: {error.reason} at byte {error.start}"
-        ) from None
+        raise UsageError(f"the text on standard input is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def _open(name: str, state_dir: Path) -> "tuple[Runs, str]":
-    """The run that *name* names, unless it is over for good: a message would wait there for ever."""
+    """Return the run that *name* names; raise `RunIsFinished` if it can no longer read messages."""
     from coterie.errors import RunIsFinished
     from coterie.journal.status import ENDS
     from coterie.runs.repository import find

@@ -1,4 +1,4 @@
-"""`coterie topology diff`: what changed between two teams."""
+"""`coterie topology diff`: the differences between two teams."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coterie.cli.options import AsJson
-from coterie.cli.output import complain, say, say_json
+from coterie.cli.output import print_result, report
 
 if TYPE_CHECKING:
     from coterie.topology.model import Topology
@@ -14,34 +14,30 @@ if TYPE_CHECKING:
 
 def diff(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="A file.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="Another, in any notation.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Another file, in any notation.")],
     as_json: AsJson = False,
 ) -> int:
-    """Say what changed between two teams, by meaning.
+    """Compare two teams by meaning.
 
-    Layout, comments and the order of declarations do not count; the order of arrows does where it decides something.
-    The status is 0 if they say the same, 1 if not, 2 if one cannot be read.
+    Ignores layout, comments and the order of declarations, but not the order of arrows where it matters. Exit status:
+    0 if they are equal, 1 if they differ, 2 if one cannot be read.
     """
-    from coterie.cli.text.changes import changes
+    from coterie.cli.text.diff import changes
     from coterie.topology.diff import diff
 
     before, after = _read(old), _read(new)
     if before is None or after is None:
         return 2
     found = diff(before, after)
-    if as_json:
-        say_json(found)
-    else:
-        say(changes(found))
+    print_result(as_json, found, lambda: changes(found))
     return int(bool(found))
 
 
 def _read(file: Path) -> "Topology | None":
-    """The team in *file*, whatever else is wrong with it; None after telling why there is none."""
+    """Return the team in *file* despite errors; if it cannot be read at all, print them and return None."""
     from coterie import formats
 
     source = formats.read(file)
     if source.topology is None:
-        for diagnostic in source.diagnostics:
-            complain(diagnostic.render(source.text).rstrip("\n"))
+        report(source.diagnostics, source.text)
     return source.topology

@@ -1,9 +1,8 @@
-"""What is shown of a run while it goes on: nothing, lines, or a live tree; and who is asked at the terminal."""
+"""What a command shows of a run while it drives or follows it: nothing, lines, or a live tree."""
 
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol
 
 from coterie.backends.base import Request
 from coterie.cli.output import say
@@ -14,28 +13,47 @@ AskHuman = Callable[[Request], Awaitable[str]]
 
 
 History = Iterable[tuple[str, Record]]
-"""Records, each with the id of its run, the root's first."""
+"""Records, each with the id of its run, those of the root run first."""
 
 
-class Display(Protocol):
-    """Shows a run as it goes on."""
+class Display:
+    """Shows a run as it goes on; this one shows nothing."""
 
     def recall(self, history: History) -> None:
-        """Take in what happened under earlier owners."""
+        """Take in the records that earlier owners wrote."""
 
     def observe(self, run: str, record: Record) -> None:
         """Take in a record of the root run or of a child run."""
 
     def aside(self) -> AbstractContextManager[object]:
-        """Leave the terminal to somebody else meanwhile."""
+        """Release the terminal while the context lasts."""
+        return nullcontext()
+
+
+class Lines(Display):
+    """Prints one line for each record of interest."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+
+    def recall(self, history: History) -> None:
+        """Start the clock at the run's first record; earlier lines are not printed again."""
+        for run, record in history:
+            self._progress.line(run, record)
+            break
+
+    def observe(self, run: str, record: Record) -> None:
+        """Print the line of *record*, if it has one."""
+        if line := self._progress.line(run, record):
+            say(line)
 
 
 class Watch:
-    """What a run is given by the command that drives it.
+    """The callbacks that a command passes to the run that it drives.
 
     Attributes:
-        parks: Whether the run ends when only humans can go on.
-        human: Asks a human at the terminal; None: they answer through the inbox.
+        parks: Whether the run ends when only humans can continue it.
+        human: Asks a human at the terminal; None if answers come through the inbox.
     """
 
     def __init__(self, display: Display, parks: bool, at_terminal: bool) -> None:
@@ -50,12 +68,12 @@ class Watch:
 
 @contextmanager
 def choose(park: bool | None, as_json: bool) -> Iterator[Watch]:
-    """The watch that suits where the command was called: a terminal is asked and shown a tree, a pipe gets lines."""
+    """Choose by the standard streams: a tree and questions on a terminal, lines into a pipe."""
     shows = sys.stdout is not None and sys.stdout.isatty()
     at_terminal = shows and sys.stdin is not None and sys.stdin.isatty() and not as_json
     parks = not at_terminal if park is None else park
     if as_json:
-        yield Watch(Silent(), parks, at_terminal)
+        yield Watch(Display(), parks, at_terminal)
     elif shows:
         from coterie.cli.live import LiveTree
 
@@ -63,39 +81,3 @@ def choose(park: bool | None, as_json: bool) -> Iterator[Watch]:
             yield Watch(tree, parks, at_terminal)
     else:
         yield Watch(Lines(), parks, at_terminal)
-
-
-class Silent:
-    """Shows nothing: the one document at the end says it all."""
-
-    def recall(self, history: History) -> None:
-        """Nothing is shown."""
-
-    def observe(self, run: str, record: Record) -> None:
-        """Nothing is shown."""
-
-    def aside(self) -> AbstractContextManager[object]:
-        """Nothing is in the way."""
-        return nullcontext()
-
-
-class Lines:
-    """Prints one line for each record worth telling."""
-
-    def __init__(self) -> None:
-        self._progress = Progress()
-
-    def recall(self, history: History) -> None:
-        """Count the time from the run's first record on; what was told once is not told again."""
-        for run, record in history:
-            self._progress.line(run, record)
-            break
-
-    def observe(self, run: str, record: Record) -> None:
-        """Print what *record* says, if it is worth telling."""
-        if line := self._progress.line(run, record):
-            say(line)
-
-    def aside(self) -> AbstractContextManager[object]:
-        """Lines do not disturb a question."""
-        return nullcontext()

@@ -1,7 +1,7 @@
-"""`coterie emit`, `memory` and `task`: what agents say to their run, and people to one.
+"""`coterie emit`, and sending the changes of `memory` and `task` to a run.
 
-Within a turn, `coterie.agentside` has said it before any of this is imported, unless the run has no owner. Here is the
-rest: runs that are named, the only one that lives, and the files of a project that nobody runs.
+Within a turn of an active run, `coterie.agentside` handles these commands without importing this module. Here are the
+other cases: runs given by --run, the only active run, runs without an owner, and the files of a project without a run.
 """
 
 import os
@@ -23,39 +23,39 @@ if TYPE_CHECKING:
 OfRun = Annotated[
     str | None,
     typer.Option(
-        "--run", metavar="RUN", help="The run; by default that of the turn, else the only one that lives here."
+        "--run", metavar="RUN", help="The run; by default that of the current turn, else the only active one."
     ),
 ]
-Target = Annotated[str, typer.Argument(metavar="ID", help="Its id, or a beginning that only one has.")]
-Words = Annotated[list[str], typer.Argument(metavar="TEXT", help="What it says.", show_default=False)]
+Target = Annotated[str, typer.Argument(metavar="ID", help="Its id, or a unique beginning of it.")]
+Words = Annotated[list[str], typer.Argument(metavar="TEXT", help="The text.")]
 
 
 def emit(
     given: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC] [PAYLOAD]", help="The event, and what comes with it.", show_default=False),
+        typer.Argument(metavar="[TOPIC] [PAYLOAD]", help="The event and its payload."),
     ] = None,
     named: Annotated[
         list[str] | None,
         typer.Option("--output", metavar="K=V", help="An output of the turn: k=text, or k:=JSON. Repeatable."),
     ] = None,
     name: Annotated[
-        str, typer.Option("--id", metavar="ID", help="The message's id: however often it comes, it counts once.")
+        str, typer.Option("--id", metavar="ID", help="The message's id; repeated messages count once.")
     ] = "",
     run: OfRun = None,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Emit an event from within a turn, or give outputs of it before it ends.
+    """Emit an event from within a turn, or give outputs of the turn before it ends.
 
-    The run judges it at once: the status is 0 when it is accepted, 1 when it is rejected, with the reason and what
-    would be accepted, and 2 when nobody could be told. When nobody runs it now, the verdict is provisional and the
-    message waits.
+    The run replies at once: the exit status is 0 if it accepts the message, 1 if it rejects it, with the reason and the
+    allowed events, and 2 if there is no run to send it to. If no process drives the run, the message waits and the
+    reply is provisional.
     """
     message = _meant(words.emit, given or [], named or [], name)
     name = str(message.pop("id", "")) or os.environ.get(speaking.MESSAGE, "") or speaking.new_id()
     found, sender = _run(run, state_dir)
     if found is None:
-        complain("coterie: no run lives here, or several: say which with --run")
+        complain("coterie: there is not exactly one active run here; name one with --run")
         return 2
     return _send(*found, name, message | sender)
 
@@ -71,7 +71,7 @@ def _meant(read: Any, *given: Any) -> dict[str, Any]:
 
 
 def _run(name: str | None, state_dir: Path) -> "tuple[tuple[Runs, str] | None, dict[str, Any]]":
-    """The run that is meant, None if that is not clear, and the sender: empty outside of a turn."""
+    """Return the run for *name* or the environment, or None, and the sender: empty outside of a turn."""
     from coterie.runs import index
     from coterie.runs.repository import find, run_in
 
@@ -87,7 +87,7 @@ def _run(name: str | None, state_dir: Path) -> "tuple[tuple[Runs, str] | None, d
 
 
 def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
-    """Say *message* to *run*, and print what becomes of it."""
+    """Send *message* to *run*, print the verdict, and return the exit status."""
     import msgspec
 
     from coterie.errors import UsageError
@@ -95,12 +95,10 @@ def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
     from coterie.runs import messages
 
     folder = str(runs.folder(run))
-    verdict = messages.recorded(runs, run, name)  # it was sent before, and perhaps heard
+    verdict = messages.recorded(runs, run, name)  # it may have been sent and judged before
     if verdict is None and (state := runs.status(run)) in ENDS:
         (messages.inbox_of(runs, run) / f"{name}.json").unlink(missing_ok=True)
-        verdict = messages.Verdict(
-            status="refused", detail=f"the run has {state}, and so is every attempt over (stale)"
-        )
+        verdict = messages.Verdict(status="refused", detail=f"the run has {state}, so every attempt has ended (stale)")
     if verdict is None and not message.get("attempt"):
         verdict = messages.send(runs, run, msgspec.convert({"id": name, **message}, messages.Message))
         if verdict.status == "queued" and message["kind"] == "emit" and not posting.is_owned(folder):
@@ -112,7 +110,7 @@ def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
     try:
         status, detail = posting.send(folder, name, dict(message))
     except UnicodeEncodeError:
-        raise UsageError("this is not UTF-8 text, and nothing was sent") from None
+        raise UsageError("the message is not UTF-8 text and was not sent") from None
     if status == posting.UNOWNED and message["kind"] == "emit":
         from coterie.runs import provisional
 
@@ -125,7 +123,7 @@ def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
 
 
 def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) -> int:
-    """Have memory or tasks changed: by the run that is meant, or here, where no run is. The exit status."""
+    """Send a change of memory or tasks to the run, or apply it here if there is none. Returns the exit status."""
     name = os.environ.get(speaking.MESSAGE, "") or speaking.new_id()
     found, sender = _run(run, state_dir)
     if found is not None:
@@ -144,7 +142,7 @@ def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) ->
 
 
 def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
-    """Where the memory, or the tasks, lie: of the turn's run, of one that is named or lives, else of the project."""
+    """Return the files of the memory or the tasks: those of the turn's run, of *run*, or of the project."""
     from coterie.runs.kinds import kind_of
     from coterie.runs.note_files import NoteFiles
     from coterie.runs.notes import Files
@@ -166,7 +164,7 @@ def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
 
 
 def _of_settings(kind: str) -> Path:
-    """The project's file, as the settings that hold here say."""
+    """Return the project's file, from the settings of the current folder."""
     from coterie import settings
 
     here = Path.cwd()

@@ -1,4 +1,4 @@
-"""`coterie topology fmt`: the one layout."""
+"""`coterie topology fmt`: format .at files."""
 
 import sys
 from pathlib import Path
@@ -6,22 +6,18 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.output import complain, say
+from coterie.cli.output import complain, report, say
 
 
 def fmt(
-    targets: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Files, folders with all files below, or - for the input.")
-    ],
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; status 1 if something would change.")] = False,
-    diff: Annotated[
-        bool, typer.Option("--diff", help="Change nothing; show what would change, with status 1.")
-    ] = False,
+    targets: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files, folders, or - for standard input.")],
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; status 1 if a file would change.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Change nothing; print the changes, with status 1.")] = False,
 ) -> int:
-    """Bring files into the one layout.
+    """Format files.
 
-    Comments stay, and what a file says stays the same. A file that is not well-formed is left as it is, and reported:
-    the status is then 1. With - the input is printed in the one layout.
+    Keeps comments and meaning. A file with syntax errors is reported and not changed, and the exit status is 1. With -,
+    standard input is formatted to standard output.
     """
     from coterie.cli.text import teams as text
 
@@ -38,7 +34,7 @@ def fmt(
         if file == _INPUT and not dry:
             sys.stdout.write(after)
         elif after != before:
-            _tell_or_do(file, before, after, check=check, diff=diff)
+            _apply(file, before, after, check=check, diff=diff)
     if [*targets] != [_INPUT]:
         complain(text.laid_out(changed, same, wrong, dry=dry))
     return int(bool(wrong or (dry and changed)))
@@ -54,15 +50,14 @@ def _files(targets: list[Path]) -> list[Path]:
 
 
 def _read(file: Path) -> str | None:
-    """The text of *file*; None after telling why it cannot be read."""
+    """Return the text of *file*; if it cannot be read, print why and return None."""
     from coterie import formats
 
     if file == _INPUT:
         return _input()
     source = formats.read(file)
     if not source.text:
-        for diagnostic in source.diagnostics:
-            complain(diagnostic.render().rstrip("\n"))
+        report(source.diagnostics, "")
     return source.text or None
 
 
@@ -70,12 +65,12 @@ def _input() -> str | None:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:
-        complain("coterie: the input is not UTF-8 text")
+        complain("coterie: standard input is not UTF-8 text")
         return None
 
 
 def _laid_out(file: Path, text: str) -> str | None:
-    """*text* in the one layout; None after telling what is wrong with it."""
+    """Return *text* formatted; if it has syntax errors, print them and return None."""
     from dataclasses import replace
 
     from coterie.errors import TopologyError
@@ -83,19 +78,16 @@ def _laid_out(file: Path, text: str) -> str | None:
     from coterie.formats.files import YAML
 
     if file.suffix in YAML:
-        complain(
-            f"{file}: only .at files are laid out; any YAML formatter does it for this one: prettier --write {file}"
-        )
+        complain(f"{file}: only .at files are formatted; use a YAML formatter for this one: prettier --write {file}")
         return None
     try:
         return format_text(text)
     except TopologyError as failure:
-        for diagnostic in failure.diagnostics:
-            complain(replace(diagnostic, file=str(file)).render(text).rstrip("\n"))
+        report((replace(diagnostic, file=str(file)) for diagnostic in failure.diagnostics), text)
         return None
 
 
-def _tell_or_do(file: Path, before: str, after: str, *, check: bool, diff: bool) -> None:
+def _apply(file: Path, before: str, after: str, *, check: bool, diff: bool) -> None:
     from coterie.cli.text import teams as text
     from coterie.files import replace_text
 

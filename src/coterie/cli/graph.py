@@ -1,4 +1,4 @@
-"""`coterie topology graph`: a team as a picture."""
+"""`coterie topology graph`: draw a team."""
 
 from enum import Enum
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from coterie.cli.output import complain, say, say_json
+from coterie.cli.output import report, say, say_json
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Format(Enum):
-    """How a picture is written."""
+    """File formats of pictures."""
 
     MERMAID = "mermaid"
     DOT = "dot"
@@ -28,22 +28,21 @@ def graph(
     format: Annotated[
         Format, typer.Option("--format", "-f", metavar="FORMAT", help="mermaid, dot, svg, or json.")
     ] = Format.MERMAID,
-    nested: Annotated[bool, typer.Option("--nested", help="Draw the teams that answer at nodes, too.")] = False,
+    nested: Annotated[bool, typer.Option("--nested", help="Also draw nested teams.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the picture goes; else it is printed.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the picture to FILE, not to standard output."),
     ] = None,
 ) -> int:
     """Draw a team: its nodes, arrows, conditions and bounds.
 
-    An SVG picture needs no other program, and is light or dark as the page around it. What can be read of a file with
-    errors is drawn all the same; the status is then 1.
+    An SVG picture needs no other program and follows the light or dark theme of the page around it. If the file has
+    errors, the readable part is drawn and the exit status is 1.
     """
     from coterie.cli.team_file import examine
 
     found = examine(file)
-    for diagnostic in found.diagnostics:
-        if diagnostic.is_error:
-            complain(diagnostic.render(found.text).rstrip("\n"))
+    report(found.errors, found.text)
     if found.topology is None:
         return 1
     picture = _graph(found.topology, found.plan, nested)

@@ -1,4 +1,4 @@
-"""`coterie init`: a project that runs at once, with a test that passes; or a copy of a preset."""
+"""`coterie init`: create a project from a template, or copy a preset."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from coterie.cli.options import AsJson
-from coterie.cli.output import say, say_json
+from coterie.cli.output import print_result
 
 FILES = {
     "team.at": "team.at.txt",
@@ -21,11 +21,11 @@ FILES = {
     "README.md": "README.md.txt",
     ".gitignore": "gitignore.txt",
 }
-"""What is made, and from which file in `starter/`."""
+"""The files of the template, each with its source in `starter/`."""
 ABOUT = {
-    "team.at": "who there is, and in what order they work",
-    "agents/": "the programs that are asked",
-    "tests/test_team.py": "what the team promises",
+    "team.at": "the agents and their order",
+    "agents/": "the programs of the agents",
+    "tests/test_team.py": "a test of the team",
 }
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*")
 
@@ -34,35 +34,33 @@ def init(
     folder: Annotated[
         str | None,
         typer.Argument(
-            metavar="FOLDER", help="Where; made if it is not there. By default here, or as a preset is called."
+            metavar="FOLDER", help="The folder, created if missing. By default the current one, or the preset's name."
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What the team is called; by default as FOLDER is.")
+        str | None, typer.Option(metavar="NAME", help="The name of the team; by default that of FOLDER.")
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(metavar="P", help="Copy this ready-made loop instead; `coterie presets` lists them.")
+        str | None, typer.Option(metavar="P", help="Copy this built-in loop instead; `coterie presets` lists them.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Make a project: a small team that runs at once, and a test that passes; or the copy of a ready-made loop.
+    """Create a project with a small team that runs at once and a test that passes; or copy a built-in loop.
 
-    The team is three programs, so it needs no model, key or network. Nothing that is there is overwritten: then the
-    files are named, and nothing is made.
+    The team consists of three programs and needs no model, key or network. If one of the files exists, nothing is
+    created.
     """
     from coterie.errors import UsageError
 
     if folder == "":
-        raise UsageError("FOLDER is empty: leave it out to make the project here, or name a folder")
+        raise UsageError("FOLDER is empty: omit it to use the current folder, or name a folder")
     if preset is not None:
         return _copy(preset, Path(folder or preset), name, as_json)
     where = Path(folder or ".")
     team = _name(name, where)
     _write(where, {file: _template(template).replace("@NAME@", team) for file, template in FILES.items()})
-    if as_json:
-        say_json({"folder": str(where), "name": team, "files": list(FILES)})
-    else:
-        say(_next_steps(team, where))
+    value = {"folder": str(where), "name": team, "files": list(FILES)}
+    print_result(as_json, value, lambda: _next_steps(team, where))
     return 0
 
 
@@ -72,23 +70,22 @@ def _copy(preset: str, folder: Path, name: str | None, as_json: bool) -> int:
     from coterie.presets import texts
 
     if name is not None:
-        raise UsageError("a preset is called as its folder is: leave --name out, and choose FOLDER")
+        raise UsageError("a copied preset is named after its folder: omit --name and choose FOLDER")
     files = texts(preset)
     _write(folder, files)
-    if as_json:
-        say_json({"folder": str(folder), "name": folder.resolve().name, "files": list(files)})
-    else:
-        say("\n".join([f"copied {preset} to {folder}:", *(f"  {file}" for file in files), *_next(folder)]))
+    value = {"folder": str(folder), "name": folder.resolve().name, "files": list(files)}
+    lines = [f"copied {preset} to {folder}:", *(f"  {file}" for file in files), *_next(folder)]
+    print_result(as_json, value, lambda: "\n".join(lines))
     return 0
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """Write *files* below *folder*, all of them or, if one is there already, none."""
+    """Write *files* below *folder*; if one of them exists, raise a `UsageError` and write none."""
     from coterie.errors import UsageError
 
     there = [file for file in files if (folder / file).exists() or (folder / file).is_symlink()]
     if there:
-        raise UsageError(f"{folder} has {', '.join(there)} already: nothing was made; choose another folder")
+        raise UsageError(f"{folder} already contains {', '.join(there)}: nothing was created; choose another folder")
     for file, text in files.items():
         path = folder / file
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,20 +99,20 @@ def _next(folder: Path) -> list[str]:
         "next:",
         f"  coterie topology validate {where}",
         f"  coterie run {where} --rehearse",
-        f'  coterie run {where} "What there is to do"',
+        f'  coterie run {where} "What to do"',
     ]
 
 
 def _name(given: str | None, folder: Path) -> str:
-    """*given*, or the folder's name as a file can write it."""
+    """Return *given*, or a valid name made from the folder's."""
     from coterie.errors import UsageError
 
     if given is not None and not _NAME.fullmatch(given):
-        raise UsageError(f"{given!r} cannot name a team: a name is letters, digits, - and _, and begins with a letter")
+        raise UsageError(f"{given!r} is not a valid name: use letters, digits, - and _, beginning with a letter")
     if given is not None:
         return given
     letters = [each for each in unicodedata.normalize("NFKD", folder.resolve().name) if not unicodedata.combining(each)]
-    if any(each.isalnum() and not each.isascii() for each in letters):  # what is left of such a name says nothing
+    if any(each.isalnum() and not each.isascii() for each in letters):  # what remains of such a name is meaningless
         return "team"
     made = re.sub(r"[^A-Za-z0-9_]+", "-", "".join(letters)).strip("-")
     return made if _NAME.fullmatch(made) else "team"
@@ -128,7 +125,7 @@ def _template(name: str) -> str:
 
 
 def _next_steps(team: str, folder: Path) -> str:
-    lines = [f"made the team {team} in {folder}:"]
+    lines = [f"created the team {team} in {folder}:"]
     lines += [f"  {file:20}{about}" for file, about in ABOUT.items()]
     lines += ["", "next:", *([] if folder == Path(".") else [f"  cd {shlex.quote(str(folder))}"])]
     lines += ["  coterie topology show team.at", '  coterie run team.at "Why we drink tea"']

@@ -1,4 +1,4 @@
-"""The input of a run, from the words of a command line."""
+"""The input of a run, from a command line."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +9,7 @@ from coterie.errors import UsageError
 
 
 def gather(prompt: str | None, file: Path | None, named: Iterable[str]) -> dict[str, Any]:
-    """One input from a file, named values and a prompt; the later wins.
+    """Return the input from a file, named values and a prompt; later ones override earlier ones.
 
     Raises:
         UsageError: If the file cannot be read, or a value is not written as `name=text` or `name:=JSON`.
@@ -22,7 +22,7 @@ def gather(prompt: str | None, file: Path | None, named: Iterable[str]) -> dict[
 
 
 def from_file(path: Path) -> dict[str, Any]:
-    """What *path* holds: named values when it ends in `.json`, else the prompt."""
+    """Return the input in *path*: named values if its name ends in `.json`, else the prompt."""
     try:
         text = bounds.read_bytes(path, bounds.MAX_INPUT, any_kind=True).decode()
     except OSError as error:
@@ -36,12 +36,12 @@ def from_file(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the input file {path} is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise UsageError(f'the input file {path} must hold a JSON object, {{"name": value, …}}')
+        raise UsageError(f'the input file {path} must contain a JSON object, {{"name": value, …}}')
     return value
 
 
 def pair(word: str) -> tuple[str, Any]:
-    """*word* as a named value: `name=text` is a text, `name:=JSON` is JSON."""
+    """Return the name and value in *word*: a text in `name=text`, JSON in `name:=JSON`."""
     name, equals, value = word.partition("=")
     is_json = name.endswith(":")
     name = name.removesuffix(":")

@@ -1,10 +1,9 @@
-"""`coterie simulate --accuracy`: what a pattern would buy, and at what cost, if its agents were as good as assumed."""
+"""`coterie simulate --accuracy`: compare the accuracy and cost of the variants of a pattern."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.cli.output import say, say_json
+from coterie.cli.output import print_result, rewrite
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,41 +21,38 @@ def compare_options(
     svg: Path | None,
     as_json: bool,
 ) -> int:
-    """Compare the options of the team of *plan*, and show what each is worth.
+    """Compare the variants of the pattern of *plan* and print the results.
 
     Raises:
-        UsageError: If it is no pattern, or what is assumed cannot be.
+        UsageError: If the team is not a pattern, or the assumptions are invalid.
     """
-    from coterie.cli.text import laboratory as text
+    from coterie.cli.text.laboratory import compared
     from coterie.testing.lab import RUNS, compare, picture
 
-    found = compare(plan, assumptions(accuracy, assumed), runs=runs or RUNS, seed=seed, told=_tell)
-    _tell("")
-    if as_json:
-        say_json(found)
-    else:
-        say(text.compared(found))
-    if svg is not None:  # last: what took its time is said even where this cannot be written
+    found = compare(plan, assumptions(accuracy, assumed), runs=runs or RUNS, seed=seed, told=rewrite)
+    rewrite("")
+    print_result(as_json, found, lambda: compared(found))
+    if svg is not None:  # after the results are printed, in case it cannot be written
         svg.write_text(picture(found), encoding="utf-8")
     return 0
 
 
 def assumptions(accuracy: str, assumed: dict[str, Any]) -> "Assumptions":
-    """What `--accuracy 0.7,checker=0.9/0.8` and the options beside it assume."""
+    """Return the assumptions of `--accuracy 0.7,checker=0.9/0.8` and the options *assumed*."""
     from coterie.testing.simulated_agents import Assumptions
 
-    said: dict[str, Skill] = {}
+    skills: dict[str, Skill] = {}
     for word in accuracy.split(","):
         slot, named, value = (part.strip() for part in word.rpartition("="))
         if named and not slot:
             raise UsageError(f"--accuracy: {word!r} names no slot; write 0.7 for all, slot=0.7 for one")
-        if slot in said:
-            raise UsageError(f"--accuracy says twice how good {slot or 'everybody'} is; write it once")
-        said[slot] = _skill(word, value)
-    if "" not in said:
-        raise UsageError(f"--accuracy {accuracy!r} says nothing of the other slots; write --accuracy 0.7,{accuracy}")
-    skill = said.pop("")
-    return Assumptions(skill=skill, skills=said, **assumed)
+        if slot in skills:
+            raise UsageError(f"--accuracy sets the accuracy of {slot or 'all slots'} twice")
+        skills[slot] = _skill(word, value)
+    if "" not in skills:
+        raise UsageError(f"--accuracy {accuracy!r} has no value for the other slots; write --accuracy 0.7,{accuracy}")
+    skill = skills.pop("")
+    return Assumptions(skill=skill, skills=skills, **assumed)
 
 
 def _skill(word: str, value: str) -> "Skill":
@@ -65,11 +61,4 @@ def _skill(word: str, value: str) -> "Skill":
     try:
         return Skill(*map(float, value.split("/", 1)))
     except ValueError:
-        raise UsageError(f"--accuracy: {word!r} is no accuracy; write 0.7, slot=0.7 or slot=0.9/0.7") from None
-
-
-def _tell(option: str) -> None:
-    """Say on a terminal what is under way."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{option}")
-        sys.stderr.flush()
+        raise UsageError(f"--accuracy: {word!r} is not an accuracy; write 0.7, slot=0.7 or slot=0.9/0.7") from None

@@ -1,4 +1,4 @@
-"""The live tree on a terminal: the run, its turns and the runs that those are, with state, time and cost."""
+"""The live tree on a terminal: the run, its turns and their child runs, with state, time and cost."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from coterie.cli.display import Display
 from coterie.cli.text import progress as text
 from coterie.clock import Clock, SystemClock
 from coterie.journal.records import Record
@@ -27,8 +28,8 @@ STYLES = {
 PER_SECOND = 8
 
 
-class LiveTree:
-    """Draws the tree while it is entered; it is redrawn on a thread of its own, so a busy run does not stop it."""
+class LiveTree(Display):
+    """Draws the tree until it is closed, on a separate thread, so that a busy run does not delay it."""
 
     def __init__(self, console: Console | None = None, clock: Clock | None = None) -> None:
         self._console = console or Console(highlight=False)
@@ -44,22 +45,22 @@ class LiveTree:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        with suppress(OSError):  # the terminal is gone; the run has been told so by a signal
+        with suppress(OSError):  # the terminal is closed; a signal has interrupted the run
             self._live.stop()
 
     def recall(self, history: Iterable[tuple[str, Record]]) -> None:
-        """Take in what happened under earlier owners."""
+        """Take in the records that earlier owners wrote."""
         for run, record in history:
             self.observe(run, record)
 
     def observe(self, run: str, record: Record) -> None:
-        """Take in a record of the root run, which comes first, or of a child run."""
+        """Take in a record of a run; the root run comes first."""
         with self._lock:
             self._runs.setdefault(run, RunView()).apply(record)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Leave the terminal to a question meanwhile; the tree goes on below it."""
+        """Release the terminal to a question; the tree continues below it."""
         self._live.stop()
         try:
             yield

@@ -1,11 +1,10 @@
-"""The options of `coterie run` that only a loop has, and what they say of its settings.
+"""The options of `coterie run` for loops.
 
-They are settings like those of a file, and have the last word: `--max-iterations 5` is
-`--set event_loop.max_iterations=5`.
+They are settings with the highest precedence: `--max-iterations 5` is `--set event_loop.max_iterations=5`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,77 +17,69 @@ if TYPE_CHECKING:
     from coterie.planning.loop import LoopGiven
     from coterie.planning.plan import Plan
 
-MaxIterations = Annotated[
-    int | None,
-    typer.Option("--max-iterations", "--iterations", "-i", metavar="N", help="A loop: at most N iterations."),
-]
-UsedProfiles = Annotated[
-    list[str] | None,
-    typer.Option("--profile", metavar="P", help="A loop: a profile, repo:NAME or user:NAME, as well. Repeatable."),
-]
-DefaultProfiles = Annotated[
-    bool,
-    typer.Option("--default-profiles/--no-default-profiles", help="A loop: use the profiles of its settings (yes)."),
-]
-InWorktree = Annotated[
-    bool | None,
-    typer.Option("--worktree/--no-worktree", help="A loop: in a git work tree of its own, or not.", show_default=False),
-]
-MergeStrategy = Annotated[
-    str | None, typer.Option(metavar="S", help="A loop: how its work tree is merged: squash, merge or rebase.")
-]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="A loop: tell its agents to log everything.")]
-Arguments = Annotated[
-    list[str] | None,
-    typer.Option(
-        BEHIND, metavar="WORD", help="A loop: what stands behind --, an argument for its backend.", hidden=True
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flags:
-    """What the command line says of a loop, beside its folder."""
+class LoopOptions:
+    """The options that only a loop has, and where its run is kept."""
 
-    max_iterations: int | None = None
-    profiles: tuple[str, ...] = ()
-    default_profiles: bool = True
-    worktree: bool | None = None
-    merge_strategy: str | None = None
-    verbose: bool = False
-    arguments: tuple[str, ...] = ()
-    state_dir: Path | None = None
+    max_iterations: Annotated[
+        int | None,
+        typer.Option("--max-iterations", "--iterations", "-i", metavar="N", help="Loop: run at most N iterations."),
+    ] = None
+    profile: Annotated[
+        list[str] | None,
+        typer.Option("--profile", metavar="P", help="Loop: add a profile, repo:NAME or user:NAME. Repeatable."),
+    ] = None
+    default_profiles: Annotated[
+        bool,
+        typer.Option(
+            "--default-profiles/--no-default-profiles", help="Loop: use the profiles from its settings (default)."
+        ),
+    ] = True
+    worktree: Annotated[
+        bool | None, typer.Option("--worktree/--no-worktree", help="Loop: work in a separate git work tree, or not.")
+    ] = None
+    merge_strategy: Annotated[
+        str | None, typer.Option(metavar="S", help="Loop: merge its work tree by squash, merge or rebase.")
+    ] = None
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Loop: set its agents' log level to debug.")] = False
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option(BEHIND, metavar="WORD", help="Loop: an argument for its backend, from behind --.", hidden=True),
+    ] = None
+    state_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Where the run is kept (.coterie; for a loop core.state_dir, by default .autoloop)."
+        ),
+    ] = None
 
     def settings(self) -> Iterator[str]:
-        """The settings that they are, each as `key=value`."""
+        """The options as settings, each as `key=value`."""
         if self.max_iterations is not None:
             yield f"event_loop.max_iterations={self.max_iterations}"
         if self.worktree is not None:
             yield f"worktree.enabled={str(self.worktree).lower()}"
         if self.worktree is False:
-            yield "isolation.enabled=false"  # either key switches a work tree on
+            yield "isolation.enabled=false"  # either key enables a work tree
         if self.merge_strategy is not None:
             yield f"worktree.merge_strategy={self.merge_strategy}"
         if self.verbose:
             yield "core.log_level=debug"
+        if self.state_dir is not None:
+            yield f"core.state_dir={self.state_dir}"
 
     def given(self) -> Iterator[str]:
-        """The options of these that were given, as they are written."""
-        written = {
-            "--max-iterations": self.max_iterations is not None,
-            "--profile": bool(self.profiles),
-            "--no-default-profiles": not self.default_profiles,
-            "--worktree": self.worktree is True,
-            "--no-worktree": self.worktree is False,
-            "--merge-strategy": self.merge_strategy is not None,
-            "--verbose": self.verbose,
-            "--": bool(self.arguments),
-        }
-        return (option for option, was_given in written.items() if was_given)
+        """The options that were given and that only a loop has, as they are written."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "state_dir" and value != field.default and value not in ([], ()):
+                negated = "no-" if value is False else ""
+                yield "--" if field.name == "arguments" else f"--{negated}{field.name.replace('_', '-')}"
 
 
-def loop_given(target: str, flags: Flags, backend: str | None, settings: Sequence[str]) -> "LoopGiven":
-    """What is said of the run of *target*; for a file, *settings* are its parameters.
+def loop_given(target: str, options: LoopOptions, backend: str | None, settings: Sequence[str]) -> "LoopGiven":
+    """Return what the command line sets for a run of *target*; *settings* are the parameters of a file.
 
     Raises:
         UsageError: If *target* names nothing that can be run, or a file that is no loop is given an option of one.
@@ -98,24 +89,23 @@ def loop_given(target: str, flags: Flags, backend: str | None, settings: Sequenc
     from coterie.planning.loop import LoopGiven
 
     if not is_loop(find(target)):
-        if options := ", ".join(flags.given()):
-            raise UsageError(f"{target!r} is no loop, and {options} is only for loops")
+        if given := ", ".join(options.given()):
+            raise UsageError(f"{target!r} is not a loop, and {given} is only for loops")
         return LoopGiven(backend=backend or "", overrides=tuple(settings))
     for setting in settings:
         if not setting.partition("=")[0].strip() or "=" not in setting:
-            raise UsageError(f"{setting!r} sets nothing; write --set event_loop.max_iterations=5")
-    kept = [f"core.state_dir={flags.state_dir}"] if flags.state_dir is not None else []
+            raise UsageError(f"{setting!r} is not KEY=VALUE; write --set event_loop.max_iterations=5")
     return LoopGiven(
         backend=backend or "",
-        overrides=(*settings, *flags.settings(), *kept),
-        args=flags.arguments,
-        profiles=flags.profiles,
-        default_profiles=flags.default_profiles,
+        overrides=(*settings, *options.settings()),
+        args=tuple(options.arguments or ()),
+        profiles=tuple(options.profile or ()),
+        default_profiles=options.default_profiles,
     )
 
 
 def home(plan: "Plan", state_dir: Path | None) -> Path:
-    """Where a run of *plan* is kept: in *state_dir* if one was given, else where its settings say."""
+    """Return where a run of *plan* is kept: *state_dir* if given, else the directory from its settings."""
     from coterie.planning.loop import LoopPlan
 
     if state_dir is None and isinstance(plan.coordination, LoopPlan):

@@ -1,10 +1,10 @@
-"""`coterie topology lsp`: the language server, for an editor to start."""
+"""`coterie topology lsp`: the language server for editors."""
 
 
 def lsp() -> int:
-    """Serve an editor over standard input and output: diagnostics while typing, completion, hover, renaming.
+    """Run the language server on standard input and output: diagnostics, completion, hover, renaming.
 
-    An editor starts this by itself; docs/editors.md says how. It needs the extra: pip install 'coterie[lsp]'.
+    Editors start it; see docs/editors.md. Requires the extra: pip install 'coterie[lsp]'.
     """
     from coterie import __version__
     from coterie.errors import UsageError

@@ -1,4 +1,4 @@
-"""`coterie memory …`: what a loop remembers, of its project and of the run."""
+"""`coterie memory …`: the memory of a loop, for its project and for the run."""
 
 from typing import Annotated
 
@@ -10,19 +10,17 @@ from coterie.cli.output import say
 
 
 def add(
-    kind: Annotated[str, typer.Argument(metavar="learning|preference|meta", help="What is remembered.")],
-    text: Annotated[
-        list[str], typer.Argument(metavar="[KEY] TEXT", help="What it says; of meta its key first.", show_default=False)
-    ],
+    kind: Annotated[str, typer.Argument(metavar="learning|preference|meta", help="The kind of entry.")],
+    text: Annotated[list[str], typer.Argument(metavar="[KEY] TEXT", help="Its text; for meta, the key first.")],
     project: Annotated[
-        bool, typer.Option("--project", help="For every run of the project, not only this one.")
+        bool, typer.Option("--project", help="Store it for every run of the project, not only this one.")
     ] = False,
-    source: Annotated[str, typer.Option(metavar="NAME", help="Who found a learning out.")] = "manual",
-    category: Annotated[str, typer.Option(metavar="NAME", help="What a preference is about.")] = "General",
+    source: Annotated[str, typer.Option(metavar="NAME", help="The source of a learning.")] = "manual",
+    category: Annotated[str, typer.Option(metavar="NAME", help="The category of a preference.")] = "General",
     run: OfRun = None,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Remember a learning, a preference of the project, or a named value (meta)."""
+    """Add a learning, a preference of the project, or a named value (meta)."""
     from coterie.errors import UsageError
 
     note: dict[str, object] = {"do": "add", "type": kind}
@@ -34,12 +32,12 @@ def add(
         case "meta", [key, value, *more]:
             note |= {"key": key, "value": " ".join([value, *more]), "project": project}
         case _:
-            raise UsageError(f"remember a learning, a preference, or meta KEY TEXT; not {' '.join([kind, *text])!r}")
+            raise UsageError(f"write learning TEXT, preference TEXT or meta KEY TEXT, not {' '.join([kind, *text])!r}")
     return change("memory", note, run, state_dir)
 
 
 def list_(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
-    """Show what is remembered."""
+    """List the entries."""
     from coterie.runs.notes import Memory
 
     say(Memory.of(files_of("memory", run, state_dir)).listing() or "Nothing is remembered.")
@@ -47,7 +45,7 @@ def list_(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
 
 
 def find(text: Words, run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
-    """Show what is remembered and holds a text; the status is 1 when nothing does."""
+    """List the entries that contain a text. The exit status is 1 if there are none."""
     from coterie.runs.notes import Memory
 
     found = Memory.of(files_of("memory", run, state_dir)).listing(" ".join(text))
@@ -58,28 +56,28 @@ def find(text: Words, run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int
 
 def remove(
     target: Target,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why.")] = "removed",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason.")] = "removed",
     run: OfRun = None,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Forget something."""
+    """Remove an entry."""
     return change("memory", {"do": "remove", "target": target, "reason": reason}, run, state_dir)
 
 
 def compact(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
-    """Forget what was said again later."""
+    """Remove entries that a later one repeats."""
     return change("memory", {"do": "compact"}, run, state_dir)
 
 
 def prune(
-    max_age: Annotated[str, typer.Option("--max-age", metavar="AGE", help="30d, 12h or 1d12h.", show_default=False)],
+    max_age: Annotated[str, typer.Option("--max-age", metavar="AGE", help="30d, 12h or 1d12h.")],
     run: OfRun = None,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Forget what is older than an age."""
+    """Remove entries older than an age."""
     return change("memory", {"do": "prune", "max_age": max_age}, run, state_dir)
 
 
 def promote(target: Target, run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
-    """Have every run of the project remember what only this one does."""
+    """Move an entry from this run to the project."""
     return change("memory", {"do": "promote", "target": target}, run, state_dir)

@@ -1,4 +1,4 @@
-"""`coterie mock-backend`: a stand-in for an agent, started by a run."""
+"""`coterie mock-backend`: a scripted agent, started by a run."""
 
 import os
 import sys
@@ -11,14 +11,12 @@ from coterie.cli.output import complain
 
 
 def mock_backend(
-    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="What is done in each iteration, as JSON.")],
-    prompt: Annotated[
-        list[str] | None, typer.Argument(metavar="PROMPT", help="What it is asked; it does not matter.")
-    ] = None,
+    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="What to do in each iteration, as JSON.")],
+    prompt: Annotated[list[str] | None, typer.Argument(metavar="PROMPT", help="The prompt, which is ignored.")] = None,
 ) -> int:
-    """Stand in for an agent, as a script says: print an answer, emit events, write files, fail.
+    """Act as an agent that follows a script: print an answer, emit events, write files, fail.
 
-    A run starts it: write backend.kind = "command", backend.command = "coterie" and
+    To have a run start it, write backend.kind = "command", backend.command = "coterie" and
     backend.args = ["mock-backend", "script.json"] into autoloops.toml. docs/mock-backend.md explains the script.
     """
     from coterie.backends.mock import perform, read

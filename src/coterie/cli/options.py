@@ -1,46 +1,28 @@
-"""Options that several commands share."""
+"""Options that several commands share, alone and in groups.
 
+A group is a dataclass: a command that takes one has each of its fields as an option (`coterie.cli.app`).
+"""
+
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the same as JSON.")]
+if TYPE_CHECKING:
+    from coterie.backends.models.cassette import Cassette
+    from coterie.planning.plan import Limits
+
+STATE_DIR = Path(".coterie")
+PARALLEL = 16
+"""Turns that run at once unless an option says otherwise."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 StateDir = Annotated[
     Path,
-    typer.Option(
-        "--state-dir", metavar="DIR", help="Where runs are kept (.coterie, and .autoloop).", show_default=False
-    ),
+    typer.Option("--state-dir", metavar="DIR", help="Where runs are kept (.coterie, .autoloop).", show_default=False),
 ]
-OwnStateDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--state-dir",
-        metavar="DIR",
-        help="Where the run is kept (.coterie; of a loop, where its settings say: .autoloop).",
-        show_default=False,
-    ),
-]
-Run = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'.", show_default=False)
-]
-MaxTurns = Annotated[
-    int | None, typer.Option("--max-turns", min=0, metavar="N", help="Start at most N turns, then stop.")
-]
-MaxCost = Annotated[
-    float | None, typer.Option("--max-cost", min=0, metavar="USD", help="Start no turn once this much is spent.")
-]
-MaxParallel = Annotated[
-    int | None, typer.Option("--max-parallel", min=1, metavar="N", help="Run at most N turns at once (16).")
-]
-Park = Annotated[
-    bool | None,
-    typer.Option(
-        "--park/--no-park",
-        help="End with status 4 when only humans can go on, or wait for them. Without a terminal it parks.",
-        show_default=False,
-    ),
-]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -49,14 +31,56 @@ Set = Annotated[
         help="A parameter of the team, k=text or k:=JSON, or a setting of a pattern or a loop. Repeatable.",
     ),
 ]
-NoSnapshots = Annotated[
-    bool, typer.Option("--no-snapshots", help="Do not keep in git what the files are at each turn's end.")
-]
-Cassette = Annotated[
-    str | None,
-    typer.Option(
-        metavar="[MODE:]FILE",
-        help="Answers of models from a recording; record:FILE makes one, auto:FILE adds what it lacks.",
-    ),
-]
-STATE_DIR = Path(".coterie")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOptions:
+    """The limits of a run."""
+
+    max_turns: Annotated[int | None, typer.Option(min=0, metavar="N", help="Start at most N turns, then stop.")] = None
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, metavar="USD", help="Start no turn once this much is spent.")
+    ] = None
+    max_parallel: Annotated[int | None, typer.Option(min=1, metavar="N", help="Run at most N turns at once (16).")] = (
+        None
+    )
+
+    def limits(self, parallel: int | None = PARALLEL, add_iterations: int = 0) -> "Limits":
+        """The limits that were given, with *parallel* turns at once by default."""
+        from coterie.planning.plan import Limits
+
+        return Limits(
+            max_turns=self.max_turns,
+            max_cost=self.max_cost,
+            max_parallel=self.max_parallel or parallel,
+            add_iterations=add_iterations,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriveOptions:
+    """How a command that runs a team waits for humans, calls models and reports the outcome."""
+
+    park: Annotated[
+        bool | None,
+        typer.Option(
+            "--park/--no-park",
+            help="Exit with status 4 when only humans can continue (default without a terminal), or wait for them.",
+        ),
+    ] = None
+    cassette: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[MODE:]FILE",
+            help="Answer model calls from a recording; record:FILE makes one, auto:FILE adds missing answers.",
+        ),
+    ] = None
+    as_json: AsJson = False
+
+    def recording(self) -> "Cassette | None":
+        """The recording that --cassette names, if given."""
+        if self.cassette is None:
+            return None
+        from coterie.backends.models.cassette import Cassette
+
+        return Cassette.named(self.cassette)

@@ -1,16 +1,20 @@
-"""Where what a command says goes: results to standard output, everything else to standard error.
+"""The output of a command: results go to standard output, everything else to standard error.
 
-A reader that goes away (`coterie runs | head -1`), a disk that is full and a terminal that was closed do not disturb a
-command: what is said after that is dropped, and but for the first case that is told once.
+A closed pipe (`coterie runs | head -1`), a full disk and a closed terminal do not make a command fail: further output
+is dropped. A full disk or a closed terminal is reported once.
 """
 
 import os
 import shutil
 import sys
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from coterie.diagnostics import Diagnostic
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-"""What an agent says may not steer the terminal that shows it: control characters are shown, not sent."""
+"""Escapes for control characters, so that an agent's output cannot control the terminal that shows it."""
 
 
 def say(text: str) -> None:
@@ -24,15 +28,36 @@ def say_json(value: Any) -> None:
 
     try:
         line = msgspec.json.encode(value, enc_hook=str).decode()
-    except UnicodeEncodeError:  # half a surrogate pair: a file name that is not UTF-8, say; it is written as \\udcff
+    except UnicodeEncodeError:  # half a surrogate pair, as in a file name that is not UTF-8: written as \\udcff
         import json
 
         line = json.dumps(msgspec.to_builtins(value, enc_hook=str), separators=(",", ":"))
     say(line)
 
 
+def print_result(as_json: bool, value: Any, text: Callable[[], str]) -> None:
+    """Print *value* as JSON if *as_json*, else the result of *text*."""
+    if as_json:
+        say_json(value)
+    else:
+        say(text())
+
+
+def report(diagnostics: "Iterable[Diagnostic]", text: str) -> None:
+    """Print *diagnostics* of a file that contains *text* on standard error."""
+    for diagnostic in diagnostics:
+        complain(diagnostic.render(text).rstrip("\n"))
+
+
+def rewrite(line: str) -> None:
+    """Replace the last line on standard error by *line*, if that is a terminal."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{line}")
+        sys.stderr.flush()
+
+
 def width() -> int | None:
-    """How wide standard output is, in characters; None where it is no terminal and nothing has to fit."""
+    """Return the width of standard output in characters; None if it is not a terminal."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
@@ -44,14 +69,14 @@ def complain(text: str) -> None:
 
 
 def prepare() -> None:
-    """Make sure that no character a terminal cannot show ends a command."""
+    """Escape characters that the terminal's encoding lacks, so that they do not make a command fail."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def finish() -> None:
-    """Hand over what was said, before the interpreter would do so and complain."""
+    """Flush both streams, so that the interpreter does not complain about them when it exits."""
     for stream in (sys.stdout, sys.stderr):
         _write(stream, "")
 
@@ -67,4 +92,4 @@ def _write(stream: TextIO | None, text: str) -> None:
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
-            complain(f"coterie: standard output cannot be written: {error.strerror}; what is left of it is dropped")
+            complain(f"coterie: cannot write to standard output: {error.strerror}; further output is dropped")

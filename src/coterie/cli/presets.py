@@ -1,26 +1,24 @@
-"""`coterie presets`: the loops that come ready-made."""
+"""`coterie presets`: the built-in loops."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coterie.cli.options import AsJson
-from coterie.cli.output import say, say_json
+from coterie.cli.output import print_result
 
 if TYPE_CHECKING:
     from coterie.presets.catalogue import Preset
 
 
 def presets(
-    show: Annotated[
-        str | None, typer.Argument(metavar="show", help="Show one; without it all are listed.", show_default=False)
-    ] = None,
-    preset: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one to show.", show_default=False)] = None,
+    show: Annotated[str | None, typer.Argument(metavar="show", help="Show one preset instead of listing all.")] = None,
+    preset: Annotated[str | None, typer.Argument(metavar="NAME", help="The preset to show.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """List the loops that come ready-made, or show one: its roles, and which event leads to whom.
+    """List the built-in loops, or show the roles and events of one.
 
-    `coterie run NAME` runs one as it is; `coterie init --preset NAME` copies it, to be changed.
+    `coterie run NAME` runs a preset; `coterie init --preset NAME` copies it for you to change.
     """
     from coterie.errors import UsageError
     from coterie.presets.catalogue import catalogue, describe
@@ -29,16 +27,10 @@ def presets(
         raise UsageError("write `coterie presets`, or `coterie presets show NAME`")
     if preset is not None:
         one = describe(preset)
-        if as_json:
-            say_json(one)
-        else:
-            say(_whole(one))
+        print_result(as_json, one, lambda: _whole(one))
         return 0
     found = catalogue()
-    if as_json:
-        say_json(found)
-    else:
-        say("\n".join(map(_entry, found)))
+    print_result(as_json, found, lambda: "\n".join(map(_entry, found)))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`coterie run`, `resume` and `replay`: the journal at work."""
+"""`coterie run`, `resume` and `replay`."""
 
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -6,57 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.cli.loop_options import (
-    Arguments,
-    DefaultProfiles,
-    Flags,
-    InWorktree,
-    MaxIterations,
-    MergeStrategy,
-    UsedProfiles,
-    Verbose,
-    home,
-    loop_given,
-)
-from coterie.cli.options import (
-    STATE_DIR,
-    AsJson,
-    Cassette,
-    MaxCost,
-    MaxParallel,
-    MaxTurns,
-    NoSnapshots,
-    OwnStateDir,
-    Park,
-    Run,
-    Set,
-    StateDir,
-)
-from coterie.cli.output import complain, say, say_json
+from coterie.cli.loop_options import LoopOptions, home, loop_given
+from coterie.cli.options import STATE_DIR, AsJson, DriveOptions, LimitOptions, Run, Set, StateDir
+from coterie.cli.output import complain, print_result, report
 
 if TYPE_CHECKING:
-    from coterie.backends.models.cassette import Cassette as Tape
     from coterie.cli.display import Watch
     from coterie.planning.loop import LoopGiven
     from coterie.planning.plan import Limits, Plan
     from coterie.runs.launch import Outcome
 
-DEFAULT_PARALLEL = 16
-Backend = Annotated[
-    str | None, typer.Option("--backend", "-b", metavar="B", help="Who thinks where no agent says otherwise.")
-]
+Backend = Annotated[str | None, typer.Option("--backend", "-b", metavar="B", help="The backend of agents without one.")]
 
 
 def run(
     target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset.", show_default=False
-        ),
+        str, typer.Argument(metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset.")
     ],
-    prompt: Annotated[
-        list[str] | None, typer.Argument(metavar="PROMPT", help="What the team is asked.", show_default=False)
-    ] = None,
+    prompt: Annotated[list[str] | None, typer.Argument(metavar="PROMPT", help="The prompt for the team.")] = None,
     named: Annotated[
         list[str] | None,
         typer.Option("--input", metavar="K=V", help="A named input: k=text, or k:=JSON. Repeatable."),
@@ -67,65 +34,43 @@ def run(
     ] = None,
     params: Set = None,
     backend: Backend = None,
-    max_turns: MaxTurns = None,
-    max_cost: MaxCost = None,
-    max_parallel: MaxParallel = None,
-    park: Park = None,
     rehearse: Annotated[
         str | None,
         typer.Option(
             metavar="[SCRIPT.json]",
-            help="Try it without a model, in virtual time, with stand-ins; they follow the script, if one is given.",
+            help="Run in virtual time with scripted agents instead of backends, following the script if given.",
         ),
     ] = None,
     imports: Annotated[
-        bool,
-        typer.Option("--import", help="Let a rehearsal import Python code that the files name: patterns of your own."),
+        bool, typer.Option("--import", help="Let a rehearsal import custom patterns, which are Python code.")
     ] = False,
-    cassette: Cassette = None,
-    max_iterations: MaxIterations = None,
-    profiles: UsedProfiles = None,
-    default_profiles: DefaultProfiles = True,
-    worktree: InWorktree = None,
-    merge_strategy: MergeStrategy = None,
-    verbose: Verbose = False,
-    arguments: Arguments = None,
-    as_json: AsJson = False,
-    no_snapshots: NoSnapshots = False,
-    state_dir: OwnStateDir = None,
+    no_snapshots: Annotated[
+        bool, typer.Option("--no-snapshots", help="Do not store the state of the files in git after each turn.")
+    ] = False,
+    *,
+    limits: LimitOptions,
+    drive: DriveOptions,
+    loop: LoopOptions,
 ) -> int:
-    """Run a team; what stands behind `--` are further arguments for the backend of a loop.
+    """Run a team. Words behind `--` are further arguments for the backend of a loop.
 
-    The status says how it ended: 0 completed, 1 failed, 3 stopped by a limit, 4 waiting for a human, 130 interrupted.
+    Exit status: 0 completed, 1 failed, 3 stopped by a limit, 4 waiting for a human, 130 interrupted.
     """
     from coterie.cli.inputs import gather
-
-    flags = Flags(
-        max_iterations=max_iterations,
-        profiles=tuple(profiles or ()),
-        default_profiles=default_profiles,
-        worktree=worktree,
-        merge_strategy=merge_strategy,
-        verbose=verbose,
-        arguments=tuple(arguments or ()),
-        state_dir=state_dir,
-    )
-    given = gather(" ".join(prompt) if prompt else None, input_file, named or ())
-    plan = _planned(target, loop_given(target, flags, backend, params or ()))
-    state_dir = home(plan, state_dir)
-    if rehearse is not None:
-        limits = _limits(max_turns, max_cost, max_parallel, None)
-        return _rehearse(plan, given, rehearse, limits, as_json=as_json, imports=imports)
-    limits, tape = _limits(max_turns, max_cost, max_parallel), _tape(cassette)
-
     from coterie.runs import launch
+
+    given = gather(" ".join(prompt) if prompt else None, input_file, named or ())
+    plan = _plan(target, loop_given(target, loop, backend, params or ()))
+    if rehearse is not None:
+        return _rehearse(plan, given, rehearse, limits.limits(None), as_json=drive.as_json, imports=imports)
+    state_dir, tape = home(plan, loop.state_dir), drive.recording()
 
     def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
         return launch.start(
             plan,
             given,
             state_dir=state_dir,
-            limits=limits,
+            limits=limits.limits(),
             park=watch.parks,
             observe=watch.observe,
             human=watch.human,
@@ -134,55 +79,47 @@ def run(
             tell=complain,
         )
 
-    return _watched(main, park, as_json, state_dir)
+    return _watched(main, drive, state_dir)
 
 
 def resume(
     run: Run,
     reload: Annotated[
         Path | None,
-        typer.Option(
-            "--reload", metavar="FILE", help="Go on with the plan of FILE as it is now, not the recorded one."
-        ),
+        typer.Option("--reload", metavar="FILE", help="Continue with the current plan of FILE, not the recorded one."),
     ] = None,
     params: Set = None,
     backend: Backend = None,
-    max_turns: MaxTurns = None,
-    max_cost: MaxCost = None,
-    max_parallel: MaxParallel = None,
     add_iterations: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Let a loop have N iterations more than its plan says.")
+        int, typer.Option(min=0, metavar="N", help="Allow a loop N iterations more than its plan.")
     ] = 0,
-    park: Park = None,
-    cassette: Cassette = None,
-    as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
+    *,
+    limits: LimitOptions,
+    drive: DriveOptions,
 ) -> int:
-    """Carry a run on from where its journal ends.
+    """Continue a run from the end of its journal.
 
-    Nothing that was finished is done again; what was in flight is asked again and told so. Limits count all that the
-    run has done so far. The status says what that of `run` says.
+    Finished turns are not repeated; turns that were running are retried, with a note in their prompt. Limits include
+    everything the run has used so far. Exit status as for `run`.
     """
-    from msgspec import structs
-
     from coterie.errors import UsageError
     from coterie.runs import launch
     from coterie.runs.repository import find
 
     if backend is not None and reload is None:
-        raise UsageError("the recorded plan says who thinks; --backend needs --reload FILE")
+        raise UsageError("the recorded plan sets the backends; --backend needs --reload FILE")
     if params and reload is None:
-        raise UsageError("the recorded plan holds the parameters; --set needs --reload FILE")
+        raise UsageError("the recorded plan sets the parameters; --set needs --reload FILE")
     runs, run = find(run, state_dir)
-    plan = _plan(str(reload), backend, params) if reload is not None else None
-    limits, tape = _limits(max_turns, max_cost, max_parallel), _tape(cassette)
-    limits = structs.replace(limits, add_iterations=add_iterations)
+    plan = plan_of(reload, backend, params) if reload is not None else None
+    tape = drive.recording()
 
     def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
         return launch.resume(
             run,
             state_dir=runs.root,
-            limits=limits,
+            limits=limits.limits(add_iterations=add_iterations),
             park=watch.parks,
             observe=watch.observe,
             human=watch.human,
@@ -191,66 +128,44 @@ def resume(
             recall=watch.recall,
         )
 
-    return _watched(main, park, as_json, state_dir)
+    return _watched(main, drive, state_dir)
 
 
 def replay(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
-    """Check that today's engine decides a run as its journal says.
+    """Check that the current engine makes the same decisions as a run's journal.
 
-    Nothing is changed and nobody is asked. Where they disagree the first such record is named, and the status is 1.
+    Changes nothing and calls no backend. A difference is reported with its first record, and the exit status is 1.
     """
-    from coterie.cli.text import outcomes as text
+    from coterie.cli.text.outcomes import replayed
     from coterie.runs import launch
     from coterie.runs.repository import find
 
     runs, run = find(run, state_dir)
-    report = launch.replay(run, state_dir=runs.root)
-    if as_json:
-        say_json({"run": report.run, "agrees": True, "records": report.records, "left": report.left})
-    else:
-        say(text.replayed(report))
+    found = launch.replay(run, state_dir=runs.root)
+    value = {"run": found.run, "agrees": True, "records": found.records, "left": found.left}
+    print_result(as_json, value, lambda: replayed(found))
     return 0
 
 
-def _plan(target: str, backend: str | None, params: list[str] | None = None) -> "Plan":
-    """The plan of *target* with the values of its parameters; its warnings are told."""
+def plan_of(file: Path, backend: str | None = None, params: list[str] | None = None) -> "Plan":
+    """Return the plan of *file*, and print its warnings."""
     from coterie.planning.loop import LoopGiven
 
-    return _planned(target, LoopGiven(backend=backend or "", overrides=tuple(params or ())))
+    return _plan(str(file), LoopGiven(backend=backend or "", overrides=tuple(params or ())))
 
 
-def _planned(target: str, given: "LoopGiven") -> "Plan":
-    """The plan of *target* under what the command line says; its warnings are told."""
+def _plan(target: str, given: "LoopGiven") -> "Plan":
     from coterie.cli.team_file import plan_for_a_run
 
     plan, found = plan_for_a_run(target, given)
-    for diagnostic in found.warnings:
-        complain(diagnostic.render(found.text).rstrip("\n"))
+    report(found.warnings, found.text)
     return plan
-
-
-def _limits(
-    max_turns: int | None, max_cost: float | None, max_parallel: int | None, most: int | None = DEFAULT_PARALLEL
-) -> "Limits":
-    """What the options allow; *most* turns at once when no option says it."""
-    from coterie.planning.plan import Limits
-
-    return Limits(max_turns=max_turns, max_cost=max_cost, max_parallel=max_parallel or most)
-
-
-def _tape(cassette: str | None) -> "Tape | None":
-    """The recording that *cassette* names, if it names one."""
-    if cassette is None:
-        return None
-    from coterie.backends.models.cassette import Cassette as Tape
-
-    return Tape.named(cassette)
 
 
 def _rehearse(
     plan: "Plan", given: dict[str, Any], script: str, limits: "Limits", *, as_json: bool, imports: bool
 ) -> int:
-    """Run *plan* with stand-ins and print what happened; returns the status that a run would."""
+    """Rehearse *plan*, print the report, and return the status of the rehearsed run."""
     from coterie.backends.scripted import read_script
     from coterie.cli.text.rehearsals import rehearsal
     from coterie.runs.kinds import check_start, own_pattern, own_patterns
@@ -261,33 +176,25 @@ def _rehearse(
         check_start(plan, given)  # imports the patterns
     for own in replaced:
         complain(
-            f"{own.name}: the pattern {own_pattern(own)!r} is Python code and was not imported: "
-            "this rehearsal asks its slots once each, in order; add --import to run it"
+            f"{own.name}: the pattern {own_pattern(own)!r} is Python code and was not imported; "
+            "this rehearsal calls each of its slots once, in order. Add --import to run the pattern"
         )
     document = rehearse(plan, given, read_script(Path(script), plan) if script else None, limits, imports=imports)
-    if as_json:
-        say_json(document)
-    else:
-        say(rehearsal(document))
+    print_result(as_json, document, lambda: rehearsal(document))
     return int(document["exit"])
 
 
-def _watched(
-    main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]", park: bool | None, as_json: bool, state_dir: Path
-) -> int:
-    """Drive *main* with a display beside it, tell how it ended and return the status that says the same."""
+def _watched(main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]", options: DriveOptions, state_dir: Path) -> int:
+    """Run *main* with a display, print the outcome, and return its exit status."""
     from coterie.cli.display import choose
     from coterie.cli.signals import drive
     from coterie.cli.text import outcomes as text
 
-    with choose(park, as_json) as watch:
+    with choose(options.park, options.as_json) as watch:
         outcome = drive(main(watch))
     for notice in outcome.notices:
         complain(notice)
-    if as_json:
-        say_json(text.outcome_data(outcome))
-    else:
-        say(text.outcome(outcome))
-        if hint := text.next_steps(outcome, state_dir):
-            complain(hint)
+    print_result(options.as_json, text.outcome_data(outcome), lambda: text.outcome(outcome))
+    if not options.as_json and (hint := text.next_steps(outcome, state_dir)):
+        complain(hint)
     return outcome.exit

@@ -1,4 +1,4 @@
-"""Driving a run from a command, under the signals of a terminal."""
+"""Run a coroutine under the signals of a terminal."""
 
 import asyncio
 import os
@@ -12,47 +12,40 @@ T = TypeVar("T")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def drive(main: Coroutine[Any, Any, T], told: str = "interrupting the run; once more ends it at once") -> T:
-    """Run *main* to its end; *told* is said when it is cancelled.
+def drive(main: Coroutine[Any, Any, T], notice: str = "interrupting the run; press Ctrl-C again to exit at once") -> T:
+    """Run *main* to completion; print *notice* when a signal cancels it.
 
-    The first Ctrl-C (or SIGTERM, or the terminal's end) cancels it, so that a run is interrupted in good order and can
-    be resumed; one more ends the process at once. Under `nohup` the terminal's end is ignored.
+    The first Ctrl-C, SIGTERM or SIGHUP cancels *main*, so that a run is interrupted cleanly and can be resumed. The
+    second one ends the process at once. SIGHUP is ignored under `nohup`.
 
     Raises:
-        KeyboardInterrupt: If *main* was cancelled and had no outcome to give.
+        KeyboardInterrupt: If *main* was cancelled and returned no result.
     """
     try:
-        return asyncio.run(_with_brake(main, told))
+        return asyncio.run(_under_signals(main, notice))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 
 
-async def _with_brake(main: Coroutine[Any, Any, T], told: str) -> T:
+async def _under_signals(main: Coroutine[Any, Any, T], notice: str) -> T:
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(main)
-    brake = _Brake(task, told)
     nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    heard = [number for number in SIGNALS if not (nohup and number is signal.SIGHUP)]
-    for number in heard:
-        loop.add_signal_handler(number, brake.pull, number)
+    handled = [number for number in SIGNALS if not (nohup and number is signal.SIGHUP)]
+    received: list[signal.Signals] = []
+
+    def handle(number: signal.Signals) -> None:
+        if received:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        received.append(number)
+        complain(f"coterie: {notice}")
+        task.cancel()
+
+    for number in handled:
+        loop.add_signal_handler(number, handle, number)
     try:
         return await task
     finally:
-        for number in heard:
+        for number in handled:
             loop.remove_signal_handler(number)
-
-
-class _Brake:
-    """Cancels *task* when it is pulled first, and ends the process when it is pulled again."""
-
-    def __init__(self, task: "asyncio.Task[T]", told: str) -> None:
-        self._task, self._told = task, told
-        self._pulled = False
-
-    def pull(self, number: signal.Signals) -> None:
-        if self._pulled:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        self._pulled = True
-        complain(f"coterie: {self._told}")
-        self._task.cancel()

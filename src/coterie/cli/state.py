@@ -1,16 +1,15 @@
-"""`coterie state rebuild`: what is told from the journals, told anew."""
+"""`coterie state rebuild`: rebuild the files that are derived from the journals."""
 
 from pathlib import Path
 
 from coterie.cli.options import STATE_DIR, AsJson, StateDir
-from coterie.cli.output import complain, say, say_json
+from coterie.cli.output import complain, print_result
 
 
 def rebuild(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
-    """Write the journal of the earlier system (core.journal_file) anew for all loops that ran here.
+    """Rewrite the journal of the earlier system (core.journal_file) for all loops that ran here.
 
-    It is told from the runs' own journals, which are left as they are. Lines of runs that go on just now, and of runs
-    that are gone, stay.
+    It is derived from the runs' journals, which do not change. Lines of active runs and of deleted runs are kept.
     """
     from coterie.runs import index
     from coterie.runs.attempt_folders import AttemptFolders
@@ -23,11 +22,12 @@ def rebuild(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
         known = runs.list()
         living = [run for run in known if runs.status(run) == "running"]
         for run in living:
-            complain(f"coterie: {run} goes on just now, and writes its lines itself: they stay as they are")
+            complain(f"coterie: {run} is active and writes its lines itself: they are kept as they are")
         made |= rebuild(runs.store, [run for run in known if run not in living], AttemptFolders(runs))
-    if as_json:
-        say_json([{"file": str(file), "runs": count} for file, count in made.items()])
-    else:
-        said = [f"{file}: {count} run{'s' * (count != 1)}" for file, count in made.items()]
-        say("\n".join(said) or "there is no loop here whose lines could be written")
+
+    def text() -> str:
+        lines = [f"{file}: {count} run{'s' * (count != 1)}" for file, count in made.items()]
+        return "\n".join(lines) or "no loop here has such a file"
+
+    print_result(as_json, [{"file": str(file), "runs": count} for file, count in made.items()], text)
     return 0

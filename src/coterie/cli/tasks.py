@@ -1,4 +1,4 @@
-"""`coterie task …`: what a loop has to do before it completes."""
+"""`coterie task …`: the tasks that a loop must finish before it completes."""
 
 from typing import Annotated
 
@@ -14,39 +14,39 @@ Priority = Annotated[str | None, typer.Option("--priority", "-p", metavar="P", h
 def add(
     text: Words,
     priority: Priority = None,
-    soft: Annotated[bool, typer.Option("--soft", help="It keeps no loop from completing.")] = False,
+    soft: Annotated[bool, typer.Option("--soft", help="Let the loop complete without it.")] = False,
     run: OfRun = None,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Add a task; until it is done, or removed, the run does not complete."""
+    """Add a task. The run cannot complete until it is completed or removed."""
     note = {"do": "add", "text": " ".join(text), "soft": soft} | ({"priority": priority} if priority else {})
     return change("task", note, run, state_dir)
 
 
 def complete(target: Target, run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
-    """Say that a task is done."""
+    """Complete a task."""
     return change("task", {"do": "complete", "target": target}, run, state_dir)
 
 
 def update(
     target: Target,
-    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]", help="What it says from now on.")] = None,
+    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]", help="The new text.")] = None,
     priority: Priority = None,
     run: OfRun = None,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Change what a task says, or how much it presses."""
+    """Change the text or the priority of a task."""
     note = {"do": "update", "target": target} | ({"text": " ".join(text)} if text else {})
     return change("task", note | ({"priority": priority} if priority else {}), run, state_dir)
 
 
 def remove(target: Target, run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
-    """Take a task away."""
+    """Remove a task."""
     return change("task", {"do": "remove", "target": target}, run, state_dir)
 
 
 def list_(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
-    """Show the tasks."""
+    """List the tasks."""
     from coterie.runs.notes import Tasks
 
     say(Tasks.of(files_of("task", run, state_dir)).listing())

@@ -1,4 +1,4 @@
-"""Reading a team's file for a command: the topology, the plan, and everything that was found."""
+"""Read a team's file for a command: its topology, plan and diagnostics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from coterie.topology.model import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """A file and what was found in it; *plan* is None when it cannot be run."""
+    """A file with its diagnostics; *plan* is None if it cannot be run."""
 
     file: str
     text: str
@@ -30,32 +30,37 @@ class Examined:
 
     @property
     def valid(self) -> bool:
-        """Whether nothing that was found is an error."""
-        return not any(diagnostic.is_error for diagnostic in self.diagnostics)
+        """Whether no diagnostic is an error."""
+        return not self.errors
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The errors among the diagnostics."""
+        return tuple(one for one in self.diagnostics if one.is_error)
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What a run of it should know beforehand."""
+        """The warnings among the diagnostics."""
         return tuple(one for one in self.diagnostics if one.severity is Severity.WARNING)
 
     @property
     def of_the_command_line(self) -> tuple[Diagnostic, ...]:
-        """The warnings about what was given, not about what was read: no other command tells them."""
-        from coterie.settings.layers import GIVEN  # files of teams have none
+        """The warnings about options of the command, not about the file."""
+        from coterie.settings.layers import GIVEN
 
         return tuple(one for one in self.warnings if one.file == GIVEN)
 
     def for_a_run(self) -> "Examined":
-        """The same where it shall be run: what only keeps it from running is an error as well."""
+        """Return a copy in which diagnostics that only prevent a run are errors if there is no plan."""
         if self.plan is not None:
             return self
-        told = (
+        found = (
             replace(one, severity=Severity.ERROR) if one.code in ONLY_FOR_A_RUN else one for one in self.diagnostics
         )
-        return replace(self, diagnostics=tuple(told))
+        return replace(self, diagnostics=tuple(found))
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form: `file, valid, diagnostics`."""
+        """Return the JSON form: `file, valid, diagnostics`."""
         return {"file": self.file, "valid": self.valid, "diagnostics": [one.to_dict() for one in self.diagnostics]}
 
 
@@ -65,12 +70,10 @@ def examine(
     params: Mapping[str, Scalar] | None = None,
     given: LoopGiven | None = None,
 ) -> Examined:
-    """Read *file*, with values for its parameters, and plan it, as far as it goes, and say all that was found.
-
-    The name of a preset will do, too.
+    """Read and plan *file*, or the preset of that name, with values for its parameters.
 
     Args:
-        given: What the command line says of a loop.
+        given: The settings of a loop from the command line.
     """
     source = formats.read(_preset(file), params)
     plan, found = planning.examine(source, backend=backend, given=given)
@@ -78,7 +81,7 @@ def examine(
 
 
 def mend(file: Path) -> tuple[Fix, ...]:
-    """Apply to *file* the fixes that are offered for what is found in it, and say which."""
+    """Apply to *file* the fixes that its diagnostics offer, and return them."""
     from coterie.files import replace_text
     from coterie.formats.fixes import apply_fixes
 
@@ -89,11 +92,11 @@ def mend(file: Path) -> tuple[Fix, ...]:
 
 
 def plan_for_a_run(target: str, given: LoopGiven) -> tuple[Plan, Examined]:
-    """The plan of the team that *target* names, ready to run; what *given* sets are the parameters of a file.
+    """Return the plan of the team that *target* names; for a file, *given* sets its parameters.
 
     Raises:
-        UsageError: If *target* names nothing that can be run, or what is given does not fit it.
-        TopologyError: If the file is wrong, or cannot be run.
+        UsageError: If *target* names nothing that can be run, or *given* does not apply to it.
+        TopologyError: If the file has errors or cannot be run.
     """
     path = find(target)
     if is_loop(path):
@@ -102,17 +105,16 @@ def plan_for_a_run(target: str, given: LoopGiven) -> tuple[Plan, Examined]:
         _refuse_for_files(target, given)
         found = examine(path, given.backend or None, dict(map(pair, given.overrides)))
     found = found.for_a_run()
-    wrong = [one for one in found.diagnostics if one.is_error]
-    for one in wrong:
+    for one in found.errors:
         if one.code == "no-arguments":
             raise UsageError(f"{one.message}; {one.hint}")
-    if found.plan is None or wrong:
-        raise TopologyError(wrong, found.text)
+    if found.plan is None or found.errors:
+        raise TopologyError(found.errors, found.text)
     return found.plan, found
 
 
 def find(target: str) -> Path:
-    """Where what *target* names is: a file of a team, the folder of a loop, or a preset, which folders go before.
+    """Return the path that *target* names: a team's file, the folder of a loop, or a preset if there is neither.
 
     Raises:
         UsageError: If it names nothing that can be run.
@@ -126,22 +128,22 @@ def find(target: str) -> Path:
         raise UsageError(f"there is no file {target!r}; TARGET is an .at or .yaml file, or the folder of a loop")
     if path.is_dir():
         names = ", ".join((TOPOLOGY, *SETTINGS))
-        raise UsageError(f"{target!r} is no folder of a loop: it would hold one of {names}")
+        raise UsageError(f"{target!r} is not the folder of a loop: it contains none of {names}")
     hint = did_you_mean(target, presets.names()) or "TARGET is an .at or .yaml file, the folder of a loop, or a preset"
     raise UsageError(f"{target!r} cannot be run: {hint}")
 
 
 def _preset(file: Path) -> Path:
-    """The folder of the preset that *file* names, if there is none of that name here; else itself."""
+    """Return the folder of the preset that *file* names, or *file* if it exists or names no preset."""
     return presets.find(str(file)) if not file.exists() and presets.is_preset(str(file)) else file
 
 
 def is_loop(path: Path) -> bool:
-    """Whether at *path* there is a loop."""
+    """Whether *path* is a loop."""
     return loop_folder(path) is not None
 
 
 def _refuse_for_files(target: str, given: LoopGiven) -> None:
-    """A file of a team has no settings of a loop."""
+    """Raise a `UsageError` if *given* holds what only a loop has."""
     if given.args or given.profiles or not given.default_profiles:
-        raise UsageError(f"{target!r} is no loop: it takes no profiles, and no arguments behind --")
+        raise UsageError(f"{target!r} is not a loop: it takes no profiles and no arguments behind --")

@@ -1,4 +1,4 @@
-"""Asking a human at the terminal that a run was started from."""
+"""Ask a human on the terminal that a run was started from."""
 
 import asyncio
 import os
@@ -12,17 +12,17 @@ from coterie.cli.text import runs as text
 from coterie.planning.plan import Wanted
 
 AskAside = Callable[[], AbstractContextManager[object]]
-"""Gives a context in which the terminal belongs to a question."""
+"""Returns a context in which a question has the terminal."""
 
 
 class Terminal:
-    """Asks one question after the other.
+    """Asks one question at a time.
 
-    Lines are read on the event loop, so a question that is answered from elsewhere, or called off, leaves the terminal
-    at once. When the input ends (Ctrl-D) the question stays open for `coterie control respond`.
+    Lines are read on the event loop, so a question that is cancelled or answered elsewhere leaves the terminal at once.
+    After the end of input (Ctrl-D), the question stays open for `coterie control respond`.
 
     Args:
-        aside: Holds the display back while a question is on the terminal.
+        aside: Hides the display while a question is on the terminal.
         source: The descriptor of the terminal's input.
     """
 
@@ -32,7 +32,7 @@ class Terminal:
         self._free = asyncio.Lock()
 
     async def ask(self, request: Request) -> str:
-        """Show what *request* asks and wait for the answer: a line of text, then each wanted output."""
+        """Print the question of *request* and wait for the answer: a line of text, then each output."""
         async with self._free:
             with self._aside():
                 say(text.question(request))
@@ -42,7 +42,7 @@ class Terminal:
                 return answer
 
     async def _output(self, wanted: Wanted) -> str:
-        """One output; asked again while nothing, or what is no member of an enum, is given."""
+        """Read one output; repeat the question while the line is empty or no member of the enum."""
         choice = [str(value) for value in wanted.values]
         prompt = f"{wanted.name} ({' | '.join(choice) or wanted.type}): "
         while True:
@@ -67,6 +67,6 @@ class Terminal:
         finally:
             loop.remove_reader(self._source)
         if not line:
-            say("(no answer from here; `coterie control respond` can still give it)")
+            say("(no answer here; you can still answer with `coterie control respond`)")
             await loop.create_future()
         return line.decode("utf-8", "replace").rstrip("\r\n")

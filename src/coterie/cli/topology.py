@@ -1,4 +1,4 @@
-"""`coterie topology …`: what a file says. Nothing is run, and no code of the user's is imported."""
+"""`coterie topology validate`, `show` and `schema`, which neither run a team nor import the user's code."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,7 +7,7 @@ import typer
 
 from coterie.cli import validate as validation
 from coterie.cli.options import AsJson
-from coterie.cli.output import complain, say, say_json
+from coterie.cli.output import print_result, report, say, width
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="The files to check.")],
-    fix: Annotated[bool, typer.Option("--fix", help="Mend first what has one remedy, in the files.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="First apply the fixes that are offered to the files.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Check files without running them.
 
-    Each file is answered with what was found and a verdict; with --json by one line
-    {"file", "valid", "diagnostics"}. The status is 0 if all are valid, else 1.
+    Prints diagnostics and a verdict for each file, or with --json one line {"file", "valid", "diagnostics"}. The exit
+    status is 0 if all files are valid, else 1.
     """
     return validation.validate(files, fix, as_json)
 
@@ -31,11 +31,10 @@ def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to show.")],
     as_json: AsJson = False,
 ) -> int:
-    """Show a team: its nodes, who thinks, what they use and give back, arrows with bounds, and what has no effect.
+    """Show a team: its nodes with backends, tools and outputs, its arrows with bounds, and fields without effect.
 
-    A team that answers at a node is shown below it. On a terminal long lines are broken.
+    A nested team is shown below its node. On a terminal, long lines are wrapped.
     """
-    from coterie.cli.output import width
     from coterie.cli.team_file import examine
     from coterie.cli.text import teams as text
     from coterie.planning import sentences, thinks
@@ -43,24 +42,19 @@ def show(
     from coterie.topology.outline import outline
 
     found = examine(file)
-    for diagnostic in found.diagnostics:
-        if diagnostic.is_error:
-            complain(diagnostic.render(found.text).rstrip("\n"))
+    report(found.errors, found.text)
     if found.topology is None:
         return 1
     topology = settled(found.topology, found.plan)
     team = outline(topology, thinks(found.plan), sentences(topology), _teams(found.plan))
-    if as_json:
-        say_json(team)
-    else:
-        say(text.outline(team, width()))
+    print_result(as_json, team, lambda: text.outline(team, width()))
     return int(not found.valid)
 
 
 def schema() -> int:
-    """Print the JSON Schema of pattern files, for editors that know YAML.
+    """Print the JSON Schema of pattern files, for editors with YAML support.
 
-    A line at the top of a file names it: # yaml-language-server: $schema=pattern.schema.json
+    To use it, begin a file with the line: # yaml-language-server: $schema=pattern.schema.json
     """
     import json
 
@@ -71,7 +65,7 @@ def schema() -> int:
 
 
 def _teams(plan: "Plan | None") -> "dict[str, Outline]":
-    """The teams that answer at nodes of *plan*, and those that answer at theirs."""
+    """Return the outlines of the teams nested in *plan*, at any depth."""
     from coterie.planning import thinks
     from coterie.planning.teams import as_topology, children
     from coterie.topology.outline import outline

@@ -1,4 +1,4 @@
-"""The views of `coterie inspect`: each gives a value, for `--json`, and its text."""
+"""The views of `coterie inspect`: each returns a value for `--json` and its text."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -23,18 +23,18 @@ Shown = tuple[Any, str]
 
 
 class Located(Struct, frozen=True, kw_only=True):
-    """A run, or a child run, and the state directory that holds it."""
+    """A run, or a child run, and the runs of its state directory."""
 
     runs: Runs
     run: str
 
 
 def locate(run: str, state_dir: Path) -> Located:
-    """The run that *run* names: an id or the beginning of one, `last`, or with `/TURN.ATTEMPT` a child run.
+    """Return the run that *run* names: an id, the beginning of one, or `last`, with `/TURN.ATTEMPT` for a child run.
 
     Raises:
-        NoSuchRun: If there is none.
-        JournalUnreadable: If it never began.
+        NoSuchRun: If there is no such run.
+        JournalUnreadable: If it has no records.
     """
     runs, found = find(run, state_dir)
     runs.first(found)
@@ -42,19 +42,19 @@ def locate(run: str, state_dir: Path) -> Located:
 
 
 def timeline(at: Located) -> Shown:
-    """The run in sentences."""
+    """The events of the run."""
     lines = timeline_view.fold(at.runs.read(at.run)).lines
     return lines, text.timeline(lines)
 
 
 def usage(at: Located) -> Shown:
-    """What it used, in total and by agent."""
+    """Usage in total and by agent."""
     view = usage_view.fold(at.runs.read(at.run))
     return {"total": view.total, "agents": view.agents}, text.usage_table(view)
 
 
 def journal(at: Located) -> Shown:
-    """Its records; as text, the file as it is."""
+    """The records; as text, the unchanged file."""
     return list(at.runs.read(at.run)), _text(at.runs.file(at.run)).rstrip()
 
 
@@ -64,13 +64,13 @@ def _text(path: Path) -> str:
 
 
 def why(at: Located, turn: str) -> Shown:
-    """The chain of causes of a turn."""
+    """The causes of a turn."""
     reasons = why_view.why(at.runs.read(at.run), turn)
     return reasons, "\n".join(f"{reason.seq:>5}  {reason.text}" for reason in reasons)
 
 
 def turn(at: Located, turn: str) -> Shown:
-    """What a turn was asked, what it answered, and how its attempts went."""
+    """The prompt, answer and attempts of a turn."""
     detail = asked.detail(at.runs, at.run, turn)
     found, question = detail.view, detail.question
     value = {
@@ -94,7 +94,7 @@ def turn(at: Located, turn: str) -> Shown:
 
 
 def prompt(at: Located, turn: str) -> Shown:
-    """What a turn was asked, as it is."""
+    """The prompt of a turn, verbatim."""
     value = _found(at, turn)
     kept = {name: value[name] for name in ("run", "turn", "prompt", "prompt_is_exact")}
     exact = "" if value["prompt_is_exact"] else f"({text.INEXACT})\n\n"
@@ -102,7 +102,7 @@ def prompt(at: Located, turn: str) -> Shown:
 
 
 def output(at: Located, turn: str) -> Shown:
-    """What a turn answered, as it is; of one that gave no answer, what its last failed attempt had said, and why."""
+    """The answer of a turn, verbatim; without one, the output and the failure of its last failed attempt."""
     value = _found(at, turn)
     kept = {name: value[name] for name in ("run", "turn", "state", "reason", "text", "outputs")}
     if value["state"] == "finished":
@@ -115,25 +115,25 @@ def output(at: Located, turn: str) -> Shown:
 
 
 def topology(at: Located) -> Shown:
-    """Who there is and what decides who is asked, under the plan that the run obeys now."""
+    """The agents and the coordination of the run's current plan."""
     plan = at.runs.journal(at.run).plan_now()
     return plan, plans.plan(plan)
 
 
 def memory(at: Located) -> Shown:
-    """What the run remembers."""
+    """The memory of the run."""
     found = Memory.of(_notes_place(at, "memory"))
     return found.find(), found.listing()
 
 
 def tasks(at: Located) -> Shown:
-    """What the run has to do, and has done."""
+    """The open and the completed tasks of the run."""
     found = Tasks.of(_notes_place(at, "task"))
     return [*found.open, *found.done], found.listing()
 
 
 def named(turn: str) -> str:
-    """The turn that *turn* names: the number of an iteration of a loop, or the turn's own id."""
+    """Return the id of a turn from its id or the number of a loop's iteration."""
     return f"iteration#{turn}" if turn.isdecimal() else turn
 
 

@@ -1,4 +1,4 @@
-"""`coterie watch`: a run that another process drives, as it goes on. Nothing is changed."""
+"""`coterie watch`: follow a run that another process drives, without changing anything."""
 
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated
@@ -13,23 +13,20 @@ if TYPE_CHECKING:
 
 
 def watch(
-    run: Annotated[
-        str,
-        typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'.", show_default=False),
-    ] = "last",
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")] = "last",
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Show a run as it goes on, from its beginning, until nobody drives it any more.
+    """Follow a run from its beginning until no process drives it any more.
 
-    On a terminal a live tree, else a line for each thing worth telling; --json gives every record, a line each. The
-    run does not notice. Ctrl-C ends the watching, not the run.
+    Shows a live tree on a terminal, else one line per event; --json prints every record on a line. Does not affect the
+    run: Ctrl-C ends only the watching.
     """
     from coterie.cli.signals import drive
     from coterie.runs.repository import find
 
     runs, run = find(run, state_dir)
-    drive(_show(runs, run, as_json), "no longer watching the run, which goes on")
+    drive(_show(runs, run, as_json), "no longer watching; the run continues")
     if not as_json:
         say(f"{run}: {runs.status(run)}")
     return 0

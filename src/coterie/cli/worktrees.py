@@ -1,4 +1,4 @@
-"""`coterie worktree …`: the git work trees of runs, and bringing their work back by hand."""
+"""`coterie worktree …`: list, inspect, merge and remove the git work trees of runs."""
 
 import os
 from pathlib import Path
@@ -7,41 +7,39 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
-from coterie.cli.output import complain, say, say_json
+from coterie.cli.output import complain, print_result, say, say_json
 
 if TYPE_CHECKING:
     from coterie.runs.trees.worktree import Tree
 
 
 def list_(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
-    """List the work trees of runs, in every state directory that is known."""
+    """List the work trees of runs in all known state directories."""
     found = [tree for _, tree in _trees(state_dir)]
     if as_json:
         say_json(found)
     elif not found:
-        complain(f"no run kept in {state_dir}, or in another known state directory, has a git work tree of its own")
+        complain(f"no run kept in {state_dir}, or in another known state directory, has a git work tree")
     for tree in [] if as_json else found:
         say(f"{tree.run}  {tree.status}{' (removed)' if tree.removed else ''}  {tree.branch}  {tree.path}")
     return 0
 
 
 def show(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
-    """Show how it stands with a run's work tree, and what to do next."""
+    """Show the state of a run's work tree and what to do next."""
     from coterie.runs.trees.settling import told
     from coterie.runs.trees.tidying import is_cut_off
 
     home, tree = _tree(run, state_dir)
-    if as_json:
-        say_json(tree)
-        return 0
-    say("\n".join([f"run {tree.run}: {tree.status}", *told(tree)]))
+    lines = [f"run {tree.run}: {tree.status}", *told(tree)]
     if tree.status == "running" and is_cut_off(home, tree):
-        say(f"no process runs it now; to go on: coterie resume {tree.run.partition('/')[0]}")
+        lines.append(f"no process drives it now; to continue: coterie resume {tree.run.partition('/')[0]}")
+    print_result(as_json, tree, lambda: "\n".join(lines))
     return 0
 
 
 def diff(run: Run, state_dir: StateDir = STATE_DIR) -> int:
-    """Show what a run changed in its work tree, as git does."""
+    """Show the changes in a run's work tree as `git diff` does."""
     from coterie.runs.trees.settling import changes
 
     home, tree = _tree(run, state_dir)
@@ -53,14 +51,14 @@ def diff(run: Run, state_dir: StateDir = STATE_DIR) -> int:
 def merge(
     run: Run,
     strategy: Annotated[
-        str | None, typer.Option(metavar="S", help="squash, merge or rebase, instead of what the run's settings say.")
+        str | None, typer.Option(metavar="S", help="squash, merge or rebase; by default from the run's settings.")
     ] = None,
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Bring a run's work back to the branch it began at, and remove its work tree as its settings say.
+    """Merge a run's work into the branch it started from, and remove its work tree if its settings require it.
 
-    The status is 1 if it cannot be merged; then everything is as before, and it is said how to go on.
+    The exit status is 1 if it cannot be merged; then nothing changes, and the output says what to do.
     """
     from coterie.errors import UsageError
     from coterie.runs.trees import merging
@@ -74,23 +72,18 @@ def merge(
     if tree.status != "merged":
         tree = merging.merge(home, tree, strategy or "")
     tree = cleaned(home, tree) if is_due(tree) else tree
-    if as_json:
-        say_json(tree)
-    else:
-        say("\n".join([f"run {tree.run}: {tree.status}", *told(tree)]))
+    print_result(as_json, tree, lambda: "\n".join([f"run {tree.run}: {tree.status}", *told(tree)]))
     return int(tree.status != "merged")
 
 
 def clean(
-    run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Only this run's; by default those of all that have ended.")
-    ] = None,
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run; by default all that have ended.")] = None,
     as_json: AsJson = False,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
-    """Remove the work trees of runs that have ended, and what git keeps of runs long gone.
+    """Remove the work trees of ended runs, and git's snapshots of deleted runs.
 
-    Work that is not merged is committed first, and its branch stays. Without RUN, runs kept here or in this repository.
+    Unmerged work is committed first, and its branch is kept. Without RUN: all runs kept here or in this repository.
     """
     from coterie.runs import index
     from coterie.runs.trees import settling, tidying
@@ -110,16 +103,16 @@ def clean(
         return 0
     for tree in removed:
         gone = tree.status in ("merged", "making")
-        say(f"{tree.run}: removed {tree.path}" + ("" if gone else f"; {tree.branch} stays"))
+        say(f"{tree.run}: removed {tree.path}" + ("" if gone else f"; kept {tree.branch}"))
     if forgotten:
-        say(f"dropped the files that git kept of {forgotten} turns of runs that are gone")
+        say(f"removed the snapshots of {forgotten} turns of deleted runs")
     return 0
 
 
 def _tree(run: str, state_dir: Path) -> "tuple[Path, Tree]":
-    """The state directory of *run*, and its work tree.
+    """Return the state directory of *run*, and its work tree.
 
-    A run that was killed while its tree was made may have no journal, so it is looked up by its tree first.
+    Looks among the work trees first: a run that was killed while its tree was created may have no journal.
     """
     from coterie.errors import UsageError
     from coterie.runs.repository import find
@@ -133,12 +126,12 @@ def _tree(run: str, state_dir: Path) -> "tuple[Path, Tree]":
     home, name = runs.root, f"{found}/{branch}" if branch else found
     tree = worktree.read(home, name)
     if tree is None:
-        raise UsageError(f"run {name!r} has no git work tree of its own; `coterie worktree list` shows which do")
+        raise UsageError(f"run {name!r} has no git work tree; `coterie worktree list` shows which do")
     return home, tree
 
 
 def _trees(state_dir: Path) -> "list[tuple[Path, Tree]]":
-    """The work trees in every state directory that is known, that of the project's settings included."""
+    """Return the work trees in all known state directories, including that of the project's settings."""
     from coterie.runs import index
     from coterie.runs.trees.worktree import trees
     from coterie.settings import resolve

@@ -272,7 +272,7 @@ def test_who_cannot_be_carried_on_is_named(tmp_path: Path) -> None:
 
 
 def test_the_journal_of_an_execution_is_one_as_any(tmp_path: Path) -> None:
-    """Each call is a record, then a turn; replayed, today's engine agrees."""
+    """Each call is a record, then a turn; replayed, the current engine agrees."""
 
     async def body(self: Own, context: ExecutionContext) -> dict[str, Any]:
         return {"text": await self.ask("a", "one", context)}

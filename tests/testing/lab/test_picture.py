@@ -157,7 +157,7 @@ def test_the_terminal_shows_table_and_picture() -> None:
     assert [row[:5].strip() for row in field if row[:5].strip()] == ["80%", "75%", "70%", "65%"]
     assert line.endswith("-" * 60)
     assert marks.split() == ["1", "2", "3", "5", "10", "calls"]
-    assert notes.startswith("200 questions each, the same for all (seed 1)\n* no other option")
+    assert notes.startswith("200 questions each, the same for all (seed 1)\n* no other variant")
 
 
 def test_what_is_not_decided_and_what_failed_have_columns_when_there_is_any() -> None:

@@ -1,4 +1,4 @@
-"""Texts on what `coterie doctor` found."""
+"""Text for the findings of `coterie doctor`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def findings(found: "Sequence[Finding]") -> str:
-    """One line for each finding, the next step below it, and a verdict."""
+    """Return a line for each finding, its remedy below, and a summary."""
     width = max(len(one.check) for one in found)
     lines = []
     for one in found:
@@ -23,6 +23,5 @@ def findings(found: "Sequence[Finding]") -> str:
 def _verdict(found: "Sequence[Finding]") -> str:
     statuses = [one.status for one in found]
     failed, warned = statuses.count("fail"), statuses.count("warn")
-    if failed:
-        return f"{plural(failed, 'thing')} to mend" + (f", {plural(warned, 'warning')}" if warned else "")
-    return f"nothing stands in the way, {plural(warned, 'warning')}" if warned else "nothing stands in the way"
+    result = plural(failed, "problem") if failed else "no problems"
+    return f"{result}, {plural(warned, 'warning')}" if warned else result

@@ -1,4 +1,4 @@
-"""Texts on comparisons: how often each option of a pattern is right, and what it costs, as a table and a picture."""
+"""Text for comparisons: accuracy and calls of each variant of a pattern, as a table and a plot."""
 
 from typing import TYPE_CHECKING
 
@@ -7,11 +7,11 @@ from coterie.cli.text.words import table
 if TYPE_CHECKING:
     from coterie.testing.lab import Comparison, Measured
 
-_WIDE, _HIGH = 60, 14  # about so high: marks stand at equal distances
+_WIDE, _HIGH = 60, 14  # the approximate height, since marks are equally spaced
 
 
 def compared(found: "Comparison") -> str:
-    """What a comparison showed: the table, the picture, and what the stars mean."""
+    """Return the table, the plot, and the legend of a comparison."""
     return "\n".join([_table(found), "", _picture(found), "", *_notes(found)])
 
 
@@ -32,8 +32,8 @@ def _table(found: "Comparison") -> str:
         for n, one in enumerate(found.options)
     ]
     failed = ("failed",) if any(one.failed for one in found.options) else ()
-    told = ("decided", "right then") if unsure else ()
-    return table(rows, ("", found.pattern, "calls", "right", "19 times in 20", *told, *failed))
+    decided = ("decided", "right then") if unsure else ()
+    return table(rows, ("", found.pattern, "calls", "right", "19 times in 20", *decided, *failed))
 
 
 def _share(one: "Measured") -> str:
@@ -41,7 +41,7 @@ def _share(one: "Measured") -> str:
 
 
 def _picture(found: "Comparison") -> str:
-    """Accuracy against calls in letters; where several stand in one place the one worth having shows."""
+    """Plot accuracy against calls with letters; of overlapping variants, the one on the frontier shows."""
     from coterie.testing.lab import Scales, letter
 
     scales = Scales(found.options)
@@ -64,5 +64,5 @@ def _picture(found: "Comparison") -> str:
 
 def _notes(found: "Comparison") -> list[str]:
     runs = f"{found.runs:,} question{'s' if found.runs != 1 else ''} each, the same for all (seed {found.seed})"
-    star = "* no other option is right as often for fewer calls, or more often for as many"
+    star = "* no other variant is as accurate with fewer calls, or more accurate with as many"
     return [runs, star]

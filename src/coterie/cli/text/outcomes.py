@@ -1,4 +1,4 @@
-"""Texts on how a run ended, and what to do next."""
+"""Text for the outcome of a run and the next steps."""
 
 import re
 import shlex
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from coterie.runs.launch import Outcome, ReplayReport
 
 _OUTPUTS = re.compile(r"\n\s*```(?:json)?\s*\{[^`]*\}\s*```$")
-"""The block of outputs at the end of an answer: for the flow, not for people."""
+"""The block of outputs at the end of an answer, which only the flow needs."""
 
 
 _QUESTION = 400
-"""Characters of a question that are shown where a run stops for it."""
+"""Characters shown of a question that a run waits for."""
 
 
 def outcome(ended: "Outcome") -> str:
-    """How a run ended: its result, the outcome and what it used."""
+    """Return the result, the outcome and the usage of a run."""
     head = ended.status + (f" ({ended.reason})" if ended.reason else "")
     lines = [
         *([said] if (said := result(ended.result)) else []),
@@ -35,32 +35,32 @@ def outcome(ended: "Outcome") -> str:
 
 
 def next_steps(ended: "Outcome", state_dir: Path) -> str:
-    """What to do next with a run that can be resumed, or has failed; empty if it completed."""
+    """Return the commands for a run that can be resumed or has failed; empty if it completed."""
     where = "" if str(state_dir) in (str(STATE_DIR), OF_LOOPS) else f" --state-dir {shlex.quote(str(state_dir))}"
     lines = []
     for question in ended.waiting:
         turn = "/".join([*question.run.split("/")[1:], question.turn])
         lines.append(f"{turn} asks: {quoted(question.prompt, _QUESTION)}")
         if len(" ".join(question.prompt.split())) > _QUESTION:
-            lines.append(f"  coterie inspect {question.run} prompt {shlex.quote(question.turn)}{where}  # all of it")
+            lines.append(f"  coterie inspect {question.run} prompt {shlex.quote(question.turn)}{where}  # in full")
         lines.append(f"  coterie control respond {ended.run} {shlex.quote(turn)} TEXT{where}")
     match ended.status:
         case "stopped":
             first = f" (first raise {_SETTINGS[ended.reason]})" if ended.reason in _SETTINGS else ""
             if ended.reason.startswith("shortage: "):
-                first = " (once there is room again)"
-            lines.append(f"carry on with{first}:\n  coterie resume {ended.run}{where}{_raised(ended.reason)}")
+                first = " (once resources are available again)"
+            lines.append(f"continue with{first}:\n  coterie resume {ended.run}{where}{_raised(ended.reason)}")
         case "failed":
-            lines.append(f"see what happened with:\n  coterie inspect {ended.run}{where}")
+            lines.append(f"inspect it with:\n  coterie inspect {ended.run}{where}")
     return "\n".join(lines)
 
 
 _SETTINGS = {"max_runtime": "event_loop.max_runtime", "cost_budget": "event_loop.max_cost_usd"}
-"""The setting that stopped a loop, and would stop it again."""
+"""Settings that would stop a loop again, by the reason that it stopped."""
 
 
 def _raised(reason: str) -> str:
-    """The option that must be given anew for a run that its limit stopped."""
+    """Return the option that raises the limit which stopped a run."""
     return {
         "max_turns": " --max-turns N",
         "max_cost": " --max-cost USD",
@@ -69,14 +69,14 @@ def _raised(reason: str) -> str:
 
 
 def result(value: Any) -> str:
-    """What a run gave back: its text, and its outputs as JSON."""
+    """Return the result of a run: its text, and its outputs as JSON."""
     if isinstance(value, dict) and isinstance(value.get("text"), str):
         shown = [_OUTPUTS.sub("", value["text"].strip()) or value["text"].strip()]
         outputs = value.get("outputs")
         if outputs and not shown[0]:
             shown.append(as_json(outputs))
         return "\n\n".join(part for part in shown if part)
-    if isinstance(value, dict) and value.keys() == {"kind"}:  # of a failure, whose reason says more
+    if isinstance(value, dict) and value.keys() == {"kind"}:  # a failure; its reason has the details
         return ""
     if value is None or isinstance(value, str):
         return (value or "").strip()
@@ -84,7 +84,7 @@ def result(value: Any) -> str:
 
 
 def usage(used: "Usage", seconds: float) -> str:
-    """`7 turns, 12 s, $0.12, 1200 tokens in, 300 out`: the time is the run's; what is not known is left out."""
+    """Return `7 turns, 12 s, $0.12, 1200 tokens in, 300 out`, with the run's duration and without unknown values."""
     parts = [plural(used.turns, "turn"), duration(seconds)]
     if used.cost:
         parts.append(f"${used.cost:.4f}")
@@ -94,15 +94,15 @@ def usage(used: "Usage", seconds: float) -> str:
 
 
 def replayed(report: "ReplayReport") -> str:
-    """What a replay found."""
-    lines = [f"{report.run}: today's engine agrees with {plural(report.records, 'record')}"]
+    """Return the result of a replay."""
+    lines = [f"{report.run}: the current engine agrees with {plural(report.records, 'record')}"]
     if report.left:
-        lines += ["left to do:", *(f"  {what}" for what in report.left)]
+        lines += ["pending:", *(f"  {what}" for what in report.left)]
     return "\n".join(lines)
 
 
 def outcome_data(ended: "Outcome") -> dict[str, Any]:
-    """The same as plain data, for `--json`."""
+    """Return the outcome as plain data, for `--json`."""
     from msgspec import structs
 
     return {

@@ -1,4 +1,4 @@
-"""Texts on plans: who there is, and what decides who is asked."""
+"""Text for plans: agents and coordination."""
 
 from typing import assert_never
 
@@ -11,8 +11,8 @@ from coterie.views.words import arrow, duration, listed
 
 
 def plan(shown: Plan) -> str:
-    """The agents of a plan, then its arrows, or what a loop is routed by."""
-    lines = [shown.name, "", table([_agent(one) for one in shown.agents.values()], ("agent", "kind", "who thinks"))]
+    """Return the agents of a plan, then its arrows, pattern, or routes."""
+    lines = [shown.name, "", table([_agent(one) for one in shown.agents.values()], ("agent", "kind", "backend"))]
     match shown.coordination:
         case FlowPlan() as flow:
             lines += ["", *(arrow((group.source, tuple(group.targets))) for group in flow.groups)]
@@ -31,8 +31,8 @@ def plan(shown: Plan) -> str:
 
 def _agent(one: AgentPlan) -> tuple[str, str, str]:
     team = f"topology {one.child.name}" if one.child is not None else ""
-    thinks = " ".join(filter(None, (team, one.backend, one.model, *one.argv)))
-    return one.name, one.kind, " ".join(thinks.split()) or "nobody yet"
+    backend = " ".join(filter(None, (team, one.backend, one.model, *one.argv)))
+    return one.name, one.kind, " ".join(backend.split()) or "(none)"
 
 
 def _pattern(pattern: PatternPlan) -> list[str]:

@@ -1,63 +1,40 @@
-"""Texts on a run as it goes on: lines for a pipe, a tree for a terminal."""
+"""Text for a run in progress: lines for a pipe, a tree for a terminal."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from coterie.cli.text.words import clock
-from coterie.journal.records import (
-    AttemptFailed,
-    AttemptInterrupted,
-    ConfigChanged,
-    ConfigRejected,
-    EventEmitted,
-    EventInvalid,
-    EventNoted,
-    IterationStarted,
-    JournalRepaired,
-    LoopExhausted,
-    MessageRefused,
-    OperatorSaid,
-    Record,
-    RunStarted,
-    TreeMerged,
-    TreesJoined,
-    TurnCancelled,
-    TurnFailed,
-    TurnFinished,
-    TurnStarted,
-    WaveJoined,
-    WaveStarted,
-    WaveTimeout,
-)
+from coterie.journal import records
 from coterie.views.timeline import Timeline
 from coterie.views.words import duration
 
 if TYPE_CHECKING:
     from coterie.views.tree import Node
 
-WORTH_TELLING = (
-    AttemptFailed,
-    AttemptInterrupted,
-    ConfigChanged,
-    ConfigRejected,
-    EventEmitted,
-    EventInvalid,
-    EventNoted,
-    IterationStarted,
-    JournalRepaired,
-    LoopExhausted,
-    MessageRefused,
-    OperatorSaid,
-    TreeMerged,
-    TreesJoined,
-    TurnCancelled,
-    TurnFailed,
-    TurnFinished,
-    TurnStarted,
-    WaveJoined,
-    WaveStarted,
-    WaveTimeout,
+SHOWN = (
+    records.AttemptFailed,
+    records.AttemptInterrupted,
+    records.ConfigChanged,
+    records.ConfigRejected,
+    records.EventEmitted,
+    records.EventInvalid,
+    records.EventNoted,
+    records.IterationStarted,
+    records.JournalRepaired,
+    records.LoopExhausted,
+    records.MessageRefused,
+    records.OperatorSaid,
+    records.TreeMerged,
+    records.TreesJoined,
+    records.TurnCancelled,
+    records.TurnFailed,
+    records.TurnFinished,
+    records.TurnStarted,
+    records.WaveJoined,
+    records.WaveStarted,
+    records.WaveTimeout,
 )
+"""Records that have a line."""
 SIGNS = {
     "running": "▶",
     "waiting": "…",
@@ -70,36 +47,36 @@ SIGNS = {
 
 
 class Progress:
-    """Tells a run in lines, `00:01.2  planner#1 started`; those of a child run name the turn that it is."""
+    """Writes the lines of a run, `00:01.2  planner#1 started`; lines of a child run name its turn."""
 
     def __init__(self) -> None:
         self._began: float | None = None
         self._runs: dict[str, Timeline] = {}
 
-    def line(self, run: str, record: Record) -> str:
-        """The line on *record* of *run*, or an empty text if it is not worth one."""
+    def line(self, run: str, record: records.Record) -> str:
+        """Return the line for *record* of *run*; empty if it has none."""
         if self._began is None:
             self._began = record.at
         timeline = self._runs.setdefault(run, Timeline())
         timeline.apply(record)
         said = timeline.lines.pop().text
         _, nested, below = run.partition("/")
-        if isinstance(record, RunStarted) and not nested:
+        if isinstance(record, records.RunStarted) and not nested:
             return f"{clock(record.at - self._began)}  {said}"
-        if not isinstance(record, WORTH_TELLING):
+        if not isinstance(record, SHOWN):
             return ""
         return f"{clock(record.at - self._began)}  {f'{below}: ' if nested else ''}{said}"
 
 
 def tree(root: "Node", most: int) -> list[tuple[str, str]]:
-    """*root* and all below it as (state, line), *most* lines at most.
+    """Return *root* and its descendants as (state, line), in at most *most* lines.
 
-    Where that is too little room, what ended first is left out, and a line says how much.
+    If there are more, those that ended first are omitted, and a line gives their number.
     """
     nodes = list(_flat(root, 0))
     if len(nodes) <= most:
         return [(node.state, _line(node, depth)) for depth, node in nodes]
-    room = max(most - 2, 0)  # beside the root and the line that says how much is left out
+    room = max(most - 2, 0)  # besides the root and the line with the number of omitted nodes
     ended = [i for i, (_, node) in enumerate(nodes) if i and node.state not in ("running", "waiting")]
     left_out = set(ended[: len(nodes) - 1 - room])
     kept = [node for i, node in enumerate(nodes[1:], 1) if i not in left_out][:room]

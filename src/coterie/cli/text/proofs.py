@@ -1,4 +1,4 @@
-"""Texts on what was proved of a team."""
+"""Text for the proved properties of a team."""
 
 import shlex
 from collections import Counter
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 _TASK = '"…"'
 _NAMED = 12
-"""Of how many agents the turns are told in a line."""
+"""Number of agents whose turns are listed in a line."""
 
 
 def proof(report: "Report", file: str, source: str, written: Mapping[str, str]) -> str:
-    """The verdict on the team of *file*, whose text is *source*; *written*: the files that hold the scripts."""
+    """Return the report on the team of *file*, whose text is *source*; *written* are the files of the scripts."""
     lines: list[str] = []
     for name, finding in named(report).items():
         lines.append(finding.diagnostic(file).render(source).rstrip("\n"))
@@ -35,7 +35,7 @@ def proof(report: "Report", file: str, source: str, written: Mapping[str, str]) 
 
 
 def named(report: "Report") -> dict[str, "Finding"]:
-    """The findings, each under a name of its own: its code, numbered where it comes more than once."""
+    """Return the findings by unique name: the code, numbered if it occurs more than once."""
     codes = Counter(finding.code for finding in report.findings)
     seen: Counter[str] = Counter()
     found: dict[str, Finding] = {}
@@ -46,7 +46,7 @@ def named(report: "Report") -> dict[str, "Finding"]:
 
 
 def shown(report: "Report") -> dict[str, "Script"]:
-    """The scripts of a report by the name of what they show: `worst`, `best`, and each finding's."""
+    """Return the scripts of a report by name: `worst`, `best`, and those of the findings."""
     cases = {"worst": report.worst, "best": report.best}
     scripts = {name: case.script for name, case in cases.items() if case is not None and case.script is not None}
     return scripts | {name: each.script for name, each in named(report).items() if each.script is not None}
@@ -54,13 +54,13 @@ def shown(report: "Report") -> dict[str, "Script"]:
 
 def _ends(report: "Report") -> str:
     if report.method == "exact":
-        how = f"{plural(report.states, 'state')} looked at"
-        return f"every run ends ({how})" if report.ends else f"not every run need end ({how})"
-    return "every run ends (counted)" if report.ends else "it is not proved that every run ends"
+        how = f"{plural(report.states, 'state')} explored"
+        return f"every run ends ({how})" if report.ends else f"some runs may not end ({how})"
+    return "every run ends (counted)" if report.ends else "not proved that every run ends"
 
 
 def shares(turns: Mapping[str, int]) -> str:
-    """`writer 3, reviewer 3`: how many of the turns are whose; of a great many agents those with most."""
+    """Return the turns of each agent, `writer 3, reviewer 3`; of many agents, those with the most turns."""
     most = set(nlargest(_NAMED, turns, key=lambda name: turns[name]))
     named = ", ".join(f"{name} {count}" for name, count in turns.items() if name in most)
     return named + (f" and {plural(len(turns) - _NAMED, 'agent')} more" if len(turns) > _NAMED else "")
@@ -70,13 +70,13 @@ def _worst(report: "Report", file: str, written: Mapping[str, str]) -> Iterable[
     if report.worst is None:
         return
     agents = shares(report.worst.agents)
-    doubt = "" if report.method == "exact" else "; not proved to be reached"
+    doubt = "" if report.method == "exact" else "; not proved to be reachable"
     yield f"  at most {plural(report.worst.turns, 'turn')}{f' ({agents})' if agents else ''}{doubt}"
     yield from _replay("worst", file, written)
     if report.cost is not None:
         retries = ""
         if report.cost.attempts != report.cost.turns:
-            retries = f"; ${report.cost.attempts:.2f} if every turn takes all the attempts that retry allows"
+            retries = f"; ${report.cost.attempts:.2f} if every turn uses all its retries"
         yield f"  at most ${report.cost.turns:.2f}{retries}"
 
 
@@ -98,4 +98,4 @@ def _best(report: "Report", file: str, written: Mapping[str, str]) -> Iterable[s
 def _replay(name: str, file: str, written: Mapping[str, str]) -> Iterable[str]:
     if name in written:
         limit = " --max-turns 100" if name.startswith("endless") else ""
-        yield f"    see it: coterie run {shlex.quote(file)} {_TASK} --rehearse {shlex.quote(written[name])}{limit}"
+        yield f"    reproduce: coterie run {shlex.quote(file)} {_TASK} --rehearse {shlex.quote(written[name])}{limit}"

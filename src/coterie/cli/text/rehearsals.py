@@ -1,4 +1,4 @@
-"""Texts on a rehearsal."""
+"""Text for a rehearsal."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,13 +7,13 @@ from coterie.cli.text.words import as_json, clock
 from coterie.views.words import arrow
 
 _GLANCE = 60
-"""Of a text not more characters are shown; longer lists and tables are only counted."""
+"""Maximum length of an output that is shown; longer texts are cut, longer lists and objects only counted."""
 
 
 def rehearsal(document: Mapping[str, Any]) -> str:
-    """What happened in a rehearsal: every turn with its times, what marked it, what it answered and what fired."""
+    """Return every turn of a rehearsal with times, triggers, outputs and arrows."""
     why = f", {document['reason']}" if document.get("reason") else ""
-    return "\n".join([*_turns(document, ""), f"{document['outcome']}{why} (rehearsed: nobody was asked)"])
+    return "\n".join([*_turns(document, ""), f"{document['outcome']}{why} (rehearsed: no backend was called)"])
 
 
 def _turns(document: Mapping[str, Any], indent: str) -> Iterable[str]:
@@ -40,7 +40,7 @@ def _rehearsed(turn: Mapping[str, Any], indent: str) -> Iterable[str]:
     for source, targets in turn["fired"]:
         yield space + arrow((source, tuple(targets)))
     for source, targets in turn["exhausted"]:
-        yield f"{space}{arrow((source, tuple(targets)))} has fired as often as it may"
+        yield f"{space}{arrow((source, tuple(targets)))} has reached its bound"
     if turn["forced"]:
         source, targets = turn["forced"]
         yield f"{space}{arrow((source, tuple(targets)))} (forced)"
@@ -50,7 +50,7 @@ def _rehearsed(turn: Mapping[str, Any], indent: str) -> Iterable[str]:
 
 
 def _given(outputs: Mapping[str, Any]) -> Iterable[str]:
-    """The outputs that can be read at a glance, texts as far as they can; how many others there are."""
+    """Yield the outputs, with long texts cut, and the number of those that are omitted."""
     left_out = 0
     for name, value in outputs.items():
         shown = as_json(value)

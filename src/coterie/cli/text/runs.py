@@ -1,4 +1,4 @@
-"""Texts on runs that are looked into: lists, timelines, use, turns."""
+"""Text for runs: lists, timelines, usage, turns."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,13 +12,12 @@ if TYPE_CHECKING:
     from coterie.runs.index import Entry
     from coterie.views.timeline import Line
     from coterie.views.usage import Totals, UsageView
-    from coterie.views.why import Reason
 
-INEXACT = "not to the letter: what it reads has changed since"
+INEXACT = "not exact: files that it read have changed since"
 
 
 def runs(found: "Sequence[tuple[Entry, str]]") -> str:
-    """A table of runs, each with how it stands with it."""
+    """Return a table of runs with their states."""
     if not found:
         return "no runs yet: `coterie run FILE.at` starts one"
     rows = [(one.run, one.topology, _date(one.started), state) for one, state in found]
@@ -26,54 +25,49 @@ def runs(found: "Sequence[tuple[Entry, str]]") -> str:
 
 
 def timeline(lines: "Iterable[Line]") -> str:
-    """One line for each record: its number, when, what."""
+    """Return a line for each record: number, time, text."""
     return "\n".join(f"{line.seq:>5}  {clock(line.seconds)}  {line.text}" for line in lines)
 
 
-def why(reasons: "Iterable[Reason]") -> str:
-    """The chain of causes of a turn, nearest first."""
-    return "\n".join(f"{reason.seq:>5}  {reason.text}" for reason in reasons)
-
-
 def usage_table(view: "UsageView") -> str:
-    """What each agent used, and all together."""
+    """Return a table of usage by agent and in total."""
     rows = [_used(name, totals) for name, totals in view.agents.items()]
     head = ("agent", "turns", "attempts", "nested", "tokens in", "tokens out", "cost", "seconds")
     total = view.total
     lines = table([*rows, _used("total", total)], head)
     if total.unpriced:
-        lines += f"\nThe price of {plural(total.unpriced, 'answer')} is not known: it counts as $0."
+        lines += f"\nThe price of {plural(total.unpriced, 'answer')} is unknown and counts as $0."
     return lines
 
 
 def turn(found: Mapping[str, Any], began: float) -> str:
-    """What a turn was asked, what it answered, and how its attempts went; *began* is when its run did."""
+    """Return the prompt, answer and attempts of a turn; *began* is the start time of its run."""
     lines = [f"{found['turn']}: {found['state']}" + (f" ({found['reason']})" if found["reason"] else "")]
     if found["inputs"]:
         lines.append(f"marked by {listed(found['inputs'])}")
     lines += [_attempt(one, began) for one in found["attempts"]]
     if found["child"]:
-        lines.append(f"its child run: coterie inspect '{found['child']}'")
+        lines.append(f"child run: coterie inspect '{found['child']}'")
     exact = "" if found["prompt_is_exact"] else f" ({INEXACT})"
-    lines += ["", f"── asked{exact} ──", found["prompt"]]
+    lines += ["", f"── prompt{exact} ──", found["prompt"]]
     if found["outputs"]:
         lines += ["", "── outputs ──", *(f"{name} = {as_json(value)}" for name, value in found["outputs"].items())]
     if found["text"]:
-        lines += ["", "── answered ──", found["text"].rstrip("\n")]
+        lines += ["", "── answer ──", found["text"].rstrip("\n")]
     for one in found["attempts"]:
         if said := failed_output(one):
-            lines += ["", f"── attempt {one['n']} had said ──", said]
+            lines += ["", f"── output of attempt {one['n']} ──", said]
     return "\n".join(lines)
 
 
 def failed_output(one: Mapping[str, Any]) -> str:
-    """What a failed attempt had said, then the end of its standard error; empty if there is neither."""
+    """Return the output of a failed attempt and the end of its standard error; empty if there is neither."""
     log = one["log"].rstrip("\n")
     return "\n".join(filter(None, (one["text"].rstrip("\n"), log and f"── standard error ──\n{log}")))
 
 
 def question(request: "Request") -> str:
-    """A question to a human at the terminal."""
+    """Return a question to a human at the terminal."""
     return f"\n── {request.turn} asks you ──\n{request.prompt}"
 
 

@@ -1,4 +1,4 @@
-"""Texts on simulations: what many crash schedules of a team showed."""
+"""Text for the results of crash schedules."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
 
 
 def simulated(found: "Series") -> str:
-    """What a series showed. It says only what was checked or counted in every one of its schedules."""
+    """Return the results of a series: only what was checked or counted in every schedule."""
     if not found.schedules:
-        return "no schedule was run to its end"
+        return "no schedule finished"
     return "\n".join([_head(found), *_ends(found), "", _agents(found), "", *_held(found)])
 
 
 def broken(what: "Broken", file: str, again: str) -> str:
-    """The promise that did not hold, where its journal lies, and the command that repeats it."""
-    return f"seed {what.seed} broke a promise: {what.what}\nits records: {file}\nrepeat it with:\n  {again}"
+    """Return the violated guarantee, the file of its records, and the command that repeats it."""
+    return f"seed {what.seed} violated a guarantee: {what.what}\nits records: {file}\nrepeat it with:\n  {again}"
 
 
 def so_far(found: "Series", schedules: int, seconds: float) -> str:
-    """How far a series has come."""
+    """Return the progress of a series."""
     return f"{found.schedules:,} of {schedules:,} schedules, {speed(found, seconds)}"
 
 
 def speed(found: "Series", seconds: float) -> str:
-    """How many schedules a second were run."""
+    """Return the number of schedules per second."""
     return f"{found.schedules / max(seconds, 1e-9):,.0f} a second"
 
 
@@ -42,14 +42,14 @@ def _head(found: "Series") -> str:
 
 def _ends(found: "Series") -> Iterable[str]:
     ended = ", ".join(f"{outcome} {n:,}" for outcome, n in sorted(found.outcomes.items()))
-    yield f"outcomes: {ended}; the stand-ins answer, fail and take time at random"
+    yield f"outcomes: {ended}; simulated agents answer, fail and take time at random"
     turns, longest = _count(found.turns, "turn", "turns"), duration(found.seconds)
     yield f"worst case: {turns} (seed {found.turns_seed}), {longest} of virtual time (seed {found.seconds_seed})"
 
 
 def _agents(found: "Series") -> str:
     rows = [(name, str(one.turns), str(one.attempts), str(one.cut)) for name, one in found.agents.items()]
-    return table(rows, ("at worst", "turns in a run", "attempts of a turn", "of them cut off"))
+    return table(rows, ("at worst", "turns in a run", "attempts of a turn", "of them interrupted"))
 
 
 def _held(found: "Series") -> Iterable[str]:
@@ -61,7 +61,7 @@ def _held(found: "Series") -> Iterable[str]:
     yield f"  nothing started before its records were durable ({found.starts:,} starts)"
     yield "  nothing followed the end, and a replay left nothing to do"
     if once:
-        yield f"  {listed(once)} had no second turn; an attempt that was cut off was asked again"
+        yield f"  {listed(once)} had no second turn; interrupted attempts were retried"
     if never:
         yield f"  {listed(never)} had no turn at all"
 

@@ -1,4 +1,4 @@
-"""Texts on many runs together."""
+"""Text for statistics of runs."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def stats(found: "Statistics") -> str:
-    """The runs by outcome, then by team, then all of them."""
+    """Return a table of runs by outcome, by team, and in total."""
     if not found.total.runs:
         return "no runs yet: `coterie run FILE.at` starts one"
     head = ("", "runs", "turns", "iterations", "cost", "time", "median")

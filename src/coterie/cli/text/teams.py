@@ -1,4 +1,4 @@
-"""Texts on a team's file: what was found in it, and what it says."""
+"""Text for a team's file: its diagnostics and its outline."""
 
 from collections.abc import Iterator
 from textwrap import wrap
@@ -14,35 +14,35 @@ _NARROWEST = 40
 
 
 def verdict(found: "Examined") -> str:
-    """`FILE: ok`, `FILE: ok, 1 warning`, `FILE: 2 errors, 1 warning`."""
+    """Return `FILE: ok`, `FILE: ok, 1 warning`, `FILE: 2 errors, 1 warning`."""
     severities = [diagnostic.severity.value for diagnostic in found.diagnostics]
     counts = [plural(n, noun) for noun in ("error", "warning") if (n := severities.count(noun))]
     return f"{found.file}: {', '.join([*(['ok'] if found.valid else []), *counts])}"
 
 
 def laid_out(changed: int, same: int, wrong: int, *, dry: bool) -> str:
-    """`2 files changed, 1 file as it should be, 1 file left as it is`."""
+    """Return `2 files changed, 1 file unchanged, 1 file not formatted`."""
     counts = [
         f"{plural(changed, 'file')} {'would change' if dry else 'changed'}" if changed else "",
-        f"{plural(same, 'file')} as it should be" if same == 1 else f"{same} files as they should be" if same else "",
-        f"{plural(wrong, 'file')} cannot be laid out" if wrong else "",
+        f"{plural(same, 'file')} unchanged" if same else "",
+        f"{plural(wrong, 'file')} not formatted" if wrong else "",
     ]
-    return ", ".join(filter(None, counts)) or "no file found"
+    return ", ".join(filter(None, counts)) or "no files found"
 
 
 def difference(before: str, after: str, name: str) -> str:
-    """What changes from one text to the other, as `diff -u` shows it."""
-    from difflib import unified_diff  # only `fmt` wants it
+    """Return the changes from one text to the other, as in `diff -u`."""
+    from difflib import unified_diff  # only `fmt` needs it
 
-    lines = unified_diff(before.splitlines(), after.splitlines(), f"{name} now", f"{name} laid out", lineterm="")
+    lines = unified_diff(before.splitlines(), after.splitlines(), f"{name} now", f"{name} formatted", lineterm="")
     return "\n".join(lines)
 
 
 def outline(team: "Outline", width: int | None = None) -> str:
-    """A team as a tree: its nodes, who thinks there, what they give back, and their arrows with bounds.
+    """Return a team as a tree: nodes with backends and outputs, and their arrows with bounds.
 
     Args:
-        width: Longer lines are broken, in characters; None breaks none.
+        width: Maximum line length in characters; None: unlimited.
     """
     return "\n".join([*_team(team, width), *(line for kept in team.kept for line in _broken(kept, "", "  ", width))])
 
@@ -69,7 +69,7 @@ def _node(node: "OutlinedNode", is_last: bool, width: int | None) -> Iterator[st
 
 
 def _below(node: "OutlinedNode") -> Iterator[str]:
-    """What a node says of itself, then its arrows."""
+    """Yield the properties of a node, then its arrows."""
     if node.description:
         yield node.description
     if node.tools is not None:
@@ -83,7 +83,7 @@ def _below(node: "OutlinedNode") -> Iterator[str]:
 
 
 def _broken(text: str, first: str, then: str, width: int | None) -> list[str]:
-    """*text* behind *first*, and below it behind *then* where a line ends at *width*; blanks in it may be several."""
+    """Wrap *text* at *width* with the prefixes *first* and *then*; a text that fits keeps its spaces."""
     if width is None or len(first) + len(text) <= width:
         return [first + text.replace("\n", f"\n{then}")]
     return wrap(text, max(width, _NARROWEST), initial_indent=first, subsequent_indent=then, break_on_hyphens=False)

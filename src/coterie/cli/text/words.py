@@ -1,4 +1,4 @@
-"""How texts put times, tables and values."""
+"""Format times, tables and values."""
 
 import json
 from collections.abc import Sequence
@@ -6,18 +6,18 @@ from typing import Any
 
 
 def clock(seconds: float) -> str:
-    """`00:01.2`: minutes, seconds, tenths."""
+    """Return `00:01.2`: minutes, seconds, tenths."""
     tenths = round(seconds * 10)
     return f"{tenths // 600:02}:{tenths // 10 % 60:02}.{tenths % 10}"
 
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str]) -> str:
-    """*rows* below *head*, in columns as wide as they need."""
+    """Return *rows* below *head*, in columns as wide as their cells."""
     widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows))
     return "\n".join(line.rstrip() for line in lines)
 
 
 def as_json(value: Any) -> str:
-    """*value* as one line of JSON for people."""
+    """Return *value* as one line of JSON."""
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""Texts on what changed between two teams."""
+"""Text for the differences between two teams."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import unified_diff
@@ -13,7 +13,7 @@ _SHOWN = 40  # lines of a text that changed
 
 
 def changes(found: Sequence[Difference]) -> str:
-    """Each thing that changed once: `+` it came, `-` it went, `~` it is another; below, what of it."""
+    """Return one entry for each changed element, `+` added, `-` removed or `~` changed, with details below."""
     lines = [line for what, each in groupby(found, key=lambda change: change.what) for line in _thing(what, list(each))]
     return "\n".join(lines) if lines else "the same"
 
@@ -59,7 +59,7 @@ def _part(change: Difference) -> Iterator[str]:
 
 
 def _values(change: Difference, name: str) -> Iterator[str]:
-    """Both values beside each other, or line by line where they are long texts."""
+    """Yield both values on a line, or a line diff for long texts."""
     old, new = change.old, change.new
     if isinstance(old, str) and isinstance(new, str) and (max(len(old), len(new)) > _LONG or "\n" in old + new):
         yield f"    {name}".rstrip()
@@ -72,7 +72,7 @@ def _values(change: Difference, name: str) -> Iterator[str]:
 
 
 def _about(value: Any) -> str:
-    """What a thing that came or went says, in short; its name stands before it."""
+    """Return a summary of an added or removed element."""
     if not isinstance(value, dict):
         return f": {_short(value)}" if value is not None else ""
     said = [
@@ -83,7 +83,7 @@ def _about(value: Any) -> str:
 
 
 def _filled(value: Any) -> Any:
-    """Who fills a slot that says nothing else; any other value as it is."""
+    """Return the node of a slot that has no other field; any other value unchanged."""
     return value["node"] if isinstance(value, dict) and value.keys() == {"name", "node"} else value
 
 
