@@ -31,7 +31,7 @@ from coterie.runs.messages import respond
 from coterie.runs.repository import Runs, run_in
 from coterie.runs.tokens import Tokens
 from coterie.runs.trees import git as calls
-from coterie.runs.trees.git import need
+from coterie.runs.trees.git import require
 from coterie.runs.trees.snapshots import Snapshots
 
 # -- git and hostile inputs -------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def test_a_filter_of_a_repository_reads_api_keys(tmp_path: Path, monkeypatch: py
     git(folder, "config", "filter.spy.clean", f"env > {tmp_path}/loot; cat")
     put(folder, ".gitattributes", "*.txt filter=spy\n")
     put(folder, "a.txt", "changed\n")
-    saved = Snapshots(need(folder, "the test"), tmp_path / "index").save("r", "a#1", 1)
+    saved = Snapshots(require(folder, "the test"), tmp_path / "index").save("r", "a#1", 1)
 
     assert not saved.incomplete
     assert "PATH=" in (tmp_path / "loot").read_text()
@@ -63,7 +63,7 @@ def test_a_filter_of_a_repository_never_ends(tmp_path: Path, monkeypatch: pytest
     put(folder, "a.txt", "changed\n")
 
     with pytest.raises(GitFailed, match="longer than"):
-        Snapshots(need(folder, "the test"), tmp_path / "index").save("r", "a#1", 1)
+        Snapshots(require(folder, "the test"), tmp_path / "index").save("r", "a#1", 1)
 
 
 @pytest.mark.parametrize("key", ["/(a+)+/", "/(a|a)*b/", "/(.*a){30}/", "/([a-z.]+)*!/"])

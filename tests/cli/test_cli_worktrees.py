@@ -15,7 +15,7 @@ from coterie.journal.lock import RunLock
 from coterie.journal.records import RunFinished, RunOwned, RunStarted
 from coterie.runs import index
 from coterie.runs.trees import worktree
-from coterie.runs.trees.git import need
+from coterie.runs.trees.git import require
 
 
 @pytest.fixture
@@ -34,7 +34,9 @@ def call(*words: str, status: int = 0) -> str:
     return said.getvalue()
 
 
-def ended(folder: Path, run: str, *, finished: bool = True, kept_in: str = ".coterie", **files: str) -> worktree.Tree:
+def ended(
+    folder: Path, run: str, *, finished: bool = True, kept_in: str = ".coterie", **files: str
+) -> worktree.WorkTree:
     """A run that has ended, or was cut off, with *files* in its work tree."""
     state = folder / kept_in
     writer = JsonlStore(state).claim(run)
@@ -43,8 +45,8 @@ def ended(folder: Path, run: str, *, finished: bool = True, kept_in: str = ".cot
         writer.append([RunFinished(seq=3, outcome="failed")])
     writer.sync()
     writer.give_up()
-    origin = need(folder, "the test")
-    tree = worktree.described(origin, state, run, prefix="autoloop", base=origin.commit_of("HEAD"))
+    origin = require(folder, "the test")
+    tree = worktree.new_tree(origin, state, run, prefix="autoloop", base=origin.commit_of("HEAD"))
     tree = worktree.make(origin, state, tree)
     if finished:
         tree = worktree.write(state, replace(tree, status="failed"))
@@ -64,7 +66,7 @@ def test_work_is_looked_at_and_brought_back(folder: Path) -> None:
     said = call("worktree", "merge", "calm")
 
     assert f"calm-brook  failed  autoloop/calm-brook  {tree.path}" in listed
-    assert "to have it all the same: coterie worktree merge calm-brook" in shown
+    assert "to merge it anyway: coterie worktree merge calm-brook" in shown
     assert "+changed" in differs
     assert "+++ b/new.txt" in differs
     assert "its work is merged into main" in said
@@ -144,8 +146,8 @@ def test_every_state_directory_is_known(folder: Path, tmp_path: Path, monkeypatc
 
 def test_a_tree_of_a_run_that_never_began_is_known_and_cleared(folder: Path) -> None:
     """Its making was cut off: nothing has worked in it, so its branch goes, too."""
-    state, origin = folder / ".autoloop", need(folder, "the test")
-    tree = worktree.described(origin, state, "calm-brook", prefix="autoloop", base=origin.commit_of("HEAD"))
+    state, origin = folder / ".autoloop", require(folder, "the test")
+    tree = worktree.new_tree(origin, state, "calm-brook", prefix="autoloop", base=origin.commit_of("HEAD"))
     worktree.write(state, tree)
     git(folder, "worktree", "add", "--quiet", "-b", tree.branch, tree.path)
 

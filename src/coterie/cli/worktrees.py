@@ -10,7 +10,7 @@ from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
 from coterie.cli.output import complain, print_result, say, say_json
 
 if TYPE_CHECKING:
-    from coterie.runs.trees.worktree import Tree
+    from coterie.runs.trees.worktree import WorkTree
 
 
 def list_(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
@@ -27,11 +27,11 @@ def list_(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
 
 def show(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """Show the state of a run's work tree and what to do next."""
-    from coterie.runs.trees.settling import told
-    from coterie.runs.trees.tidying import is_cut_off
+    from coterie.runs.stale_trees import is_cut_off
+    from coterie.runs.trees.report import describe
 
     home, tree = _tree(run, state_dir)
-    lines = [f"run {tree.run}: {tree.status}", *told(tree)]
+    lines = [f"run {tree.run}: {tree.status}", *describe(tree)]
     if tree.status == "running" and is_cut_off(home, tree):
         lines.append(f"no process drives it now; to continue: coterie resume {tree.run.partition('/')[0]}")
     print_result(as_json, tree, lambda: "\n".join(lines))
@@ -40,10 +40,10 @@ def show(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> 
 
 def diff(run: Run, state_dir: StateDir = STATE_DIR) -> int:
     """Show the changes in a run's work tree as `git diff` does."""
-    from coterie.runs.trees.settling import changes
+    from coterie.runs.trees import report
 
     home, tree = _tree(run, state_dir)
-    if shown := changes(home, tree):
+    if shown := report.diff(home, tree):
         say(shown)
     return 0
 
@@ -61,18 +61,18 @@ def merge(
     The exit status is 1 if it cannot be merged; then nothing changes, and the output says what to do.
     """
     from coterie.errors import UsageError
-    from coterie.runs.trees import merging
-    from coterie.runs.trees.settling import clean as cleaned
-    from coterie.runs.trees.settling import is_due, told
+    from coterie.runs.trees.disposal import is_removal_due, remove_files
+    from coterie.runs.trees.merge import STRATEGIES, merge_tree
+    from coterie.runs.trees.report import describe
 
-    if strategy is not None and strategy not in merging.STRATEGIES:
-        raise UsageError(f"--strategy {strategy!r} is not one of {', '.join(merging.STRATEGIES)}")
+    if strategy is not None and strategy not in STRATEGIES:
+        raise UsageError(f"--strategy {strategy!r} is not one of {', '.join(STRATEGIES)}")
     home, tree = _tree(run, state_dir)
     _check_idle(home, tree)
     if tree.status != "merged":
-        tree = merging.merge(home, tree, strategy or "")
-    tree = cleaned(home, tree) if is_due(tree) else tree
-    print_result(as_json, tree, lambda: "\n".join([f"run {tree.run}: {tree.status}", *told(tree)]))
+        tree = merge_tree(home, tree, strategy or "")
+    tree = remove_files(home, tree) if is_removal_due(tree) else tree
+    print_result(as_json, tree, lambda: "\n".join([f"run {tree.run}: {tree.status}", *describe(tree)]))
     return int(tree.status != "merged")
 
 
@@ -85,8 +85,8 @@ def clean(
 
     Unmerged work is committed first, and its branch is kept. Without RUN: all runs kept here or in this repository.
     """
-    from coterie.runs import index
-    from coterie.runs.trees import settling, tidying
+    from coterie.runs import index, stale_trees
+    from coterie.runs.trees.disposal import remove_files
 
     if run is not None:
         home, tree = _tree(run, state_dir)
@@ -94,10 +94,10 @@ def clean(
         found = [(home, tree)]
     else:
         here, folder = {home.resolve() for home in index.homes(state_dir)}, Path.cwd()
-        known = [(home, tree) for home, tree in _trees(state_dir) if tidying.is_over(home, tree)]
-        found = [(home, tree) for home, tree in known if home in here or tidying.is_of(folder, home, tree)]
-    removed = [settling.clean(home, tree) for home, tree in reversed(found) if not tree.removed]
-    forgotten = tidying.forget_old(Path.cwd(), state_dir) if run is None else 0
+        known = [(home, tree) for home, tree in _trees(state_dir) if stale_trees.is_over(home, tree)]
+        found = [(home, tree) for home, tree in known if home in here or stale_trees.is_of(folder, home, tree)]
+    removed = [remove_files(home, tree) for home, tree in reversed(found) if not tree.removed]
+    forgotten = stale_trees.delete_old_snapshots(Path.cwd(), state_dir) if run is None else 0
     if as_json:
         say_json({"removed": removed, "forgotten": forgotten})
         return 0
@@ -109,7 +109,7 @@ def clean(
     return 0
 
 
-def _tree(run: str, state_dir: Path) -> "tuple[Path, Tree]":
+def _tree(run: str, state_dir: Path) -> "tuple[Path, WorkTree]":
     """Return the state directory of *run*, and its work tree.
 
     Looks among the work trees first: a run that was killed while its tree was created may have no journal.
@@ -130,7 +130,7 @@ def _tree(run: str, state_dir: Path) -> "tuple[Path, Tree]":
     return home, tree
 
 
-def _trees(state_dir: Path) -> "list[tuple[Path, Tree]]":
+def _trees(state_dir: Path) -> "list[tuple[Path, WorkTree]]":
     """Return the work trees in all known state directories, including that of the project's settings."""
     from coterie.runs import index
     from coterie.runs.trees.worktree import trees
@@ -141,7 +141,7 @@ def _trees(state_dir: Path) -> "list[tuple[Path, Tree]]":
     return [(home, tree) for home in homes for tree in trees(home)]
 
 
-def _check_idle(state_dir: Path, tree: "Tree") -> None:
+def _check_idle(state_dir: Path, tree: "WorkTree") -> None:
     from coterie.errors import RunIsOwned
     from coterie.journal.lock import is_held
     from coterie.journal.rules import root_of

@@ -22,9 +22,9 @@ from coterie.planning.plan import Plan
 from coterie.runs.ended import Ended
 from coterie.runs.kinds import kind_of
 from coterie.runs.run_end import ClosingSteps, Step
-from coterie.runs.trees import settling, worktree
+from coterie.runs.trees import disposal, report, worktree
 from coterie.runs.trees.git import in_thread
-from coterie.runs.trees.worktree import Tree
+from coterie.runs.trees.worktree import WorkTree
 from coterie.secrets import Secrets
 
 EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -64,11 +64,11 @@ class LocalClosingSteps(ClosingSteps):
         if tree is not None:
             unmerged = tree.by_itself and ended.status == "completed"
             if unmerged and TreeMerged not in kinds:
-                return partial(settling.merge, self._state_dir, tree)
+                return partial(disposal.merge_at_end, self._state_dir, tree)
             if TreeMerged not in kinds and tree.status in ("running", "completed", "failed"):
-                tree = settling.close(self._state_dir, tree, ended.status)
-            if TreeCleared not in kinds and tree.by_itself and (tree.removed or settling.is_due(tree)):
-                return partial(settling.clear, self._state_dir, tree)
+                tree = disposal.set_status(self._state_dir, tree, ended.status)
+            if TreeCleared not in kinds and tree.by_itself and (tree.removed or disposal.is_removal_due(tree)):
+                return partial(disposal.remove_at_end, self._state_dir, tree)
         if kind_of(plan).notify and RunNotified not in kinds:
             return partial(self._notify, plan, ended)
         return None
@@ -86,8 +86,8 @@ def notices(state_dir: Path, run: str, steps: Sequence[Record]) -> Iterator[str]
     """What to say of a run that ended or stopped: where its work is, and which of the *steps* before that failed."""
     tree = worktree.read(state_dir, run)
     if tree is not None:
-        yield from settling.told(tree)
-        yield from settling.kept(state_dir, tree)
+        yield from report.describe(tree)
+        yield from report.unmerged_branches(state_dir, tree)
     for record in steps:
         match record:
             case TreeCleared(problem=problem) if problem:
@@ -103,7 +103,7 @@ def exit_of(ended: Ended) -> int:
     return EXIT_COMPLETED if ended.status == "completed" else EXIT_FAILED
 
 
-def message(plan: Plan, place: RunPlace, outcome: Ended, state_dir: Path, tree: Tree | None) -> dict[str, Any]:
+def message(plan: Plan, place: RunPlace, outcome: Ended, state_dir: Path, tree: WorkTree | None) -> dict[str, Any]:
     """What is said of the end of a run, as JSON."""
     result = outcome.result if isinstance(outcome.result, dict) else {}
     return {

@@ -30,8 +30,9 @@ from coterie.runs import index, naming
 from coterie.runs.copying import Copy
 from coterie.runs.held import hold
 from coterie.runs.held import read as read_held
+from coterie.runs.kinds import kind_of
 from coterie.runs.repository import Runs
-from coterie.runs.trees.returning import drop, last_saved, reopen
+from coterie.runs.trees.fork_tree import last_snapshot, make_fork_tree, remove_fork_tree
 
 PARTS = "forks"
 """Where forks are made, beside `runs`, until they are whole; what a kill leaves there is not a run."""
@@ -90,8 +91,10 @@ def fork(
     fork = run_id or naming.fresh(plan, state_dir)
     first = records[0]
     before = records[seq - 1].at if seq < len(records) else inf
-    commit = last_saved(one for one in runs.history(run) if _is_before(one, run, seq, before)) if files else ""
-    tree = reopen(state_dir, first, fork, commit, plan) if commit and isinstance(first, RunStarted) else None
+    commit = last_snapshot(one for one in runs.history(run) if _is_before(one, run, seq, before)) if files else ""
+    tree = None
+    if commit and isinstance(first, RunStarted):
+        tree = make_fork_tree(state_dir, first, fork, commit, kind_of(plan).place)
     part, folder = state_dir / PARTS / fork, runs.folder(fork)
     made = False
     try:
@@ -106,7 +109,7 @@ def fork(
         raise JournalFailed(fork, f"{error.filename or part}: {error.strerror or error}", began=False) from error
     finally:
         if tree is not None and not made:
-            drop(state_dir, tree)
+            remove_fork_tree(state_dir, tree)
         shutil.rmtree(part, ignore_errors=True)
         with suppress(OSError):  # another fork is made there, or it could not be made at all
             part.parent.rmdir()

@@ -29,16 +29,16 @@ from coterie.runs.fold import Fold
 from coterie.runs.held import hold, refuse_lost
 from coterie.runs.held import read as read_held
 from coterie.runs.inbox import Inbox
+from coterie.runs.isolation import isolate
 from coterie.runs.kinds import Kind, check_start, kind_of
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
 from coterie.runs.shell import Shell
 from coterie.runs.trees import worktree
 from coterie.runs.trees.git import in_thread
-from coterie.runs.trees.hiding import hide_state
-from coterie.runs.trees.isolation import isolate
+from coterie.runs.trees.gitignore import hide_state
 from coterie.runs.trees.workspace import GitWorkspace
-from coterie.runs.trees.worktree import Tree
+from coterie.runs.trees.worktree import WorkTree
 from coterie.runs.turns import Turns
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def _shell(
     park: bool,
     observe: Observe | None,
     cwd: Path,
-    tree: Tree | None,
+    tree: WorkTree | None,
     snapshots: bool,
 ) -> Shell:
     """A shell for a run whose files lie on disk."""

@@ -7,46 +7,46 @@ from repositories import git, put, repository
 
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.trees import worktree
-from coterie.runs.trees.branches import join, open_tree, wants_tree
-from coterie.runs.trees.git import need
+from coterie.runs.trees.branches import make_branch_tree, merge_branches, wants_tree
+from coterie.runs.trees.git import require
 
 OUTCOMES = {"x/wave-1.1#1.1": "completed", "x/wave-1.2#1.1": "failed", "x/wave-1.10#1.1": "failed"}
 
 
-def parent(tmp_path: Path) -> tuple[Path, worktree.Tree]:
+def parent(tmp_path: Path) -> tuple[Path, worktree.WorkTree]:
     """The state directory, and the work tree of the loop `x`."""
-    origin = need(repository(tmp_path / "r"), "the test")
+    origin = require(repository(tmp_path / "r"), "the test")
     state = tmp_path / "state"
-    tree = worktree.described(origin, state, "x", prefix="autoloop", base=origin.commit_of("HEAD"))
+    tree = worktree.new_tree(origin, state, "x", prefix="autoloop", base=origin.commit_of("HEAD"))
     return state, worktree.make(origin, state, tree)
 
 
 def test_joining_again_after_a_crash_says_the_same(tmp_path: Path) -> None:
     """What a dead owner had done by then is not done again, and nothing it found is left out."""
     state, loop = parent(tmp_path)
-    opened = {run: open_tree(state, loop, run) for run in OUTCOMES}
+    opened = {run: make_branch_tree(state, loop, run) for run in OUTCOMES}
     put(Path(opened["x/wave-1.1#1.1"].path), "one.txt", "1")
     put(Path(opened["x/wave-1.2#1.1"].path), "two.txt", "2")
-    first = join(state, "x", 1, OUTCOMES.__getitem__)
+    first = merge_branches(state, "x", 1, OUTCOMES.__getitem__)
 
     assert first is not None
-    assert join(state, "x", 1, OUTCOMES.__getitem__) == first
+    assert merge_branches(state, "x", 1, OUTCOMES.__getitem__) == first
     assert first.turns == ("wave-1.1#1", "wave-1.10#1")  # the last one had changed nothing
     assert [(one.turn, one.reason) for one in first.kept] == [("wave-1.2#1", "the branch did not complete")]
     assert git(Path(loop.path), "show", f"{first.kept[0].branch}:two.txt") == "2"
     assert sorted(path.name for path in Path(loop.path).iterdir()) == [".git", "a.txt", "one.txt"]
-    assert join(state, "x", 2, OUTCOMES.__getitem__) is None
+    assert merge_branches(state, "x", 2, OUTCOMES.__getitem__) is None
 
 
 def test_a_branch_that_goes_on_has_its_tree_as_it_was(tmp_path: Path) -> None:
     """It begins with what the loop had not committed, and a resumed run finds it again."""
     state, loop = parent(tmp_path)
     put(Path(loop.path), "before.txt", "before")
-    tree = open_tree(state, loop, "x/wave-1.1#1.1")
+    tree = make_branch_tree(state, loop, "x/wave-1.1#1.1")
     put(Path(tree.path), "half.txt", "half")
 
     assert (Path(tree.path) / "before.txt").read_text() == "before"
-    assert open_tree(state, loop, "x/wave-1.1#1.1") == tree
+    assert make_branch_tree(state, loop, "x/wave-1.1#1.1") == tree
     assert (Path(tree.path) / "half.txt").exists()
 
 

@@ -12,10 +12,10 @@ from repositories import commit, git, put, repository
 
 from coterie.errors import GitFailed
 from coterie.runs.trees import git as calls
-from coterie.runs.trees import merging, settling, worktree
-from coterie.runs.trees.git import in_thread, need
+from coterie.runs.trees import merge, report, worktree
+from coterie.runs.trees.git import in_thread, require
 from coterie.runs.trees.snapshots import Snapshots
-from coterie.runs.trees.worktree import Tree
+from coterie.runs.trees.worktree import WorkTree
 
 SECRET = "sk-do-not-tell"
 HOOKS = ("post-checkout", "pre-commit", "reference-transaction", "post-index-change", "post-merge", "pre-merge-commit")
@@ -65,9 +65,9 @@ def is_clean(dump: Path) -> bool:
     return "PATH=" in text and SECRET not in text and "RAN-" not in text
 
 
-def tree_of(folder: Path, state: Path, run: str = "r") -> Tree:
-    origin = need(folder, "the test")
-    found = worktree.described(origin, state, run, prefix="t", base=origin.commit_of("HEAD"))
+def tree_of(folder: Path, state: Path, run: str = "r") -> WorkTree:
+    origin = require(folder, "the test")
+    found = worktree.new_tree(origin, state, run, prefix="t", base=origin.commit_of("HEAD"))
     return worktree.make(origin, state, found)
 
 
@@ -75,7 +75,7 @@ def test_a_snapshot_is_filtered_without_secrets(tmp_path: Path, dump: Path) -> N
     """The clean filter decides what is kept, the smudge filter what comes back."""
     folder = hostile(tmp_path / "r", dump)
     put(folder, "a.up", "changed\n")
-    saved = Snapshots(need(folder, "the test"), tmp_path / "index").save("r", "a#1", 1)
+    saved = Snapshots(require(folder, "the test"), tmp_path / "index").save("r", "a#1", 1)
     back = tree_of(folder, tmp_path / "state")
     worktree.restore(back, saved.commit)
 
@@ -84,7 +84,7 @@ def test_a_snapshot_is_filtered_without_secrets(tmp_path: Path, dump: Path) -> N
     assert Path(back.path, "a.up").read_text() == "changed\n"
 
 
-@pytest.mark.parametrize("strategy", merging.STRATEGIES)
+@pytest.mark.parametrize("strategy", merge.STRATEGIES)
 def test_a_merge_is_filtered_and_driven_without_secrets(tmp_path: Path, dump: Path, strategy: str) -> None:
     """The merge driver decides what both sides come to; hooks and signatures play no part."""
     folder = hostile(tmp_path / "r", dump)
@@ -94,7 +94,7 @@ def test_a_merge_is_filtered_and_driven_without_secrets(tmp_path: Path, dump: Pa
     put(folder, "b.both", "ours\n")
     calls.call(folder, "commit", "--quiet", "--all", "--message", "ours", env=calls.identity())
     dump.unlink(missing_ok=True)
-    done = merging.merge(tmp_path / "state", tree, strategy)
+    done = merge.merge_tree(tmp_path / "state", tree, strategy)
 
     assert done.status == "merged", done.reason
     assert is_clean(dump)
@@ -109,7 +109,7 @@ def test_a_difference_is_shown_by_git_alone(tmp_path: Path, dump: Path) -> None:
     tree = tree_of(folder, tmp_path / "state")
     put(Path(tree.path), "a.up", "changed\n")
 
-    assert "+CHANGED" in settling.changes(tmp_path / "state", tree)
+    assert "+CHANGED" in report.diff(tmp_path / "state", tree)
     assert is_clean(dump)
 
 
@@ -120,7 +120,7 @@ def test_configuration_from_the_environment_stays(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "some.key")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "kept")
 
-    assert need(folder, "the test").ask("config", "some.key") == "kept"
+    assert require(folder, "the test").output("config", "some.key") == "kept"
 
 
 def test_a_call_that_takes_too_long_ends_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_a_call_that_takes_too_long_ends_with_all_it_started(tmp_path: Path, mon
     monkeypatch.setattr(calls, "TIMEOUT", 1.0)
 
     with pytest.raises(GitFailed, match="longer than 1 s"):
-        Snapshots(need(folder, "the test"), tmp_path / "index").save("r", "a#1", 1)
+        Snapshots(require(folder, "the test"), tmp_path / "index").save("r", "a#1", 1)
     assert gone(pids)
 
 
@@ -139,7 +139,7 @@ def test_what_a_filter_leaves_behind_holds_nothing_up(tmp_path: Path) -> None:
     git(folder, "config", "filter.leave.clean", f"sh -c 'sleep 600 >/dev/null & echo $! >> {tmp_path}/pids; cat'")
     put(folder, ".gitattributes", "*.txt filter=leave\n")
     put(folder, "a.txt", "changed\n")
-    Snapshots(need(folder, "the test"), tmp_path / "index").save("r", "a#1", 1)
+    Snapshots(require(folder, "the test"), tmp_path / "index").save("r", "a#1", 1)
 
     assert gone(tmp_path / "pids")
 
@@ -149,7 +149,7 @@ def test_a_cancelled_task_ends_its_call(tmp_path: Path, monkeypatch: pytest.Monk
     """The event loop turns while git works; when the task is cancelled, git and its filter end, gently or not."""
     folder, pids = hanging(tmp_path, "trap '' TERM; " if stubborn else "")
     monkeypatch.setattr(calls, "GRACE", 0.2)
-    keep = Snapshots(need(folder, "the test"), tmp_path / "index")
+    keep = Snapshots(require(folder, "the test"), tmp_path / "index")
 
     async def main() -> int:
         task = asyncio.ensure_future(in_thread(keep.save, "r", "a#1", 1))
@@ -173,7 +173,7 @@ def test_a_cancelled_call_may_finish(tmp_path: Path) -> None:
     git(folder, "config", "filter.slow.clean", f"sh -c 'touch {tmp_path}/on; until [ -e {go} ]; do :; done; cat'")
     put(folder, ".gitattributes", "*.txt filter=slow\n")
     put(folder, "a.txt", "changed\n")
-    keep = Snapshots(need(folder, "the test"), tmp_path / "index")
+    keep = Snapshots(require(folder, "the test"), tmp_path / "index")
     saved = []
 
     async def main() -> None:

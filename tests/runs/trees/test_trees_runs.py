@@ -17,11 +17,11 @@ from coterie.journal.records import RunStarted, TreeSaved, TreesJoined, TurnFini
 from coterie.planning.loop import LoopGiven
 from coterie.runs import closing_steps, launch
 from coterie.runs.fork import fork
+from coterie.runs.isolation import decide, is_used
 from coterie.runs.launch import Outcome
 from coterie.runs.repository import Runs
 from coterie.runs.trees import worktree
-from coterie.runs.trees.git import need
-from coterie.runs.trees.isolation import decide, is_used
+from coterie.runs.trees.git import require
 
 WORKS = """
 n = int(turn.split("#")[1])
@@ -124,12 +124,12 @@ def test_beside_another_run_a_run_works_apart_unless_told_otherwise(folder: Path
     """Said aloud; runs elsewhere and runs that have ended do not count."""
     loop = project(tmp_path / "loop", WORKS)
     other = run(loop)
-    here = need(folder, "the test")
+    here = require(folder, "the test")
     assert not is_used(here, Path(".autoloop"))
     lock = RunLock(other.run, Path(".autoloop") / "runs" / other.run / "lock")
     try:
         assert is_used(here, Path(".autoloop"))
-        assert not is_used(need(repository(tmp_path / "elsewhere"), "the test"), Path(".autoloop"))
+        assert not is_used(require(repository(tmp_path / "elsewhere"), "the test"), Path(".autoloop"))
         told: list[str] = []
         apart, together = run(loop, told=told), run(loop, "worktree.enabled=false")
     finally:
@@ -146,7 +146,7 @@ def test_what_the_user_has_not_committed_is_said_to_be_left_out(folder: Path, tm
     told: list[str] = []
     run(project(tmp_path / "loop", WORKS, APART), told=told)
 
-    assert "1 file is changed here and not committed: the run does not see that" in told[0]
+    assert "1 file has uncommitted changes here, which the run does not see" in told[0]
     assert (folder / "a.txt").read_text() == "changed\n"
 
 
@@ -154,7 +154,7 @@ def test_where_there_can_be_no_work_tree_it_is_refused(tmp_path: Path, monkeypat
     """Outside of git, and without a commit to begin with; nothing was started."""
     loop = project(tmp_path / "loop", WORKS, APART)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="wants a git work tree: fatal: not a git repository"):
+    with pytest.raises(UsageError, match="needs a git work tree: fatal: not a git repository"):
         run(loop)
     (tmp_path / "empty").mkdir()
     git(tmp_path / "empty", "init", "--quiet")

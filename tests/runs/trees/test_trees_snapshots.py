@@ -11,8 +11,8 @@ from repositories import commit, git, holds, put, repository, untouched
 
 from coterie.errors import GitFailed
 from coterie.runs.trees import worktree
-from coterie.runs.trees.git import Repository, find, need
-from coterie.runs.trees.snapshots import Snapshots, forget, ref
+from coterie.runs.trees.git import Repository, find, require
+from coterie.runs.trees.snapshots import Snapshots, delete_old, snapshot_ref
 
 
 def keeper(folder: Path, tmp_path: Path, *without: Path) -> Snapshots:
@@ -21,14 +21,14 @@ def keeper(folder: Path, tmp_path: Path, *without: Path) -> Snapshots:
 
 
 def the(folder: Path) -> Repository:
-    return need(folder, "the test")
+    return require(folder, "the test")
 
 
 def restored(folder: Path, state_dir: Path, saved: str, run: str = "again") -> Path:
     """A work tree with the files of *saved*."""
     origin = the(folder)
     base = origin.commit_of(f"{saved}^") or saved
-    tree = worktree.make(origin, state_dir, worktree.described(origin, state_dir, run, prefix="test", base=base))
+    tree = worktree.make(origin, state_dir, worktree.new_tree(origin, state_dir, run, prefix="test", base=base))
     worktree.restore(tree, saved)
     return Path(tree.path)
 
@@ -178,7 +178,7 @@ def test_every_turn_has_a_ref_that_keeps_its_files(tmp_path: Path) -> None:
     for run, turn in names:
         keep.save(run, turn, 1)
         keep.save(run, turn, 2)
-        assert git(folder, "rev-parse", "--verify", ref(run, turn, 2))
+        assert git(folder, "rev-parse", "--verify", snapshot_ref(run, turn, 2))
     assert len(git(folder, "for-each-ref", "refs/coterie").splitlines()) == 2 * len(names)
 
 
@@ -191,10 +191,10 @@ def test_what_is_kept_of_runs_long_gone_is_dropped(tmp_path: Path) -> None:
     put(folder, "a.txt", "one\n")
     keep.save("known", "a#1", 1)
 
-    assert forget(the(folder), ["known"], before=0.0) == 0
-    assert forget(the(folder), ["known"], before=4e9) == 1
+    assert delete_old(the(folder), ["known"], before=0.0) == 0
+    assert delete_old(the(folder), ["known"], before=4e9) == 1
     git(folder, "gc", "--quiet", "--prune=now")
-    assert git(folder, "for-each-ref", "--format=%(refname)", "refs/coterie") == ref("known", "a#1", 1)
+    assert git(folder, "for-each-ref", "--format=%(refname)", "refs/coterie") == snapshot_ref("known", "a#1", 1)
     with pytest.raises(AssertionError):
         git(folder, "cat-file", "-e", gone.commit)
 

@@ -23,8 +23,8 @@ from coterie.planning.loop import LoopGiven
 from coterie.runs import launch
 from coterie.runs.launch import Outcome
 from coterie.runs.repository import Runs
-from coterie.runs.trees import merging, repository_lock, worktree
-from coterie.runs.trees.git import need
+from coterie.runs.trees import merge, repository_lock, worktree
+from coterie.runs.trees.git import require
 
 STATE = Path(".autoloop")
 APART = "worktree.enabled = true\n"
@@ -233,7 +233,7 @@ def test_a_work_tree_that_cannot_be_made_stops_the_run(
 ) -> None:
     """It is made at the next try, and no agent was started before."""
 
-    def full(*args: object) -> worktree.Tree:
+    def full(*args: object) -> worktree.WorkTree:
         raise GitFailed(("worktree", "add"), 128, "fatal: the disk is full")
 
     with monkeypatch.context() as patched:
@@ -249,10 +249,10 @@ def test_a_work_tree_that_cannot_be_made_stops_the_run(
 # -- what a kill leaves -----------------------------------------------------------------------------------------------
 
 
-def wanted(folder: Path, run: str = "x") -> worktree.Tree:
+def wanted(folder: Path, run: str = "x") -> worktree.WorkTree:
     """The work tree that *run* is to have; it is known, and not made yet."""
-    origin = need(folder, "the test")
-    tree = worktree.described(origin, STATE, run, prefix="autoloop", base=origin.commit_of("HEAD"))
+    origin = require(folder, "the test")
+    tree = worktree.new_tree(origin, STATE, run, prefix="autoloop", base=origin.commit_of("HEAD"))
     return worktree.write(STATE, tree)
 
 
@@ -275,7 +275,7 @@ def test_a_tree_without_its_record_is_adopted_or_made_anew(folder: Path, left: s
         (folder / ".git/worktrees/tree/locked").write_text("initializing")
     elif left == "admin":
         shutil.rmtree(folder / ".git/worktrees/tree")
-    made = worktree.make(need(folder, "the test"), STATE, tree)
+    made = worktree.make(require(folder, "the test"), STATE, tree)
 
     assert made == replace(tree, status="running")
     assert git(path, "status", "--porcelain", "--branch") == f"## {tree.branch}"
@@ -291,7 +291,7 @@ def test_a_branch_that_somebody_made_meanwhile_is_left_alone(folder: Path) -> No
     git(folder, "checkout", "--quiet", tree.branch)
     commit(folder, "theirs", b__txt="b\n")
     git(folder, "checkout", "--quiet", "main")
-    made = worktree.make(need(folder, "the test"), STATE, tree)
+    made = worktree.make(require(folder, "the test"), STATE, tree)
 
     assert made.branch == f"{tree.branch}-2"
     assert git(folder, "log", "-1", "--format=%s", tree.branch) == "theirs"
@@ -299,13 +299,13 @@ def test_a_branch_that_somebody_made_meanwhile_is_left_alone(folder: Path) -> No
 
 def test_locks_of_a_killed_git_do_not_keep_work_from_being_merged(folder: Path) -> None:
     """They lie in the run's own tree, whose agents have ended."""
-    tree = worktree.make(need(folder, "the test"), STATE, wanted(folder))
+    tree = worktree.make(require(folder, "the test"), STATE, wanted(folder))
     put(Path(tree.path), "new.txt", "new\n")
     for name in ("index.lock", "HEAD.lock"):
         (folder / ".git/worktrees/tree" / name).touch()
     (folder / ".git/refs/heads" / f"{tree.branch}.lock").touch()
 
-    assert merging.merge(STATE, tree).status == "merged"
+    assert merge.merge_tree(STATE, tree).status == "merged"
     assert (folder / "new.txt").read_text() == "new\n"
     assert not [path for path in (folder / ".git").rglob("*.lock") if path.name != "coterie.lock"]
 
@@ -313,22 +313,22 @@ def test_locks_of_a_killed_git_do_not_keep_work_from_being_merged(folder: Path) 
 @pytest.mark.parametrize(("undo", "merges"), [("reset --hard HEAD~1", 2), ("revert --no-edit HEAD", 1)])
 def test_a_merge_whose_record_was_lost_is_done_once_unless_it_was_undone(folder: Path, undo: str, merges: int) -> None:
     """The commit is known before the branch moves, so the next owner finds it there, or finds that it is gone."""
-    tree = worktree.make(need(folder, "the test"), STATE, wanted(folder))
+    tree = worktree.make(require(folder, "the test"), STATE, wanted(folder))
     put(Path(tree.path), "new.txt", "new\n")
-    merged = merging.merge(STATE, tree)
+    merged = merge.merge_tree(STATE, tree)
     before_its_end = worktree.write(STATE, replace(tree, commit=merged.commit))
-    again = merging.merge(STATE, before_its_end)
+    again = merge.merge_tree(STATE, before_its_end)
 
     assert (again.status, again.commit) == ("merged", merged.commit)
     assert git(folder, "log", "--format=%s").splitlines() == ["Merge run x", "first"]
     git(folder, *undo.split())
-    assert merging.merge(STATE, before_its_end).status == "merged"
+    assert merge.merge_tree(STATE, before_its_end).status == "merged"
     assert (folder / "new.txt").exists() is (merges == 2)
 
 
 def test_files_that_are_half_removed_are_not_work(folder: Path) -> None:
     """Git was killed while it removed a tree: what was committed before is the work."""
-    tree = worktree.make(need(folder, "the test"), STATE, wanted(folder))
+    tree = worktree.make(require(folder, "the test"), STATE, wanted(folder))
     commit(Path(tree.path), "work", new__txt="new\n")
     tree = worktree.write(STATE, replace(tree, status="failed", leaving=True))
     (Path(tree.path) / "a.txt").unlink()
@@ -358,7 +358,7 @@ with locked(Path({str(common)!r})):
     assert dead.wait() == 9
     with monkeypatch.context() as patched:
         patched.setattr(repository_lock, "TIMEOUT", 0.0)
-        with pytest.raises(GitFailed, match="another process changes"), repository_lock.locked(common):
+        with pytest.raises(GitFailed, match="another process has locked"), repository_lock.locked(common):
             pass
     os.kill(outlives, signal.SIGKILL)
     with repository_lock.locked(common), repository_lock.locked(common):

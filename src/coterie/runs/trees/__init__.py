@@ -1,5 +1,5 @@
-"""The files of runs, through git: work trees of their own, what the files were at each turn's end, and the way back.
+"""Git work trees of runs, snapshots of their files at each turn's end, and merging their work.
 
-Nothing here touches the index, the stash or the files of the user's checkout, but for the one step that brings a
-finished run's work back: there git itself moves the branch that is checked out, and refuses where it would overwrite.
+Nothing here touches the index, the stash or the files of the user's checkout, except the merge of a finished run: git
+itself moves the branch that is checked out, and refuses if it would overwrite changes.
 """

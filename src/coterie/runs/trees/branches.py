@@ -1,7 +1,7 @@
-"""The work trees of a wave's branches: each begins with what its loop has, and goes back there when the wave is joined.
+"""The work trees of a wave's branches: each begins with the files of its loop and is merged when the wave is joined.
 
-They are tried in the order of the branches. One that disagrees with what is there by then stays as it is, and is named;
-so does what a branch did that failed.
+They are merged in the order of the branches. Work that conflicts, and that of a branch that failed, stays in its tree
+and is reported.
 """
 
 import re
@@ -13,48 +13,48 @@ from msgspec.structs import replace
 from coterie.journal.records import KeptTree, TreesJoined
 from coterie.planning.plan import Plan
 from coterie.runs.trees import worktree
-from coterie.runs.trees.git import need
-from coterie.runs.trees.merging import commit_all, merge
-from coterie.runs.trees.worktree import Tree
+from coterie.runs.trees.git import require
+from coterie.runs.trees.merge import commit_all, merge_tree
+from coterie.runs.trees.worktree import WorkTree
 
-_LEAVE_FILES_ALONE = ("human", "model", "scripted", "")
-"""Backends that cannot change files by themselves."""
+_WITHOUT_FILES = ("human", "model", "scripted", "")
+"""Backends that cannot change files."""
 
 
 def wants_tree(plan: Plan) -> bool:
-    """Whether an agent of a branch with this plan may change files."""
+    """Whether an agent of *plan*, the plan of a branch, may change files."""
     return any(
         wants_tree(agent.child)
         if agent.child is not None
-        else agent.kind != "human" and agent.backend not in _LEAVE_FILES_ALONE
+        else agent.kind != "human" and agent.backend not in _WITHOUT_FILES
         for agent in plan.agents.values()
     )
 
 
-def open_tree(state_dir: Path, parent: Tree, run: str) -> Tree:
-    """The work tree of the branch that the child run *run* is; made, if it is not there yet.
+def make_branch_tree(state_dir: Path, parent: WorkTree, run: str) -> WorkTree:
+    """Make the work tree of *run*, a branch of a wave, unless it exists.
 
-    It begins with all that is in *parent*, which is committed there.
+    It begins with the files of *parent*, where all changes are committed first.
 
     Raises:
         GitFailed, UsageError: If git cannot.
     """
-    repository = need(Path(parent.cwd), f"a branch of {parent.run} wants its work tree")
+    repository = require(Path(parent.cwd), f"a branch of {parent.run} needs its work tree")
     if (known := worktree.read(state_dir, run)) is not None:
         return worktree.make(repository, state_dir, known)
     base = commit_all(parent, state_dir, f"Work of run {parent.run} before {run.rpartition('/')[2]}\n")
-    tree = worktree.described(repository, state_dir, run, prefix="", base=base)
+    tree = worktree.new_tree(repository, state_dir, run, prefix="", base=base)
     name = f"{parent.branch}.{run.rpartition('/')[2].replace('#', '.')}"
     return worktree.make(repository, state_dir, replace(tree, branch=name, strategy="squash"))
 
 
-def join(state_dir: Path, run: str, wave: int, outcome: Callable[[str], str]) -> TreesJoined | None:
-    """Bring the work of the branches of a *wave* of *run* back; None: they have no work trees.
+def merge_branches(state_dir: Path, run: str, wave: int, outcome: Callable[[str], str]) -> TreesJoined | None:
+    """Merge the work of the branches of a *wave* of *run*; None if they have no work trees.
 
-    Asked again after a crash it says the same.
+    A call after a crash has the same result.
 
     Args:
-        outcome: How a child run stands: only the work of those that `completed` is merged.
+        outcome: Gives the status of a child run; only the work of those that `completed` is merged.
 
     Raises:
         GitFailed: If git cannot.
@@ -62,11 +62,11 @@ def join(state_dir: Path, run: str, wave: int, outcome: Callable[[str], str]) ->
     merged, kept = list[str](), list[KeptTree]()
     for tree in _trees(state_dir, run, wave):
         name = tree.run.rpartition("/")[2].rpartition(".")[0]
-        if tree.status == "making":  # git could not make it, so nothing has worked in it
+        if tree.status == "making":  # git could not make it, so no agent has worked in it
             worktree.remove(state_dir, tree, branch=True)
             continue
         if tree.status == "running":
-            tree = _brought_back(state_dir, tree, outcome(tree.run) == "completed")
+            tree = _merged(state_dir, tree, outcome(tree.run) == "completed")
         if tree.status == "merged":
             merged.append(name)
             if not tree.removed:
@@ -76,17 +76,17 @@ def join(state_dir: Path, run: str, wave: int, outcome: Callable[[str], str]) ->
     return TreesJoined(turns=tuple(merged), kept=tuple(kept)) if merged or kept else None
 
 
-def _brought_back(state_dir: Path, tree: Tree, completed: bool) -> Tree:
-    """What is known of *tree* once its work was brought back, or kept because the branch did not complete."""
+def _merged(state_dir: Path, tree: WorkTree, completed: bool) -> WorkTree:
+    """*tree* after its work was merged, or was kept because the branch did not complete."""
     if completed:
-        return merge(state_dir, tree)
+        return merge_tree(state_dir, tree)
     tip = commit_all(tree, state_dir, f"Work of {tree.run}, which did not complete\n")
     if tip == tree.base:
         return worktree.write(state_dir, replace(tree, status="merged"))
     return worktree.write(state_dir, replace(tree, status="failed", reason="the branch did not complete"))
 
 
-def _trees(state_dir: Path, run: str, wave: int) -> list[Tree]:
+def _trees(state_dir: Path, run: str, wave: int) -> list[WorkTree]:
     """The work trees of the branches of a wave, in the order of the branches."""
     home = worktree.folder(state_dir, run)
     found = [(int(match[1]), path.name) for path in home.iterdir() if (match := _branch(wave).match(path.name))]

@@ -1,8 +1,8 @@
-"""Calls of git: words in, words out. No shell, no hooks, no prompts, nobody's surroundings; a failure has a type.
+"""Call git without a shell, hooks or prompts, and in a clean environment; failures raise `GitFailed`.
 
-Git runs programs that a repository names. Filters and merge drivers run, because they decide what the files hold; git,
-and so they, get an environment without secrets (`coterie.secrets`). Hooks, the file system monitor, editors,
-pagers and `ext::` transports are off. What a call started ends with the call.
+Git runs programs that a repository configures. Filters and merge drivers run, because the content of files depends on
+them; like git they get an environment without secrets (`coterie.secrets`). Hooks, the file system monitor, editors,
+pagers and `ext::` transports are off. All processes of a call end with it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 TIMEOUT = 600.0
-"""Seconds that one call may take."""
+"""Seconds that a call may take."""
 GRACE = 5.0
 """Seconds that a cancelled call has to finish before SIGTERM, and again before SIGKILL."""
 _CONFIG = {
@@ -52,12 +52,12 @@ _ALWAYS = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
-"""What git finds in its environment, whatever the user has set."""
+"""Variables of git's environment that take precedence over the user's."""
 _OURS = {"name": "coterie", "email": "coterie@localhost"}
 
 
-class Said(Struct, frozen=True):
-    """What a call came to: its exit status, and what it wrote."""
+class CompletedCall(Struct, frozen=True):
+    """The result of a call: its exit status and its output."""
 
     status: int
     out: str
@@ -69,8 +69,8 @@ class Repository(Struct, frozen=True, kw_only=True):
 
     Attributes:
         top: Its topmost folder.
-        own: Git's folder for this work tree, and *common* the one that all work trees of the repository share.
-        prefix: Where, below *top*, the folder lies that was asked about; empty: it is *top*.
+        own: Git's folder for this work tree; all work trees of the repository share *common*.
+        prefix: The path below *top* of the folder that was looked up; empty if that is *top*.
     """
 
     top: Path
@@ -78,53 +78,53 @@ class Repository(Struct, frozen=True, kw_only=True):
     common: Path
     prefix: str = ""
 
-    def call(self, *words: str, given: str = "", env: Mapping[str, str] | None = None) -> Said:
-        """Call git with *words* in this work tree, whatever becomes of it.
+    def call(self, *words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> CompletedCall:
+        """Call git with *words* in this work tree; any exit status is a result.
 
         Raises:
             GitFailed: If it cannot be called, or takes too long.
         """
-        return call(self.top, *words, given=given, env=env)
+        return call(self.top, *words, stdin=stdin, env=env)
 
-    def ask(self, *words: str, given: str = "", env: Mapping[str, str] | None = None) -> str:
-        """What git answers to *words*, without the line's end.
+    def output(self, *words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
+        """The output of git for *words*, without the final newline.
 
         Raises:
             GitFailed: If its status is not 0.
         """
-        said = self.call(*words, given=given, env=env)
-        if said.status:
-            raise GitFailed(words, said.status, said.err or said.out)
-        return said.out.removesuffix("\n")
+        completed = self.call(*words, stdin=stdin, env=env)
+        if completed.status:
+            raise GitFailed(words, completed.status, completed.err or completed.out)
+        return completed.out.removesuffix("\n")
 
     def commit_of(self, name: str) -> str:
-        """The id of the commit that *name* names; empty if there is none."""
+        """The id of the commit *name*; empty if there is none."""
         return self.call("rev-parse", "--quiet", "--verify", f"{name}^{{commit}}").out.strip()
 
     def tree_of(self, name: str) -> str:
         """The id of the files of the commit *name*."""
-        return self.ask("rev-parse", "--verify", f"{name}^{{tree}}")
+        return self.output("rev-parse", "--verify", f"{name}^{{tree}}")
 
     def commit(self, tree: str, parents: tuple[str, ...], message: str, env: Mapping[str, str] | None = None) -> str:
         """Write a commit and return its id. No branch moves.
 
         Args:
-            env: Whose it is; by default the user's, or coterie's where git knows no user.
+            env: Variables for author and committer; by default the user, or coterie if git knows no user.
         """
         words = [word for parent in parents for word in ("-p", parent)]
-        who = self.identity() | dict(env or {})
-        return self.ask("commit-tree", tree, *words, "-F", "-", given=message, env=who)
+        author = self.identity() | dict(env or {})
+        return self.output("commit-tree", tree, *words, "-F", "-", stdin=message, env=author)
 
     def identity(self) -> dict[str, str]:
-        """What has to be added to the environment for a commit: nothing where git knows who the user is."""
+        """Variables needed for a commit: none if git knows the user."""
         return {} if self.call("var", "GIT_COMMITTER_IDENT").status == 0 else identity()
 
     def branch(self) -> str:
-        """The branch that is checked out; empty: none is."""
+        """The branch that is checked out; empty if none is."""
         return self.call("symbolic-ref", "--quiet", "--short", "HEAD").out.strip()
 
-    def is_above(self, earlier: str, later: str) -> bool:
-        """Whether the commit *later* holds all of *earlier*."""
+    def is_ancestor(self, earlier: str, later: str) -> bool:
+        """Whether the commit *later* contains *earlier*."""
         return self.call("merge-base", "--is-ancestor", earlier, later).status == 0
 
 
@@ -134,43 +134,43 @@ def identity() -> dict[str, str]:
 
 
 def find(folder: Path) -> Repository | None:
-    """The git work tree that *folder* lies in; None if there is none, or no git."""
+    """The git work tree that contains *folder*; None if there is none, or git is missing."""
     try:
-        said = _look(folder)
+        completed = _rev_parse(folder)
     except (GitFailed, OSError):
         return None
-    return _repository(said) if said.status == 0 else None
+    return _repository(completed) if completed.status == 0 else None
 
 
-def need(folder: Path, why: str) -> Repository:
-    """The git work tree that *folder* lies in.
+def require(folder: Path, why: str) -> Repository:
+    """The git work tree that contains *folder*.
 
     Raises:
-        UsageError: If there is none; *why* says what wants it, and how to do without.
+        UsageError: If there is none; the message begins with *why*, the reason it is needed.
     """
     try:
-        said = _look(folder)
+        completed = _rev_parse(folder)
     except GitFailed as error:
         raise UsageError(f"{why}: {error}") from None
-    found = _repository(said) if said.status == 0 else None
+    found = _repository(completed) if completed.status == 0 else None
     if found is None:
-        first = said.err.strip().partition("\n")[0] or f"{folder} is in no git work tree"
+        first = completed.err.strip().partition("\n")[0] or f"{folder} is in no git work tree"
         raise UsageError(f"{why}: {first}")
     return found
 
 
-def call(folder: Path, *words: str, given: str = "", env: Mapping[str, str] | None = None) -> Said:
-    """Call git with *words* in *folder*, whatever becomes of it.
+def call(folder: Path, *words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> CompletedCall:
+    """Call git with *words* in *folder*; any exit status is a result.
 
     Raises:
         GitFailed: If it cannot be called, or takes too long.
     """
     job = _JOB.get(None) or _Job()
-    with TemporaryFile() as out, TemporaryFile() as err, TemporaryFile() as stdin:
-        stdin.write(given.encode("utf-8", "surrogateescape"))
-        stdin.seek(0)
+    with TemporaryFile() as out, TemporaryFile() as err, TemporaryFile() as given:
+        given.write(stdin.encode("utf-8", "surrogateescape"))
+        given.seek(0)
         # Files, not pipes: a program that a filter leaves behind would keep a pipe open.
-        process = _start(folder, words, _environment() | dict(env or {}), stdin.fileno(), out.fileno(), err.fileno())
+        process = _start(folder, words, _environment() | dict(env or {}), given.fileno(), out.fileno(), err.fileno())
         timer = _Timeout(TIMEOUT, process)
         timer.start()
         try:
@@ -184,7 +184,7 @@ def call(folder: Path, *words: str, given: str = "", env: Mapping[str, str] | No
             raise GitFailed(words, 124, f"it took longer than {TIMEOUT:g} s")
         out.seek(0)
         err.seek(0)
-        return Said(process.returncode, _text(out.read()), _text(err.read()))
+        return CompletedCall(process.returncode, _text(out.read()), _text(err.read()))
 
 
 def _start(
@@ -232,7 +232,7 @@ class _Job:
         self._ended: signal.Signals | None = None
 
     def began(self, process: subprocess.Popen[bytes]) -> None:
-        """Note that git runs as *process*, which ends at once if the job was ended before."""
+        """Remember the running *process*; it is ended at once if the job was."""
         with self._lock:
             self._process = process
             if self._ended is not None:
@@ -284,22 +284,26 @@ def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> N
         os.killpg(process.pid, number)
 
 
-def _look(folder: Path) -> Said:
+def _rev_parse(folder: Path) -> CompletedCall:
     words = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-prefix")
-    said = call(folder, "rev-parse", "--path-format=absolute", *words)
-    return said if len(said.out.splitlines()) in (3, 4) else Said(said.status or 1, said.out, said.err)
+    completed = call(folder, "rev-parse", "--path-format=absolute", *words)
+    return (
+        completed
+        if len(completed.out.splitlines()) in (3, 4)
+        else CompletedCall(completed.status or 1, completed.out, completed.err)
+    )
 
 
-def _repository(said: Said) -> Repository:
-    top, own, common, *prefix = said.out.splitlines()
+def _repository(completed: CompletedCall) -> Repository:
+    top, own, common, *prefix = completed.out.splitlines()
     return Repository(top=Path(top), own=Path(own), common=Path(common), prefix="".join(prefix).rstrip("/"))
 
 
 def _environment() -> dict[str, str]:
-    """The user's environment without secrets and without what a git hook that started this process had in its own.
+    """The user's environment without secrets and without the variables of a git hook that started this process.
 
-    Agents get their secrets because they call models with them; a filter or merge driver calls none. `GIT_CONFIG_*`
-    stays: the user set it for git.
+    Agents need secrets to call models; a filter or merge driver calls none. `GIT_CONFIG_*`
+    stays: it is the user's configuration.
     """
     env = {name: value for name, value in without_secrets(os.environ).items() if not name.startswith("GIT_")}
     kept = {name: value for name, value in os.environ.items() if name.startswith("GIT_CONFIG")}

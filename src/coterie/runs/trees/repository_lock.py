@@ -1,7 +1,7 @@
-"""The lock under which a repository is changed: one process at a time, and never beside a git that outlived its caller.
+"""The lock for changing a repository: one process at a time, and never while a git of a killed caller still runs.
 
-Git inherits the lock. When its caller is killed, git goes on to its end and keeps the lock until then, so the next
-owner of the run does not look at a half-made work tree or branch.
+Git inherits the lock and keeps it until it ends, even if its caller is killed, so the next owner of the run never sees
+a half-made work tree or branch.
 """
 
 import fcntl
@@ -19,15 +19,15 @@ TIMEOUT = 600.0
 _PAUSE = 0.02
 
 _held: ContextVar[int | None] = ContextVar("held", default=None)
-"""The descriptor of the lock that is held here."""
+"""The descriptor of the lock that is held in this context."""
 
 
 @contextmanager
 def locked(common: Path) -> Iterator[None]:
-    """Hold the lock of the repository whose shared git folder is *common*; may be nested.
+    """Hold the lock of the repository with the shared git folder *common*; may be nested.
 
     Raises:
-        GitFailed: If another process holds it too long.
+        GitFailed: If another process holds it longer than `TIMEOUT`.
     """
     held = _held.get()
     with (common / "coterie.lock").open("w") as file:
@@ -40,7 +40,7 @@ def locked(common: Path) -> Iterator[None]:
             yield
         finally:
             _held.reset(token)
-            fcntl.flock(file, fcntl.LOCK_UN)  # also for programs that git left running
+            fcntl.flock(file, fcntl.LOCK_UN)  # also in programs that git left running
 
 
 def _acquire(lock: int, common: Path) -> None:
@@ -50,12 +50,12 @@ def _acquire(lock: int, common: Path) -> None:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > end:
-                reason = f"another process changes {common} for more than {TIMEOUT:g} s: end it, then try again"
+                reason = f"another process has locked {common} for more than {TIMEOUT:g} s: end it, then try again"
                 raise GitFailed(("lock",), 1, reason) from None
             time.sleep(_PAUSE)
 
 
 def inherited() -> tuple[int, ...]:
-    """The descriptors that git inherits."""
+    """The descriptors that git must inherit."""
     held = _held.get()
     return () if held is None else (held,)

@@ -1,4 +1,4 @@
-"""The workspace of a run and its child runs where git keeps it: work trees, and what is kept at a turn's end."""
+"""The workspace of a running run and its child runs: git work trees, and snapshots at each turn's end."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -8,9 +8,9 @@ from coterie.errors import CoterieError, shortage
 from coterie.journal.records import TreeMade, TreeSaved, TreesJoined
 from coterie.planning.plan import Plan
 from coterie.runs.trees import branches, worktree
-from coterie.runs.trees.git import find, in_thread, need
+from coterie.runs.trees.git import find, in_thread, require
 from coterie.runs.trees.snapshots import Snapshots
-from coterie.runs.trees.worktree import Tree
+from coterie.runs.trees.worktree import WorkTree
 from coterie.runs.workspace import Workspace
 
 READ_MOST = 20_000
@@ -18,14 +18,14 @@ READ_MOST = 20_000
 
 
 class GitWorkspace(Workspace):
-    """Knows where the runs below one root work, and keeps what the files are.
+    """Makes the work trees of a root run and its branches of waves, and takes snapshots of their files.
 
     Args:
-        cwd: Where the root works.
-        folder: Where the folder of a run lies.
-        outcome: How a run stands, see `coterie.journal.status.RunStatus`.
-        tree: The root's own work tree, if it has one; only then branches of waves have theirs.
-        saves: Whether the files are kept at each turn's end.
+        cwd: Where the agents of the root run work.
+        folder: Gives the folder of a run.
+        outcome: Gives the status of a run, see `coterie.journal.status.RunStatus`.
+        tree: The work tree of the root run, if it has one; only then do branches of waves get work trees.
+        saves: Whether to take a snapshot at the end of each turn.
     """
 
     def __init__(
@@ -35,41 +35,41 @@ class GitWorkspace(Workspace):
         folder: Callable[[str], Path],
         outcome: Callable[[str], str],
         *,
-        tree: Tree | None = None,
+        tree: WorkTree | None = None,
         saves: bool = False,
     ) -> None:
         self._state_dir, self._cwd, self._folder, self._outcome = state_dir, cwd, folder, outcome
         self._tree, self._saves = tree, saves
-        self._apart: dict[str, Tree] = {}
+        self._branch_trees: dict[str, WorkTree] = {}
         self._snapshots: dict[str, Snapshots | None] = {}
 
     @property
     def saves(self) -> bool:
-        """Whether the files are kept at each turn's end."""
+        """Whether a snapshot is taken at each turn's end."""
         return self._saves
 
     def read(self, name: str) -> str | None:
-        """The text of a file below the root's folder, cut at a bound; None if there is none to show."""
+        """The text of a file in the root's folder, shortened to a limit; None if it cannot be shown."""
         return read_below(self._cwd, name)
 
     def cwd(self, run: str) -> Path:
         """Where the agents of *run* work."""
-        tree = self._apart.get(self._owner(run))
+        tree = self._branch_trees.get(self._owner(run))
         return Path(tree.cwd) if tree is not None else self._cwd
 
     async def saved(self, run: str, turn: str, attempt: int) -> TreeSaved | None:
-        """Keep the files as an attempt leaves them. None: nothing is to be kept, or there is no git work tree."""
+        """Take a snapshot after an attempt; None if snapshots are off or there is no git work tree."""
         if not self._saves:
             return None
         return await in_thread(self._save, run, turn, attempt)
 
     def lacks_tree(self, made: Collection[str]) -> bool:
-        """Whether the root is to have a work tree that is not among those *made*, by path."""
+        """Whether the work tree of the root run still has to be made; *made* are the paths of those made."""
         tree = self._tree
         return tree is not None and tree.path not in made and tree.status in ("making", "running")
 
     async def make_tree(self) -> TreeMade | None:
-        """Make the root's work tree, if it is to have one.
+        """Make the work tree of the root run, if it has one.
 
         Raises:
             GitFailed, UsageError: If git cannot.
@@ -80,37 +80,37 @@ class GitWorkspace(Workspace):
         if self._tree is None:
             return None
         if self._tree.status == "making":
-            origin = need(Path(self._tree.origin), f"the work tree of run {self._tree.run!r} wants its repository")
+            origin = require(Path(self._tree.origin), f"the work tree of run {self._tree.run!r} needs its repository")
             self._tree = worktree.make(origin, self._state_dir, self._tree)
         return _made(self._tree)
 
     async def begin_branch(self, run: str, plan: Plan) -> TreeMade | None:
-        """Make the work tree of the branch that the child run *run* is, if it is to have one.
+        """Make the work tree of *run*, a branch of a wave, if it needs one.
 
         Raises:
             GitFailed, UsageError: If git cannot.
         """
         if self._tree is None or not branches.wants_tree(plan):
             return None
-        if run not in self._apart:
-            parent = self._apart.get(self._owner(run), self._tree)
-            self._apart[run] = await in_thread(branches.open_tree, self._state_dir, parent, run)
-        return _made(self._apart[run])
+        if run not in self._branch_trees:
+            parent = self._branch_trees.get(self._owner(run), self._tree)
+            self._branch_trees[run] = await in_thread(branches.make_branch_tree, self._state_dir, parent, run)
+        return _made(self._branch_trees[run])
 
     async def join_branches(self, run: str, wave: int) -> TreesJoined | None:
-        """Bring back what the branches of a *wave* of *run* did. None: there is nothing to bring."""
+        """Merge the work of the branches of a *wave* of *run*; None if they have no work trees."""
         if self._tree is None or not worktree.folder(self._state_dir, run).is_dir():
             return None
         try:
-            return await in_thread(branches.join, self._state_dir, run, wave, self._outcome)
+            return await in_thread(branches.merge_branches, self._state_dir, run, wave, self._outcome)
         except CoterieError as error:
             if shortage(error):
                 raise
             return TreesJoined(problem=str(error))
 
     def _owner(self, run: str) -> str:
-        """The run at or above *run* that has a work tree apart; empty: none has."""
-        while run and run not in self._apart:
+        """The run at or above *run* that is a branch with its own work tree; empty if there is none."""
+        while run and run not in self._branch_trees:
             run = run.rpartition("/")[0]
         return run
 
@@ -134,7 +134,7 @@ class GitWorkspace(Workspace):
 
 
 def read_below(folder: Path, name: str) -> str | None:
-    """The text of the file *name* below *folder*, cut at `READ_MOST` characters; None if there is none to show."""
+    """The text of the file *name* below *folder*, cut at `READ_MOST` characters; None if it cannot be read."""
     path = (folder / name).resolve()
     if not path.is_relative_to(folder.resolve()):
         return None
@@ -148,5 +148,5 @@ def read_below(folder: Path, name: str) -> str | None:
     return text if len(text) <= READ_MOST else text[:READ_MOST] + f"\n… (cut at {READ_MOST} characters)"
 
 
-def _made(tree: Tree) -> TreeMade:
+def _made(tree: WorkTree) -> TreeMade:
     return TreeMade(run=tree.run, path=tree.path, branch=tree.branch, base=tree.base)

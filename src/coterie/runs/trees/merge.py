@@ -1,8 +1,8 @@
-"""Bringing a work tree's work back to where it came from.
+"""Merge the work of a work tree into the branch it came from.
 
-The merge is computed in git's store alone, commit by commit; only its result, when it has no conflict, moves the branch
-it is for. Where that branch is checked out git moves it, which leaves the user's own changes alone or refuses. So a
-kill at any moment leaves the branch where it was, or where it should be, and merging again is the same as merging once.
+The merge is computed in git's object store, commit by commit; the branch moves only to a result without conflicts. If
+the branch is checked out, git itself moves it, which keeps the user's changes or refuses. So a kill at any moment
+leaves the branch before or after the merge, and merging again changes nothing.
 """
 
 from pathlib import Path
@@ -14,37 +14,37 @@ from coterie.errors import GitFailed
 from coterie.runs.trees.git import Repository, find
 from coterie.runs.trees.repository_lock import locked
 from coterie.runs.trees.snapshots import excluded, write_files
-from coterie.runs.trees.worktree import FOLDER, Tree, returning, unlock, write
+from coterie.runs.trees.worktree import FOLDER, WorkTree, unlock, with_current_origin, write
 
 STRATEGIES = ("squash", "merge", "rebase")
 TRIES = 5
-"""How often a merge is computed anew because somebody else moved the branch meanwhile."""
+"""How often a merge is computed because another process moved the branch meanwhile."""
 
 
-class Computed(Struct, frozen=True, kw_only=True):
-    """What merging would come to: the *commit* the branch moves to, or the *files* that disagree."""
+class MergeResult(Struct, frozen=True, kw_only=True):
+    """The result of a merge: the *commit* that the branch moves to, or the *files* with conflicts."""
 
     commit: str = ""
     files: tuple[str, ...] = ()
 
 
-def merge(state_dir: Path, tree: Tree, strategy: str = "") -> Tree:
-    """Commit what is left in *tree* and bring its work back; what is then known of it.
+def merge_tree(state_dir: Path, tree: WorkTree, strategy: str = "") -> WorkTree:
+    """Commit the changes in *tree* and merge its work; returns *tree* with its new status.
 
-    The status is `merged`, `conflict` (then `files` names what disagrees) or `blocked` (`reason` says by what). Unless
-    it is `merged`, everything is as before but for that commit.
+    The status is `merged`, `conflict` (with `files`) or `blocked` (with `reason`). Unless it is `merged`, only that
+    commit is new.
 
     Args:
-        strategy: Instead of the tree's own.
+        strategy: By default that of the tree.
 
     Raises:
         GitFailed: If git cannot.
     """
     strategy = strategy or tree.strategy
-    tree = returning(state_dir, tree)
+    tree = with_current_origin(state_dir, tree)
     origin = find(Path(tree.origin))
     if origin is None:
-        reason = f"{tree.origin}, where it comes from, is no git work tree any more"
+        reason = f"{tree.origin}, its origin, is no longer a git work tree"
         return write(state_dir, msgspec.structs.replace(tree, status="blocked", reason=reason))
     with locked(origin.common):
         tip = commit_all(tree, state_dir, f"Work of run {tree.run}\n")
@@ -58,8 +58,8 @@ def merge(state_dir: Path, tree: Tree, strategy: str = "") -> Tree:
     return write(state_dir, msgspec.structs.replace(tree, status="blocked", reason=reason))
 
 
-def commit_all(tree: Tree, state_dir: Path, message: str) -> str:
-    """Commit all that is changed in *tree*, if anything is; the commit that then holds its work.
+def commit_all(tree: WorkTree, state_dir: Path, message: str) -> str:
+    """Commit all changes in *tree*, if there are any; returns the commit with its work.
 
     Raises:
         GitFailed: If git cannot, or could not read every file.
@@ -75,7 +75,7 @@ def commit_all(tree: Tree, state_dir: Path, message: str) -> str:
         return _commit_all(own, tree, state_dir, message)
 
 
-def _commit_all(own: Repository, tree: Tree, state_dir: Path, message: str) -> str:
+def _commit_all(own: Repository, tree: WorkTree, state_dir: Path, message: str) -> str:
     unlock(own)
     files, incomplete = write_files(own, excluded(own, [state_dir]), {})
     if incomplete:
@@ -84,25 +84,25 @@ def _commit_all(own: Repository, tree: Tree, state_dir: Path, message: str) -> s
     if head and own.tree_of(head) == files:
         return head
     commit = own.commit(files, (head,) if head else (), message)
-    own.ask("update-ref", "HEAD", commit)
+    own.output("update-ref", "HEAD", commit)
     return commit
 
 
-def _merge_once(origin: Repository, state_dir: Path, tree: Tree, tip: str, strategy: str) -> Tree | None:
+def _merge_once(origin: Repository, state_dir: Path, tree: WorkTree, tip: str, strategy: str) -> WorkTree | None:
     """Merge *tip*; None: the branch moved meanwhile."""
     current = origin.branch()
     target = f"refs/heads/{tree.base_branch}" if tree.base_branch else "HEAD"
     if not tree.base_branch and current:
-        reason = f"it began at no branch, and {tree.origin} has {current} checked out now: merge {tree.branch} by hand"
+        reason = f"it began without a branch, but {tree.origin} has {current} checked out: merge {tree.branch} by hand"
         return msgspec.structs.replace(tree, status="blocked", reason=reason)
     onto = origin.commit_of(target)
     if not onto:
-        reason = f"the branch {tree.base_branch} is gone: make it anew, or merge {tree.branch} by hand"
+        reason = f"the branch {tree.base_branch} is gone: create it again, or merge {tree.branch} by hand"
         return msgspec.structs.replace(tree, status="blocked", reason=reason)
     done = msgspec.structs.replace(tree, status="merged", files=(), reason="", commit=tree.commit or onto)
-    if origin.is_above(tip, onto) or (tree.commit and origin.is_above(tree.commit, onto)):
+    if origin.is_ancestor(tip, onto) or (tree.commit and origin.is_ancestor(tree.commit, onto)):
         return done
-    found = compute(origin, onto, tip, strategy, f"Merge run {tree.run}\n\nof the branch {tree.branch}\n")
+    found = compute_merge(origin, onto, tip, strategy, f"Merge run {tree.run}\n\nof the branch {tree.branch}\n")
     if found.files:
         reason = f"it and {tree.base_branch or 'HEAD'} changed the same places"
         return msgspec.structs.replace(tree, status="conflict", files=found.files, reason=reason)
@@ -118,71 +118,71 @@ def _merge_once(origin: Repository, state_dir: Path, tree: Tree, tip: str, strat
     return msgspec.structs.replace(tree, status="blocked", reason=refused)
 
 
-def compute(repository: Repository, onto: str, tip: str, strategy: str, message: str) -> Computed:
-    """What the work up to *tip* is when it is brought to the commit *onto*; nothing moves.
+def compute_merge(repository: Repository, onto: str, tip: str, strategy: str, message: str) -> MergeResult:
+    """Compute the merge of *tip* into the commit *onto*; no branch moves.
 
     Raises:
-        GitFailed: If git cannot; `merge-tree --write-tree` wants git 2.38.
+        GitFailed: If git cannot; `merge-tree --write-tree` needs git 2.38.
     """
     if strategy == "rebase":
-        return _replayed(repository, onto, tip)
-    files, disagreeing = _merged(repository, onto, tip)
-    if disagreeing:
-        return Computed(files=disagreeing)
+        return _rebased(repository, onto, tip)
+    files, conflicts = _merged(repository, onto, tip)
+    if conflicts:
+        return MergeResult(files=conflicts)
     if files == repository.tree_of(onto):
-        return Computed(commit=onto)
+        return MergeResult(commit=onto)
     parents = (onto, tip) if strategy == "merge" else (onto,)
-    return Computed(commit=repository.commit(files, parents, message))
+    return MergeResult(commit=repository.commit(files, parents, message))
 
 
-def _replayed(repository: Repository, onto: str, tip: str) -> Computed:
-    """The commits of *tip* that *onto* lacks, one after the other behind it; those that change nothing are left out."""
+def _rebased(repository: Repository, onto: str, tip: str) -> MergeResult:
+    """Rebase the commits of *tip* onto *onto*, without those that change nothing."""
     words = ("rev-list", "--reverse", "--topo-order", "--no-merges", f"{onto}..{tip}")
-    for commit in repository.ask(*words).splitlines():
+    for commit in repository.output(*words).splitlines():
         before = repository.commit_of(f"{commit}^")
-        # behind a stand-in whose parent is the commit's own, so that this is what git takes for their common past
+        # a stand-in with the parent of the commit makes that parent the merge base
         stand_in = repository.commit(repository.tree_of(onto), (before,) if before else (), "stand-in\n")
-        files, disagreeing = _merged(repository, stand_in, commit)
-        if disagreeing:
-            return Computed(files=disagreeing)
+        files, conflicts = _merged(repository, stand_in, commit)
+        if conflicts:
+            return MergeResult(files=conflicts)
         if files != repository.tree_of(onto):
-            message = repository.ask("log", "-1", "--format=%B", commit)
+            message = repository.output("log", "-1", "--format=%B", commit)
             onto = repository.commit(files, (onto,), message, _author(repository, commit))
-    return Computed(commit=onto)
+    return MergeResult(commit=onto)
 
 
 def _merged(repository: Repository, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
-    """The tree of both together, and the files in which they disagree."""
+    """The git tree of both merged, and the files with conflicts."""
     words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--allow-unrelated-histories")
-    said = repository.call(*words, ours, theirs)
-    if said.status not in (0, 1):
-        raise GitFailed(words, said.status, f"{said.err.strip()} (merging wants git 2.38 or newer)")
-    tree, *files = said.out.rstrip("\0").split("\0")
-    return tree.strip(), tuple(dict.fromkeys(name for name in files if name)) if said.status else ()
+    completed = repository.call(*words, ours, theirs)
+    if completed.status not in (0, 1):
+        raise GitFailed(words, completed.status, f"{completed.err.strip()} (merging needs git 2.38 or newer)")
+    tree, *files = completed.out.rstrip("\0").split("\0")
+    return tree.strip(), tuple(dict.fromkeys(name for name in files if name)) if completed.status else ()
 
 
 def _author(repository: Repository, commit: str) -> dict[str, str]:
-    who = repository.ask("log", "-1", "--format=%an%n%ae%n%ad", "--date=raw", commit).split("\n")
-    return dict(zip(("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE"), who, strict=True))
+    author = repository.output("log", "-1", "--format=%an%n%ae%n%ad", "--date=raw", commit).split("\n")
+    return dict(zip(("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE"), author, strict=True))
 
 
 def _move(origin: Repository, target: str, old: str, new: str, branch: str) -> str:
-    """Move *target* from *old* to *new*; why git refuses, or an empty text."""
+    """Move *target* from *old* to *new*; returns why git refused, or an empty text."""
     place = origin if not branch else _checked_out(origin, branch)
     if place is None:
-        said = origin.call("update-ref", target, new, old)
+        completed = origin.call("update-ref", target, new, old)
     else:
-        said = place.call("merge", "--ff-only", "--quiet", new)
-    if said.status == 0:
+        completed = place.call("merge", "--ff-only", "--quiet", new)
+    if completed.status == 0:
         return ""
-    lines = [line.strip() for line in (said.err or said.out).splitlines() if line.strip()]
-    return " ".join(lines).removeprefix("error: ") or f"git says {said.status}"
+    lines = [line.strip() for line in (completed.err or completed.out).splitlines() if line.strip()]
+    return " ".join(lines).removeprefix("error: ") or f"git ended with {completed.status}"
 
 
 def _checked_out(origin: Repository, branch: str) -> Repository | None:
-    """The work tree in which *branch* is checked out, if it is in any."""
+    """The work tree in which *branch* is checked out; None if there is none."""
     path = ""
-    for line in origin.ask("worktree", "list", "--porcelain", "-z").split("\0"):
+    for line in origin.output("worktree", "list", "--porcelain", "-z").split("\0"):
         if line.startswith("worktree "):
             path = line.removeprefix("worktree ")
         elif line == f"branch refs/heads/{branch}" and (found := find(Path(path))) is not None:

@@ -1,4 +1,4 @@
-"""Keep what runs write out of git: an agent's `git add -A` commits no journal, memory or waves."""
+"""Hide the files of runs from git, so that an agent's `git add -A` commits no journal, memory or waves."""
 
 import os
 from pathlib import Path
@@ -10,13 +10,13 @@ from coterie.planning.place import RunPlace
 IGNORE = ".gitignore"
 _ALL = "*\n"
 _PARTS = ("runs", "waves", "worktrees")
-"""What runs write in a state directory in which agents work."""
+"""The folders that runs write in a state directory in which agents work."""
 
 
 def hide_state(state_dir: Path, place: RunPlace | None, cwd: Path) -> None:
-    """Have git ignore all of *state_dir*, and of the state directory that the settings of *place* name.
+    """Make git ignore *state_dir* and the state directory in the settings of *place*.
 
-    In one that holds the project itself only the parts that runs write are ignored.
+    If such a folder contains the project itself, only the folders that runs write are ignored.
     """
     folders = [state_dir.absolute()]
     if place is not None and place.project:
@@ -30,7 +30,7 @@ def hide_state(state_dir: Path, place: RunPlace | None, cwd: Path) -> None:
 
 
 def hide(folder: Path) -> None:
-    """Make *folder* and have git ignore all of it; a `.gitignore` in it that does not say so is replaced."""
+    """Make *folder*, and make git ignore it by a `.gitignore` in it; one with another content is replaced."""
     make_folder(folder)
     ignore = folder / IGNORE
     if ignore.is_file() and not ignore.is_symlink() and ignore.read_text(errors="replace") == _ALL:

@@ -12,7 +12,7 @@ from coterie.planning.loop import LoopGiven
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.runs import launch
 from coterie.runs.kinds import kind_of
-from coterie.runs.trees.hiding import hide, hide_state
+from coterie.runs.trees.gitignore import hide, hide_state
 
 COMMITS = """
 subprocess.run([emit, "memory", "add", "learning", "--project", "all of it"], check=True, stdout=subprocess.DEVNULL)

@@ -10,11 +10,11 @@ from coterie.journal.records import Record
 from coterie.planning.plan import Plan
 from coterie.runs.closing_steps import LocalClosingSteps
 from coterie.runs.ended import Ended
-from coterie.runs.trees import merging, worktree
-from coterie.runs.trees.git import need
-from coterie.runs.trees.merging import merge
-from coterie.runs.trees.settling import changes, told
-from coterie.runs.trees.worktree import Tree
+from coterie.runs.trees import merge, worktree
+from coterie.runs.trees.git import require
+from coterie.runs.trees.merge import merge_tree
+from coterie.runs.trees.report import describe, diff
+from coterie.runs.trees.worktree import WorkTree
 
 
 @pytest.fixture
@@ -28,10 +28,10 @@ def folder(tmp_path: Path) -> Path:
     return repository(tmp_path / "r", b__txt="b\n")
 
 
-def opened(folder: Path, state: Path, run: str = "x", **other: object) -> Tree:
+def opened(folder: Path, state: Path, run: str = "x", **other: object) -> WorkTree:
     """A work tree of a run of *folder*."""
-    origin = need(folder, "the test")
-    tree = worktree.described(origin, state, run, prefix="autoloop", base=origin.commit_of("HEAD"))
+    origin = require(folder, "the test")
+    tree = worktree.new_tree(origin, state, run, prefix="autoloop", base=origin.commit_of("HEAD"))
     return worktree.make(origin, state, replace(tree, **other))
 
 
@@ -55,7 +55,7 @@ def test_work_comes_back(folder: Path, state: Path, strategy: str, wanted: list[
     put(Path(tree.path), "a.txt", "changed\n")
     (Path(tree.path) / "b.txt").unlink()
     commit(folder, "mine", mine__txt="mine\n")
-    done = merge(state, tree)
+    done = merge_tree(state, tree)
 
     assert done.status == "merged"
     assert sorted(log(folder)) == sorted(wanted)
@@ -65,7 +65,7 @@ def test_work_comes_back(folder: Path, state: Path, strategy: str, wanted: list[
     assert (folder / "a.txt").read_text() == "changed\n"
 
 
-@pytest.mark.parametrize("strategy", merging.STRATEGIES)
+@pytest.mark.parametrize("strategy", merge.STRATEGIES)
 def test_conflicts_are_named_and_change_nothing(folder: Path, state: Path, strategy: str) -> None:
     """The work stays where it is; once they are solved there, it can be merged."""
     tree = opened(folder, state, strategy=strategy)
@@ -73,14 +73,14 @@ def test_conflicts_are_named_and_change_nothing(folder: Path, state: Path, strat
     put(Path(tree.path), "ü b.txt", "new\n")
     commit(folder, "mine", a__txt="mine\n")
     before = untouched(folder)
-    refused = merge(state, tree)
+    refused = merge_tree(state, tree)
 
     assert (refused.status, refused.files) == ("conflict", ("a.txt",))
     assert [line for line in before[0].splitlines() if "autoloop" not in line] == [
         line for line in untouched(folder)[0].splitlines() if "autoloop" not in line
     ]
     assert untouched(folder)[1:] == before[1:]
-    said = "\n".join(told(refused))
+    said = "\n".join(describe(refused))
     assert "a.txt" in said
     again = "rebase" if strategy == "rebase" else "merge"
     assert f"git -C {tree.path} {again} main" in said
@@ -88,7 +88,7 @@ def test_conflicts_are_named_and_change_nothing(folder: Path, state: Path, strat
 
     how = ("rebase", "-X", "theirs") if strategy == "rebase" else ("merge", "--no-edit", "-X", "ours")
     git(Path(tree.path), *how, "--quiet", "main")  # as the hint says
-    solved = merge(state, refused)
+    solved = merge_tree(state, refused)
     assert solved.status == "merged"
     assert (folder / "a.txt").read_text() == "theirs\n"
 
@@ -100,13 +100,13 @@ def test_changes_of_the_users_that_are_not_committed_are_left_alone(folder: Path
     put(folder, "b.txt", "not committed\n")
     put(folder, "a.txt", "not committed either\n")
     before = untouched(folder)
-    refused = merge(state, tree)
+    refused = merge_tree(state, tree)
 
     assert refused.status == "blocked"
     assert "a.txt" in refused.reason
     assert untouched(folder)[1:] == before[1:]
     git(folder, "checkout", "--quiet", "a.txt")
-    assert merge(state, refused).status == "merged"
+    assert merge_tree(state, refused).status == "merged"
     assert (folder / "a.txt").read_text() == "theirs\n"
     assert git(folder, "status", "--porcelain") == " M b.txt"
 
@@ -116,7 +116,7 @@ def test_a_branch_that_is_checked_out_nowhere_just_moves(folder: Path, state: Pa
     tree = opened(folder, state)
     put(Path(tree.path), "new.txt", "new\n")
     git(folder, "checkout", "--quiet", "-b", "elsewhere")
-    done = merge(state, tree)
+    done = merge_tree(state, tree)
 
     assert done.status == "merged"
     assert not (folder / "new.txt").exists()
@@ -130,11 +130,11 @@ def test_what_cannot_be_merged_is_said(folder: Path, state: Path) -> None:
     put(Path(tree.path), "new.txt", "new\n")
     git(folder, "checkout", "--quiet", "-b", "elsewhere")
     git(folder, "branch", "-D", "main")
-    gone = merge(state, tree)
+    gone = merge_tree(state, tree)
 
     assert (gone.status, "main is gone" in gone.reason) == ("blocked", True)
     assert git(Path(tree.path), "show", "HEAD:new.txt") == "new"
-    assert merge(state, replace(tree, origin=str(folder.parent / "nowhere"))).status == "blocked"
+    assert merge_tree(state, replace(tree, origin=str(folder.parent / "nowhere"))).status == "blocked"
 
 
 def test_a_checkout_without_a_branch_is_moved_as_long_as_it_has_none(folder: Path, state: Path) -> None:
@@ -142,19 +142,19 @@ def test_a_checkout_without_a_branch_is_moved_as_long_as_it_has_none(folder: Pat
     git(folder, "checkout", "--quiet", "--detach")
     tree, other = opened(folder, state), opened(folder, state, "y")
     put(Path(tree.path), "new.txt", "new\n")
-    assert merge(state, tree).status == "merged"
+    assert merge_tree(state, tree).status == "merged"
     assert (folder / "new.txt").exists()
     assert log(folder) == ["first"]
     put(Path(other.path), "more.txt", "more\n")
     git(folder, "checkout", "--quiet", "main")
-    assert merge(state, other).status == "blocked"
+    assert merge_tree(state, other).status == "blocked"
 
 
 def test_nothing_done_is_nothing_merged(folder: Path, state: Path) -> None:
     """No empty commit."""
     tree = opened(folder, state)
 
-    assert merge(state, tree).status == "merged"
+    assert merge_tree(state, tree).status == "merged"
     assert log(folder) == ["first"]
 
 
@@ -166,8 +166,8 @@ def test_merging_again_after_a_kill_is_merging_once(folder: Path, state: Path, m
     class Killed(BaseException):
         """kill -9."""
 
-    for step in ("compute", "_move", "write"):
-        real = getattr(merging, step)
+    for step in ("compute_merge", "_move", "write"):
+        real = getattr(merge, step)
 
         def die(*args: object, real: object = real, step: str = step, **named: object) -> object:
             if step == "write":
@@ -176,13 +176,13 @@ def test_merging_again_after_a_kill_is_merging_once(folder: Path, state: Path, m
             raise Killed  # once it is done, and before anybody knows
 
         with monkeypatch.context() as patched:
-            patched.setattr(merging, step, die)
+            patched.setattr(merge, step, die)
             with pytest.raises(Killed):
-                merge(state, worktree.read(state, "x") or tree)
+                merge_tree(state, worktree.read(state, "x") or tree)
         assert log(folder) in (["first"], ["Merge run x", "first"])
         assert git(folder, "status", "--porcelain") == ""
     assert log(folder) == ["Merge run x", "first"]
-    done = merge(state, worktree.read(state, "x") or tree)
+    done = merge_tree(state, worktree.read(state, "x") or tree)
 
     assert done.status == "merged"
     assert log(folder) == ["Merge run x", "first"]
@@ -194,7 +194,7 @@ def test_a_branch_that_moves_while_it_is_merged_is_merged_anew(
     """Two runs that end together both come back."""
     tree = opened(folder, state)
     put(Path(tree.path), "new.txt", "new\n")
-    real, moved = merging.compute, list[str]()
+    real, moved = merge.compute_merge, list[str]()
 
     def meanwhile(*args: object) -> object:
         found = real(*args)  # type: ignore[arg-type]
@@ -203,9 +203,9 @@ def test_a_branch_that_moves_while_it_is_merged_is_merged_anew(
             commit(folder, "meanwhile", other__txt="other\n")
         return found
 
-    monkeypatch.setattr(merging, "compute", meanwhile)
+    monkeypatch.setattr(merge, "compute_merge", meanwhile)
 
-    assert merge(state, tree).status == "merged"
+    assert merge_tree(state, tree).status == "merged"
     assert log(folder) == ["Merge run x", "meanwhile", "first"]
 
 
@@ -215,7 +215,7 @@ def test_an_agent_may_leave_its_branch(folder: Path, state: Path) -> None:
     git(Path(tree.path), "checkout", "--quiet", "-b", "of-its-own")
     commit(Path(tree.path), "there", there__txt="there\n")
 
-    assert merge(state, tree).status == "merged"
+    assert merge_tree(state, tree).status == "merged"
     assert (folder / "there.txt").exists()
 
 
@@ -229,7 +229,7 @@ def test_who_commits_is_the_user_or_coterie(folder: Path, state: Path, monkeypat
     commit(folder, "mine", mine__txt="mine\n")
     put(Path(tree.path), "more.txt", "more\n")
 
-    assert merge(state, tree).status == "merged"
+    assert merge_tree(state, tree).status == "merged"
     authors = git(folder, "log", "--format=%an/%cn").splitlines()
     assert authors == ["coterie/coterie", "Test/coterie", "Test/Test", "Test/Test"]
 
@@ -262,7 +262,7 @@ def test_when_a_work_tree_is_removed(
         assert git(folder, "show", "autoloop/x:new.txt") == "new"
 
 
-def settle(state: Path, run: str, status: str) -> worktree.Tree | None:
+def settle(state: Path, run: str, status: str) -> worktree.WorkTree | None:
     """Do the steps before the end of *run*, and give what is then known of its work tree."""
     ending, done = LocalClosingSteps(state, run, state), list[Record]()
     while step := ending.step(Plan(name="p"), done, Ended(run=run, status=status)):
@@ -275,7 +275,7 @@ def test_a_conflict_is_kept_whatever_the_settings_say_on_success(folder: Path, s
     tree = opened(folder, state)
     put(Path(tree.path), "a.txt", "theirs\n")
     commit(folder, "mine", a__txt="mine\n")
-    shown = changes(state, tree)
+    shown = diff(state, tree)
     left = settle(state, "x", "completed")
 
     assert "+theirs" in shown

@@ -1,4 +1,4 @@
-"""Going back to the files of an earlier moment of a run: a fork gets them in a work tree of its own."""
+"""The work tree of a fork, with the files of its original at an earlier moment."""
 
 import os
 from collections.abc import Iterable
@@ -9,26 +9,28 @@ from msgspec.structs import replace
 from coterie.errors import GitFailed, UsageError
 from coterie.journal.records import Record, RunStarted, TreeSaved
 from coterie.planning.place import RunPlace
-from coterie.planning.plan import Plan
-from coterie.runs.kinds import kind_of
 from coterie.runs.trees import worktree
 from coterie.runs.trees.git import Repository, find
-from coterie.runs.trees.worktree import Tree
+from coterie.runs.trees.worktree import WorkTree
 
 
-def last_saved(records: Iterable[tuple[str, Record]]) -> str:
-    """The commit that holds the files as the last of *records* that kept any left them; empty: none did.
+def last_snapshot(records: Iterable[tuple[str, Record]]) -> str:
+    """The commit of the last snapshot in *records*; empty if there is none.
 
-    The records of child runs may come in any order; those of a wave's branches, which work apart, do not count.
+    The records of child runs may come in any order. Snapshots of a wave's branches, which work apart, do not count.
     """
     saved = [one for _, one in records if isinstance(one, TreeSaved) and one.commit and not one.apart]
     return max(saved, key=lambda one: (one.at, one.seq)).commit if saved else ""
 
 
-def reopen(state_dir: Path, first: RunStarted, fork: str, commit: str, plan: Plan) -> Tree:
-    """A work tree for *fork*, with the files of *commit*, which its original, begun with *first*, had once.
+def make_fork_tree(state_dir: Path, first: RunStarted, fork: str, commit: str, place: RunPlace | None) -> WorkTree:
+    """Make a work tree for the run *fork*, with the files of *commit*, a snapshot of the original.
 
-    Its work goes back only when somebody says so: that of the original may be there already.
+    It is merged only by command, because the work of the original may have been merged already.
+
+    Args:
+        first: The first record of the original.
+        place: The settings of the fork.
 
     Raises:
         UsageError: If those files are gone.
@@ -38,14 +40,14 @@ def reopen(state_dir: Path, first: RunStarted, fork: str, commit: str, plan: Pla
     origin = find(Path(known.origin if known is not None else first.cwd))
     if origin is None or not origin.commit_of(commit):
         raise UsageError(
-            f"the files of run {first.run!r} were kept as {commit[:12]}, and that is gone: "
-            "fork with --no-worktree, to go on with the files as they are"
+            f"the files of run {first.run!r} were kept in the commit {commit[:12]}, which is gone: "
+            "fork with --no-worktree to continue with the current files"
         )
     if known is not None:
         origin = replace(origin, prefix=os.path.relpath(known.cwd, known.path).removeprefix("."))
-    place = kind_of(plan).place or RunPlace(branch_prefix="coterie")
+    place = place or RunPlace(branch_prefix="coterie")
     base = origin.commit_of(f"{commit}^") or commit
-    tree = worktree.described(origin, state_dir, fork, prefix=place.branch_prefix, base=base)
+    tree = worktree.new_tree(origin, state_dir, fork, prefix=place.branch_prefix, base=base)
     tree = replace(tree, strategy=place.merge_strategy, cleanup=place.cleanup, by_itself=False)
     tree = worktree.make(origin, state_dir, tree)
     try:
@@ -57,8 +59,8 @@ def reopen(state_dir: Path, first: RunStarted, fork: str, commit: str, plan: Pla
     return tree
 
 
-def drop(state_dir: Path, tree: Tree) -> None:
-    """Take the work tree of a fork back that could not be made."""
+def remove_fork_tree(state_dir: Path, tree: WorkTree) -> None:
+    """Remove the work tree of a fork that could not be made."""
     origin: Repository | None = find(Path(tree.origin))
     if origin is not None:
         worktree.remove(state_dir, tree, branch=True)

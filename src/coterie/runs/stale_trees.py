@@ -1,0 +1,44 @@
+"""Find work trees and snapshots of runs that are over."""
+
+import time
+from pathlib import Path
+
+from coterie.journal.rules import root_of
+from coterie.journal.status import ENDS
+from coterie.runs import index
+from coterie.runs.repository import Runs
+from coterie.runs.trees.git import find
+from coterie.runs.trees.snapshots import delete_old
+from coterie.runs.trees.worktree import WorkTree, with_current_origin
+
+KEPT_FOR = 14 * 24 * 3600.0
+"""Seconds for which snapshots of unknown runs are kept."""
+
+
+def is_over(state_dir: Path, tree: WorkTree) -> bool:
+    """Whether the run of *tree* has ended or is gone."""
+    runs, root = Runs(state_dir), root_of(tree.run)
+    return not runs.has(root) or runs.status(root) in ENDS
+
+
+def is_of(folder: Path, state_dir: Path, tree: WorkTree) -> bool:
+    """Whether *tree* belongs to the git repository that contains *folder*."""
+    here, origin = find(folder), find(Path(with_current_origin(state_dir, tree).origin))
+    return here is not None and origin is not None and here.common == origin.common
+
+
+def is_cut_off(state_dir: Path, tree: WorkTree) -> bool:
+    """Whether the run of *tree* was cut off: it has not ended and no process drives it."""
+    state = Runs(state_dir).status(root_of(tree.run))
+    return state != "running" and state not in ENDS
+
+
+def delete_old_snapshots(folder: Path, state_dir: Path) -> int:
+    """Delete the snapshots of unknown runs in the repository that contains *folder*, and return how many there were.
+
+    Those of the last two weeks stay: their runs may be in a state directory that is not in the index.
+    """
+    repository = find(folder)
+    if repository is None:
+        return 0
+    return delete_old(repository, [entry.run for entry in index.entries(state_dir)], time.time() - KEPT_FOR)
