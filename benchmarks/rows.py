@@ -21,7 +21,8 @@ from turns import Stub, in_memory, rounds, timed, us
 from coterie.clock import SystemClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record
-from coterie.patterns.rows.fold import RowFold, family
+from coterie.journal.runs import history
+from coterie.patterns.rows.fold import RowFold
 from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import Projection
 from coterie.planning.plan import Limits, Plan
@@ -63,7 +64,7 @@ def news_of(plan: Plan) -> list[tuple[str, Record]]:
     """The records of a whole run."""
     store = MemoryStore()
     asyncio.run(_play(plan, store))
-    return list(family(store.read, "r"))
+    return list(history(store.read, "r"))
 
 
 def told(news: list[tuple[str, Record]], n: int) -> float:

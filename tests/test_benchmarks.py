@@ -1,12 +1,15 @@
-"""The benchmark that counts calls knows what each file is called for."""
+"""Benchmarks are kept up to date: they can be imported, and the one that counts calls knows each file."""
 
+import os
 import runpy
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-CROSSINGS = Path(__file__).parents[1] / "benchmarks" / "crossings.py"
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+CROSSINGS = FOLDER / "crossings.py"
+IMPORT_ALL = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
 
 
 def test_each_file_that_a_turn_crosses_has_a_reason() -> None:
@@ -20,6 +23,15 @@ def test_each_file_that_a_turn_crosses_has_a_reason() -> None:
         "one more iteration of a loop",
         "a resume, up to its first turn",
     ]
+
+
+def test_what_the_benchmarks_import_exists() -> None:
+    """A renamed function or module is renamed in the benchmarks, too."""
+    names = sorted(path.stem for path in FOLDER.glob("*.py"))
+    environment = os.environ | {"PYTHONPATH": str(FOLDER)}  # they import each other
+    done = subprocess.run([sys.executable, "-c", IMPORT_ALL, *names], env=environment, capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_reason_names_a_module_that_exists() -> None:

@@ -15,7 +15,7 @@ from fake_models import FakeModels, Refuse, Reply, Say
 from coterie.backends.base import FAILURES, Answer, Backend, Failure, Request
 from coterie.backends.command import CommandBackend
 from coterie.backends.human import HumanBackend
-from coterie.backends.models import ModelBackend
+from coterie.backends.models.backend import ModelBackend
 from coterie.backends.scripted import ScriptedBackend
 from coterie.planning.plan import AgentPlan
 

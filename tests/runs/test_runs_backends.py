@@ -4,7 +4,7 @@ import pytest
 from asking import agent, asked, request
 
 from coterie.backends.base import Answer
-from coterie.backends.models import ModelBackend
+from coterie.backends.models.backend import ModelBackend
 from coterie.clock import VirtualClock
 from coterie.planning import BACKENDS
 from coterie.planning.plan import Wanted

@@ -7,7 +7,7 @@ from asking import Heard, ask
 from fake_models import FakeModels
 
 from coterie.backends.base import Answer, Failure, Result
-from coterie.backends.models import ModelBackend
+from coterie.backends.models.backend import ModelBackend
 from coterie.planning.plan import AgentPlan, Wanted
 
 MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5"}

@@ -10,7 +10,7 @@ cgroup it needs no privilege, changes nothing for the program that embeds this p
 run at once.
 
 psutil is not used: its start times move with the system clock, whereas journals need an identity that a later process
-can compare, and its scan of all processes takes about ten times as long.
+can compare, and its scan of all processes takes about three times as long.
 """
 
 import asyncio

@@ -9,7 +9,8 @@ from asking import asked, request
 from asking_models import plan
 
 from coterie.backends.base import Answer, Failure, Result
-from coterie.backends.models import ModelBackend, backend
+from coterie.backends.models import backend
+from coterie.backends.models.backend import ModelBackend
 from coterie.clock import VirtualClock
 from coterie.journal.records import NO_USAGE
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.backends.base import Answer, Failure, Result, Text
-from coterie.backends.models import Cassette, ModelBackend
-from coterie.backends.models.cassette import CassetteMiss, Mode
+from coterie.backends.models.backend import ModelBackend
+from coterie.backends.models.cassette import Cassette, CassetteMiss, Mode
 from coterie.backends.models.redaction import redacted_events
 from coterie.errors import UsageError
 from coterie.planning.plan import AgentPlan, Wanted

@@ -11,7 +11,8 @@ from asking_models import VERDICT, answered, failed, plan, put, results_of, tool
 from fake_models import FakeModels, Refuse, Say, openai, text_of
 
 from coterie.backends.base import Answer, Failure, Session, Text, Tool, Used
-from coterie.backends.models import ModelBackend, turn_key
+from coterie.backends.models.backend import ModelBackend
+from coterie.backends.models.key import turn_key
 from coterie.planning.plan import Wanted
 
 

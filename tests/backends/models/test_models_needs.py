@@ -5,7 +5,8 @@ import pytest
 from asking import ask
 from asking_models import plan
 
-from coterie.backends.models import ModelBackend, needs
+from coterie.backends.models import needs
+from coterie.backends.models.backend import ModelBackend
 from coterie.planning.plan import AgentPlan
 
 OFFERED = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "b"}

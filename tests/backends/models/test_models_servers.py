@@ -15,7 +15,7 @@ from asking_models import answered, failed, plan, put, results_of, tools_of
 from fake_models import FakeModels, Say
 
 from coterie.backends.base import Answer, Tool
-from coterie.backends.models import ModelBackend
+from coterie.backends.models.backend import ModelBackend
 from coterie.backends.processes import alive, started
 
 SERVER = str(Path(__file__).parents[2] / "support" / "mcp_server.py")
