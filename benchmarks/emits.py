@@ -47,7 +47,7 @@ def speak(rounds: int) -> None:
     from concurrent.futures import ThreadPoolExecutor
     from threading import Barrier
 
-    from coterie.agentside import posting, speaking
+    from coterie.agentside import client, delivery
 
     commands = {
         "python -c pass": (sys.executable, "-c", "pass"),
@@ -60,16 +60,16 @@ def speak(rounds: int) -> None:
             times[name].append(took(*command))
     sys.setswitchinterval(0.0005)  # these threads stand for processes: none waits long for another
     together = Barrier(AGENTS)
-    message = {"kind": "emit", "event": "go", **speaking.sender(os.environ)}
+    message = {"kind": "emit", "event": "go", **client.sender(os.environ)}
 
     def one(number: int) -> list[float]:
         found = []
         for n in range(EMITS):
             together.wait()
             began = time.perf_counter()
-            status, _ = posting.send(os.environ[speaking.RUN_FOLDER], f"{number}-{n}", message)
+            status, _ = delivery.send(os.environ[client.RUN_FOLDER], f"{number}-{n}", message)
             found.append(time.perf_counter() - began)
-            assert status == posting.ACCEPTED, status
+            assert status == delivery.ACCEPTED, status
         return found
 
     with ThreadPoolExecutor(AGENTS) as pool:

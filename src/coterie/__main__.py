@@ -17,9 +17,9 @@ def main() -> int:
         print(f"coterie {__version__}")
         return 0
     if arguments[:1] in (["emit"], ["memory"], ["task"]):  # an agent's messages do not wait for further imports
-        from coterie.agentside import speaking
+        from coterie.agentside import client
 
-        status = speaking.main(arguments, os.environ)
+        status = client.main(arguments, os.environ)
         if status is not None:
             return status
     try:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from coterie.agentside.speaking import TOKEN
+from coterie.agentside.client import TOKEN
 
 HIDDEN = "***"
 """Replaces a secret."""

@@ -3,7 +3,7 @@
 import pytest
 from loop_cases import cases
 
-from coterie.agentside.speaking import tell
+from coterie.agentside.client import tell
 from coterie.engines.commands import Emit
 from coterie.engines.loop import View, verdict
 from coterie.runs.fold import refusal

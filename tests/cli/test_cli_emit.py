@@ -108,5 +108,5 @@ print(*sys.modules)
     assert not loaded & {"argparse", "asyncio", "msgspec", "pathlib", "socket", "subprocess", "typer", "typing"}
     assert {name for name in loaded if name.startswith("coterie.")} == {
         "coterie.__main__",
-        *(f"coterie.agentside{part}" for part in ("", ".speaking", ".posting", ".words")),
+        *(f"coterie.agentside{part}" for part in ("", ".client", ".delivery", ".words")),
     }

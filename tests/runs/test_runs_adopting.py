@@ -13,7 +13,7 @@ from pathlib import Path
 import preforked
 import pytest
 
-from coterie.agentside import keeping
+from coterie.agentside import keeper
 from coterie.backends.processes import end_orphans
 
 AGENT = """#!/bin/sh
@@ -106,7 +106,7 @@ def attempt(folder: Path, name: str = "slow#1.1") -> Path:
 
 def wait_for_keeper(folder: Path) -> None:
     """Wait until the process that keeps the first agent has ended."""
-    with (attempt(folder) / keeping.PID).open() as file:
+    with (attempt(folder) / keeper.PID).open() as file:
         fcntl.flock(file, fcntl.LOCK_SH)
 
 
@@ -127,7 +127,7 @@ def check_adopted(folder: Path) -> None:
     ).read_text()
     stream = [json.loads(line) for line in (attempt(folder) / "stream.jsonl").read_text().splitlines()]
     assert "".join(event["text"] for event in stream) == WHOLE
-    assert not [name for name in keeping.NAMES if (attempt(folder) / name).exists()]
+    assert not [name for name in keeper.NAMES if (attempt(folder) / name).exists()]
 
 
 def test_an_attempt_that_finished_meanwhile_is_adopted(folder: Path) -> None:
@@ -220,7 +220,7 @@ def test_an_attempt_is_adopted_again_when_its_second_owner_is_killed(folder: Pat
 def test_an_attempt_that_was_killed_with_its_owner_is_asked_again(folder: Path) -> None:
     """Without an exit status it was cut off, as any other."""
     killed_at_work(folder)
-    os.killpg(int((attempt(folder) / keeping.PID).read_text()), signal.SIGKILL)
+    os.killpg(int((attempt(folder) / keeper.PID).read_text()), signal.SIGKILL)
     wait_for_keeper(folder)
     owner = started(folder, "resume", "last")
     (folder / "begun").read_text()

@@ -13,7 +13,7 @@ from doorbell import control
 from loop_play import killed, loop_plan, plan_of, review
 from stage import Cast, flow
 
-from coterie.agentside import posting
+from coterie.agentside import delivery
 from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
@@ -61,7 +61,7 @@ class Speakers(Cast):
             token = tokens.attempt("r", request.turn, request.attempt, epoch)
             sender = {"turn": request.turn, "attempt": request.attempt, "epoch": epoch, "token": token}
             whole = {"kind": "emit", "event": event, "payload": payload, **sender, **message}
-            return posting.send(str(self._folder), name, whole)
+            return delivery.send(str(self._folder), name, whole)
 
         return say
 
@@ -250,18 +250,18 @@ def test_an_owner_that_does_not_answer_is_waited_for_in_vain(tmp_path: Path, mon
     folder = tmp_path / "runs" / "r"
     folder.mkdir(parents=True)
     now = [0.0]
-    monkeypatch.setattr(posting.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(posting.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(delivery.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(delivery.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     writer = JsonlStore(tmp_path).claim("r")
     try:
-        status, _ = posting.send(str(folder), "m1", {"kind": "emit", "event": "go"})
+        status, _ = delivery.send(str(folder), "m1", {"kind": "emit", "event": "go"})
     finally:
         asyncio.run(writer.close())
 
-    assert status == posting.UNREACHABLE
+    assert status == delivery.UNREACHABLE
     assert 10 <= now[0] < 10.2
     assert json.loads((folder / "inbox/m1.json").read_bytes())["event"] == "go"
-    assert posting.send(str(folder), "m1", {"kind": "emit", "event": "go"})[0] == posting.UNOWNED
+    assert delivery.send(str(folder), "m1", {"kind": "emit", "event": "go"})[0] == delivery.UNOWNED
 
 
 # -- between two owners -----------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def test_what_came_before_the_owner_was_killed_counts(tmp_path: Path) -> None:
     folder = killed(tmp_path, loop_plan(place=place(tmp_path)))
     message = emit(folder, "task.complete", payload="done")
 
-    assert posting.send(str(folder), "m1", message)[0] == posting.UNOWNED
+    assert delivery.send(str(folder), "m1", message)[0] == delivery.UNOWNED
     verdict = provisional.verdict(*run_in(folder), "m1", message)
     assert (verdict.status, "provisional" in verdict.detail) == ("accepted", True)
 
@@ -298,7 +298,7 @@ def test_what_was_recorded_and_not_yet_deleted_counts_once(tmp_path: Path) -> No
     """The owner was killed between the two: the next one knows the message."""
     accepted = r.EventEmitted(turn="iteration#1", event="tasks.ready", attempt=1, message="m1", source="agent")
     folder = killed(tmp_path, loop_plan(place=place(tmp_path), max_iterations=2), accepted)
-    posting.put(str(folder), "m1", emit(folder, "tasks.ready"))
+    delivery.put(str(folder), "m1", emit(folder, "tasks.ready"))
 
     resumed(tmp_path)
 
@@ -311,7 +311,7 @@ def test_what_an_orphan_of_an_earlier_owner_says_is_refused(tmp_path: Path) -> N
     """The fold says so at once, and takes the message away: no owner could ever take it."""
     folder = killed(tmp_path, loop_plan(place=place(tmp_path), max_iterations=1))
     message = emit(folder, "tasks.ready", epoch=9)
-    posting.put(str(folder), "m1", message)
+    delivery.put(str(folder), "m1", message)
 
     verdict = provisional.verdict(*run_in(folder), "m1", message)
     assert (verdict.status, "stale" in verdict.detail) == ("refused", True)
@@ -329,7 +329,7 @@ def test_a_note_is_neither_lost_nor_doubled_by_a_kill(tmp_path: Path, recorded: 
     folder = killed(tmp_path, plan, *([change] if recorded else []))
     if written:
         entries.add(folder / "tasks.jsonl", [entry])
-    posting.put(str(folder), "0" * 16, emit(folder, "", kind="task", note={"do": "add", "text": "x"}))
+    delivery.put(str(folder), "0" * 16, emit(folder, "", kind="task", note={"do": "add", "text": "x"}))
 
     resumed(tmp_path, Answer(text="done"))
 

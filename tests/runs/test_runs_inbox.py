@@ -12,7 +12,7 @@ import pytest
 from doorbell import control
 from stage import Cast, flow
 
-from coterie.agentside import posting
+from coterie.agentside import delivery
 from coterie.backends.base import Request
 from coterie.backends.human import HumanBackend
 from coterie.errors import UsageError
@@ -294,7 +294,7 @@ def test_an_operators_message_that_is_not_rung_for_waits_for_the_next_owner(
     def meanwhile(folder: Path) -> None:
         left = Message(id="m1", kind="answer", turn="boss#1", text="left there")
         signed = msgspec.structs.replace(left, token=Tokens(folder).operator(left.signed))
-        posting.put(str(folder), "m1", msgspec.to_builtins(signed))
+        delivery.put(str(folder), "m1", msgspec.to_builtins(signed))
         assert looked.wait(10)
         assert send(*run_in(folder), answer("m2")).status == "accepted"
 

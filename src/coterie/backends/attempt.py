@@ -17,15 +17,15 @@ from typing import IO, Any
 import msgspec
 
 from coterie import files
-from coterie.agentside import keeping
-from coterie.agentside.speaking import MESSAGE, NOTES_FOLDER, RUN_FOLDER, TOKEN
+from coterie.agentside import keeper
+from coterie.agentside.client import MESSAGE, NOTES_FOLDER, RUN_FOLDER, TOKEN
 from coterie.backends import reported, wrapper
 from coterie.backends.base import Request
 from coterie.backends.processes import MARK
 
 TURN_FILE = "turn.json"
 PROMPT_FILE = "prompt.md"
-NAMES = frozenset({TURN_FILE, PROMPT_FILE, reported.FILE, *keeping.NAMES})
+NAMES = frozenset({TURN_FILE, PROMPT_FILE, reported.FILE, *keeper.NAMES})
 """The files in an attempt's folder that are of no use once it is over."""
 LONGEST_WORD = 100_000
 """A prompt of more bytes is not given as an argument, but in a file that the argument names."""

@@ -1,6 +1,6 @@
 """A program that a keeper keeps: how it is started, what it has said so far, and how it ended.
 
-The keeper is `coterie.agentside.keeping`, a process between the run's owner and the program that survives the owner.
+The keeper is `coterie.agentside.keeper`, a process between the run's owner and the program that survives the owner.
 """
 
 import errno
@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from coterie import files
-from coterie.agentside import keeping
+from coterie.agentside import keeper
 from coterie.backends.base import Launched, Request
 from coterie.backends.child import Heard
 from coterie.backends.processes import started
@@ -49,16 +49,16 @@ class Kept:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
-        self._heard = {keeping.OUTPUT: 0, keeping.ERRORS: 0}
+        self._heard = {keeper.OUTPUT: 0, keeper.ERRORS: 0}
 
     def command(self, argv: Sequence[str], merged: bool) -> list[str]:
         """How the keeper is started with *argv*; *merged*: standard error goes where standard output goes."""
-        return [sys.executable, "-IS", keeping.__file__, str(self._folder), str(int(merged)), *argv]
+        return [sys.executable, "-IS", keeper.__file__, str(self._folder), str(int(merged)), *argv]
 
     def launched(self) -> Launched | None:
         """The keeper, if it lives."""
         try:
-            fd = files.open_fd(self._folder / keeping.PID)
+            fd = files.open_fd(self._folder / keeper.PID)
         except FileNotFoundError:
             return None
         with open(fd, "rb") as file:
@@ -74,7 +74,7 @@ class Kept:
     def status(self) -> Status | None:
         """How the program ended, once it has."""
         try:
-            exit, error, seconds = files.read(self._folder / keeping.STATUS, 200).split()
+            exit, error, seconds = files.read(self._folder / keeper.STATUS, 200).split()
             return Status(int(exit), int(error), float(seconds))
         except (FileNotFoundError, ValueError):
             return None

@@ -20,7 +20,7 @@ _SCRIPT = '''\
 """The command of one attempt, written when it began."""
 import sys
 sys.path.append({home!r})
-from coterie.agentside.speaking import wrapper
+from coterie.agentside.client import wrapper
 sys.exit(wrapper({known!r}, {python!r}))
 '''
 

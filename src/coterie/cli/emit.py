@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.agentside import posting, speaking, words
+from coterie.agentside import client, delivery, words
 from coterie.cli.options import STATE_DIR, StateDir
 from coterie.cli.output import complain, say
 
@@ -52,7 +52,7 @@ def emit(
     reply is provisional.
     """
     message = _meant(words.emit, given or [], named or [], name)
-    name = str(message.pop("id", "")) or os.environ.get(speaking.MESSAGE, "") or speaking.new_id()
+    name = str(message.pop("id", "")) or os.environ.get(client.MESSAGE, "") or client.new_id()
     found, sender = _run(run, state_dir)
     if found is None:
         complain("coterie: there is not exactly one active run here; name one with --run")
@@ -75,13 +75,13 @@ def _run(name: str | None, state_dir: Path) -> "tuple[tuple[Runs, str] | None, d
     from coterie.runs import index
     from coterie.runs.repository import find, run_in
 
-    given = os.environ.get(speaking.RUN_FOLDER)
+    given = os.environ.get(client.RUN_FOLDER)
     if name is not None:
         runs, run = find(name, state_dir)
         own = given is not None and runs.folder(run).resolve() == Path(given).resolve()
-        return (runs, run), speaking.sender(os.environ) if own else {}
+        return (runs, run), client.sender(os.environ) if own else {}
     if given:
-        return run_in(Path(given)), speaking.sender(os.environ)
+        return run_in(Path(given)), client.sender(os.environ)
     living = index.living(state_dir)
     return (run_in(living[0]) if len(living) == 1 else None), {}
 
@@ -101,30 +101,30 @@ def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
         verdict = messages.Verdict(status="refused", detail=f"the run has {state}, so every attempt has ended (stale)")
     if verdict is None and not message.get("attempt"):
         verdict = messages.send(runs, run, msgspec.convert({"id": name, **message}, messages.Message))
-        if verdict.status == "queued" and message["kind"] == "emit" and not posting.is_owned(folder):
+        if verdict.status == "queued" and message["kind"] == "emit" and not delivery.is_owned(folder):
             from coterie.runs import provisional
 
             verdict = provisional.verdict(runs, run, name, dict(message))
     if verdict is not None:
-        return speaking.tell(message, verdict.status, verdict.detail)
+        return client.tell(message, verdict.status, verdict.detail)
     try:
-        status, detail = posting.send(folder, name, dict(message))
+        status, detail = delivery.send(folder, name, dict(message))
     except UnicodeEncodeError:
         raise UsageError("the message is not UTF-8 text and was not sent") from None
-    if status == posting.UNOWNED and message["kind"] == "emit":
+    if status == delivery.UNOWNED and message["kind"] == "emit":
         from coterie.runs import provisional
 
         verdict = provisional.verdict(runs, run, name, dict(message))
-        return speaking.tell(message, verdict.status, verdict.detail)
-    if status in (posting.UNOWNED, posting.TAKEN):
+        return client.tell(message, verdict.status, verdict.detail)
+    if status in (delivery.UNOWNED, delivery.TAKEN):
         verdict = messages.verdict_of(runs, run, name, status, detail)
         status, detail = verdict.status, verdict.detail
-    return speaking.tell(message, status, detail)
+    return client.tell(message, status, detail)
 
 
 def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) -> int:
     """Send a change of memory or tasks to the run, or apply it here if there is none. Returns the exit status."""
-    name = os.environ.get(speaking.MESSAGE, "") or speaking.new_id()
+    name = os.environ.get(client.MESSAGE, "") or client.new_id()
     found, sender = _run(run, state_dir)
     if found is not None:
         return _send(*found, name, {"kind": kind, "note": note, **sender})
@@ -151,7 +151,7 @@ def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
         "memory": ("memory.jsonl", "AUTOLOOP_MEMORY_FILE"),
         "task": ("tasks.jsonl", "AUTOLOOP_TASKS_FILE"),
     }[kind]
-    given, notes = os.environ.get(variable), os.environ.get(speaking.NOTES_FOLDER)
+    given, notes = os.environ.get(variable), os.environ.get(client.NOTES_FOLDER)
     if run is None and given:
         return Files(project=Path(given), run=Path(notes) / file if notes else None)
     found, sender = _run(run, state_dir)

@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from coterie import files
-from coterie.agentside import posting
+from coterie.agentside import delivery
 from coterie.backends.processes import attempt_of
 from coterie.bounds import decode_json
 from coterie.errors import JournalFailed, shortage, suppress_os_errors
@@ -59,7 +59,7 @@ class Inbox:
         shell.tree.before_taking_over = self._take_what_came_before
         self._server: asyncio.Server | None = None
         self._socket = socket_path(folder)
-        self._bell = folder / posting.BELL
+        self._bell = folder / delivery.BELL
         self._looking: asyncio.Task[None] | None = None
         self._seen: set[str] | None = None
         """The messages that lay there at the last look; None before the first."""
@@ -131,7 +131,7 @@ class Inbox:
             name, _, form = (await reader.readline()).decode().strip().partition(" ")
             verdict = await self._take(name, self._attempt_of(writer))
             plain = f"{verdict.status}\n{verdict.detail}".encode()
-            writer.write(plain if form == posting.PLAIN else msgspec.json.encode(verdict) + b"\n")
+            writer.write(plain if form == delivery.PLAIN else msgspec.json.encode(verdict) + b"\n")
             await writer.drain()
         except (OSError, ValueError, JournalFailed, asyncio.CancelledError):
             pass  # nobody waits any more, it was no name, or this owner is over: the sender sees that itself

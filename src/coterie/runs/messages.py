@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coterie.agentside import posting
+from coterie.agentside import delivery
 from coterie.backends.base import Launched
 from coterie.backends.processes import MARK, any_alive, attempt_of
 from coterie.errors import UsageError
@@ -103,7 +103,7 @@ def send(runs: Runs, run: str, message: Message) -> Verdict:
     folder = runs.folder(run)
     message = msgspec.structs.replace(message, token=Tokens(folder).operator(message.signed))
     data = msgspec.to_builtins(message)
-    return verdict_of(runs, run, message.id, *posting.send(str(folder), message.id, data))
+    return verdict_of(runs, run, message.id, *delivery.send(str(folder), message.id, data))
 
 
 def _not_an_operator(runs: Runs, run: str, message: Message) -> str:
@@ -131,13 +131,13 @@ def _attempts_live(runs: Runs, run: str) -> bool:
 
 
 def verdict_of(runs: Runs, run: str, name: str, status: str, detail: str) -> Verdict:
-    """What `coterie.agentside.posting` says of the message *name*, as a verdict."""
+    """What `coterie.agentside.delivery` says of the message *name*, as a verdict."""
     match status:
-        case posting.UNREACHABLE:
+        case delivery.UNREACHABLE:
             return Verdict(status="queued", detail=f"the run's owner does not answer now; {WAITS}")
-        case posting.UNOWNED:
+        case delivery.UNOWNED:
             return Verdict(status="queued", detail=f"nobody runs it now; {WAITS}")
-        case posting.TAKEN:
+        case delivery.TAKEN:
             return recorded(runs, run, name) or Verdict(status="refused", detail="the run was over before it was read")
         case _:
             return Verdict(status=status, detail=detail)

@@ -5,7 +5,7 @@ They inform. What an event is worth is decided by the run, never by what stands 
 
 from pathlib import Path
 
-from coterie.agentside.speaking import NOTES_FOLDER
+from coterie.agentside.client import NOTES_FOLDER
 from coterie.engines.loop import Loop
 from coterie.planning.place import RunPlace
 from coterie.runs.notes import Files

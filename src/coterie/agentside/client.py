@@ -31,21 +31,21 @@ def main(arguments: Sequence[str], env: MutableMapping[str, str]) -> int | None:
     """
     if not arguments or arguments[0] not in COMMANDS or not env.get(RUN_FOLDER) or env.get(MESSAGE):
         return None
-    from coterie.agentside import posting, words
+    from coterie.agentside import delivery, words
 
     try:
         message = words.message_of(arguments)
         if message is None:
             return None
         name = str(message.pop("id", "")) or new_id()
-        status, detail = posting.send(env[RUN_FOLDER], name, message | sender(env))
+        status, detail = delivery.send(env[RUN_FOLDER], name, message | sender(env))
     except words.Misused as misuse:
         return _complain(f"coterie: {misuse}", 2)
     except UnicodeEncodeError:
         return _complain("coterie: this is not UTF-8 text, and nothing was sent", 2)
     except OSError as error:
         return _complain(f"coterie: nothing could be put into the run's inbox: {error.strerror}: {error.filename}", 2)
-    if status in (posting.UNOWNED, posting.TAKEN):
+    if status in (delivery.UNOWNED, delivery.TAKEN):
         env[MESSAGE] = name
         return None
     return tell(message, status, detail)
