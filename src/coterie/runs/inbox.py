@@ -1,21 +1,13 @@
-"""The inbox of a run, as its owner sees it: how messages of other processes are found and taken.
+"""The inbox of a run, as its owner sees it: how messages of other processes are found and judged.
 
 Other processes never write a journal. A message is a file `<run>/inbox/<id>.json`, renamed into place; the owner
-records it once per id and deletes the file when the record is durable. If the owner lives, its doorbell, a Unix socket
-named in `<run>/control.json`, gives the verdict at once; if not, the message waits for the next owner. The doorbell
-also says which process rings: an operator's message counts only if an operator's process has rung for it, unless it
-was there before this owner took the run over.
+records it once per id and deletes the file when the record is durable. A living owner gives the verdict at once through
+its doorbell (`coterie.runs.doorbell`); without an owner the message waits for the next one. An operator's message
+counts only if an operator's process has rung for it, unless it was there before this owner took the run over.
 """
 
 import asyncio
-import hashlib
-import json
 import os
-import socket
-import stat
-import struct
-import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -24,11 +16,11 @@ from pathlib import Path
 import msgspec
 
 from coterie import files
-from coterie.agentside import delivery
 from coterie.backends.processes import attempt_of
 from coterie.bounds import decode_json
 from coterie.errors import JournalFailed, shortage, suppress_os_errors
 from coterie.ids import child_run_id
+from coterie.runs.doorbell import Doorbell
 from coterie.runs.driven_run import DrivenRun
 from coterie.runs.messages import UNREADABLE, WAITS, Message, Verdict
 from coterie.runs.shell import Shell
@@ -38,15 +30,13 @@ from coterie.runs.verdicts import OF_AGENTS, Sender, guided, keep, restore_notes
 LARGEST = 16 << 20
 """Bytes of a message."""
 LOOK_EVERY = 2.0
-"""Seconds between two looks of an owner at its inbox, for messages whose doorbell could not be rung."""
-SOCKET_PATH_MOST = 100
-"""Bytes; longer socket paths do not bind."""
+"""Seconds between two looks of an owner at its inbox, for messages whose sender could not ring."""
 
 
 class Inbox:
-    """The owner's side: takes what lies there, at once when the doorbell rings and otherwise at the next look.
+    """Takes the messages to a run: at once when the doorbell rings, otherwise at the next look.
 
-    Without a doorbell (no folder for sockets, or its socket was cleared away) messages take a little longer.
+    Without a doorbell (no folder for sockets, or its socket was removed) messages take a little longer.
 
     Args:
         folder: The root run's folder.
@@ -57,64 +47,42 @@ class Inbox:
     def __init__(self, folder: Path, shell: Shell, now: Callable[[], float]) -> None:
         self._folder, self._shell, self._now = folder, shell, now
         shell.tree.before_taking_over = self._take_what_came_before
-        self._server: asyncio.Server | None = None
-        self._socket = socket_path(folder)
-        self._bell = folder / delivery.BELL
+        self._bell = Doorbell(folder, lambda name, pid: self._take(name, self._attempt_of(pid)))
         self._looking: asyncio.Task[None] | None = None
         self._seen: set[str] | None = None
-        """The messages that lay there at the last look; None before the first."""
+        """The messages that were there at the last look; None before the first."""
         self._taken: dict[str, asyncio.Task[Verdict]] = {}
-        """The messages that were taken, by id: a sender who was slower than a look is still told."""
+        """The messages that were taken, by id: a sender that was slower than a look still gets its verdict."""
 
     @cached_property
     def _tokens(self) -> Tokens:
         return Tokens(self._folder)
 
     async def open(self) -> None:
-        """Hang out the doorbell, take what waits and look for more from now on."""
+        """Open the doorbell, take the messages that wait, and look for more from now on."""
         with suppress(OSError):  # then messages are found by looking
             files.make_folder(self._folder / "inbox")
-        await self._hang_out()
+        await self._bell.open()
         await self._look()
         self._looking = asyncio.create_task(self._keep_looking())
 
-    async def _hang_out(self) -> None:
-        """Hang out the doorbell, also in place of one that was cleared away."""
-        with suppress(OSError):
-            self._socket.unlink(missing_ok=True)
-            self._server = await asyncio.start_unix_server(self._answer, path=str(self._socket))
-            part = self._folder / ".control.part"
-            files.write(part, json.dumps({"socket": str(self._socket), "pid": os.getpid()}).encode())
-            part.rename(self._folder / "control.json")
-            self._bell.unlink(missing_ok=True)
-            self._bell.symlink_to(self._socket)
-
     async def close(self) -> None:
-        """Take down what was hung out here, and nothing of another owner's. Idempotent."""
+        """Stop looking, and close the doorbell. Idempotent."""
         for task in [*self._taken.values(), *([self._looking] if self._looking else [])]:
             task.cancel()
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-            with suppress(OSError):
-                self._socket.unlink(missing_ok=True)
-                (self._folder / "control.json").unlink(missing_ok=True)
-                self._bell.unlink(missing_ok=True)
+        self._bell.close()
 
     async def _keep_looking(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY)
-            if not self._socket.exists():
-                if self._server is not None:
-                    self._server.close()
-                await self._hang_out()
+            await self._bell.open()
             await self._look()
 
     async def _look(self) -> None:
-        """Take what lies in the inbox, in the order it came.
+        """Take the messages in the inbox, in the order they came.
 
-        At the first look that is all; later what lay there at the look before too, so that a doorbell that rings says
-        first who sent it. What an operator sent is left to its doorbell then.
+        The first look takes all. Later looks take only those that were there at the look before, so that the doorbell
+        first says who sent a message; an operator's message is left to its doorbell then.
         """
         try:
             found, seen = _in_order(self._folder / "inbox"), self._seen
@@ -126,20 +94,8 @@ class Inbox:
         except OSError as error:
             self._shell.lack(shortage(error))
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            name, _, form = (await reader.readline()).decode().strip().partition(" ")
-            verdict = await self._take(name, self._attempt_of(writer))
-            plain = f"{verdict.status}\n{verdict.detail}".encode()
-            writer.write(plain if form == delivery.PLAIN else msgspec.json.encode(verdict) + b"\n")
-            await writer.drain()
-        except (OSError, ValueError, JournalFailed, asyncio.CancelledError):
-            pass  # nobody waits any more, it was no name, or this owner is over: the sender sees that itself
-        finally:
-            writer.close()
-
-    def _attempt_of(self, writer: asyncio.StreamWriter) -> str | None:
-        """Return the attempt that started the process which rings; see `coterie.backends.processes.attempt_of`."""
+    def _attempt_of(self, pid: int) -> str | None:
+        """Return the attempt that started the process *pid*; see `coterie.backends.processes.attempt_of`."""
         launched: dict[int, str] = {}
         for live in self._shell.runs.values():
             for name in live.attempts:
@@ -151,7 +107,7 @@ class Inbox:
                         if one.attempt == turn.attempt
                         for pid in (one.pid, one.group)
                     }
-        return attempt_of(_peer(writer.get_extra_info("socket")), launched)
+        return attempt_of(pid, launched)
 
     async def _take(self, name: str, peer: str | None = "", *, rung: bool = True) -> Verdict:
         """The verdict on the message *name*, which is judged once however often it comes.
@@ -237,19 +193,6 @@ def _guides(shell: Shell, live: DrivenRun, message: Message) -> bool:
     return run is live and not waits
 
 
-def _peer(bell: socket.socket) -> int:
-    """Return the pid of the process at the other end of *bell*; 0 where the system does not tell."""
-    with suppress(OSError):
-        if hasattr(socket, "SO_PEERCRED"):
-            size = struct.calcsize("3i")
-            pid, _, _ = struct.unpack("3i", bell.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-            return int(pid)
-        if sys.platform == "darwin":
-            local, peer_pid = 0, 2  # SOL_LOCAL, LOCAL_PEERPID
-            return bell.getsockopt(local, peer_pid)
-    return 0
-
-
 def _in_order(inbox: Path) -> list[Path]:
     """The messages in *inbox*, in the order they came."""
     came: dict[Path, int] = {}
@@ -273,22 +216,3 @@ def _load(path: Path) -> Message | Verdict:
             path.rename(path.with_suffix(".unreadable"))
         name = os.fsencode(path.stem).decode("utf-8", "replace")
         return Message(id=name, kind=UNREADABLE, text=f"the message cannot be read: {why}")
-
-
-def socket_path(folder: Path) -> Path:
-    """A path for the doorbell of the run in *folder*, in the per-user runtime directory, short enough to bind."""
-    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16] + ".sock"
-    for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):
-        if not base or not Path(base).is_dir():
-            continue
-        home = Path(base) / f"coterie-{os.getuid()}"
-        if len(os.fsencode(home / name)) > SOCKET_PATH_MOST:
-            continue
-        try:
-            home.mkdir(mode=0o700, exist_ok=True)
-        except OSError:
-            continue
-        found = home.lstat()  # /tmp is everybody's: no link that somebody left there, and no folder others write to
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022:
-            return home / name
-    return folder / "bell.sock"
