@@ -1,1 +1,1 @@
-"""Deciders: what happened, therefore what next."""
+"""Engines: they decide from the records of a run what happens next."""

@@ -1,7 +1,7 @@
-"""What an engine may want, what the world may say, and the promise of an engine.
+"""Commands of an engine, inputs to it, and the protocol of engines.
 
-An engine is two deterministic functions over one state. `judge` says what the journal shall say of an input, without
-effect; `step` says what follows from a record, and is the only place where the state moves. No I/O, no clock (time is
+An engine is two deterministic functions over one state. `judge` turns an input into the record to write, without
+effect; `step` turns a record into commands, and is the only place where the state changes. No I/O, no clock (time is
 `record.at`), no randomness, no asyncio.
 """
 
@@ -22,14 +22,14 @@ class Ask(Struct, frozen=True, kw_only=True, gc=False):
 
     Attributes:
         turn: Its id, new in this run.
-        agent: Who is asked.
+        agent: The agent to call.
         inputs: The turns whose results the prompt shows, in the source order of the arrows.
-        prompt: The whole question, for engines that write their own; None: it is rendered from *inputs*.
-        history: What was said before *prompt*: the role, `user` or `assistant`, and the text.
-        wanted: What JSON the prompt asks for, where its engine wrote it.
+        prompt: The whole prompt, for engines that write prompts; None: it is rendered from *inputs*.
+        history: The chat before *prompt*: pairs of a role, `user` or `assistant`, and a text.
+        wanted: The JSON that the prompt asks for, if its engine wrote it.
         given: Further named values of the input, when the agent is a topology.
         whole: All of that input, in place of *prompt* and *given*.
-        instead_of: The agent whose question this is, when *agent* is its fallback.
+        instead_of: The agent that *agent* replaces as its fallback.
     """
 
     turn: str
@@ -44,14 +44,14 @@ class Ask(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Cancel(Struct, frozen=True, kw_only=True, gc=False):
-    """Call a turn off; nothing happens if it ended first."""
+    """Cancel a turn; no effect if it has ended."""
 
     turn: str
     reason: str = ""
 
 
 class Note(Struct, frozen=True, kw_only=True, gc=False):
-    """Write *record* (its seq, time and cause are filled in): a decision worth keeping."""
+    """Write *record* (its seq, time and cause are filled in)."""
 
     record: Record
 
@@ -61,7 +61,7 @@ class Reload(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Stop(Struct, frozen=True, kw_only=True, gc=False):
-    """Let go of the run for *reason* (a limit); it can be resumed, and the engine decides again at `run.owned`."""
+    """Stop the run for *reason* (a limit); it can be resumed, and the engine decides again at `run.owned`."""
 
     reason: str
 
@@ -113,11 +113,11 @@ class Engine(Protocol):
     version: ClassVar[int]
 
     def judge(self, said: Reply | Emit) -> Record:
-        """What the journal shall say of *said*, which comes from the running attempt of a turn of this run.
+        """The record to write for *said*, which comes from the running attempt of a turn of this run.
 
         A reply becomes `TurnFinished`, or `AttemptFailed` of kind `invalid_output`; an emit `EventEmitted` or
         `EventInvalid`. The record's seq, time and source are filled in by the caller.
         """
 
     def step(self, record: Record) -> Sequence[Command]:
-        """What follows from *record*; called once for every record of the run, in order."""
+        """The commands that follow from *record*; called once for every record of the run, in order."""

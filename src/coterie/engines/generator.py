@@ -277,7 +277,7 @@ class GeneratorEngine:
     def _fail(self, turn: str, failure: AgentFailed) -> Sequence[Command]:
         """Start the fallback of the agent that failed *turn*; without one, the question has failed.
 
-        A fallback may have a fallback. No agent is asked twice for one question.
+        A fallback may have a fallback. No agent gets one question twice.
         """
         place = self._at.get(turn)
         if place is None:

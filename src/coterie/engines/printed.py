@@ -1,4 +1,4 @@
-"""What a prompt shows of what an attempt that failed had said."""
+"""The output of a failed attempt, as a prompt shows it."""
 
 from coterie.engines.fences import fenced
 from coterie.journal.records import AttemptFailed
@@ -8,7 +8,7 @@ PRINTED_MOST = 2_000
 
 
 def printed(failed: AttemptFailed) -> str:
-    """The ends of what the attempt had said and of its standard error, each under a title; empty without both."""
+    """The ends of the text and of the standard error of an attempt, each under a title; empty without both."""
     parts = (("It had said:", failed.text), ("On standard error:", failed.log))
     return "\n\n".join(f"{title}\n{fenced(_end(text))}" for title, text in parts if text.strip())
 

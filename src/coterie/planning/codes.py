@@ -1,4 +1,4 @@
-"""Every code there is: those of reading, of the checks, of planning, of loops, and of what patterns are given."""
+"""All diagnostic codes: of reading, the checks, planning, loops, and the inputs of patterns."""
 
 from coterie.diagnostics import Severity
 from coterie.formats.codes import CODES as READING
@@ -9,64 +9,64 @@ _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 PLANNING = (
     Code("bad-command", _E, "A command cannot be split into words."),
-    Code("bad-mapping", _E, "A compound hands on what the team before does not give.", pattern=True),
-    Code("cannot-run-group", _E, "The flow leads through a group, which cannot be run yet."),
-    Code("fragment", _E, "A fragment is not run by itself: a topology includes it."),
-    Code("idle-key", _W, "A key of the coterie extension is for models, and no model is asked."),
-    Code("no-command", _E, "An agent is to be a command, and none is given."),
-    Code("no-flow", _E, "The topology has no flow: there is nothing to run."),
-    Code("no-provider", _E, "An agent is to be a model, and nobody says who serves it."),
-    Code("no-such-tool", _N, "An agent names a tool that nobody provides."),
-    Code("not-executed", _N, "Something is read, kept and shown, and has no effect yet."),
+    Code("bad-mapping", _E, "A compound maps a key that the previous team does not output.", pattern=True),
+    Code("cannot-run-group", _E, "The flow leads through a group, which cannot run yet."),
+    Code("fragment", _E, "A fragment cannot run by itself; a topology includes it."),
+    Code("idle-key", _W, "A key of the coterie extension is for models, but the backend is another."),
+    Code("no-command", _E, "An agent has the backend `command`, but no command."),
+    Code("no-flow", _E, "The topology has no flow, so there is nothing to run."),
+    Code("no-provider", _E, "An agent uses a model without a known provider."),
+    Code("no-such-tool", _N, "An agent names a tool that nothing provides."),
+    Code("not-executed", _N, "A part of the file is kept and shown, but has no effect yet."),
     Code("param-not-set", _E, "A parameter without a default has no value; `--set NAME=VALUE` gives it one."),
-    Code("registry-import", _E, "A topology is imported from a registry, which coterie does not ask."),
-    Code("shell-syntax", _W, "A command holds signs that only a shell would read."),
-    Code("too-many-topologies", _E, "One plan holds too many topologies.", in_files=False),
-    Code("topology-cycle", _E, "A topology is a part of itself."),
+    Code("registry-import", _E, "A topology is imported from a registry; nothing is downloaded."),
+    Code("shell-syntax", _W, "A command contains shell syntax, but no shell runs it."),
+    Code("too-many-topologies", _E, "A plan contains too many topologies.", in_files=False),
+    Code("topology-cycle", _E, "A topology contains itself."),
     Code("two-thinkers", _E, "An agent has two backends."),
-    Code("unknown-backend", _E, "There is no such backend."),
-    Code("unknown-key", _W, "A key of the coterie extension has no meaning where it stands."),
-    Code("unknown-language", _E, "Commands are in a language that nothing runs.", in_files=False),
+    Code("unknown-backend", _E, "Unknown backend."),
+    Code("unknown-key", _W, "Unknown key of the coterie extension at this place."),
+    Code("unknown-language", _E, "Commands are in an unsupported language.", in_files=False),
 )
-"""Those of planning, in the order of the alphabet."""
+"""Of planning, in alphabetical order."""
 
 LOOPS = (
-    Code("bad-override", _E, "What the command line sets is no `key=value`.", in_files=False, loop=True),
-    Code("bad-pattern", _E, "An event in slashes is no regular expression that can be used.", loop=True),
-    Code("bad-profile", _E, "A profile is named otherwise than `repo:NAME` or `user:NAME`.", loop=True),
-    Code("bad-prompt-mode", _W, "A prompt is to get to a command in a way that there is only for ACP.", loop=True),
+    Code("bad-override", _E, "An override on the command line is not `key=value`.", in_files=False, loop=True),
+    Code("bad-pattern", _E, "An event in slashes is not a valid regular expression.", loop=True),
+    Code("bad-profile", _E, "The name of a profile is not `repo:NAME` or `user:NAME`.", loop=True),
+    Code("bad-prompt-mode", _W, "The prompt mode of a command is only for ACP.", loop=True),
     Code("bad-setting", _E, "A setting has a value of the wrong type.", loop=True),
-    Code("file-gone", _E, "A file that a running loop was made of is not there any more.", in_files=False, loop=True),
-    Code("fixed-setting", _W, "A setting was changed that is fixed when a run begins.", in_files=False, loop=True),
-    Code("idle-arguments", _W, "A backend has arguments, and its kind takes none.", loop=True),
-    Code("idle-profile", _W, "A profile has nothing for any role of the loop.", in_files=False, loop=True),
-    Code("no-arguments", _E, "Arguments are given to a backend that takes none.", in_files=False, loop=True),
-    Code("no-emits", _E, "A role does not say what it may emit.", loop=True),
+    Code("file-gone", _E, "A file of a running loop was removed.", in_files=False, loop=True),
+    Code("fixed-setting", _W, "A setting that is fixed for a run was changed.", in_files=False, loop=True),
+    Code("idle-arguments", _W, "A backend has arguments, but its kind accepts none.", loop=True),
+    Code("idle-profile", _W, "A profile applies to no role of the loop.", in_files=False, loop=True),
+    Code("no-arguments", _E, "A backend that accepts no arguments got some.", in_files=False, loop=True),
+    Code("no-emits", _E, "A role has no `emits`.", loop=True),
     Code("no-role-id", _E, "A role has no id.", loop=True),
-    Code("no-such-profile", _E, "A profile is not there.", loop=True),
-    Code("no-such-text", _W, "A text that the settings name is not there.", loop=True),
+    Code("no-such-profile", _E, "A profile does not exist.", loop=True),
+    Code("no-such-text", _W, "A text file named in the settings does not exist.", loop=True),
     Code("nobody-completes", _W, "No role may emit the event that completes the loop.", loop=True),
-    Code("not-toml", _E, "A file is not TOML.", loop=True),
-    Code("output-never-given", _W, "The team of a role never gives an output that chooses its event.", loop=True),
-    Code("raw-state-path", _W, "A text names `.autoloop`, and the state may lie elsewhere.", loop=True),
-    Code("required-event-missing", _W, "An event that has to come before completion never does.", loop=True),
-    Code("role-keeps-backend", _W, "A role has a backend of its own, whatever `-b` says.", in_files=False, loop=True),
-    Code("skipped-line", _W, "A line of settings says nothing, and is skipped.", loop=True),
-    Code("unclosed-value", _E, "A value of the settings is never closed.", loop=True),
-    Code("unknown-placeholder", _E, "A text has a placeholder that there is not.", loop=True),
-    Code("unknown-setting", _W, "There is no such setting; it is kept, and has no effect.", loop=True),
+    Code("not-toml", _E, "A file is not valid TOML.", loop=True),
+    Code("output-never-given", _W, "The team of a role never returns an output that selects its event.", loop=True),
+    Code("raw-state-path", _W, "A text names `.autoloop`, but the state may be elsewhere.", loop=True),
+    Code("required-event-missing", _W, "An event required for completion is never emitted.", loop=True),
+    Code("role-keeps-backend", _W, "A role sets its backend, so `-b` does not apply to it.", in_files=False, loop=True),
+    Code("skipped-line", _W, "A line of the settings is invalid and skipped.", loop=True),
+    Code("unclosed-value", _E, "A value in the settings is not closed.", loop=True),
+    Code("unknown-placeholder", _E, "A text contains an unknown placeholder.", loop=True),
+    Code("unknown-setting", _W, "Unknown setting; it is kept, but has no effect.", loop=True),
     Code("unreachable-role", _W, "No chain of events leads to a role.", loop=True),
     Code("unrouted-event", _W, "An event is in no key of the handoff map, so it leads to all roles.", loop=True),
 )
-"""Those of reading and planning the folder of a loop, in the order of the alphabet."""
+"""Of reading and planning the folder of a loop, in alphabetical order."""
 
 INPUTS = (
-    Code("bad-input", _E, "What a pattern is given has the wrong form.", in_files=False, pattern=True),
-    Code("bad-route", _E, "A compound is to take a way that it does not have.", in_files=False, pattern=True),
-    Code("missing-input", _E, "A pattern is given no task.", in_files=False, pattern=True),
-    Code("no-match", _E, "No slot of a delegation can do what is asked.", in_files=False, pattern=True),
+    Code("bad-input", _E, "An input of a pattern has the wrong type.", in_files=False, pattern=True),
+    Code("bad-route", _E, "The input selects an unknown route of a compound.", in_files=False, pattern=True),
+    Code("missing-input", _E, "The input of a pattern has no task.", in_files=False, pattern=True),
+    Code("no-match", _E, "No slot of a delegation has the required capabilities.", in_files=False, pattern=True),
 )
-"""Those of what a pattern is given, in the order of the alphabet."""
+"""Of the inputs of patterns, in alphabetical order."""
 
 CODES = tuple(sorted((*READING, *CHECKING, *PLANNING, *LOOPS, *INPUTS), key=lambda code: code.code))
-"""All of them, in the order of the alphabet."""
+"""All codes, in alphabetical order."""

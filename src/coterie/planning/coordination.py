@@ -7,10 +7,10 @@ from msgspec import Struct
 
 
 class Coordination(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="engine"):
-    """What decides which agent runs next. Each kind is a subclass with a tag of its own, stored as `engine`."""
+    """What decides which agent runs next. Each kind is a subclass with a unique tag, stored as `engine`."""
 
     def without_folders(self) -> Self:
-        """The same without the names of folders, which are no part of what the plan says."""
+        """The same without the names of folders, which do not affect the run."""
         return self
 
 

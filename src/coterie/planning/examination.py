@@ -53,7 +53,7 @@ def examine(
 
 
 def thinks(plan: Plan | None) -> dict[str, str]:
-    """Who thinks at each node of *plan*, in a few words; nothing is known without a plan."""
+    """A short description of the backend of each node; empty without a plan."""
     return {name: _thinks(agent) for name, agent in plan.agents.items()} if plan is not None else {}
 
 

@@ -86,7 +86,7 @@ def holds_of(shape: FlowShape, node: int, outputs: Mapping[str, Any]) -> int:
 
 
 def fields_of(shape: FlowShape, node: int) -> list[Wanted]:
-    """The outputs of *node*: those it is asked for, and those that conditions read."""
+    """The outputs of *node*: the requested ones, and those that conditions read."""
     wanted = {each.name: each for each in shape.agent(shape.names[node]).outputs}
     for condition in _reading(shape, node):
         wanted.setdefault(condition.field, Wanted(name=condition.field, declared=False))

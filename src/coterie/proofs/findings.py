@@ -123,9 +123,7 @@ def endless(proof: FlowProof, places: Places) -> Iterator[Finding]:
 def _more_rounds(facts: FlowFacts) -> Iterator[Finding]:
     asked = [each.path + each.shape.names[step.node] for each in facts.proof.all() for step, _ in each.space.again]
     for name in dict.fromkeys(asked):
-        message = (
-            f"a human may grant {name!r} further rounds without end; the numbers hold as long as nobody grants any"
-        )
+        message = f"a human may grant {name!r} further rounds without end; the numbers do not include any"
         yield _warning("rounds-without-end", message, facts.places.node(name.partition("/")[0]))
 
 

@@ -16,7 +16,7 @@ class Prices(Struct, frozen=True, kw_only=True):
     """The price of a turn, in dollars.
 
     Attributes:
-        turn: Of any agent without a price of its own.
+        turn: Of any agent without its own price.
         agents: By agent, `node/agent` in the topology that answers at a node.
     """
 

@@ -122,9 +122,9 @@ def _compare(world: World, run: str, log: Sequence[Record], oracle: Sequence[Rec
 
 
 def _compare_state(world: World, run: str, log: Sequence[Record], oracle: Sequence[Record]) -> None:
-    stands, wanted_stands = _state(world, run, log), _state(world, run, oracle)
-    if stands != wanted_stands:
-        raise world.failed(f"{run} stands at {stands}, uncrashed with the same replies at {wanted_stands}")
+    got_state, wanted_state = _state(world, run, log), _state(world, run, oracle)
+    if got_state != wanted_state:
+        raise world.failed(f"{run} ended in state {got_state}, uncrashed with the same replies in {wanted_state}")
     got, wanted = asked(log), asked(oracle)
     if got != [turn for turn in wanted if turn in got]:
         raise world.failed(f"{run} asked {got}, uncrashed with the same replies {wanted}")

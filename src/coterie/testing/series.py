@@ -43,7 +43,7 @@ class Series(Struct, kw_only=True):
         crashed: The number of schedules in which the owner was killed at least once.
         crashes: How often it was killed.
         in_a_row: How many of these crashes hit an owner that had taken over from a crashed one.
-        interruptions: How often an owner was told to stop.
+        interruptions: How often an owner was interrupted.
         outcomes: The number of schedules per outcome.
         starts: Attempts that were started, each with its intent durable before.
         receipts: Turns whose result was durable; none of them was started again.

@@ -70,7 +70,7 @@ class Survived(Struct, frozen=True, kw_only=True):
     Attributes:
         crashes: How often the owner was killed.
         in_a_row: How many of these crashes hit an owner that had taken over from a crashed one.
-        interruptions: How often it was told to stop.
+        interruptions: How often it was interrupted.
         turns: Turns that were started, child runs' own included.
         repeated: Attempts that were interrupted; their turns ran again.
         starts: Attempts that were started, each with its intent durable before.

@@ -22,7 +22,7 @@ Fields = tuple[Wanted, ...]
 """The fields of an answer; at least one is declared."""
 
 REPAIRS = 1
-"""How often an agent is asked again after an unusable answer."""
+"""How often a question is repeated after an unusable answer."""
 
 _CONFIDENCE = Wanted(name="confidence", type="number", declared=False)
 _ANSWERS = ("answer", "final_answer")
@@ -195,7 +195,7 @@ def _again(question: Question, first: Answered, fields: Fields) -> Question:
 
 
 def _second(first: Answered, again: TurnFinished | AgentFailed, fields: Fields) -> Answered:
-    """The outcome of a question that was asked twice."""
+    """The outcome of a repeated question."""
     if isinstance(again, AgentFailed):
         return structs.replace(first, fault=f"{first.fault}; asked again, {again}", asked=2)
     reply, value, fault = _read(again, fields)
