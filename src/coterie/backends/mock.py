@@ -1,4 +1,4 @@
-"""Stand in for an agent, as a script says: for trying a loop out without a model.
+"""Replace an agent by a script: for trying out a loop without a model.
 
 A run starts it as it starts any agent that is a command; it works through the entry of its iteration and ends. A
 mistake in a script is a `UsageError` that names its place.

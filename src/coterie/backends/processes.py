@@ -34,12 +34,12 @@ MARK = "COTERIE_ATTEMPT_ID"
 A marker that ends in `/` matches every attempt of that run and of its child runs.
 """
 
-_KILLING = 5.0
+_KILL_SECONDS = 5.0
 """Seconds in which SIGKILL is repeated. A process that is left then hangs in the kernel and runs no more user code."""
 
 _HAS_PROC = os.path.exists("/proc/self/stat")
 _RLIMIT_LOCKS = 10  # the `resource` module has no name for it
-_HALF = 31
+_HALF_BITS = 31
 """Bits of a mark for the run, and as many for the attempt."""
 _SCANS = 10
 """Repeated scans for new processes while some of them end."""
@@ -64,7 +64,7 @@ def marked(marker: str) -> Iterator[None]:
     """Mark the processes that are started within with *marker*, by a resource limit, where the system allows it.
 
     The limit applies to this whole process, so nothing may be awaited within. A process that another thread starts at
-    the same moment is told apart from those of an attempt by its session and its parent.
+    the same moment differs from those of an attempt in its session and its parent.
     """
     if sys.platform != "linux":
         yield
@@ -122,7 +122,7 @@ async def end_group(group: int, marker: str = "", *, grace: float = GRACE, ended
         ended: The leader of the group ended by itself shortly after its start. Most likely nothing is left, so only
             the processes started since then are inspected before all are.
     """
-    if (ended or not marker) and _is_empty(group) and not (marker and _HAS_PROC and _left(group, marker)):
+    if (ended or not marker) and _is_empty(group) and not (marker and _HAS_PROC and _may_be_left(group, marker)):
         return []
     return await _end(_ProcessTree(groups={group}, marker=marker), grace)
 
@@ -150,7 +150,7 @@ async def _end(family: "_ProcessTree", grace: float) -> list[int]:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace
     pause = 0.001
-    while await _search(family) and loop.time() < deadline + _KILLING:
+    while await _search(family) and loop.time() < deadline + _KILL_SECONDS:
         if loop.time() < deadline:
             family.terminate()
         else:
@@ -184,7 +184,7 @@ class _Mark:
         run, _, attempt = marker.partition("/")
         # The variable as the kernel stores it, between its neighbours in the environment.
         self._variable = f"\0{MARK}={marker}{'' if marker.endswith('/') else chr(0)}".encode()
-        self._limit, self._shift = (_limit_of(marker), 0) if attempt else (_digits(run), _HALF)
+        self._limit, self._shift = (_limit_of(marker), 0) if attempt else (_digits(run), _HALF_BITS)
 
     def is_on(self, process: _Process) -> bool:
         """Whether *process* carries it in its environment or its limits."""
@@ -361,14 +361,14 @@ def _limit_in(process: _Process) -> int:
 
 def _limit_of(marker: str) -> int:
     """*marker* as the value of a limit: one half identifies its root run, the other the attempt."""
-    return _digits(marker.partition("/")[0]) << _HALF | _digits(marker)
+    return _digits(marker.partition("/")[0]) << _HALF_BITS | _digits(marker)
 
 
 def _digits(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4]) >> 32 - _HALF
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4]) >> 32 - _HALF_BITS
 
 
-def _left(leader: int, marker: str) -> bool:
+def _may_be_left(leader: int, marker: str) -> bool:
     """Whether a process that carries *marker* was, or may have been, started after *leader*.
 
     Pids rise until they wrap around, so only those between *leader* and the last one given out are inspected.

@@ -1,4 +1,4 @@
-"""Read the JSON in which a user says what a stand-in for an agent does: what rehearsals and the mock backend share."""
+"""Read the JSON of scripts, which replace agents in a rehearsal or in the mock backend."""
 
 import json
 import sys
@@ -54,7 +54,7 @@ def convert(data: Any, kind: type[T], where: str, keys: tuple[str, ...] = ()) ->
 
     Args:
         where: The place of *data*, for errors.
-        keys: What an unknown key is compared with, to suggest one.
+        keys: The known keys, to suggest one for an unknown key.
 
     Raises:
         UsageError: If *data* does not fit; names the place.

@@ -9,7 +9,7 @@ import pytest
 from asking_models import answered, failed, plan
 from fake_models import FakeModels, Refuse, Say, Send
 
-from coterie.backends.models.malformed import Malformed, answering, beginning, understood
+from coterie.backends.models.malformed import Malformed, guard_events, guard_request, note_response
 
 
 @pytest.fixture(params=["anthropic", "openai"])
@@ -108,7 +108,7 @@ def test_a_wish_to_wait_that_says_nothing_is_none(api: str, said: str) -> None:
 
 def test_what_goes_wrong_before_a_server_answers_is_a_defect() -> None:
     """The same errors, but nobody has sent anything."""
-    with pytest.raises(TypeError, match="ours"), beginning():
+    with pytest.raises(TypeError, match="ours"), guard_request():
         raise TypeError("ours")
 
 
@@ -116,8 +116,8 @@ def test_what_goes_wrong_with_an_answer_is_the_servers() -> None:
     """From the moment that it begins; the error stays the cause."""
 
     async def read() -> None:
-        with beginning():
-            await answering("200")
+        with guard_request():
+            await note_response("200")
             raise KeyError("id")
 
     with pytest.raises(Malformed, match="KeyError: 'id'") as caught:
@@ -133,7 +133,7 @@ def test_who_takes_events_answers_for_itself() -> None:
         raise AttributeError("'list' object has no attribute 'created'")
 
     async def take(fails: bool) -> None:
-        async for _ in understood(sent()):
+        async for _ in guard_events(sent()):
             if fails:
                 raise ValueError("ours")
 

@@ -16,7 +16,7 @@ import msgspec
 from coterie.backends.attempt import marker_of
 from coterie.backends.base import Failure, OnEvent, Request, Result, Session
 from coterie.backends.models.cassette import Cassette, Mode
-from coterie.backends.models.malformed import answering
+from coterie.backends.models.malformed import note_response
 from coterie.backends.models.needs import NO_KEY, address_of, chosen_of, key_of, missing
 from coterie.backends.models.threads import in_thread, start
 from coterie.backends.processes import end_orphans
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from coterie.backends.models.conversation import Conversation
 
 _PACKAGE = "coterie.backends.models"
-_PATIENCE = 600.0
+_READ_TIMEOUT = 600.0
 """Seconds without a byte from a provider until the connection counts as broken."""
-_CONNECTING = 10.0
+_CONNECT_TIMEOUT = 10.0
 
 
 class ModelBackend:
@@ -120,9 +120,9 @@ class ModelBackend:
 
                 proxy = self._environment.get("HTTPS_PROXY") or self._environment.get("https_proxy") or None
                 transport = CassetteTransport(self._cassette, httpx2.AsyncHTTPTransport(proxy=proxy))
-            timeout = httpx2.Timeout(_PATIENCE, connect=_CONNECTING)
+            timeout = httpx2.Timeout(_READ_TIMEOUT, connect=_CONNECT_TIMEOUT)
             self._http = httpx2.AsyncClient(
-                timeout=timeout, transport=transport, follow_redirects=False, event_hooks={"response": [answering]}
+                timeout=timeout, transport=transport, follow_redirects=False, event_hooks={"response": [note_response]}
             )
         return self._http
 

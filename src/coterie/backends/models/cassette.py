@@ -28,7 +28,7 @@ VARIABLE = "COTERIE_CASSETTE"
 KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms")
 """The headers of a response that are kept: they hold no secret."""
 
-_SHOWN = 120
+_SHOWN_CHARACTERS = 120
 
 
 class Mode(Enum):
@@ -117,7 +117,7 @@ class Cassette:
         Raises:
             CassetteMiss: If it is not on the cassette and may not go out.
         """
-        place, asked = _end(path), self._plain(body)
+        place, asked = _path_end(path), self._plain(body)
         key = _key(method, place, asked)
         answers = self._answers.get(key, []) if self.mode is not Mode.RECORD else []
         if answers:
@@ -129,7 +129,7 @@ class Cassette:
 
     def record(self, method: str, path: str, body: bytes, status: int, headers: Mapping[str, str], said: bytes) -> None:
         """Record a response, and append it to the file."""
-        place, asked = _end(path), self._plain(body)
+        place, asked = _path_end(path), self._plain(body)
         streamed = "event-stream" in headers.get("content-type", "")
         text = said.decode("utf-8", "replace")
         recorded = Recorded(
@@ -190,7 +190,7 @@ def _key(method: str, place: str, asked: Any) -> str:
     return json.dumps([method, place, asked], sort_keys=True)
 
 
-def _end(path: str) -> str:
+def _path_end(path: str) -> str:
     """The last two parts of *path*: servers differ in what precedes them."""
     return "/".join(path.strip("/").split("/")[-2:])
 
@@ -217,17 +217,19 @@ def _differences(where: str, recorded: Any, asked: Any) -> Iterator[str]:
         if len(recorded) != len(asked):
             yield f"{where} has {len(asked)} entries, recorded with {len(recorded)}"
     elif type(recorded) is not type(asked) or recorded != asked:
-        was, now = _apart(recorded, asked)
+        was, now = _difference_between(recorded, asked)
         yield f"{where or 'the body'} is {now}, recorded as {was}"
 
 
-def _apart(recorded: Any, asked: Any) -> tuple[str, str]:
+def _difference_between(recorded: Any, asked: Any) -> tuple[str, str]:
     """Both values, from shortly before their first difference."""
     was, now = (value if isinstance(value, str) else json.dumps(value) for value in (recorded, asked))
     common = next((n for n, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), min(len(was), len(now)))
-    start = max(0, common - _SHOWN // 3)
+    start = max(0, common - _SHOWN_CHARACTERS // 3)
     cut = [
-        ("…" if start else "") + text[start : start + _SHOWN] + ("…" if text[start + _SHOWN :] else "")
+        ("…" if start else "")
+        + text[start : start + _SHOWN_CHARACTERS]
+        + ("…" if text[start + _SHOWN_CHARACTERS :] else "")
         for text in (was, now)
     ]
     return repr(cut[0]), repr(cut[1])

@@ -35,7 +35,7 @@ from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Tex
 from coterie.backends.models.failures import failure_of
 from coterie.backends.models.functions import Unusable, tools_of
 from coterie.backends.models.key import TURN_KEY
-from coterie.backends.models.malformed import beginning, understood
+from coterie.backends.models.malformed import guard_events, guard_request
 from coterie.backends.models.outputs import INSTRUCTION, TOOL, schema_of
 from coterie.backends.models.usage import usage_of
 from coterie.journal.records import NO_USAGE, Usage
@@ -193,19 +193,19 @@ class Conversation:
                 self._texts.append("")
                 redactors = {channel: StreamRedactor(self._secrets) for channel in ("answer", "thinking")}
                 async with AsyncExitStack() as stack:
-                    with beginning():
+                    with guard_request():
                         stream = await stack.enter_async_context(node.stream(run.ctx))
-                    async for event in understood(stream):
-                        self._heard(event, redactors)
+                    async for event in guard_events(stream):
+                        self._received(event, redactors)
                 for channel, redactor in redactors.items():
                     self._report(channel, redactor.feed("", final=True))
                 self._on_event(Used(usage=self.used))
             elif Agent.is_call_tools_node(node):
                 async with node.stream(run.ctx) as events:
                     async for called in events:
-                        self._called(called)
+                        self._tool_event(called)
 
-    def _heard(self, event: Any, redactors: Mapping[str, StreamRedactor]) -> None:
+    def _received(self, event: Any, redactors: Mapping[str, StreamRedactor]) -> None:
         """Pass on a piece of the model's text."""
         match event:
             case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
@@ -221,7 +221,7 @@ class Conversation:
                 return
         self._report(channel, redactors[channel].feed(text))
 
-    def _called(self, event: Any) -> None:
+    def _tool_event(self, event: Any) -> None:
         """Report a call of a tool, or its result."""
         match event:
             case FunctionToolCallEvent(part=part):

@@ -24,14 +24,14 @@ class Malformed(Exception):
         super().__init__(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
 
 
-async def answering(response: object) -> None:
+async def note_response(response: object) -> None:
     """Note that a server begins to answer; a hook of the HTTP client."""
     if (answers := _ANSWERS.get()) is not None:
         answers.append(response)
 
 
 @contextmanager
-def beginning() -> Iterator[None]:
+def guard_request() -> Iterator[None]:
     """Send the request and read the beginning of the answer within.
 
     Raises:
@@ -49,7 +49,7 @@ def beginning() -> Iterator[None]:
         _ANSWERS.reset(token)
 
 
-async def understood(events: AsyncIterable[T]) -> AsyncIterator[T]:
+async def guard_events(events: AsyncIterable[T]) -> AsyncIterator[T]:
     """Pass on *events*, which are read from an answer; errors of the consumer are left alone.
 
     Raises:
