@@ -26,8 +26,8 @@ from coterie.backends.command import CommandBackend
 from coterie.engines.fences import fenced
 from coterie.errors import GitFailed
 from coterie.journal import records as r
-from coterie.runs import entries
 from coterie.runs.messages import respond
+from coterie.runs.notes import entries
 from coterie.runs.repository import Runs, run_in
 from coterie.runs.tokens import Tokens
 from coterie.runs.trees import git as calls

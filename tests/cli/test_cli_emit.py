@@ -60,7 +60,7 @@ def test_the_tasks_of_a_project_that_nobody_runs(said: Said) -> None:
     assert said("task", "add", "x", "-p", "urgent") == (
         1,
         "",
-        "coterie: 'urgent' is no priority: write high, normal or low\n",
+        "coterie: 'urgent' is not a priority: write high, normal or low\n",
     )
     assert said("task", "update", "task-", "write", "more")[0] == 0
     assert said("task", "list")[1].splitlines()[1].endswith(": write more (high)")

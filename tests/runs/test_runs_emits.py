@@ -19,8 +19,9 @@ from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, Wanted
-from coterie.runs import entries, launch, provisional
+from coterie.runs import launch, provisional
 from coterie.runs.messages import Message, send
+from coterie.runs.notes import entries
 from coterie.runs.repository import run_in
 from coterie.runs.tokens import Tokens
 
@@ -213,7 +214,7 @@ def test_open_tasks_hold_the_end_up_until_they_are_done(tmp_path: Path) -> None:
     assert (outcome.status, outcome.reason) == ("completed", "completion_event")
     assert [status for status, _ in said] == ["accepted", "accepted", "refused", *["accepted"] * 3]
     assert "task-old (old), task-0000000000000000 (mine)" in said[2][1]
-    assert entries.standing(entries.read(tmp_path / "tasks.jsonl"))["task-old"]["status"] == "done"
+    assert entries.in_force(entries.read(tmp_path / "tasks.jsonl"))["task-old"]["status"] == "done"
 
 
 def test_outputs_of_a_flow_are_given_while_the_turn_runs(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.event_queue import EventQueue
-from coterie.runs.notes import Files
+from coterie.runs.notes import EntryFiles
 from coterie.runs.repository import Runs
 
 LACKING = [
@@ -326,11 +326,11 @@ def test_a_note_that_cannot_be_written_stops_the_run_and_is_written_by_the_next_
     (tmp_path / "slow").write_text("")
     state = tmp_path / "state"
 
-    def full(self: Files, change: object) -> None:
+    def full(self: EntryFiles, change: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(self.run))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Files, "add", full)
+        patch.setattr(EntryFiles, "add", full)
         ended = asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=state, run_id="r", cwd=tmp_path))
     assert (ended.exit, ended.reason) == (3, f"shortage: No space left on device: {state}/runs/r/memory.jsonl")
     (tmp_path / "slow").unlink()

@@ -17,7 +17,7 @@ from coterie.cli.options import STATE_DIR, StateDir
 from coterie.cli.output import complain, say
 
 if TYPE_CHECKING:
-    from coterie.runs.notes import Files
+    from coterie.runs.notes import EntryFiles
     from coterie.runs.repository import Runs
 
 OfRun = Annotated[
@@ -128,12 +128,12 @@ def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) ->
     found, sender = _run(run, state_dir)
     if found is not None:
         return _send(*found, name, {"kind": kind, "note": note, **sender})
-    from coterie.runs.notes import KINDS, NotPossible
+    from coterie.runs.notes import COLLECTIONS, InvalidChange
 
     files = files_of(kind, None, state_dir)
     try:
-        change = KINDS[kind].of(files).change(note, name, time.time())
-    except NotPossible as why:
+        change = COLLECTIONS[kind].of(files).change(note, name, time.time())
+    except InvalidChange as why:
         complain(f"coterie: {why}")
         return 1
     files.add(change)
@@ -141,11 +141,11 @@ def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) ->
     return 0
 
 
-def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
+def files_of(kind: str, run: str | None, state_dir: Path) -> "EntryFiles":
     """Return the files of the memory or the tasks: those of the turn's run, of *run*, or of the project."""
     from coterie.runs.kinds import kind_of
     from coterie.runs.note_files import NoteFiles
-    from coterie.runs.notes import Files
+    from coterie.runs.notes import EntryFiles
 
     file, variable = {
         "memory": ("memory.jsonl", "AUTOLOOP_MEMORY_FILE"),
@@ -153,10 +153,10 @@ def files_of(kind: str, run: str | None, state_dir: Path) -> "Files":
     }[kind]
     given, notes = os.environ.get(variable), os.environ.get(client.NOTES_FOLDER)
     if run is None and given:
-        return Files(project=Path(given), run=Path(notes) / file if notes else None)
+        return EntryFiles(project=Path(given), run=Path(notes) / file if notes else None)
     found, sender = _run(run, state_dir)
     if found is None:
-        return Files(project=_of_settings(kind))
+        return EntryFiles(project=_of_settings(kind))
     runs, root = found
     settings = kind_of(runs.plan(root)).notes
     name = os.environ["COTERIE_RUN"] if sender else root

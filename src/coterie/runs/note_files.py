@@ -1,6 +1,6 @@
 """Memory and tasks of runs on disk: the project's files, and those in the folder of each run."""
 
-from coterie.runs.notes import Files, Memory, Notes, NoteSettings, ShownNotes, Tasks
+from coterie.runs.notes import EntryFiles, Memory, Notes, NoteSettings, ShownNotes, Tasks
 from coterie.runs.repository import Runs
 
 
@@ -10,7 +10,7 @@ class NoteFiles(Notes):
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
 
-    def files(self, run: str, settings: NoteSettings | None, kind: str) -> Files:
+    def files(self, run: str, settings: NoteSettings | None, kind: str) -> EntryFiles:
         """The files of the `memory`, or of the `task`s, of *run*: the project's, and its own.
 
         The branch of a wave uses those of the loop that opened it: what it learns is not lost with it.
@@ -21,7 +21,7 @@ class NoteFiles(Notes):
             project = settings.memory if kind == "memory" else settings.tasks
             if settings.of_parent:
                 run = run.rpartition("/")[0]
-        return Files(project=project, run=self._runs.folder(run) / name)
+        return EntryFiles(project=project, run=self._runs.folder(run) / name)
 
     def shown(self, run: str, settings: NoteSettings | None) -> ShownNotes:
         """The memory and the tasks of *run* as a prompt shows them."""

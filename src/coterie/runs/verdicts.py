@@ -22,7 +22,7 @@ from coterie.runs.messages import UNREADABLE, WAITS, Message, Verdict, verdict
 from coterie.runs.shell import Shell
 from coterie.runs.tokens import Tokens
 
-OF_AGENTS = frozenset({"emit", *notes.KINDS})
+OF_AGENTS = frozenset({"emit", *notes.COLLECTIONS})
 """The kinds of messages that an attempt may send; all others are an operator's."""
 
 
@@ -253,8 +253,8 @@ def _note(shell: Shell, live: DrivenRun, turn: str, message: Message, now: float
     if files is None:
         return "this run keeps nothing on disk", ""
     try:
-        change = notes.KINDS[message.kind].of(files).change(message.note, message.id, now)
-    except notes.NotPossible as why:
+        change = notes.COLLECTIONS[message.kind].of(files).change(message.note, message.id, now)
+    except notes.InvalidChange as why:
         return str(why), ""
     kind = MemoryChanged if message.kind == "memory" else TaskChanged
     record = kind(message=message.id, turn=turn, entries=change.run, project=change.project)
@@ -269,7 +269,7 @@ def keep(shell: Shell, live: DrivenRun, message: Message) -> None:
     """
     record = live.core.notes.get(message.id)
     if record is not None and (files := shell.tree.notes.files(live.run, live.kind.notes, message.kind)) is not None:
-        files.add(notes.Change(said="", run=record.entries, project=record.project))
+        files.add(notes.NoteChange(said="", run=record.entries, project=record.project))
 
 
 def restore_notes(shell: Shell, live: DrivenRun) -> None:
@@ -277,4 +277,4 @@ def restore_notes(shell: Shell, live: DrivenRun) -> None:
     for kind, record in (("memory", MemoryChanged), ("task", TaskChanged)):
         known = tuple(entry for one in live.core.notes.values() if isinstance(one, record) for entry in one.entries)
         if known and (files := shell.tree.notes.files(live.run, live.kind.notes, kind)) is not None:
-            files.add(notes.Change(said="", run=known))
+            files.add(notes.NoteChange(said="", run=known))

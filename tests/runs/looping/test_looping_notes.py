@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.runs import entries
-from coterie.runs.notes import Change, Files, Memory, NotPossible, Tasks, stamp
+from coterie.runs.notes import EntryFiles, InvalidChange, Memory, NoteChange, Tasks, entries, timestamp
 
 NOW = 1_800_000_000.0
 
@@ -91,7 +90,7 @@ def test_what_is_learned_in_a_run_is_the_runs_own() -> None:
     assert len(inside.change({"do": "add", "type": "preference", "text": "short"}, "a" * 16, NOW).project) == 1
 
 
-def applied(memory: Memory, change: Change) -> Memory:
+def applied(memory: Memory, change: NoteChange) -> Memory:
     return Memory(
         [*memory.of_project.values(), *change.project],
         [*memory.of_run.values(), *change.run],
@@ -104,7 +103,7 @@ def test_promoting_moves_an_entry_to_the_project() -> None:
 
     after = applied(memory, memory.change({"do": "promote", "target": "mem-1"}, "b" * 16, NOW))
     assert (list(after.of_run), list(after.of_project)) == ([], ["mem-12345678"])
-    with pytest.raises(NotPossible, match="already"):
+    with pytest.raises(InvalidChange, match="already"):
         after.change({"do": "promote", "target": "mem-1"}, "c" * 16, NOW)
 
 
@@ -120,7 +119,7 @@ def test_compacting_forgets_what_was_said_again_later() -> None:
 def test_pruning_forgets_what_is_older_than_said() -> None:
     """Longer ages than timers may have, too."""
     ages = {"new": 1, "month": 31, "year": 370}
-    memory = Memory([{**learning(name, name), "created": stamp(NOW - 86400 * days)} for name, days in ages.items()])
+    memory = Memory([{**learning(name, name), "created": timestamp(NOW - 86400 * days)} for name, days in ages.items()])
 
     def left(age: str) -> list[str]:
         change = memory.change({"do": "prune", "max_age": age}, "b" * 16, NOW)
@@ -128,7 +127,7 @@ def test_pruning_forgets_what_is_older_than_said() -> None:
 
     assert left("30d") == ["new"]
     assert left("365d") == ["new", "month"]
-    with pytest.raises(NotPossible, match="no duration"):
+    with pytest.raises(InvalidChange, match="not a duration"):
         left("soon")
 
 
@@ -176,13 +175,13 @@ def test_a_task_is_changed_where_it_lies() -> None:
         ({"do": "complete", "target": "task-x"}, "there is no 'task-x'; there are: task-def, task-abc"),
         ({"do": "complete", "target": "task-"}, "'task-' fits task-def, task-abc"),
         ({"do": "add", "text": " "}, "there is no text"),
-        ({"do": "add", "text": "x", "priority": "urgent"}, "is no priority"),
-        ({"do": "fly"}, "nobody knows how"),
+        ({"do": "add", "text": "x", "priority": "urgent"}, "is not a priority"),
+        ({"do": "fly"}, "unknown change"),
     ],
 )
 def test_what_cannot_be_done_says_why(note: dict[str, object], why: str) -> None:
     """And nothing is added."""
-    with pytest.raises(NotPossible, match=why):
+    with pytest.raises(InvalidChange, match=why):
         Tasks([task("task-abc")], [task("task-def")]).change(note, "b" * 16, NOW)
 
 
@@ -199,11 +198,11 @@ def test_ids_come_from_the_message_and_never_meet() -> None:
 def test_entries_are_added_once_behind_whatever_a_file_holds(tmp_path: Path) -> None:
     """A torn last line, lines that are no entries, an entry that a crash had let stand."""
     path = tmp_path / "new" / "tasks.jsonl"
-    files = Files(path)
-    files.add(Change(said="", project=(task("task-1"),)))
+    files = EntryFiles(path)
+    files.add(NoteChange(said="", project=(task("task-1"),)))
     with path.open("ab") as file:
         file.write(b'[1]\n{"id": 3}\n{bad')
-    files.add(Change(said="", project=(task("task-1"), task("task-2", "ä"))))
+    files.add(NoteChange(said="", project=(task("task-1"), task("task-2", "ä"))))
 
     assert [one["id"] for one in entries.read(path)] == ["task-1", "task-2"]
     assert path.read_text(encoding="utf-8").count("task-1") == 1

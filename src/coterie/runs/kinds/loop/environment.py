@@ -8,7 +8,7 @@ from pathlib import Path
 from coterie.agentside.client import NOTES_FOLDER
 from coterie.engines.loop import Loop
 from coterie.planning.place import RunPlace
-from coterie.runs.notes import Files
+from coterie.runs.notes import EntryFiles
 
 
 def environment(loop: Loop, run: str, turn: str) -> dict[str, str]:
@@ -34,7 +34,7 @@ def environment(loop: Loop, run: str, turn: str) -> dict[str, str]:
     }
 
 
-def notes_folder(files: Files | None) -> dict[str, str]:
+def notes_folder(files: EntryFiles | None) -> dict[str, str]:
     """The variable that names the folder of a run's own notes; none where it keeps nothing."""
     return {} if files is None or files.run is None else {NOTES_FOLDER: str(files.run.parent.absolute())}
 

@@ -1,7 +1,7 @@
-"""Files of entries, one JSON object a line, to which lines are only added: memory and tasks.
+"""Append-only files of entries, one JSON object a line, for memory and tasks.
 
-An entry with the id of an earlier one replaces it; a tombstone takes its target away, until it is added again. A line
-that is no entry is left alone and not read. Who adds holds the file's lock, and adds each line once.
+An entry replaces an earlier one with the same id; a tombstone removes its target until it is added again. Lines that
+are not entries are ignored. A writer holds the file's lock and writes each line once.
 """
 
 import errno
@@ -16,20 +16,20 @@ from coterie.errors import shortage
 
 try:
     import fcntl
-except ImportError:  # no Unix: nobody owns runs there, and who adds does so unguarded
+except ImportError:  # not Unix: runs cannot be owned there, and entries are added without a lock
     fcntl = None  # type: ignore[assignment]
 
 from coterie.bounds import load_json
 
 Entry = dict[str, Any]
 _LARGEST = 16 << 20
-"""Bytes of a file that are read, from its end: the newest entries."""
+"""Bytes read from the end of a file: the newest entries."""
 _SHORTEST = len('{"id":""}')
 TOMBSTONES = ("tombstone", "task-tombstone")
 
 
 def read(path: Path) -> list[Entry]:
-    """The entries of the file *path*, those that were replaced or taken away too; none if it cannot be read."""
+    """All entries of the file *path*, replaced and removed ones too; none if it cannot be read."""
     try:
         lines = files.read_end(path, _LARGEST, follow=True).splitlines()
     except OSError as error:
@@ -49,8 +49,8 @@ def read(path: Path) -> list[Entry]:
     return found
 
 
-def standing(entries: Iterable[Entry]) -> dict[str, Entry]:
-    """What stands of *entries*, by id, in the order in which it was last said."""
+def in_force(entries: Iterable[Entry]) -> dict[str, Entry]:
+    """The *entries* that were neither replaced nor removed, by id, in the order of their last writing."""
     found: dict[str, Entry] = {}
     for entry in entries:
         if entry.get("type") in TOMBSTONES:
@@ -62,9 +62,7 @@ def standing(entries: Iterable[Entry]) -> dict[str, Entry]:
 
 
 def add(path: Path, entries: Sequence[Entry]) -> None:
-    """Add those of *entries* to the file *path* that do not stand in it already, word for word.
-
-    So it may be called again for the same entries after a crash.
+    """Append *entries* to the file *path*, without lines that it already has: so a call can be repeated after a crash.
 
     Raises:
         OSError: If they cannot be written.
