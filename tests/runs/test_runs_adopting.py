@@ -127,7 +127,7 @@ def check_adopted(folder: Path) -> None:
     ).read_text()
     stream = [json.loads(line) for line in (attempt(folder) / "stream.jsonl").read_text().splitlines()]
     assert "".join(event["text"] for event in stream) == WHOLE
-    assert not [name for name in keeper.NAMES if (attempt(folder) / name).exists()]
+    assert not [path for path in attempt(folder).iterdir() if keeper.owns(path.name)]
 
 
 def test_an_attempt_that_finished_meanwhile_is_adopted(folder: Path) -> None:
@@ -197,6 +197,26 @@ def test_an_attempt_whose_answer_was_not_recorded_is_adopted(folder: Path) -> No
 
     assert ended.returncode == 0, ended.stderr
     check_adopted(folder)
+
+
+def test_what_a_finished_attempt_left_is_removed_by_the_next_owner(folder: Path) -> None:
+    """Its owner was killed when the answer was durable, and before its files were removed."""
+    owner = subprocess.Popen(
+        [preforked.REAL[0], preforked.killed.__file__, "clear:1", "run", "team.at", "go"],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    (folder / "begun").read_text()
+    release(folder)
+    assert owner.wait(60) == -signal.SIGKILL
+    assert [one["turn"] for one in topics(folder, "turn.finished")] == ["slow#1"]
+    assert [path for path in attempt(folder).iterdir() if keeper.owns(path.name)]
+    ended = preforked.run("resume", "last", cwd=folder)
+
+    assert ended.returncode == 0, ended.stderr
+    assert not [path for path in attempt(folder).iterdir() if keeper.owns(path.name)]
 
 
 def test_an_attempt_is_adopted_again_when_its_second_owner_is_killed(folder: Path) -> None:

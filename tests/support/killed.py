@@ -1,7 +1,8 @@
 """A coterie that is killed: `python killed.py append:7 run team.at` dies right after its 7th append.
 
 `sync:N` dies right after its N-th sync instead, `begin:N` when its N-th commit was begun and not waited for: every
-other sector of that is lost. Nothing is cleaned up, as with a power cut: SIGKILL, to itself.
+other sector of that is lost; `clear:N` dies before the N-th removal of temporary files of attempts. Nothing is cleaned
+up, as with a power cut: SIGKILL, to itself.
 """
 
 import os
@@ -26,7 +27,7 @@ def arm_at(place: str) -> None:
 
 
 def arm(where: str, n: int) -> None:
-    """Have the process die after its *n*-th append or sync, or at its *n*-th commit."""
+    """Have the process die after its *n*-th append or sync, or at its *n*-th commit or removal."""
     from coterie.journal import writer
     from coterie.journal.commits import CommitFile
     from coterie.journal.writer import JsonlWriter
@@ -47,6 +48,16 @@ def arm(where: str, n: int) -> None:
             return last
 
         JsonlWriter.append = counted  # type: ignore[method-assign]
+    elif where == "clear":
+        from coterie.runs.attempt_folders import AttemptFolders
+
+        clear = AttemptFolders.clear_attempts
+
+        def dying(self: AttemptFolders, run: str, attempts: Any) -> None:
+            count()
+            clear(self, run, attempts)
+
+        AttemptFolders.clear_attempts = dying  # type: ignore[method-assign]
     elif where == "begin":
 
         def torn(self: CommitFile) -> None:

@@ -4,12 +4,17 @@ Started as a program of its own, by its path: `python -IS keeper.py FOLDER MERGE
 the group of the command. As long as it lives it holds a lock on `keeper.pid`, by which any later owner can tell. It
 ignores the signals that ask a process to end, so that the command can end first. Then it renames the exit status into
 place, durably.
+
+Each output goes to segments of at least `SEGMENT` bytes, of which the last two are kept: `kept.out`, then
+`kept.out.OFFSET`, where OFFSET is the number of bytes before it.
 """
 
 import os
+import select
 import signal
 import sys
 import time
+from contextlib import suppress
 
 try:
     import fcntl
@@ -23,10 +28,46 @@ ERRORS = "kept.err"
 STATUS = "kept.status"
 """Three numbers: the exit status (below 0 the signal that ended the command), the error that kept it from being
 started or 0, and the seconds that it took."""
-NAMES = (PID, OUTPUT, ERRORS, STATUS)
+SEGMENT = 8_000_000
+"""Bytes after which an output goes to another file."""
 
 _ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+_AT_ONCE = 1 << 16
+_LINGER = 1.0
+"""Seconds that another process may hold the outputs open after the command has ended."""
+
+
+def owns(name: str) -> bool:
+    """Whether the file *name* in the folder of an attempt is a keeper's."""
+    return name == PID or name.removeprefix(".").startswith((OUTPUT, ERRORS, STATUS))
+
+
+class Segments:
+    """The files of one output; when one cannot be written, the output is dropped and the command goes on."""
+
+    def __init__(self, path: str) -> None:
+        self._name, self._path, self._before = path, path, ""
+        self._start = self._size = 0
+        self._fd = os.open(path, _NEW, 0o600)
+
+    def write(self, data: bytes) -> None:
+        """Append *data*, and begin another file when this one is full."""
+        with suppress(OSError):
+            os.write(self._fd, data)
+            self._size += len(data)
+            if self._size >= SEGMENT:
+                self._start, self._size = self._start + self._size, 0
+                path = f"{self._name}.{self._start}"
+                fd = os.open(path, _NEW, 0o600)
+                os.close(self._fd)
+                if self._before:
+                    os.unlink(self._before)
+                self._before, self._path, self._fd = self._path, path, fd
+
+    def sync(self) -> None:
+        """Make the last file durable."""
+        os.fsync(self._fd)
 
 
 def main(folder: str, merged: str, *command: str) -> None:
@@ -36,23 +77,60 @@ def main(folder: str, merged: str, *command: str) -> None:
     fcntl.flock(own, fcntl.LOCK_EX)
     os.write(own, b"%d\n" % os.getpid())
     ours = [number for number in _ASKING if signal.signal(number, signal.SIG_IGN) != signal.SIG_IGN]
-    output = os.open(os.path.join(folder, OUTPUT), _NEW, 0o600)
-    errors = output if merged == "1" else os.open(os.path.join(folder, ERRORS), _NEW, 0o600)
+    ended, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
+    signal.set_wakeup_fd(wakeup)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    output, to_output = os.pipe()
+    outputs = {output: Segments(os.path.join(folder, OUTPUT))}
+    to_errors = to_output
+    if merged != "1":
+        errors, to_errors = os.pipe()
+        outputs[errors] = Segments(os.path.join(folder, ERRORS))
     status = error = 0
     try:
         pid = os.posix_spawnp(
             command[0],
             command,
             os.environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, errors, 2)],
+            file_actions=[(os.POSIX_SPAWN_DUP2, to_output, 1), (os.POSIX_SPAWN_DUP2, to_errors, 2)],
             setsigdef=[*ours, signal.SIGPIPE, signal.SIGXFSZ],
         )
     except OSError as failure:
         error = failure.errno or 0
     else:
-        os.close(0)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        for fd in {0, to_output, to_errors}:
+            os.close(fd)
+        status = _follow(pid, ended, outputs)
+    for one in outputs.values():
+        one.sync()
     _write(folder, f"{status} {error} {time.monotonic() - began:.6f}\n".encode())
+
+
+def _follow(pid: int, ended: int, outputs: dict[int, Segments]) -> int:
+    """Write what comes through *outputs* until the process *pid* has ended and closed them; return its exit status.
+
+    Args:
+        ended: Becomes readable when a child process has ended.
+    """
+    status, until, is_open = None, float("inf"), set(outputs)
+    poller = select.poll()
+    for fd in (ended, *outputs):
+        poller.register(fd, select.POLLIN)
+    while status is None or (is_open and time.monotonic() < until):
+        left = max(until - time.monotonic(), 0.0) * 1000 if status is not None else None
+        for fd, _ in poller.poll(left):
+            if fd != ended:
+                if data := os.read(fd, _AT_ONCE):
+                    outputs[fd].write(data)
+                else:
+                    poller.unregister(fd)
+                    is_open.discard(fd)
+            elif os.read(ended, _AT_ONCE) and status is None:
+                found, how = os.waitpid(pid, os.WNOHANG)
+                if found:
+                    status, until = os.waitstatus_to_exitcode(how), time.monotonic() + _LINGER
+    return status
 
 
 def _write(folder: str, text: bytes) -> None:

@@ -25,8 +25,6 @@ from coterie.backends.processes import MARK
 
 TURN_FILE = "turn.json"
 PROMPT_FILE = "prompt.md"
-NAMES = frozenset({TURN_FILE, PROMPT_FILE, reported.FILE, *keeper.NAMES})
-"""The files in an attempt's folder that are of no use once it is over."""
 LONGEST_WORD = 100_000
 """A prompt of more bytes is not given as an argument, but in a file that the argument names."""
 
@@ -69,6 +67,11 @@ class Surroundings:
     def fill(self, command: Sequence[str]) -> list[str]:
         """*command* with its placeholders replaced, literally and once: what comes in is not looked through again."""
         return [*(_PLACEHOLDER.sub(lambda found: self.values[found[1]], word) for word in command), *self.told]
+
+
+def is_temporary(name: str) -> bool:
+    """Whether the file *name* in an attempt's folder is of no use once the attempt is over."""
+    return name in (TURN_FILE, PROMPT_FILE, reported.FILE) or keeper.owns(name)
 
 
 def marker_of(request: Request) -> str:

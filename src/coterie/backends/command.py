@@ -208,13 +208,16 @@ class _Attempt(Underway):
         def hear(fd: int, data: bytes) -> None:
             (answer if fd == 1 else log).hear(data)
 
+        def skip(fd: int, size: int) -> None:
+            (answer if fd == 1 else log).skip(size)
+
         def lives() -> bool:
             return kept.launched() is not None if child is None else not child.exited.done()
 
         exited: set[asyncio.Future[Any]] = {self._cut} if child is None else {self._cut, child.exited}
         try:
             while lives() and kept.status() is None and not self._cut.done():
-                kept.hear(hear)
+                kept.hear(hear, skip)
                 await asyncio.wait(exited, timeout=LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
             status = kept.status()
         finally:
@@ -225,7 +228,7 @@ class _Attempt(Underway):
                 await end_group(child.pid, self._marker, grace=self._grace)
                 await asyncio.wait({child.finished}, timeout=_LINGER)
                 child.close()
-        kept.hear(hear)
+        kept.hear(hear, skip)
         if status is None:
             if self._cut.done():
                 return self._cut.result()

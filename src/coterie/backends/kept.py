@@ -7,7 +7,8 @@ import errno
 import fcntl
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -79,18 +80,27 @@ class Kept:
         except (FileNotFoundError, ValueError):
             return None
 
-    def hear(self, heard: Heard) -> None:
-        """Give *heard* what the program has said since the last time."""
+    def hear(self, heard: Heard, skipped: Callable[[int, int], object]) -> None:
+        """Pass on to *heard* what the program has written since the last time, by number of its output.
+
+        Args:
+            skipped: Called with the number of an output and how many bytes of it were removed unread.
+        """
         for number, name in enumerate(self._heard, 1):
-            try:
-                fd = files.open_fd(self._folder / name)
-            except FileNotFoundError:
-                continue
-            with open(fd, "rb") as file:
-                file.seek(self._heard[name])
-                while data := file.read(_AT_ONCE):
-                    self._heard[name] += len(data)
-                    heard(number, data)
+            for start, path in self._segments(name):
+                if start > self._heard[name]:
+                    skipped(number, start - self._heard[name])
+                    self._heard[name] = start
+                with suppress(FileNotFoundError), open(files.open_fd(path), "rb") as file:
+                    file.seek(self._heard[name] - start)
+                    while data := file.read(_AT_ONCE):
+                        self._heard[name] += len(data)
+                        heard(number, data)
+
+    def _segments(self, name: str) -> list[tuple[int, Path]]:
+        """The files of an output that are left, each with how many bytes came before it."""
+        later = [(path.suffix[1:], path) for path in self._folder.glob(f"{name}.*")]
+        return sorted([(0, self._folder / name), *((int(start), path) for start, path in later if start.isdecimal())])
 
 
 def could_not_start(status: Status) -> OSError | None:

@@ -56,6 +56,10 @@ class OutputReader:
             del self._kept[: -self._most]
         self._say(Text(text=text, channel=self._channel))
 
+    def skip(self, size: int) -> None:
+        """Leave out *size* bytes that were lost."""
+        self._size += size
+
     def end(self) -> None:
         """End the output: pass on what was held back."""
         self.hear(b"", final=True)

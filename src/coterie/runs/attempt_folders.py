@@ -99,7 +99,7 @@ class AttemptFolders(AttemptFiles):
         for turn, attempt in attempts:
             folder = self.attempt_folder(run, turn, attempt)
             for path in folder.iterdir() if folder.is_dir() else ():
-                if path.name in backend_files.NAMES or not (path.is_symlink() or path.is_file() or path.is_dir()):
+                if backend_files.is_temporary(path.name) or not (path.is_symlink() or path.is_file() or path.is_dir()):
                     path.unlink(missing_ok=True)
 
     def keep_question(self, run: str, turn: str, attempt: int, prompt: str) -> None:

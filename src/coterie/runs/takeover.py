@@ -55,8 +55,16 @@ class Takeover:
             self._tree.pump(live)
 
     def _clear(self, live: DrivenRun, kept: Collection[tuple[str, int]]) -> None:
-        """Remove what attempts that were cut off, all but those in *kept*, left half done: none of them lives."""
-        turns = [(name, turn.attempt) for name, turn in live.core.turns.items() if turn.result is None]
+        """Remove the temporary files of attempts that are over, all but those in *kept*: none of them lives.
+
+        A turn that finished has none, unless it might have been adopted: the owner may have been killed between its
+        result and their removal.
+        """
+        turns = [
+            (name, turn.attempt)
+            for name, turn in live.core.turns.items()
+            if turn.result is None or live.core.may_live_on(turn.ask.agent)
+        ]
         cut = [(name, n) for name, last in turns for n in range(1, last + 1) if (name, n) not in kept]
         self._files.clear_attempts(live.run, cut)
 
