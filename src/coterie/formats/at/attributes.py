@@ -119,12 +119,10 @@ class _Reader:
         if word.kind != NAME or name not in ATTRIBUTE_WORDS:
             if not self._is_upper(word):
                 hint = did_you_mean(name, ATTRIBUTE_WORDS) or f"attributes are {', '.join(ATTRIBUTE_WORDS)}"
-                self._error("unknown-attribute", f"there is no attribute {name!r}", word, hint)
-                return False
+                return self._error("unknown-attribute", f"there is no attribute {name!r}", word, hint)
             name = name.lower()
         if name in self.result.spans:
-            self._error("duplicate-attribute", f"{name!r} stands here twice", word, "an arrow has one")
-            return False
+            return self._error("duplicate-attribute", f"{name!r} stands here twice", word, "an arrow has one")
         self.result.spans[name] = word.span
         if name != "tolerance" and (colon := self._take(":")):
             fix = Fix("remove the colon", colon.span, "")
@@ -182,8 +180,9 @@ class _Reader:
         length = value.offset + len(value.text) - agent.offset
         self.result.spans["when"] = Span(agent.line, agent.column, length, agent.offset)
         self.result.spans["when.value"] = value.span
-        if self._at < len(self._words) and self._words[self._at].text not in ATTRIBUTE_WORDS:
-            return self._too_much(self._words[self._at])
+        if self._at < len(self._words) and (after := self._words[self._at]).text not in ATTRIBUTE_WORDS:
+            hint = "a condition is one comparison; write one arrow for each"
+            return self._bad_condition(after, f"{after.text!r} stands behind the condition", hint)
         return True
 
     def _mended(self, op: Token) -> Operator | None:
@@ -195,24 +194,17 @@ class _Reader:
         self._error("bad-condition", f"{op.text!r} is no comparison", op, f"write '{meant}'", fix)
         return _OPERATORS[meant]
 
-    def _bad_condition(self, at: Token, why: str = "this is no condition") -> bool:
-        self._error("bad-condition", why, at, 'write: when agent.output == "value"')
+    def _bad_condition(self, at: Token, why: str = "this is no condition", hint: str = "") -> bool:
         self._at = len(self._words)
-        return False
-
-    def _too_much(self, at: Token) -> bool:
-        hint = "a condition is one comparison; write one arrow for each"
-        self._error("bad-condition", f"{at.text!r} stands behind the condition", at, hint)
-        self._at = len(self._words)
-        return False
+        return self._error("bad-condition", why, at, hint or 'write: when agent.output == "value"')
 
     def _max(self, word: Token) -> bool:
         value = self._argument()
         self.result.max = 1  # a faulty bound is still a bound
         if value is None:
-            return self._bad("bad-max", "'max' has no number", word, "write max 3")
+            return self._error("bad-max", "'max' has no number", word, "write max 3")
         if value.kind != NUMBER or not value.text.isdecimal() or int(value.text) < 1:
-            return self._bad("bad-max", f"'max' cannot be {value.text!r}", value, "it is a whole number from 1")
+            return self._error("bad-max", f"'max' cannot be {value.text!r}", value, "it is a whole number from 1")
         self.result.max = int(value.text)
         self.result.spans["max"] = value.span
         return True
@@ -220,7 +212,7 @@ class _Reader:
     def _per(self, word: Token) -> bool:
         value = self._argument()
         if value is None or value.kind != NAME:
-            return self._bad("bad-per", "'per' has no scope", value or word, "write per run, per phase or per AGENT")
+            return self._error("bad-per", "'per' has no scope", value or word, "write per run, per phase or per AGENT")
         self.result.per = value.text
         self.result.spans["per"] = value.span
         return True
@@ -230,7 +222,7 @@ class _Reader:
         if value is None or value.text not in _ON_MAX:
             text = value.text if value else "nothing"
             hint = did_you_mean(text, _ON_MAX) or f"it is one of {', '.join(_ON_MAX)}"
-            return self._bad("bad-on-max", f"'on-max' cannot be {text!r}", value or word, hint)
+            return self._error("bad-on-max", f"'on-max' cannot be {text!r}", value or word, hint)
         self.result.on_max = value.text
         self.result.spans["on-max"] = value.span
         return True
@@ -242,21 +234,21 @@ class _Reader:
             self._error("bad-tolerance", "'tolerance' lacks its colon", word, "write tolerance: 1", fix)
         if value is None or value.kind != NUMBER or not value.text.isdecimal():
             hint = "write tolerance: 1 or tolerance: 20%"
-            return self._bad("bad-tolerance", "'tolerance' has no whole number", value or word, hint)
+            return self._error("bad-tolerance", "'tolerance' has no whole number", value or word, hint)
         self.result.kept["tolerance"] = f"{value.text}%" if self._take("%") else int(value.text)
         return True
 
     def _wait(self, word: Token) -> bool:
         value = self._argument()
         if value is None or value.kind != DURATION:
-            return self._bad("bad-wait", "'wait' has no duration", value or word, "write wait 30s")
+            return self._error("bad-wait", "'wait' has no duration", value or word, "write wait 30s")
         self.result.kept["wait"] = seconds(value.text)
         return True
 
     def _weight(self, word: Token) -> bool:
         value = self._argument()
         if value is None or value.kind != NUMBER or not 0 < number(value) <= 1:
-            return self._bad("bad-weight", "'weight' has no number", value or word, "it is above 0, at most 1")
+            return self._error("bad-weight", "'weight' has no number", value or word, "it is above 0, at most 1")
         self.result.kept["weight"] = number(value)
         return True
 
@@ -268,8 +260,9 @@ class _Reader:
             fix = Fix("insert the comma", at, ",")
             self._report(error("missing-comma", f"a comma is missing before {word.text!r}", at, "", fix))
             return True
-        self._error("unexpected-text", f"{word.text!r} stands behind the attribute", word, "separate them by commas")
-        return False
+        return self._error(
+            "unexpected-text", f"{word.text!r} stands behind the attribute", word, "separate them by commas"
+        )
 
     def _argument(self) -> Token | None:
         """The next word, unless it begins another attribute; the last word never does."""
@@ -287,13 +280,10 @@ class _Reader:
             return self._next()
         return None
 
-    def _bad(self, code: str, message: str, at: Token, hint: str, fix: Fix | None = None) -> bool:
-        """Report an invalid value and stop reading this attribute."""
-        self._error(code, message, at, hint, fix)
-        return False
-
-    def _error(self, code: str, message: str, at: Token, hint: str = "", fix: Fix | None = None) -> None:
+    def _error(self, code: str, message: str, at: Token, hint: str = "", fix: Fix | None = None) -> bool:
+        """Report an error; False, so that the rest of the attribute is not read."""
         self._report(error(code, message, at.span, hint, fix))
+        return False
 
 
 def _rank(name: str) -> int:

@@ -11,12 +11,13 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coterie.diagnostics import Diagnostic, Span, error, warning
 from coterie.formats.at.directives import ImportStatement, read_import, read_include
 from coterie.formats.at.params import given_to, joined, read_interface, read_params
 from coterie.formats.at.parser import Parsed, parse
-from coterie.formats.at.paths import moved
+from coterie.formats.at.paths import rebased
 from coterie.formats.at.placeholders import filled, unknown_places
 from coterie.formats.at.tree import BlockNode, Directive, Entry, File, FlowBlock, Root
 from coterie.formats.at.values import string
@@ -121,7 +122,8 @@ class _Composer:
         params = given_to(joined(self._params, self._report), given, name, self._report)
         entries = self._filled(entries, params, root)
         imports = [(read_import(directive, self._report), folder) for directive, folder in self._imports]
-        tree = File([_with_items(root, entries), *self._behind(root)], self._parsed.tree.end)
+        others = [item for item in self._parsed.tree.items if item is not root]
+        tree = File([replace(root, items=entries), *others], self._parsed.tree.end)
         return Composed(
             parsed=Parsed(tree, self._diagnostics, self._lost_flow, self._lost_items),
             params=tuple(params),
@@ -129,9 +131,6 @@ class _Composer:
             imports=tuple((statement, folder) for statement, folder in imports if statement is not None),
             included=tuple(self._included),
         )
-
-    def _behind(self, root: Root) -> list[Root | Entry]:
-        return [item for item in self._parsed.tree.items if item is not root]
 
     def _filled(self, entries: list[Entry], params: Sequence[Param], root: Root) -> list[Entry]:
         if not self._has_places:
@@ -157,7 +156,7 @@ class _Composer:
             elif isinstance(entry, BlockNode) and keyword == "interface":
                 self._add_interface(entry)
             elif not (place.number and keyword == "meta"):  # of a fragment, it describes the fragment
-                yield place.number, moved(entry, place.folder)
+                yield place.number, rebased(entry, place.folder)
 
     def _add_interface(self, block: BlockNode) -> None:
         if self._interface is None:
@@ -262,16 +261,10 @@ def _joins(entry: Entry) -> str:
 def _together(first: Entry, second: Entry) -> Entry:
     match first, second:
         case BlockNode(), BlockNode():
-            return BlockNode(first.head, first.colon, first.open, first.items + second.items, first.close, first.comma)
+            return replace(first, items=first.items + second.items)
         case FlowBlock(), FlowBlock():
-            statements = first.statements + second.statements
-            return FlowBlock(first.keyword, first.colon, first.open, statements, first.close, first.comma)
+            return replace(first, statements=first.statements + second.statements)
     raise AssertionError("blocks of one keyword are of one kind")
-
-
-def _with_items(root: Root, items: list[Entry]) -> Root:
-    head = (root.keyword, root.name, root.colon, root.patterns, root.skipped, root.open)
-    return Root(*head, items, root.close)
 
 
 def _placed(found: Diagnostic, start: int) -> Diagnostic:
