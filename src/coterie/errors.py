@@ -1,25 +1,4 @@
-"""The errors that coterie raises on purpose.
-
-* CoterieError
-  - TopologyError        a file is invalid or cannot run; has diagnostics
-  - NoSuchRun            there is no run with that id
-  - RunIsOwned           another process owns the run
-  - RunIsFinished        the run has finished and cannot be continued
-  - NoSuchTurn           the run has no turn with that name
-  - JournalUnreadable    a journal is damaged, or written by a newer coterie
-  - JournalFailed        a journal could not be written
-    - Fenced             another process took over the run
-    - RunDeleted         the run's folder was deleted during the run
-  - Shortage             the machine lacks space, descriptors or memory
-  - GitFailed            a git command failed
-  - ReplayMismatch       the engine decides differently from the journal
-  - RowsFailed           rows could not be written to their database
-  - ExtraMissing         a library of an optional extra is not installed
-  - PatternRefused       a pattern or its configuration is invalid; also a ValueError
-  - CollaborationFailed  too many failures in a pattern; also a RuntimeError
-  - CallFailed           a call of a model failed; also a RuntimeError
-  - UsageError           a command was called with invalid arguments
-"""
+"""The errors that coterie raises on purpose."""
 
 import errno
 import os

@@ -183,20 +183,71 @@ class NotifySettings(Struct, frozen=True, kw_only=True):
     ] = ()
 
 
-SECTIONS: dict[str, type[Struct]] = {
-    "event_loop": EventLoopSettings,
-    "backend": BackendSettings,
-    "review": ReviewSettings,
-    "parallel": ParallelSettings,
-    "worktree": WorktreeSettings,
-    "isolation": IsolationSettings,
-    "profiles": ProfilesSettings,
-    "memory": MemorySettings,
-    "tasks": TasksSettings,
-    "harness": HarnessSettings,
-    "core": CoreSettings,
-    "notify": NotifySettings,
-}
+DEFAULT = "default"
+"""The layer of values that nothing sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The origin of a value.
+
+    Attributes:
+        layer: `default`, `user`, `project`, `user override`, `repo override` or `command line`.
+        file: Its path; empty if the value is not from a file.
+        line: From 1; 0 if unknown.
+    """
+
+    layer: str
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f" ({self.file}{f':{self.line}' if self.line else ''})" if self.file else ""
+        return self.layer + place
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """All settings of a run, and their origins.
+
+    Attributes:
+        origins: By name, `event_loop.max_iterations`; defaults included.
+        unknown: Unknown settings in files, by dotted name.
+        grammars: The grammar of each file, by path; a reload uses the same.
+    """
+
+    event_loop: EventLoopSettings = EventLoopSettings()
+    backend: BackendSettings = BackendSettings()
+    review: ReviewSettings = ReviewSettings()
+    parallel: ParallelSettings = ParallelSettings()
+    worktree: WorktreeSettings = WorktreeSettings()
+    isolation: IsolationSettings = IsolationSettings()
+    profiles: ProfilesSettings = ProfilesSettings()
+    memory: MemorySettings = MemorySettings()
+    tasks: TasksSettings = TasksSettings()
+    harness: HarnessSettings = HarnessSettings()
+    core: CoreSettings = CoreSettings()
+    notify: NotifySettings = NotifySettings()
+    origins: dict[str, Origin] = {}
+    unknown: dict[str, Any] = {}
+    grammars: dict[str, str] = {}
+
+    def value(self, name: str) -> Any:
+        """The value of the setting *name*.
+
+        Raises:
+            KeyError: If there is none.
+        """
+        key = keys()[name]
+        return getattr(getattr(self, key.section), key.attribute)
+
+    def path(self, name: str) -> str:
+        """The path `core.journal_file`, `memory_file` or `tasks_file`, by default in the state directory."""
+        given = getattr(self.core, f"{name}_file") or (self.core.events_file if name == "journal" else "")
+        return given or f"{self.core.state_dir}/{name}.jsonl"
+
+
+SECTIONS = {field.name: type(field.default) for field in fields(Settings) if isinstance(field.default, Struct)}
+"""The types of the sections, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,34 +6,17 @@ of each value is recorded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
-
-from msgspec import Struct
 
 from coterie import bounds, files
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
 from coterie.settings.conversion import InvalidSetting, convert
 from coterie.settings.grammar import Assignment, read
-from coterie.settings.keys import (
-    SECTIONS,
-    BackendSettings,
-    CoreSettings,
-    EventLoopSettings,
-    HarnessSettings,
-    IsolationSettings,
-    MemorySettings,
-    NotifySettings,
-    ParallelSettings,
-    ProfilesSettings,
-    ReviewSettings,
-    TasksSettings,
-    WorktreeSettings,
-    keys,
-)
+from coterie.settings.keys import DEFAULT, SECTIONS, Origin, Settings, keys
 
-DEFAULT, USER, PROJECT = "default", "user", "project"
+USER, PROJECT = "user", "project"
 USER_OVERRIDE, REPO_OVERRIDE, COMMAND_LINE = "user override", "repo override", "command line"
 
 PROJECT_FILES = ("autoloops.toml", "autoloops.conf")
@@ -41,65 +24,6 @@ PROJECT_FILES = ("autoloops.toml", "autoloops.conf")
 
 GIVEN = "the command line"
 """The file in diagnostics of values from the command line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The origin of a value.
-
-    Attributes:
-        layer: `default`, `user`, `project`, `user override`, `repo override` or `command line`.
-        file: Its path; empty if the value is not from a file.
-        line: From 1; 0 if unknown.
-    """
-
-    layer: str
-    file: str = ""
-    line: int = 0
-
-    def __str__(self) -> str:
-        place = f" ({self.file}{f':{self.line}' if self.line else ''})" if self.file else ""
-        return self.layer + place
-
-
-class Settings(Struct, frozen=True, kw_only=True):
-    """All settings of a run, and their origins.
-
-    Attributes:
-        origins: By name, `event_loop.max_iterations`; defaults included.
-        unknown: Unknown settings in files, by dotted name.
-        grammars: The grammar of each file, by path; a reload uses the same.
-    """
-
-    event_loop: EventLoopSettings = EventLoopSettings()
-    backend: BackendSettings = BackendSettings()
-    review: ReviewSettings = ReviewSettings()
-    parallel: ParallelSettings = ParallelSettings()
-    worktree: WorktreeSettings = WorktreeSettings()
-    isolation: IsolationSettings = IsolationSettings()
-    profiles: ProfilesSettings = ProfilesSettings()
-    memory: MemorySettings = MemorySettings()
-    tasks: TasksSettings = TasksSettings()
-    harness: HarnessSettings = HarnessSettings()
-    core: CoreSettings = CoreSettings()
-    notify: NotifySettings = NotifySettings()
-    origins: dict[str, Origin] = {}
-    unknown: dict[str, Any] = {}
-    grammars: dict[str, str] = {}
-
-    def value(self, name: str) -> Any:
-        """The value of the setting *name*.
-
-        Raises:
-            KeyError: If there is none.
-        """
-        key = keys()[name]
-        return getattr(getattr(self, key.section), key.attribute)
-
-    def path(self, name: str) -> str:
-        """The path `core.journal_file`, `memory_file` or `tasks_file`, by default in the state directory."""
-        given = getattr(self.core, f"{name}_file") or (self.core.events_file if name == "journal" else "")
-        return given or f"{self.core.state_dir}/{name}.jsonl"
 
 
 def resolve(

@@ -88,26 +88,18 @@ def load(text: str, report: Report) -> Value | None:
         return None
     places = _Places(text)
     try:
-        root = yaml.compose(text, Loader=_Loader)
+        root = _Loader(text, places).get_single_node()
+        return _Reading(places, report).value(root, ()) if root is not None else Table()
     except yaml.MarkedYAMLError as failure:
         mark = failure.problem_mark or failure.context_mark
         span = places.span(mark.index, mark.index) if mark is not None else None
         report(error("not-yaml", f"this is not YAML: {_reason(failure)}", span))
-        return None
     except yaml.reader.ReaderError as failure:
         span = places.span(failure.position, failure.position + 1)
         report(error("not-yaml", "this is not YAML: it contains a forbidden character", span))
-        return None
     except _Refused as refused:
-        report(refused.why(places.span(refused.mark.index, refused.mark.index + 1)))
-        return None
-    if root is None:
-        return Table()
-    try:
-        return _Reading(places, report).value(root, ())
-    except _TooMuch as much:
-        report(much.found)
-        return None
+        report(refused.found)
+    return None
 
 
 def plain(value: Value) -> Any:
@@ -172,12 +164,17 @@ class _Loader(yaml.SafeLoader):
     _depth = 0
     _left = MAX_VALUES
 
+    def __init__(self, text: str, places: "_Places") -> None:
+        super().__init__(text)
+        self._places = places
+
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """The next node."""
         self._left -= 1
         if self._left < 0 or self._depth > MAX_NESTED:
-            why = _too_much if self._left < 0 else _too_deep
-            raise _Refused(self.peek_event().start_mark, why)  # type: ignore[no-untyped-call]
+            at: int = self.peek_event().start_mark.index  # type: ignore[no-untyped-call]
+            span = self._places.span(at, at + 1)
+            raise _Refused(_too_much(span) if self._left < 0 else _too_deep(span))
         self._depth += 1
         node: yaml.Node | None = super().compose_node(parent, index)
         self._depth -= 1
@@ -185,14 +182,6 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Refused(Exception):
-    """A limit, described by *why*, is exceeded at *mark*."""
-
-    def __init__(self, mark: yaml.Mark, why: Callable[[Span], Diagnostic]) -> None:
-        self.mark, self.why = mark, why
-        super().__init__("refused")
-
-
-class _TooMuch(Exception):
     """The text exceeds a limit."""
 
     def __init__(self, found: Diagnostic) -> None:
@@ -212,11 +201,11 @@ class _Reading:
         span = self._places.of(node)
         self._left -= 1
         if self._left < 0:
-            raise _TooMuch(_too_much(span))
+            raise _Refused(_too_much(span))
         if id(node) in above:
-            raise _TooMuch(error("not-yaml", "an alias refers to a value that contains it", span))
+            raise _Refused(error("not-yaml", "an alias refers to a value that contains it", span))
         if len(above) > MAX_NESTED:
-            raise _TooMuch(_too_deep(span))
+            raise _Refused(_too_deep(span))
         if node.tag not in _KNOWN:
             tag = str(node.tag).replace(_TAG, "!!")
             self._report(error("bad-tag", f"the tag {tag!r} is not supported", span, "remove it"))

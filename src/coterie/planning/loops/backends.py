@@ -11,8 +11,7 @@ from typing import Any
 
 from coterie.diagnostics import did_you_mean
 from coterie.settings import Settings
-from coterie.settings.keys import BackendSettings
-from coterie.settings.layers import DEFAULT
+from coterie.settings.keys import DEFAULT, BackendSettings
 
 Layer = Mapping[str, Any]
 """Fields of a layer: `kind`, `provider`, `command`, `args`, `prompt_mode`, `timeout`, `trust_all_tools`, `agent`,

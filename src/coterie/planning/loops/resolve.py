@@ -20,7 +20,8 @@ from coterie.planning.plan import Plan
 from coterie.planning.resolve import Team, teams_of
 from coterie.settings import Settings
 from coterie.settings import resolve as resolve_settings
-from coterie.settings.layers import DEFAULT, project_file
+from coterie.settings.keys import DEFAULT
+from coterie.settings.layers import project_file
 from coterie.topology.conditions import Condition, comparison
 from coterie.topology.loop import Loop, Role
 from coterie.topology.model import Topology

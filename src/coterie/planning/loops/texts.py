@@ -7,7 +7,8 @@ from pathlib import Path
 
 from coterie import bounds, files
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
-from coterie.settings.layers import Origin, as_span
+from coterie.settings import Origin
+from coterie.settings.layers import as_span
 
 Report = Callable[[Diagnostic], None]
 
