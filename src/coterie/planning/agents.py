@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coterie.diagnostics import Span
+from coterie.planning.backend_choice import choose_backend
 from coterie.planning.extension import (
     AGENT_KEYS,
     HUMAN_KEYS,
@@ -22,7 +23,6 @@ from coterie.planning.models import idle_keys, model_options
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan, Wanted
 from coterie.planning.steps import located, split
-from coterie.planning.thinker import choose
 from coterie.topology.checks.facts import title
 from coterie.topology.checks.names import fallback_of
 from coterie.topology.composition import fill, values_of
@@ -93,13 +93,13 @@ def with_child(agent: AgentPlan, child: Plan) -> AgentPlan:
 
 def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str]:
     own, owner = _own(node, AGENT_KEYS, setting), title(node)
-    thinker = choose(owner, own, setting.default, setting.backend, setting.report)
-    process, human, options = _process(node, own, setting), thinker.backend == "human", thinker.options
-    if thinker.backend == "model":
+    chosen = choose_backend(owner, own, setting.default, setting.backend, setting.report)
+    process, human, options = _process(node, own, setting), chosen.backend == "human", chosen.options
+    if chosen.backend == "model":
         options = model_options(node, own, setting.default, options, setting.topology, setting.report)
-    for idle in idle_keys(owner, thinker.backend, own):
+    for idle in idle_keys(owner, chosen.backend, own):
         setting.report(idle)
-    if human or thinker.topology:
+    if human or chosen.topology:
         process["timeout"] = _timeout(node, own)  # meant for one program; too short for humans and teams
     elif process["timeout"] is None:
         process["timeout"] = setting.topology.block("defaults").get("timeout", None)
@@ -113,16 +113,16 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
         }
     plan = AgentPlan(
         kind="human" if human else "agent",
-        backend=thinker.backend,
+        backend=chosen.backend,
         model=node.model,
-        argv=located(thinker.argv, setting.folder),
-        prompt_via=thinker.prompt_via,
+        argv=located(chosen.argv, setting.folder),
+        prompt_via=chosen.prompt_via,
         options=options,
         **own_words,
         **_common(node, setting),
         **process,
     )
-    return plan, thinker.topology
+    return plan, chosen.topology
 
 
 def _action(node: Action, setting: Setting) -> AgentPlan:

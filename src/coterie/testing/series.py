@@ -22,6 +22,10 @@ CHUNK = 25
 """Schedules per task of a process."""
 
 
+_COUNTS = ("crashes", "in_a_row", "interruptions", "starts", "receipts")
+"""The counts of a schedule that a series adds up."""
+
+
 class Broken(Struct, frozen=True, kw_only=True):
     """A broken promise.
 
@@ -75,23 +79,19 @@ class Series(Struct, kw_only=True):
             Series(
                 schedules=1,
                 crashed=int(survived.crashes > 0),
-                crashes=survived.crashes,
-                in_a_row=survived.in_a_row,
-                interruptions=survived.interruptions,
                 outcomes={survived.outcome: 1},
-                starts=survived.starts,
-                receipts=survived.receipts,
                 turns=survived.turns,
                 turns_seed=seed,
                 seconds=survived.seconds,
                 seconds_seed=seed,
                 agents=dict(survived.agents),
+                **{name: getattr(survived, name) for name in _COUNTS},
             )
         )
 
     def _add(self, later: "Series") -> None:
         """Count the schedules of *later*, whose seeds come after those counted so far."""
-        for name in ("schedules", "crashed", "crashes", "in_a_row", "interruptions", "starts", "receipts"):
+        for name in ("schedules", "crashed", *_COUNTS):
             setattr(self, name, getattr(self, name) + getattr(later, name))
         for outcome, n in later.outcomes.items():
             self.outcomes[outcome] = self.outcomes.get(outcome, 0) + n

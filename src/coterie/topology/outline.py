@@ -10,7 +10,7 @@ from coterie.topology.checks.facts import kind_of
 from coterie.topology.checks.names import fallback_of
 from coterie.topology.conditions import as_text
 from coterie.topology.graph import FlowGraph
-from coterie.topology.handoffs import handings, starters
+from coterie.topology.handoffs import handoffs, starters
 from coterie.topology.loop import Loop
 from coterie.topology.loops import bounded
 from coterie.topology.model import (
@@ -176,9 +176,8 @@ def _of_pattern(
 
 def _roles(loop: Loop, thinks: Mapping[str, str], teams: Mapping[str, Outline]) -> Iterator[OutlinedNode]:
     starts = starters(loop)
-    handed = list(handings(loop))
     for role in loop.roles:
-        own = [each for each in handed if each.role == role.id]
+        own = list(handoffs(loop, role))
         rules = [_completes(each.event, role.events.get(each.event, "")) for each in own if not each.targets]
         if "timeout" in role.backend:
             rules.append(f"timeout {_duration(role.backend['timeout'])}")

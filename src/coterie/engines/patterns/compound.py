@@ -63,17 +63,12 @@ class ParallelResult(PatternResult, frozen=True, kw_only=True):
 
 
 class ConditionalResult(PatternResult, frozen=True, kw_only=True):
-    """The result of the team that the input chose."""
+    """The result of the team that the input chose: *output* is its own."""
 
     composition: str = "conditional"
     selected_route: str
     status: str
-    given_back: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as plain JSON values; the team's own result is under `output`."""
-        made = super().to_dict()
-        return {("output" if name == "given_back" else name): value for name, value in made.items()}
+    output: dict[str, Any]
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
@@ -146,7 +141,7 @@ def _chosen(team: Team, given: dict[str, Any]) -> Conversation:
     except AgentFailed as failed:
         raise PatternFailed(_failed(name, failed)) from failed
     done = _done(name, reply)
-    return ConditionalResult(text=said(reply), selected_route=name, status=done.status, given_back=done.output or {})
+    return ConditionalResult(text=said(reply), selected_route=name, status=done.status, output=done.output or {})
 
 
 def _question(team: Team, name: str, shown: dict[str, Any]) -> Question:

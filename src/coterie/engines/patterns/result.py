@@ -35,14 +35,9 @@ class PatternResult(Struct, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values: the keys of the reference's output first, then the fields above."""
-        said = {**self.output(), **msgspec.structs.asdict(self)}
-        made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(said))
+        made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         common = {name: made.pop(name) for name in ("text", "failures", "warnings", "usage")}
         return made | common
-
-    def output(self) -> dict[str, Any]:
-        """Additional keys for `to_dict`: computed ones, or names that fields cannot have."""
-        return {}
 
 
 def failure(slot: str, failed: AgentFailed) -> SlotFailure:

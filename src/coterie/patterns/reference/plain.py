@@ -32,14 +32,13 @@ def plain_object(value: Any, what: str) -> dict[str, Any]:
     return made
 
 
+image = msgspec.json.Encoder(order="deterministic").encode
+"""Encode a plain value so that equal values have equal bytes."""
+
+
 def digest(*values: Any) -> str:
     """A stable SHA-256 of plain *values*, in hex."""
     return hashlib.sha256(image(values)).hexdigest()
-
-
-def image(value: Any) -> bytes:
-    """Encode plain *value* so that equal values have equal bytes."""
-    return _image(value)
 
 
 def _as_jsonable(value: Any) -> Any:
@@ -56,5 +55,4 @@ def text_of(output: dict[str, Any]) -> str:
 
 
 _encode = msgspec.json.Encoder(enc_hook=_as_jsonable).encode
-_image = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder().decode

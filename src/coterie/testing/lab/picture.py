@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 from coterie.testing.lab.comparison import Comparison, Measured
 from coterie.testing.lab.scales import Scales, letter
-from coterie.topology.drawing.svg import allowed
+from coterie.topology.drawing.svg import allowed, document
 
 _WIDTH, _HEIGHT = 460.0, 320.0
 _LEFT, _TOP, _BELOW, _GAP, _MARGIN = 64.0, 56.0, 52.0, 36.0, 16.0
@@ -72,20 +72,15 @@ def picture(comparison: Comparison) -> str:
     legend = max(_wide(f"{letter(len(options))}  {one.name}") * _CHARACTER for one in options) + _NUMBERS
     width = max(_LEFT + _WIDTH + _GAP + legend, _LEFT + _wide(title) * _TITLE) + _MARGIN
     height = max(_TOP + _HEIGHT + _BELOW, _TOP + _LINE * (len(options) + 1))
+    light, dark = _COLOURS.substitute(_LIGHT), _COLOURS.substitute(_DARK)
+    style = f"{_STYLE}\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-        f'height="{height:.0f}" role="img" aria-labelledby="name about">',
-        f'<title id="name">{escape(title)}</title>',
-        f'<desc id="about">{escape(_in_words(comparison))}</desc>',
-        f"<style>\n{_STYLE}\n{_COLOURS.substitute(_LIGHT)}",
-        f"@media (prefers-color-scheme: dark) {{\n{_COLOURS.substitute(_DARK)}\n}}\n</style>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
         f'<text class="title" x="{_LEFT:.0f}" y="26">{escape(title)}</text>',
         *_drawn(options, Scales(options)),
         *_legend(options, width - _MARGIN),
-        "</svg>",
     ]
-    return allowed("\n".join(lines)) + "\n"
+    return allowed(document(title, _in_words(comparison), style, width, height, lines))
 
 
 def _drawn(options: Sequence[Measured], scales: Scales) -> Iterator[str]:

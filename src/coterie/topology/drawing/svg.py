@@ -1,7 +1,7 @@
 """A team as a self-contained SVG: follows the light or dark theme, and accessible to screen readers."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import fsum  # exact sum, so a picture is the same on every Python
 from unicodedata import east_asian_width
 from xml.sax.saxutils import escape, quoteattr
@@ -54,11 +54,6 @@ def svg(graph: Graph) -> str:
     width = max(frame.width for frame in frames) + 2 * _MARGIN
     height = fsum(frame.height for frame in frames) + _MARGIN * (len(frames) + 1)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-        f'height="{height:.0f}" role="img" aria-labelledby="name about">',
-        f'<title id="name">{_text(graph.name)}</title>',
-        f'<desc id="about">{_text(_in_words(graph))}</desc>',
-        f"<style>\n{_STYLE}\n</style>",
         "<defs>",
         *(_tip(name) for name in ("tip", "back-tip")),
         "</defs>",
@@ -68,7 +63,19 @@ def svg(graph: Graph) -> str:
     for frame in frames:
         lines += [f'<g transform="translate({_MARGIN:.0f} {y:.1f})">', *frame.lines(), "</g>"]
         y += frame.height + _MARGIN
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    return document(graph.name, _in_words(graph), _STYLE, width, height, lines)
+
+
+def document(title: str, about: str, style: str, width: float, height: float, lines: Iterable[str]) -> str:
+    """A self-contained SVG file with *lines* as its content; *title* and *about* are for screen readers."""
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+        f'height="{height:.0f}" role="img" aria-labelledby="name about">',
+        f'<title id="name">{_text(title)}</title>',
+        f'<desc id="about">{_text(about)}</desc>',
+        f"<style>\n{style}\n</style>",
+    ]
+    return "\n".join([*head, *lines, "</svg>"]) + "\n"
 
 
 class _Frame:

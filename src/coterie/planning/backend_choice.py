@@ -8,7 +8,7 @@ from coterie.diagnostics import error
 from coterie.planning.extension import Extension, Report
 
 
-class Thinker(Struct, frozen=True, kw_only=True):
+class BackendChoice(Struct, frozen=True, kw_only=True):
     """A backend, and how its process is started; *backend* is empty if none was chosen."""
 
     backend: str = ""
@@ -18,7 +18,9 @@ class Thinker(Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
 
 
-def choose(owner: str, own: Extension, default: Extension, backend: str | None, report: Report) -> Thinker:
+def choose_backend(
+    owner: str, own: Extension, default: Extension, backend: str | None, report: Report
+) -> BackendChoice:
     """Choose the backend of *owner*.
 
     `command` and `backend: command` are the same choice. Prompt mode and options of the topology are for the backend
@@ -29,7 +31,7 @@ def choose(owner: str, own: Extension, default: Extension, backend: str | None, 
         other = "pattern" if own.topology and own.pattern else "command" if own.command else "backend"
         if getattr(own, other):
             _twice(owner, own, other, key, report)
-        return Thinker(topology=team, prompt_via=own.prompt_via or "stdin", options=dict(own.options))
+        return BackendChoice(topology=team, prompt_via=own.prompt_via or "stdin", options=dict(own.options))
     for block in (own, default):
         if block.command and block.backend not in ("", "command"):
             _twice(owner if block is own else "the topology", block, "command", f"backend: {block.backend}", report)
@@ -40,7 +42,7 @@ def choose(owner: str, own: Extension, default: Extension, backend: str | None, 
     if chosen == "command" and not argv and "command" not in own.given | default.given:
         message = f"{owner} has backend 'command', but no command"
         report(error("no-command", message, own.spans.get("backend"), 'write command: ["program", "argument"]'))
-    return Thinker(
+    return BackendChoice(
         backend=chosen,
         argv=argv,
         prompt_via=own.prompt_via or (default.prompt_via if inherits else "") or "stdin",
