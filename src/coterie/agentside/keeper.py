@@ -60,6 +60,7 @@ class Segments:
                 self._start, self._size = self._start + self._size, 0
                 path = f"{self._name}.{self._start}"
                 fd = os.open(path, _NEW, 0o600)
+                os.fsync(self._fd)
                 os.close(self._fd)
                 if self._before:
                     os.unlink(self._before)

@@ -10,6 +10,7 @@ import msgspec
 
 from coterie.backends.base import (
     Answer,
+    AttemptRef,
     Emitted,
     Event,
     Failure,
@@ -34,6 +35,7 @@ from coterie.journal.records import (
     TreeSaved,
 )
 from coterie.planning.plan import AgentPlan
+from coterie.runs.attempt_events import AttemptEvents
 from coterie.runs.attempt_files import AttemptFiles
 from coterie.runs.commands import Said, Start
 from coterie.runs.driven_run import Clear, DrivenRun, Steer
@@ -58,6 +60,9 @@ class Attempts:
     Args:
         cwd: The working directory of the agents.
         lack: Called with what the machine lacks, when an attempt could not go on for that: the run is to stop.
+
+    Attributes:
+        events: What the attempts do while they run; their files are the first subscriber.
     """
 
     def __init__(
@@ -76,6 +81,8 @@ class Attempts:
         self._cwd, self._queue, self._hear = cwd, queue, hear
         self._tasks: set[asyncio.Task[None]] = set()
         self._orders: dict[tuple[str, str], int] = {}
+        self.events = AttemptEvents()
+        self.events.subscribe(self._keep)
 
     def start(self, live: DrivenRun, start: Start, agent: AgentPlan) -> None:
         """Start an attempt of a turn of *live*: a task that does nothing before the event loop turns."""
@@ -96,7 +103,7 @@ class Attempts:
                 event = msgspec.structs.replace(event, text=event.text[known:])
                 if not event.text:
                     return
-            self._event(live, request.turn, request.attempt, event)
+            self._event(live, request.ref, event)
 
         match await self._turns.find(request, heard):
             case Running(session):
@@ -185,7 +192,7 @@ class Attempts:
     ) -> None:
         try:
             name, attempt = start.ask.turn, start.attempt
-            heard = partial(self._event, live, name, attempt)
+            heard = partial(self._event, live, live.core.ref(name, attempt))
             result = await ask(partial(begin, heard), partial(self._begun, live, name))
             saved = None
             try:
@@ -262,19 +269,25 @@ class Attempts:
             case Failure():
                 self._hear(live, AttemptFailed(turn=turn, attempt=attempt, **msgspec.structs.asdict(result)))
 
-    def _event(self, live: DrivenRun, name: str, attempt: int, event: Event) -> None:
+    def _event(self, live: DrivenRun, ref: AttemptRef, event: Event) -> None:
+        """Queue what the journal must say of *event*, and publish it."""
+        turn, attempt = ref.turn, ref.attempt
         match event:
             case Launched():
-                launched = AttemptLaunched(turn=name, attempt=attempt, **msgspec.structs.asdict(event))
+                launched = AttemptLaunched(turn=turn, attempt=attempt, **msgspec.structs.asdict(event))
                 self._queue.put(0, partial(self._launched, live, launched))
             case Emitted(event=topic, payload=payload):
-                emit = Emit(turn=name, attempt=attempt, event=topic, payload=payload)
+                emit = Emit(turn=turn, attempt=attempt, event=topic, payload=payload)
                 self._queue.put(0, lambda: self._hear(live, emit))
-            case _:
-                try:
-                    self._files.stream(live.run, name, attempt, event)
-                except OSError as error:
-                    self._lack(shortage(error))
+        self.events.publish(ref, event)
+
+    def _keep(self, ref: AttemptRef, event: Event) -> None:
+        """Add *event* to the attempt's file, unless the journal has it."""
+        if not isinstance(event, Launched | Emitted):
+            try:
+                self._files.stream(ref.run, ref.turn, ref.attempt, event)
+            except OSError as error:
+                self._lack(shortage(error))
 
 
 def _raise(error: Exception) -> None:

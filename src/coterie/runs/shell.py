@@ -74,6 +74,7 @@ class Shell:
 
     Attributes:
         tree: The runs that are driven, and what others may say to them while an event is handled (`post`).
+        events: What attempts do while they run; a terminal or a watcher subscribes to them.
         opened: Set once the root run is claimed and begun or continued.
     """
 
@@ -116,6 +117,7 @@ class Shell:
         self._attempts = Attempts(
             turns, self._files, notes, self._workspace, cwd, self._queue, self.tree.hear, self.lack
         )
+        self.events = self._attempts.events
         self._children = Children(self.tree, self._queue, self._timers, self._attempts, store, clock)
         self.tree.taken_over = self._children.take_over
         self._takeover = Takeover(self.tree, turns, self._attempts, self._files, clock, self._timed)
