@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from coterie.backends.base import Answer, Failure, Result, Text
 from coterie.backends.models.backend import ModelBackend
-from coterie.backends.models.cassette import Cassette, CassetteMiss, Mode
+from coterie.backends.models.cassette import Cassette, CassetteMiss, Exchange, Mode, RecordedRequest, RecordedResponse
 from coterie.backends.models.redaction import redacted_events
 from coterie.errors import UsageError
 from coterie.planning.plan import AgentPlan, Wanted
@@ -222,7 +222,7 @@ def test_a_question_is_found_exactly_when_it_was_asked(recorded: list[Any], aske
     """Whatever its body is, however its keys are ordered; and when it is not, something is named that differs."""
     tape = Cassette(Path("unused.jsonl"), Mode.AUTO)
     for n, body in enumerate(recorded):
-        tape._keep("POST", "v1/messages", body, _answer(n))
+        tape._keep(Exchange(RecordedRequest("POST", "v1/messages", body), _answer(n)))
     tape.mode = Mode.REPLAY
     body = json.dumps(asked, sort_keys=True).encode()
 
@@ -233,13 +233,11 @@ def test_a_question_is_found_exactly_when_it_was_asked(recorded: list[Any], aske
     else:
         with pytest.raises(CassetteMiss) as miss:
             tape.answer("POST", "/v1/messages", body)
-        assert "nothing that can be named" not in str(miss.value)
+        assert "the difference cannot be named" not in str(miss.value)
 
 
 def _answer(n: int) -> Any:
-    from coterie.backends.models.cassette import Recorded
-
-    return Recorded(status=200, headers={}, pieces=(str(n),))
+    return RecordedResponse(status=200, headers={}, body=(str(n),))
 
 
 def test_attempts_at_once_do_not_mix_their_answers_up(tmp_path: Path) -> None:

@@ -12,10 +12,13 @@ would still need the matching, the redaction and the errors that are here, and t
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any, assert_never
+
+import msgspec
+from msgspec import Struct
 
 from coterie import bounds, files
 from coterie.backends.models.redaction import redacted_events
@@ -52,17 +55,37 @@ class CassetteMiss(CoterieError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """A recorded response.
+class RecordedRequest(Struct, frozen=True):
+    """A request: its method, the last two parts of its path, and its body as JSON, or as a text if it is not JSON."""
 
-    Attributes:
-        pieces: The body, in the pieces in which it is replayed: one for each event of a stream.
-    """
+    method: str
+    path: str
+    body: Any
+
+    @property
+    def key(self) -> str:
+        """Equal for requests that get the same responses."""
+        return json.dumps([self.method, self.path, self.body], sort_keys=True)
+
+    @property
+    def address(self) -> str:
+        """Method and path."""
+        return f"{self.method} {self.path}"
+
+
+class RecordedResponse(Struct, frozen=True):
+    """A response; *body* is in the pieces in which it is replayed: one for each event of a stream."""
 
     status: int
-    headers: Mapping[str, str]
-    pieces: tuple[str, ...]
+    headers: dict[str, str]
+    body: tuple[str, ...]
+
+
+class Exchange(Struct, frozen=True):
+    """A line of a cassette."""
+
+    request: RecordedRequest
+    response: RecordedResponse
 
 
 class Cassette:
@@ -81,9 +104,8 @@ class Cassette:
     def __init__(self, file: Path, mode: Mode = Mode.REPLAY) -> None:
         self.file, self.mode = file, mode
         self._secrets = Secrets(os.environ)
-        self._answers: dict[str, list[Recorded]] = {}
+        self._exchanges: dict[str, list[Exchange]] = {}
         self._played: dict[str, int] = {}
-        self._asked: list[tuple[str, Any]] = []
         self._started = False
         match mode:
             case Mode.RECORD:
@@ -111,47 +133,41 @@ class Cassette:
         text = environment.get(VARIABLE, "")
         return cls.named(text) if text else None
 
-    def answer(self, method: str, path: str, body: bytes) -> Recorded | None:
+    def answer(self, method: str, path: str, body: bytes) -> RecordedResponse | None:
         """The recorded response to a request; None if the request has to go out.
 
         Raises:
             CassetteMiss: If it is not on the cassette and may not go out.
         """
-        place, asked = _path_end(path), self._plain(body)
-        key = _key(method, place, asked)
-        answers = self._answers.get(key, []) if self.mode is not Mode.RECORD else []
-        if answers:
-            n = self._played[key] = self._played.get(key, 0) + 1
-            return answers[min(n, len(answers)) - 1]
+        request = self._request(method, path, body)
+        exchanges = self._exchanges.get(request.key, []) if self.mode is not Mode.RECORD else []
+        if exchanges:
+            n = self._played[request.key] = self._played.get(request.key, 0) + 1
+            return exchanges[min(n, len(exchanges)) - 1].response
         if self.mode is Mode.REPLAY:
-            raise CassetteMiss(self.file, f"{method} {place}", self._difference(f"{method} {place}", asked))
+            raise CassetteMiss(self.file, request.address, self._difference(request))
         return None
 
     def record(self, method: str, path: str, body: bytes, status: int, headers: Mapping[str, str], said: bytes) -> None:
         """Record a response, and append it to the file."""
-        place, asked = _path_end(path), self._plain(body)
-        streamed = "event-stream" in headers.get("content-type", "")
         text = said.decode("utf-8", "replace")
-        recorded = Recorded(
+        streamed = "event-stream" in headers.get("content-type", "")
+        response = RecordedResponse(
             status=status,
             headers={name: headers[name] for name in KEPT_HEADERS if name in headers},
-            pieces=tuple(redacted_events(_events(text), self._secrets) if streamed else [self._secrets.hide(text)]),
+            body=tuple(redacted_events(_events(text), self._secrets) if streamed else [self._secrets.hide(text)]),
         )
-        self._keep(method, place, asked, recorded)
-        line = {
-            "request": {"method": method, "path": place, "body": asked},
-            "response": {"status": status, "headers": dict(recorded.headers), "body": list(recorded.pieces)},
-        }
+        exchange = Exchange(self._request(method, path, body), response)
+        self._keep(exchange)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.mode is Mode.RECORD and not self._started
         self._started = True
         flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if fresh else os.O_APPEND)
         with open(files.open_fd(self.file, flags, follow=True, private=False), "a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.write(json.dumps(msgspec.to_builtins(exchange), ensure_ascii=False) + "\n")
 
-    def _keep(self, method: str, place: str, asked: Any, recorded: Recorded) -> None:
-        self._answers.setdefault(_key(method, place, asked), []).append(recorded)
-        self._asked.append((f"{method} {place}", asked))
+    def _keep(self, exchange: Exchange) -> None:
+        self._exchanges.setdefault(exchange.request.key, []).append(exchange)
 
     def _read(self) -> None:
         try:
@@ -161,38 +177,27 @@ class Cassette:
             raise UsageError(f"the cassette {self.file} cannot be read ({error.strerror}): {hint}") from error
         for n, line in enumerate(lines, 1):
             try:
-                read = bounds.load_json(line)
-                asked, said = read["request"], read["response"]
-                recorded = Recorded(status=said["status"], headers=said["headers"], pieces=tuple(said["body"]))
-                self._keep(asked["method"], asked["path"], asked["body"], recorded)
-            except (ValueError, KeyError, TypeError) as error:
+                self._keep(msgspec.convert(bounds.load_json(line), Exchange))
+            except (ValueError, msgspec.ValidationError) as error:
                 raise UsageError(f"{self.file}:{n}: this is not a line of a cassette; record it anew") from error
 
-    def _plain(self, body: bytes) -> Any:
-        """*body* as JSON, or as a text if it is not JSON, with secrets redacted."""
+    def _request(self, method: str, path: str, body: bytes) -> RecordedRequest:
+        """The request as it is recorded, with secrets redacted."""
         text = self._secrets.hide(body.decode("utf-8", "replace"))
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
+        content: Any = text
+        with suppress(ValueError):
+            content = json.loads(text)
+        ending = "/".join(path.strip("/").split("/")[-2:])  # servers differ in what precedes it
+        return RecordedRequest(method, ending, content)
 
-    def _difference(self, place: str, asked: Any) -> str:
+    def _difference(self, asked: RecordedRequest) -> str:
         """The first difference between *asked* and the most similar recorded request."""
-        near = [other for where, other in self._asked if where == place]
+        recorded = [exchange.request for same in self._exchanges.values() for exchange in same]
+        near = [request for request in recorded if request.address == asked.address]
         if not near:
-            known = ", ".join(sorted({where for where, _ in self._asked})) or "nothing"
-            return f"it has {known}"
-        differences = min((list(_differences("", other, asked)) for other in near), key=len)
+            return f"it has {', '.join(sorted({request.address for request in recorded})) or 'nothing'}"
+        differences = min((list(_differences("", request.body, asked.body)) for request in near), key=len)
         return differences[0] if differences else "the difference cannot be named"
-
-
-def _key(method: str, place: str, asked: Any) -> str:
-    return json.dumps([method, place, asked], sort_keys=True)
-
-
-def _path_end(path: str) -> str:
-    """The last two parts of *path*: servers differ in what precedes them."""
-    return "/".join(path.strip("/").split("/")[-2:])
 
 
 def _events(text: str) -> list[str]:

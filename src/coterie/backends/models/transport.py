@@ -3,11 +3,12 @@
 Imports httpx2: load it late.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import httpx2
 
-from coterie.backends.models.cassette import KEPT_HEADERS, Cassette, Recorded
+from coterie.backends.models.cassette import Cassette, RecordedResponse
 
 _LAST_EVENTS = (b"data: [DONE]", b'"message_stop"')
 """The ends of a streamed answer, at which clients stop reading: nothing is missing after them."""
@@ -28,14 +29,17 @@ class CassetteTransport(httpx2.AsyncBaseTransport):
         body = await request.aread()
         recorded = self._cassette.answer(request.method, request.url.path, body)
         if recorded is not None:
-            return httpx2.Response(recorded.status, headers=dict(recorded.headers), stream=_ReplayedStream(recorded))
+            return httpx2.Response(recorded.status, headers=recorded.headers, stream=_ReplayedStream(recorded))
         request.headers["accept-encoding"] = "identity"  # so that the recording is readable
         response = await self._network.handle_async_request(request)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
+        record = partial(
+            self._cassette.record, request.method, request.url.path, body, response.status_code, response.headers
+        )
         return httpx2.Response(
             response.status_code,
             headers=response.headers,
-            stream=_RecordedStream(self._cassette, request, body, response, response.stream),
+            stream=_RecordedStream(response.stream, record),
             extensions=response.extensions,
         )
 
@@ -45,51 +49,34 @@ class CassetteTransport(httpx2.AsyncBaseTransport):
 
 
 class _ReplayedStream(httpx2.AsyncByteStream):
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: RecordedResponse) -> None:
         self._recorded = recorded
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in self._recorded.pieces:
+        for piece in self._recorded.body:
             yield piece.encode()
 
 
 class _RecordedStream(httpx2.AsyncByteStream):
-    """A response body on its way to the client; recorded once it is complete."""
+    """A response body on its way to the client; passed to *record* once it is complete."""
 
-    def __init__(
-        self,
-        cassette: Cassette,
-        request: httpx2.Request,
-        body: bytes,
-        response: httpx2.Response,
-        stream: httpx2.AsyncByteStream,
-    ) -> None:
-        self._cassette, self._request, self._body = cassette, request, body
-        self._response, self._stream = response, stream
+    def __init__(self, stream: httpx2.AsyncByteStream, record: Callable[[bytes], None]) -> None:
+        self._stream, self._record = stream, record
         self._received = bytearray()
-        self._recorded = False
+        self._is_recorded = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
             self._received += piece
             yield piece
-        self._record()
+        self._complete()
 
     async def aclose(self) -> None:
         if any(last in self._received[-400:] for last in _LAST_EVENTS):
-            self._record()
+            self._complete()
         await self._stream.aclose()
 
-    def _record(self) -> None:
-        if self._recorded:
-            return
-        self._recorded = True
-        headers = {name: self._response.headers[name] for name in KEPT_HEADERS if name in self._response.headers}
-        self._cassette.record(
-            self._request.method,
-            self._request.url.path,
-            self._body,
-            self._response.status_code,
-            headers,
-            bytes(self._received),
-        )
+    def _complete(self) -> None:
+        if not self._is_recorded:
+            self._is_recorded = True
+            self._record(bytes(self._received))
