@@ -17,6 +17,7 @@ from asking import ask, python
 from command_line import Place, make
 from hypothesis import given
 from hypothesis import strategies as st
+from posted import send
 from repositories import git, put, repository
 from stage import Cast, Stage, flow
 
@@ -26,9 +27,9 @@ from coterie.backends.command import CommandBackend
 from coterie.engines.fences import fenced
 from coterie.errors import GitFailed
 from coterie.journal import records as r
-from coterie.runs.messages import respond
+from coterie.runs.messages import answer
 from coterie.runs.notes import entries
-from coterie.runs.repository import Runs, run_in
+from coterie.runs.repository import Runs
 from coterie.runs.tokens import Tokens
 from coterie.runs.trees import git as calls
 from coterie.runs.trees.git import require
@@ -603,7 +604,7 @@ def team(tmp_path: Path) -> Attacked:
 def test_the_operator_opens_the_gate(team: Attacked) -> None:
     """The control of what follows: the same answer, of the operator, is carried out."""
     team.attack("")
-    assert respond(*run_in(team.run), None, "go", {"verdict": "approve"}).status == "queued"
+    assert send(team.run, answer("", "go", {"verdict": "approve"})).status == "queued"
     team.call("resume", "last")
     assert (team.folder / "deployed").exists()
     assert {one.turn for one in team.records() if one.source == "operator"} == {"boss#1"}
@@ -727,10 +728,10 @@ if os.environ["COTERIE_INTERRUPTED"] == "0":
     with subprocess.Popen(owner, cwd=team.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         (team.folder / "killed").read_text()
         assert process.wait() == -9
-    verdict = respond(*run_in(team.run), "boss#1", "go", {"verdict": "approve"})
+    verdict = send(team.run, answer("boss#1", "go", {"verdict": "approve"}))
     team.call("resume", "last", status=4)
     assert (verdict.status, "an attempt of the run is still alive" in verdict.detail) == ("refused", True)
-    assert respond(*run_in(team.run), "boss#1", "go", {"verdict": "approve"}).status == "queued"
+    assert send(team.run, answer("boss#1", "go", {"verdict": "approve"})).status == "queued"
 
 
 def test_an_agent_prints_its_token(team: Attacked) -> None:

@@ -11,6 +11,7 @@ import pytest
 from loop_play import loop_plan, plan_of
 from nests import nested
 from pattern_play import pattern
+from posted import send
 from stage import Cast, Stage, flow
 from steered import Steered, steered
 
@@ -24,8 +25,7 @@ from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
 from coterie.runs import launch
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of
-from coterie.runs.messages import Message, guide
-from coterie.runs.repository import run_in
+from coterie.runs.messages import Message, guidance
 from coterie.runs.turns import LocalTurns
 
 NOTE = "- Mind the tests"
@@ -227,13 +227,11 @@ def resumed(folder: Path) -> tuple[list[str], list[Any]]:
     return guided(cast), [one for one in records if isinstance(one, OperatorSaid | GuidanceDelivered)]
 
 
-@pytest.mark.parametrize("turn", [None, "a#1"])
-def test_guidance_for_a_run_that_was_killed_reaches_the_attempt_that_is_retried(
-    tmp_path: Path, turn: str | None
-) -> None:
+@pytest.mark.parametrize("turn", ["", "a#1"])
+def test_guidance_for_a_run_that_was_killed_reaches_the_attempt_that_is_retried(tmp_path: Path, turn: str) -> None:
     """It waits in the inbox, and is recorded once."""
     folder = dead(tmp_path)
-    assert guide(*run_in(folder), "Mind the tests", turn).status == "queued"
+    assert send(folder, guidance("Mind the tests", turn)).status == "queued"
     prompts, [accepted, delivered] = resumed(tmp_path)
     assert prompts == ["a#1.2"]
     assert (accepted.source, accepted.turn, delivered.turn) == ("operator", "a#1", "a#1")
@@ -260,7 +258,7 @@ def test_a_command_has_it_in_the_prompt_of_its_next_attempt(tmp_path: Path) -> N
     def meanwhile() -> None:
         (tmp_path / "began").read_text()
         folder = tmp_path / "state" / "runs" / "r"
-        assert guide(*run_in(folder), "Mind the tests").status == "accepted"
+        assert send(folder, guidance("Mind the tests")).status == "accepted"
         (tmp_path / "go").write_text("go")
         (tmp_path / "began").read_text()
         (tmp_path / "go").write_text("go")

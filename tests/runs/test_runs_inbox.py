@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from doorbell import control
+from posted import send
 from stage import Cast, flow
 
 from coterie.agentside import delivery
@@ -21,8 +22,7 @@ from coterie.journal.records import MessageRefused, TurnFinished, TurnStarted
 from coterie.journal.writer import JsonlWriter
 from coterie.planning.plan import AgentPlan
 from coterie.runs import inbox, launch
-from coterie.runs.messages import Message, Verdict, send
-from coterie.runs.repository import run_in
+from coterie.runs.messages import Message, Verdict
 from coterie.runs.tokens import Tokens
 
 PLAN = flow("a -> boss", boss=AgentPlan(name="boss", kind="human", backend="human"))
@@ -74,8 +74,8 @@ def test_a_message_is_found_without_its_doorbell(tmp_path: Path, monkeypatch: py
 
     def meanwhile(folder: Path) -> None:
         Path(control(folder)["socket"]).unlink()
-        said.append(send(*run_in(folder), answer(turn="a#1")))
-        said.append(send(*run_in(folder), answer("m2")))
+        said.append(send(folder, answer(turn="a#1")))
+        said.append(send(folder, answer("m2")))
 
     assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"
     assert [verdict.status for verdict in said] == ["refused", "accepted"]
@@ -88,8 +88,8 @@ def test_a_message_that_comes_twice_counts_once_and_is_told_the_same(tmp_path: P
     said: list[Verdict] = []
 
     def meanwhile(folder: Path) -> None:
-        said.extend(send(*run_in(folder), answer("m1", "nobody#1")) for _ in range(2))
-        said.append(send(*run_in(folder), answer("m2")))
+        said.extend(send(folder, answer("m1", "nobody#1")) for _ in range(2))
+        said.append(send(folder, answer("m2")))
 
     assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"
     assert [verdict.status for verdict in said] == ["refused", "refused", "accepted"]
@@ -111,7 +111,7 @@ def test_nonsense_at_the_doorbell_disturbs_nobody(
             bell.shutdown(socket.SHUT_WR)
             heard = bell.makefile("rb").read()
         assert heard == b"" or msgspec.json.decode(heard, type=Verdict).status == "refused"
-        assert send(*run_in(folder), answer()).status == "accepted"
+        assert send(folder, answer()).status == "accepted"
 
     assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"
     assert not caplog.records
@@ -128,7 +128,7 @@ def test_a_message_that_cannot_be_read_is_put_aside(tmp_path: Path, data: bytes)
             bell.connect(control(folder)["socket"])
             bell.sendall(b"bad\n")
             assert msgspec.json.decode(bell.makefile("rb").read(), type=Verdict).status == "refused"
-        assert send(*run_in(folder), answer()).status == "accepted"
+        assert send(folder, answer()).status == "accepted"
 
     assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"
     assert (tmp_path / "runs/r/inbox/bad.unreadable").read_bytes() == data
@@ -141,7 +141,7 @@ def test_an_answer_that_waits_is_taken_by_the_next_owner(tmp_path: Path) -> None
     )
     assert outcome.reason == "waiting"
 
-    said = send(*run_in(tmp_path / "runs/r"), answer())
+    said = send(tmp_path / "runs/r", answer())
     assert (said.status, "coterie resume" in said.detail) == ("queued", True)
     outcome = asyncio.run(launch.resume("r", state_dir=tmp_path, turns=Asked(lambda: None)))
     assert outcome.status == "completed"
@@ -151,7 +151,7 @@ def test_an_answer_that_waits_is_taken_by_the_next_owner(tmp_path: Path) -> None
 def test_an_answer_that_is_no_text_is_not_sent(tmp_path: Path) -> None:
     """Half a surrogate pair, as bytes of a command line become that are not UTF-8."""
     with pytest.raises(UsageError, match="not UTF-8"):
-        send(*run_in(tmp_path), Message(id="m1", kind="answer", text="\udcff"))
+        send(tmp_path, Message(id="m1", kind="answer", text="\udcff"))
     assert not list(tmp_path.iterdir())
 
 
@@ -161,7 +161,7 @@ def test_the_folder_of_sockets_and_the_inbox_belong_to_their_user(tmp_path: Path
 
     def meanwhile(folder: Path) -> None:
         modes.append(Path(control(folder)["socket"]).parent.stat().st_mode & 0o777)
-        send(*run_in(folder), answer())
+        send(folder, answer())
 
     asyncio.run(with_owner(tmp_path, meanwhile))
     assert modes == [0o700]
@@ -185,7 +185,7 @@ def test_a_folder_for_sockets_that_others_prepared_is_not_used(
 
     def meanwhile(folder: Path) -> None:
         sockets.append(control(folder)["socket"])
-        send(*run_in(folder), answer())
+        send(folder, answer())
 
     asyncio.run(with_owner(tmp_path / "state", meanwhile))
     assert not sockets[0].startswith(str(prepared))
@@ -213,7 +213,7 @@ def test_the_file_of_a_message_stays_until_its_record_is_durable(
             launch.start(PLAN, {}, state_dir=tmp_path, park=False, turns=Asked(asked.set), run_id="r", cwd=tmp_path)
         )
         await asked.wait()
-        sent = asyncio.create_task(asyncio.to_thread(send, *run_in(tmp_path / "runs/r"), answer()))
+        sent = asyncio.create_task(asyncio.to_thread(send, tmp_path / "runs/r", answer()))
         await held.wait()
         for _ in range(100):
             await asyncio.sleep(0)
@@ -232,7 +232,7 @@ def test_messages_that_waited_count_in_the_order_they_came(tmp_path: Path) -> No
     cast = Asked(lambda: None)
     asyncio.run(launch.start(PLAN, {}, state_dir=tmp_path, park=True, turns=cast, run_id="r", cwd=tmp_path))
     for second, name in enumerate(("z", "a", "m")):
-        send(*run_in(tmp_path / "runs/r"), Message(id=name, kind="answer", turn="boss#1", text=name))
+        send(tmp_path / "runs/r", Message(id=name, kind="answer", turn="boss#1", text=name))
         os.utime(tmp_path / "runs/r/inbox" / f"{name}.json", (1000 + second, 1000 + second))
 
     assert asyncio.run(launch.resume("r", state_dir=tmp_path, turns=Asked(lambda: None))).status == "completed"
@@ -267,7 +267,7 @@ def test_a_question_at_the_terminal_is_taken_down_when_it_is_answered_elsewhere(
             launch.start(plan, {}, state_dir=tmp_path, park=False, turns=Seated({}, 0), run_id="r", cwd=tmp_path)
         )
         await asked.wait()
-        assert (await asyncio.to_thread(send, *run_in(tmp_path / "runs/r"), answer())).status == "accepted"
+        assert (await asyncio.to_thread(send, tmp_path / "runs/r", answer())).status == "accepted"
         return await owner
 
     assert asyncio.run(main()).status == "completed"
@@ -296,7 +296,7 @@ def test_an_operators_message_that_is_not_rung_for_waits_for_the_next_owner(
         signed = msgspec.structs.replace(left, token=Tokens(folder).operator(left.signed))
         delivery.put(str(folder), "m1", msgspec.to_builtins(signed))
         assert looked.wait(10)
-        assert send(*run_in(folder), answer("m2")).status == "accepted"
+        assert send(folder, answer("m2")).status == "accepted"
 
     assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"
     finished = {one.turn: one for one in JsonlStore(tmp_path).read("r") if isinstance(one, TurnFinished)}

@@ -37,7 +37,6 @@ def respond(
     """
     from coterie.cli.inputs import pair
     from coterie.errors import UsageError
-    from coterie.ids import new_message_id
     from coterie.runs import messages
 
     if len(words) > 2:
@@ -46,8 +45,8 @@ def respond(
     text = _standard_input() if words[-1] == "-" else words[-1]
     outputs = dict(map(pair, named)) if named else None
     runs, run = _open(run, state_dir)
-    message = messages.Message(id=new_message_id(), kind="answer", turn=turn or "", text=text, outputs=outputs)
-    verdict = messages.send(runs, run, message)
+    message = messages.answer(turn or "", text, outputs)
+    verdict = runs.send(run, message)
     if verdict.status == "queued":
         from coterie.runs import provisional
 
@@ -82,10 +81,11 @@ def guide(
     from coterie.runs import messages
 
     runs, run = _open(run, state_dir)
-    turn = words.pop(0) if len(words) == 2 and is_turn_id(words[0]) else None
-    verdict = messages.guide(runs, run, _standard_input() if words == ["-"] else " ".join(words), turn)
+    turn = words.pop(0) if len(words) == 2 and is_turn_id(words[0]) else ""
+    text = _standard_input() if words == ["-"] else " ".join(words)
+    verdict = runs.send(run, messages.guidance(text, turn))
     if at_once and verdict.status == "accepted":
-        messages.interrupt(runs, run, turn)  # if no turn is running, the next one has it anyway
+        runs.send(run, messages.interruption(turn))  # if no turn is running, the next one has it anyway
     return _tell(verdict, as_json)
 
 
@@ -104,7 +104,7 @@ def interrupt(
     from coterie.runs import messages
 
     runs, run = _open(run, state_dir)
-    return _tell(messages.interrupt(runs, run, turn), as_json)
+    return _tell(runs.send(run, messages.interruption(turn or "")), as_json)
 
 
 def _standard_input() -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.agentside import client, delivery, words
+from coterie.agentside import client, words
 from coterie.cli.options import STATE_DIR, StateDir
 from coterie.cli.output import complain, say
 
@@ -90,36 +90,22 @@ def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
     """Send *message* to *run*, print the verdict, and return the exit status."""
     import msgspec
 
-    from coterie.errors import UsageError
     from coterie.journal.status import ENDS
-    from coterie.runs import messages
+    from coterie.runs import dispatch
+    from coterie.runs.messages import Message, Verdict
 
-    folder = str(runs.folder(run))
-    verdict = messages.recorded(runs, run, name)  # it may have been sent and judged before
+    verdict = dispatch.recorded(runs, run, name)  # it may have been sent and judged before
     if verdict is None and (state := runs.status(run)) in ENDS:
-        (messages.inbox_of(runs, run) / f"{name}.json").unlink(missing_ok=True)
-        verdict = messages.Verdict(status="refused", detail=f"the run has {state}, so every attempt has ended (stale)")
-    if verdict is None and not message.get("attempt"):
-        verdict = messages.send(runs, run, msgspec.convert({"id": name, **message}, messages.Message))
-        if verdict.status == "queued" and message["kind"] == "emit" and not delivery.is_owned(folder):
+        (runs.inbox(run) / f"{name}.json").unlink(missing_ok=True)
+        verdict = Verdict(status="refused", detail=f"the run has {state}, so every attempt has ended (stale)")
+    if verdict is None:
+        sent = msgspec.convert({"id": name, **message}, Message)
+        verdict = runs.send(run, sent)
+        if verdict.status == "queued" and sent.kind == "emit" and not runs.is_owned(run):
             from coterie.runs import provisional
 
-            verdict = provisional.verdict(runs, run, name, dict(message))
-    if verdict is not None:
-        return client.tell(message, verdict.status, verdict.detail)
-    try:
-        status, detail = delivery.send(folder, name, dict(message))
-    except UnicodeEncodeError:
-        raise UsageError("the message is not UTF-8 text and was not sent") from None
-    if status == delivery.UNOWNED and message["kind"] == "emit":
-        from coterie.runs import provisional
-
-        verdict = provisional.verdict(runs, run, name, dict(message))
-        return client.tell(message, verdict.status, verdict.detail)
-    if status in (delivery.UNOWNED, delivery.TAKEN):
-        verdict = messages.verdict_of(runs, run, name, status, detail)
-        status, detail = verdict.status, verdict.detail
-    return client.tell(message, status, detail)
+            verdict = provisional.verdict(runs, run, sent)
+    return client.tell(message, verdict.status, verdict.detail)
 
 
 def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) -> int:

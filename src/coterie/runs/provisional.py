@@ -3,15 +3,13 @@
 The next owner decides, by the same functions; until then this is the best that can be said.
 """
 
-from typing import Any
-
 import msgspec
 
 from coterie.engines.commands import Emit, Reply
 from coterie.journal.records import AttemptFailed
 from coterie.runs.fold import Fold, refusal
 from coterie.runs.kinds import kind_of
-from coterie.runs.messages import WAITS, Message, Verdict, inbox_of
+from coterie.runs.messages import WAITS, Message, Verdict
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
 from coterie.runs.tokens import Tokens
@@ -20,21 +18,20 @@ from coterie.runs.verdicts import not_asking, sender_of
 PROVISIONAL = f"provisional: nobody runs it now; {WAITS}"
 
 
-def verdict(runs: Runs, run: str, name: str, message: dict[str, Any]) -> Verdict:
-    """What the root run *run* would say to the emit *message*, whose attempt may have outlived its owner.
+def verdict(runs: Runs, run: str, said: Message) -> Verdict:
+    """What the root run *run* would say to the emit *said*, whose attempt may have outlived its owner.
 
     One that no owner could ever take, since its attempt is over, is taken out of the inbox.
 
     Raises:
         JournalUnreadable, ReplayMismatch: If the run cannot be folded.
     """
-    said = msgspec.convert({"id": name, **message}, Message)
     if said.attempt and (problem := sender_of(said, run, Tokens(runs.folder(run))).problem):
         return Verdict(status="refused", detail=f"{problem}\n({PROVISIONAL})")
     below, _, turn = said.turn.rpartition("/")
     fold = _fold(runs, f"{run}/{below}" if below else run)
     if fold is None or not fold.counts(turn, said.attempt, said.epoch):
-        (inbox_of(runs, run) / f"{name}.json").unlink(missing_ok=True)
+        (runs.inbox(run) / f"{said.id}.json").unlink(missing_ok=True)
         over = f"attempt {turn}.{said.attempt} is over (stale)"
         return Verdict(status="refused", detail=over if turn else "an event belongs to a turn, and none runs")
     if refused := _refused(fold, runs, turn, said):
@@ -51,7 +48,7 @@ def unusable(runs: Runs, run: str, message: Message) -> str:
     Raises:
         JournalUnreadable, ReplayMismatch: If the run cannot be folded.
     """
-    inbox = inbox_of(runs, run)
+    inbox = runs.inbox(run)
     if runs.status(run) != "stopped: waiting" or [one.stem for one in inbox.glob("*.json")] != [message.id]:
         return ""
     below, _, turn = message.turn.rpartition("/")

@@ -4,6 +4,7 @@ This is the one module that names the store on disk; `coterie.journal.runs` read
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from coterie.errors import NoSuchRun
@@ -11,6 +12,9 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.runs import RunReader
 from coterie.journal.status import RunStatus
 from coterie.runs import index
+
+if TYPE_CHECKING:
+    from coterie.runs.messages import Message, Verdict
 
 STATE_DIR = ".coterie"
 
@@ -39,6 +43,24 @@ class Runs(RunReader):
     def file(self, run: str) -> Path:
         """The file with the journal of *run*, whether it exists or not."""
         return self.store.file(run)
+
+    def inbox(self, run: str) -> Path:
+        """The folder in which messages to the root run *run* wait."""
+        return self.folder(run) / "inbox"
+
+    def send(self, run: str, message: "Message") -> "Verdict":
+        """Send the root run *run* a message and, if its owner lives, wait for the verdict.
+
+        Refused at once: an operator's message from within an attempt, and an answer to a run without an owner while an
+        attempt of it is still alive.
+
+        Raises:
+            UsageError: If the message is not UTF-8 text.
+            OSError: If it cannot be put into the inbox.
+        """
+        from coterie.runs.dispatch import send  # readers of runs start without what sending needs
+
+        return send(self, run, self.folder(run), message)
 
 
 def find(name: str, state_dir: Path) -> tuple[Runs, str]:

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 from loop_projects import project
+from posted import send
 
 from coterie.cli.team_file import plan_for_a_run
 from coterie.journal import records as r
 from coterie.planning.loop import LoopGiven
 from coterie.runs import launch
 from coterie.runs.launch import Outcome
-from coterie.runs.messages import guide
-from coterie.runs.repository import Runs, run_in
+from coterie.runs.messages import guidance
+from coterie.runs.repository import Runs
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +90,7 @@ def test_what_the_command_line_sets_holds_for_emits_and_a_wave_is_steered(tmp_pa
     def operate() -> None:
         Path("in the wave").read_text()
         [folder] = Path(".autoloop/runs").iterdir()
-        assert guide(*run_in(folder), "Mind the tests").status == "accepted"
+        assert send(folder, guidance("Mind the tests")).status == "accepted"
         Path("go on").write_text("")
 
     with ThreadPoolExecutor() as operator:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from loop_play import Play, killed, loop_plan, plan_of
+from posted import send
 from stage import Cast, Stage
 from steered import Steered, steered
 
@@ -14,8 +15,7 @@ from coterie.journal.records import GuidanceDelivered, OperatorSaid
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Limits
 from coterie.runs import launch
-from coterie.runs.messages import Message, guide
-from coterie.runs.repository import run_in
+from coterie.runs.messages import Message, guidance
 
 
 def played(*words: Message, can: bool = True) -> Stage:
@@ -96,7 +96,7 @@ def records(folder: Path, *kinds: type[r.Record]) -> list[Any]:
 def test_guidance_for_a_run_that_was_killed_reaches_the_attempt_that_is_retried(tmp_path: Path) -> None:
     """It waits in the inbox, is recorded once, and is in the prompt of the next iteration too."""
     folder = dead(tmp_path)
-    assert guide(*run_in(folder), "Mind the tests").status == "queued"
+    assert send(folder, guidance("Mind the tests")).status == "queued"
     assert prompts(tmp_path) == {"iteration#1.2": True, "iteration#2.1": True}
     [said] = records(tmp_path, OperatorSaid)
     assert said.source == "operator"
@@ -113,7 +113,7 @@ def test_guidance_for_a_run_that_stopped_at_a_limit_reaches_the_next_iteration(t
     """The time in which nobody owned the run does not count by it."""
     folder = dead(tmp_path)
     prompts(tmp_path)
-    assert guide(*run_in(folder), "Mind the tests").status == "queued"
+    assert send(folder, guidance("Mind the tests")).status == "queued"
     before = sum(one.at for one in records(tmp_path, r.RunStopped))
     cast = Cast({}, seconds=0)
     asyncio.run(launch.resume("r", state_dir=tmp_path, turns=cast, limits=Limits(add_iterations=1)))

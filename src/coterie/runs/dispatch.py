@@ -1,0 +1,77 @@
+"""Send a message to a run from another process.
+
+A message is a file `<run>/inbox/<id>.json`, renamed into place, and a ring at the owner's doorbell. An attempt's
+message carries the token of the attempt, an operator's one a signature (`coterie.runs.tokens`); a process that an
+attempt has started gets no signature.
+"""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from coterie.agentside import delivery
+from coterie.backends.base import Launched
+from coterie.backends.processes import MARK, any_alive, attempt_of
+from coterie.errors import UsageError
+from coterie.journal.records import AttemptLaunched
+from coterie.journal.runs import RunReader
+from coterie.runs import index
+from coterie.runs.fold import refusal
+from coterie.runs.messages import WAITS, Message, Verdict, verdict
+from coterie.runs.tokens import Tokens
+
+
+def send(runs: RunReader, run: str, folder: Path, message: Message) -> Verdict:
+    """Send the root run *run* in *folder* a message; see `coterie.runs.repository.Runs.send`."""
+    try:
+        message = msgspec.json.decode(msgspec.json.encode(message), type=Message)
+    except UnicodeEncodeError:
+        raise UsageError("the message is not UTF-8 text, and nothing was sent") from None
+    if not message.attempt:
+        if problem := _not_an_operator(runs, run, message):
+            return Verdict(status="refused", detail=problem)
+        message = msgspec.structs.replace(message, token=Tokens(folder).operator(message.signed))
+    status, detail = delivery.send(str(folder), message.id, msgspec.to_builtins(message))
+    match status:
+        case delivery.UNREACHABLE:
+            return Verdict(status="queued", detail=f"the run's owner does not answer now; {WAITS}")
+        case delivery.UNOWNED:
+            return Verdict(status="queued", detail=f"nobody runs it now; {WAITS}")
+        case delivery.TAKEN:
+            lost = Verdict(status="refused", detail="the run was over before it was read")
+            return recorded(runs, run, message.id) or lost
+        case _:
+            return Verdict(status=status, detail=detail)
+
+
+def _not_an_operator(runs: RunReader, run: str, message: Message) -> str:
+    """Return why this process may not send *message* as an operator; empty if it may."""
+    attempt = os.environ.get(MARK) or attempt_of(os.getppid())
+    if attempt:
+        return (
+            f"this process belongs to the attempt {attempt}, and an agent is not the operator: "
+            "ask the operator to run this command outside of the run"
+        )
+    if message.kind == "answer" and not runs.is_owned(run) and _attempts_live(runs, run):
+        return f"an attempt of the run is still alive: end it with `coterie resume {run}`, then answer"
+    return ""
+
+
+def _attempts_live(runs: RunReader, run: str) -> bool:
+    """Whether a process of an attempt of *run*, which has no owner, is alive."""
+    records = (record for _, record in runs.history(run))
+    launched = [
+        Launched(pid=one.pid, group=one.group, started=one.started)
+        for one in records
+        if isinstance(one, AttemptLaunched)
+    ]
+    return any_alive("" if index.is_shared(run) else f"{run}/", launched)
+
+
+def recorded(runs: RunReader, run: str, name: str) -> Verdict | None:
+    """The verdict on the message *name* in the journals of *run* and its child runs; None if there is none."""
+    for _, record in runs.history(run):
+        if getattr(record, "message", "") == name:
+            return verdict(refusal(record))
+    return None

@@ -1,0 +1,12 @@
+"""Sends messages to runs as an operator does."""
+
+from pathlib import Path
+
+from coterie.runs.messages import Message, Verdict
+from coterie.runs.repository import run_in
+
+
+def send(folder: Path, message: Message) -> Verdict:
+    """Send the run in *folder* a message."""
+    runs, run = run_in(folder)
+    return runs.send(run, message)
