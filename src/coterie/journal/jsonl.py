@@ -57,8 +57,7 @@ class JsonlStore:
 
     def folder(self, run: str) -> Path:
         """Where everything of *run* lies, whether it exists or not; inside its root's folder when it is a child."""
-        root, *attempts = (_safe(part) for part in run.split("/"))
-        return self.root.joinpath("runs", root, *(step for attempt in attempts for step in ("turns", attempt)))
+        return self.root / "runs" / "/turns/".join(map(_safe, run.split("/")))
 
     def file(self, run: str) -> Path:
         """The file of the journal of *run*, whether it exists or not."""

@@ -71,12 +71,12 @@ class Kind:
     def _made(self) -> tuple[Engine, Mapping[str, AgentPlan]]:
         return self.make_engine()
 
-    @property
+    @cached_property
     def engine(self) -> Engine:
         """The engine of this run."""
         return self._made[0]
 
-    @property
+    @cached_property
     def agents(self) -> Mapping[str, AgentPlan]:
         """The agents that the engine may ask, by name."""
         return self._made[1]

@@ -1,6 +1,7 @@
 """Runs that a loop coordinates."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -50,7 +51,7 @@ class LoopKind(Kind):
         agents = asked_by_loop(self.plan)
         return Loop(self._began, agents), agents
 
-    @property
+    @cached_property
     def _loop(self) -> Loop:
         assert isinstance(self.engine, Loop)
         return self.engine
