@@ -262,7 +262,7 @@ def test_memory_is_bounded_while_it_is_heard() -> None:
     voice = OutputReader("answer", Secrets({}), lambda text: None, 1000)
     sizes = []
     for _ in range(500):
-        voice.hear(b"x" * 333)
+        voice.feed(b"x" * 333)
         sizes.append(len(voice._kept))
 
     assert max(sizes) <= 2000

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, Any, cast
 
-Heard = Callable[[int, bytes], None]
+OnOutput = Callable[[int, bytes], None]
 """Called with 1 or 2 (standard output or error) and the bytes that the process wrote there."""
 
 
@@ -23,9 +23,9 @@ class Child(asyncio.SubprocessProtocol):
         finished: Done once it has ended and its outputs are closed, so that all it wrote was read.
     """
 
-    def __init__(self, born: Callable[[int], None], heard: Heard) -> None:
+    def __init__(self, on_start: Callable[[int], None], on_output: OnOutput) -> None:
         loop = asyncio.get_running_loop()
-        self._born, self._heard = born, heard
+        self._on_start, self._on_output = on_start, on_output
         self._transport: asyncio.SubprocessTransport | None = None
         self.exited: asyncio.Future[None] = loop.create_future()
         self.finished: asyncio.Future[None] = loop.create_future()
@@ -50,11 +50,11 @@ class Child(asyncio.SubprocessProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio when the process runs."""
         self._transport = cast(asyncio.SubprocessTransport, transport)
-        self._born(self.pid)
+        self._on_start(self.pid)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Called by asyncio with output of the process."""
-        self._heard(fd, data)
+        self._on_output(fd, data)
 
     def process_exited(self) -> None:
         """Called by asyncio when the process has ended; there may be more to read."""
@@ -73,8 +73,8 @@ async def spawn(
     stdin: IO[bytes],
     env: dict[str, str],
     cwd: Path,
-    born: Callable[[int], None],
-    heard: Heard,
+    on_start: Callable[[int], None],
+    on_output: OnOutput,
     merged: bool = False,
     within: AbstractContextManager[object] | None = None,
 ) -> Child:
@@ -82,7 +82,7 @@ async def spawn(
 
     Args:
         stdin: A file, read from its current offset. A file never blocks, and the process need not read it.
-        born: Called with its pid before any of its output is passed on.
+        on_start: Called with its pid before any of its output is passed on.
         merged: Send standard error where standard output goes.
         within: Entered only while the process is started.
 
@@ -91,7 +91,7 @@ async def spawn(
         ValueError: If an argument or a variable holds a NUL.
     """
     starting = asyncio.get_running_loop().subprocess_exec(
-        lambda: Child(born, heard),
+        lambda: Child(on_start, on_output),
         *argv,
         stdin=stdin,
         stdout=asyncio.subprocess.PIPE,

@@ -161,8 +161,8 @@ class _Attempt(Underway):
                 stdin=around.stdin,
                 env=around.env,
                 cwd=around.cwd,
-                born=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
-                heard=lambda fd, data: (answer if fd == 1 else log).hear(data),
+                on_start=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
+                on_output=lambda fd, data: (answer if fd == 1 else log).feed(data),
                 merged=self._agent.verdict,
                 within=marked(self._marker),
             )
@@ -198,15 +198,15 @@ class _Attempt(Underway):
                     stdin=around.stdin,
                     env=around.env,
                     cwd=around.cwd,
-                    born=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
-                    heard=lambda fd, data: None,
+                    on_start=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
+                    on_output=lambda fd, data: None,
                     within=marked(self._marker),
                 )
             except (OSError, ValueError) as error:
                 return cannot_start(argv[0], around.cwd, error)
 
         def hear(fd: int, data: bytes) -> None:
-            (answer if fd == 1 else log).hear(data)
+            (answer if fd == 1 else log).feed(data)
 
         def skip(fd: int, size: int) -> None:
             (answer if fd == 1 else log).skip(size)
@@ -242,7 +242,7 @@ class _Attempt(Underway):
         return status.exit
 
     async def _until_over(self, child: Child) -> None:
-        """Wait until the program has ended and all it said was heard, or the attempt is cut off."""
+        """Wait until the program has ended and all its output was read, or the attempt is cut off."""
         exited: set[asyncio.Future[Any]] = {child.exited, self._cut}
         await asyncio.wait(exited, return_when=asyncio.FIRST_COMPLETED)
         if not self._cut.done():

@@ -16,7 +16,7 @@ from msgspec import Struct
 from coterie import files
 from coterie.agentside import keeper
 from coterie.backends.base import Launched, Request
-from coterie.backends.child import Heard
+from coterie.backends.child import OnOutput
 from coterie.backends.processes import started
 
 LOOK_EVERY = 0.05
@@ -50,7 +50,7 @@ class Kept:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
-        self._heard = {keeper.OUTPUT: 0, keeper.ERRORS: 0}
+        self._read = {keeper.OUTPUT: 0, keeper.ERRORS: 0}
 
     def command(self, argv: Sequence[str], merged: bool) -> list[str]:
         """How the keeper is started with *argv*; *merged*: standard error goes where standard output goes."""
@@ -80,22 +80,22 @@ class Kept:
         except (FileNotFoundError, ValueError):
             return None
 
-    def hear(self, heard: Heard, skipped: Callable[[int, int], object]) -> None:
-        """Pass on to *heard* what the program has written since the last time, by number of its output.
+    def hear(self, on_output: OnOutput, skipped: Callable[[int, int], object]) -> None:
+        """Pass on to *on_output* what the program has written since the last time, by number of its output.
 
         Args:
             skipped: Called with the number of an output and how many bytes of it were removed unread.
         """
-        for number, name in enumerate(self._heard, 1):
+        for number, name in enumerate(self._read, 1):
             for start, path in self._segments(name):
-                if start > self._heard[name]:
-                    skipped(number, start - self._heard[name])
-                    self._heard[name] = start
+                if start > self._read[name]:
+                    skipped(number, start - self._read[name])
+                    self._read[name] = start
                 with suppress(FileNotFoundError), open(files.open_fd(path), "rb") as file:
-                    file.seek(self._heard[name] - start)
+                    file.seek(self._read[name] - start)
                     while data := file.read(_AT_ONCE):
-                        self._heard[name] += len(data)
-                        heard(number, data)
+                        self._read[name] += len(data)
+                        on_output(number, data)
 
     def _segments(self, name: str) -> list[tuple[int, Path]]:
         """The files of an output that are left, each with how many bytes came before it."""

@@ -44,7 +44,7 @@ class OutputReader:
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]
         return lines[-1][:_LINE] if lines else ""
 
-    def hear(self, data: bytes, final: bool = False) -> None:
+    def feed(self, data: bytes, final: bool = False) -> None:
         """Add what the program wrote."""
         text = self._redactor.feed(self._decoder.decode(data, final), final)
         if not text:
@@ -62,7 +62,7 @@ class OutputReader:
 
     def end(self) -> None:
         """End the output: pass on what was held back."""
-        self.hear(b"", final=True)
+        self.feed(b"", final=True)
 
 
 def exit_of(status: int) -> dict[str, Any]:
