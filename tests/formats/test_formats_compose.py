@@ -201,7 +201,7 @@ def test_what_multiplies_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.undo()
     found = read(tmp_path / "f0.at").diagnostics
     assert {each.code for each in found} == {"no-model"}
-    assert len(found) <= 10 * imports.MOST_TOLD
+    assert len(found) <= 10 * imports.MAX_REPORTED
 
 
 def test_values_are_given_by_whoever_reads(tmp_path: Path) -> None:

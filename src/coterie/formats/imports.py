@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_IMPORTS = 1000
 """Maximum number of imported topologies; the same file with the same values counts once."""
 
-MOST_TOLD = 20
+MAX_REPORTED = 20
 """Maximum errors of an imported file that are reported at the import, so that they do not multiply."""
 
 Chain = tuple[Path, ...]
@@ -99,7 +99,7 @@ class Importer:
             read = self._source(path, text, source, statement.given, chain)
         except _Refused as refused:
             return [error(refused.code, str(refused), span)], None
-        wrong = [_told(each, name, read.file, span) for each in read.diagnostics if each.is_error][:MOST_TOLD]
+        wrong = [_reported(each, name, read.file, span) for each in read.diagnostics if each.is_error][:MAX_REPORTED]
         if read.topology is not None and not wrong:
             wrong = [each for each in (unusable(read.topology, name, span),) if each is not None]
         return wrong, read.topology if not wrong else None
@@ -133,7 +133,7 @@ class _Refused(Exception):
         super().__init__(message)
 
 
-def _told(found: Diagnostic, name: str, source: str, span: Span) -> Diagnostic:
+def _reported(found: Diagnostic, name: str, source: str, span: Span) -> Diagnostic:
     """*found* in the imported file *source* or one that it includes, reported at the import *name*."""
     if found.code in _OF_CHAINS:
         return error(found.code, found.message, span, found.hint)

@@ -174,8 +174,8 @@ class _Reader:
             )
         found += _checked(topology, reading)
         found.sort(key=lambda diagnostic: (diagnostic.span.offset if diagnostic.span else -1, diagnostic.code))
-        told = tuple([located(each, composed.included, file) for each in found])
-        return Source(text, file, topology, told, parsed.tree)
+        diagnostics = tuple([located(each, composed.included, file) for each in found])
+        return Source(text, file, topology, diagnostics, parsed.tree)
 
 
 def _checked(topology: Topology | None, reading: AtResult) -> list[Diagnostic]:

@@ -61,8 +61,8 @@ def _of_name(document: Document, one: Occurrence) -> str:
             return _node(document, symbol.name)
         case NameKind.OUTPUT:
             types = [each for each in _outputs(document, symbol.owner) if each.partition(":")[0] == symbol.name]
-            said = types[0] if types else f"{symbol.name}: not declared, so any text"
-            return f"{_code(said)}\n\nAn output of `{symbol.owner}`."
+            shape = types[0] if types else f"{symbol.name}: not declared, so any text"
+            return f"{_code(shape)}\n\nAn output of `{symbol.owner}`."
         case NameKind.VALUE:
             return f"A value of `{symbol.owner}`."
         case NameKind.ROLE:
@@ -81,12 +81,12 @@ def _node(document: Document, name: str) -> str:
     if topology is None or node is None:
         return f"**{name}**"
     title = f"**{node.kind} {node.name}**" + (f": {node.thinks}" if node.thinks else "")
-    said = [f"gives `{output}`" for output in node.outputs]
-    said += [f"→ {_arrow(arrow)}" for arrow in node.arrows]
-    said += [f"← `{source}`" for source in dict.fromkeys(_sources(topology, name))]
+    lines = [f"gives `{output}`" for output in node.outputs]
+    lines += [f"→ {_arrow(arrow)}" for arrow in node.arrows]
+    lines += [f"← `{source}`" for source in dict.fromkeys(_sources(topology, name))]
     if not node.in_flow:
-        said.append(node.place or "not in the flow")
-    return "\n\n".join([title, *([node.description] if node.description else []), "\n".join(f"- {it}" for it in said)])
+        lines.append(node.place or "not in the flow")
+    return "\n\n".join([title, *([node.description] if node.description else []), "\n".join(f"- {it}" for it in lines)])
 
 
 def _outlined(document: Document, name: str) -> OutlinedNode | None:

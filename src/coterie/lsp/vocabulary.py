@@ -167,11 +167,11 @@ def _attribute(name: str) -> Keyword:
 
 
 def _about(about: str, executed: bool, default: str = "", *, model_only: bool = False) -> str:
-    said = [about]
+    sentences = [about]
     if default:
-        said.append(f"Default: {default}.")
+        sentences.append(f"Default: {default}.")
     if not executed:
-        said.append("It is kept and shown, but has no effect yet.")
+        sentences.append("It is kept and shown, but has no effect yet.")
     elif model_only:
-        said.append("It has an effect only where a model runs the agent.")
-    return " ".join(said)
+        sentences.append("It has an effect only where a model runs the agent.")
+    return " ".join(sentences)

@@ -170,7 +170,7 @@ class _Reader:
         op = self._next()
         if op is None:
             return self._bad_condition(field, "it compares nothing")
-        operator = _OPERATORS.get(op.text) or self._mended(op)
+        operator = _OPERATORS.get(op.text) or self._corrected(op)
         if operator is None:
             return self._bad_condition(op, f"{op.text!r} is no comparison")
         value = self._next()
@@ -185,7 +185,7 @@ class _Reader:
             return self._bad_condition(after, f"{after.text!r} stands behind the condition", hint)
         return True
 
-    def _mended(self, op: Token) -> Operator | None:
+    def _corrected(self, op: Token) -> Operator | None:
         """The operator that a wrongly written comparison means, with a report."""
         meant = {"=": "==", "=>": ">=", "===": "==", "<>": "!="}.get(op.text)
         if meant is None:

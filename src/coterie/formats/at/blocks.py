@@ -39,13 +39,13 @@ def read_block(
             message = f"{field!r} has no meaning in {owner}"
             report(warning("unknown-field", message, key_of(item).span, f"write {spec.entries[0].shape}"))
     inner = tuple(value for sort, found in entries for value in _entries(found, sort, owner, report))
-    said = without_defaults(read_fields(fields, spec), spec)
+    values = without_defaults(read_fields(fields, spec), spec)
     for each in spec.fields:
         if each.kind.name == "own":
             fields.drop(each.name)
     kept = fields.rest() if spec.open or not spec.fields else fields.kept((), tuple(spec.by_name))
     head = span or (block.head[0].span if block.head else block.open.span)
-    return Block(kind=spec.name, name=name, fields=said, entries=inner, kept=kept, span=head, spans=fields.spans)
+    return Block(kind=spec.name, name=name, fields=values, entries=inner, kept=kept, span=head, spans=fields.spans)
 
 
 def read_fields(fields: Fields, spec: Spec) -> dict[str, Any]:
@@ -64,10 +64,10 @@ def read_fields(fields: Fields, spec: Spec) -> dict[str, Any]:
 
 def without_defaults(values: Mapping[str, Any], spec: Spec) -> dict[str, Any]:
     """The *values* that differ from the defaults of *spec*."""
-    return {name: value for name, value in values.items() if _says(spec.by_name[name], value)}
+    return {name: value for name, value in values.items() if _differs(spec.by_name[name], value)}
 
 
-def _says(field: FieldSpec, value: Any) -> bool:
+def _differs(field: FieldSpec, value: Any) -> bool:
     """Whether *value* differs from the default of *field*."""
     default = field.default
     match field.kind.name:

@@ -42,8 +42,8 @@ def read_agent(name: Token, block: Tree, report: Report, folder: Path | None) ->
     own["manual"] = own.pop("invocation", "") == "manual"
     extra = {name: own.pop(_attribute(name)) for name in spec.by_name if _attribute(name) in own.keys() - _AGENT}
     if extra:
-        said = without_defaults(extra, spec)
-        own["extra"] = Block(kind="agent", fields=said, span=name.span, spans=fields.spans)
+        values = without_defaults(extra, spec)
+        own["extra"] = Block(kind="agent", fields=values, span=name.span, spans=fields.spans)
     return Agent(name=name.text, span=name.span, prompt=prompt, prompt_is_path=is_path, **_rest(own, fields, spec))
 
 
@@ -98,8 +98,8 @@ def _retry(fields: Fields, spec: FieldSpec) -> dict[str, Any]:
     count = Fields(block.items, owner, fields.report).count("max")
     assert spec.kind.block is not None
     retrying = read_block(block, spec.kind.block, fields.report, owner)
-    said = retrying.fields or retrying.kept
-    return {"retry": 1 if count is None else count, "retrying": retrying if said else NOTHING}
+    values = retrying.fields or retrying.kept
+    return {"retry": 1 if count is None else count, "retrying": retrying if values else NOTHING}
 
 
 def _prompt(fields: Fields, folder: Path | None) -> tuple[str, bool]:

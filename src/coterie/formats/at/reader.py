@@ -244,8 +244,8 @@ class _Reader:
         self._extension, others = read_extensions(fields)
         self._spans |= fields.spans
         for name, value in others.get("extensions", {}).items():
-            said = value if isinstance(value, dict) else {name: value}
-            self._kept.append(Block(kind="extensions", name=name, kept=said, span=block.head[0].span))
+            content = value if isinstance(value, dict) else {name: value}
+            self._kept.append(Block(kind="extensions", name=name, kept=content, span=block.head[0].span))
 
     def _other(self, block: Tree) -> None:
         keyword, span = block.keyword, block.head[0].span

@@ -69,13 +69,13 @@ def _typed(key: Token, words: list[Token], optional: bool, owner: str, report: R
         words, is_array = words[2:], True
     texts = [text_of(word) for word in words]
     span = words[0].span if words else key.span
-    said: dict[str, Any] = {"array": True} if is_array else {}
-    said |= {"optional": True} if optional else {}
+    fields: dict[str, Any] = {"array": True} if is_array else {}
+    fields |= {"optional": True} if optional else {}
     if len(texts) == 1 and words[0].kind in (NAME, STRING):
-        said["type"] = texts[0]
-        return Block(kind="field", name=name, fields=said, span=key.span, spans={"type": span})
+        fields["type"] = texts[0]
+        return Block(kind="field", name=name, fields=fields, span=key.span, spans={"type": span})
     if len(texts) > 2 and all(text == "|" for text in texts[1::2]) and len(texts) % 2:
-        return Block(kind="field", name=name, fields={**said, "values": tuple(texts[::2])}, span=key.span)
+        return Block(kind="field", name=name, fields={**fields, "values": tuple(texts[::2])}, span=key.span)
     report(error("bad-value", f"{name!r} of {owner} has no type that can be read", _whole(words, span), _HINT))
     return None
 

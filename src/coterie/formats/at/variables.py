@@ -29,8 +29,8 @@ def _variable(fields: Fields, name: str) -> Block | None:
         fields.report(error("bad-value", f"{name!r} of 'env' is not a text", span_of(value), hint))
         return None
     span = fields.spans[name]
-    said = {"value": text, "kind": kind} if kind else {"value": text}
-    return Block(kind="variable", name=name, fields=said, span=span, spans={"value": span})
+    values = {"value": text, "kind": kind} if kind else {"value": text}
+    return Block(kind="variable", name=name, fields=values, span=span, spans={"value": span})
 
 
 def _parts(value: Value) -> tuple[str, str | None]:

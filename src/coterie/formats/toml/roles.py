@@ -43,7 +43,7 @@ _WANTED = {
 
 
 def read_loop(document: TomlDocument) -> Loop:
-    """What *document*, a `topology.toml`, says."""
+    """Read *document*, a `topology.toml`."""
     for name in [each for each in document.values if each not in TOP_FIELDS]:
         _unknown(document, "the topology", name, document.span(name), TOP_FIELDS)
     tables = document.values.get("role", [])

@@ -91,7 +91,7 @@ def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, 
     fields = TableReader(table, owner, ENTRIES, report)
     extension, spans = _extension(fields)
     model = fields.text("model")
-    topology = _thinks(fields, name, model, extension, team, report)
+    topology = _read_backend(fields, name, model, extension, team, report)
     prompt = fields.text("prompt")
     is_path, found = read_prompt(prompt, folder, owner, fields.span("prompt"))
     if found is not None:
@@ -157,7 +157,7 @@ def _extension(fields: TableReader) -> tuple[dict[str, Any], dict[str, Span]]:
     return extension, spans
 
 
-def _thinks(
+def _read_backend(
     fields: TableReader, name: str, model: str, extension: dict[str, Any], team: Team, report: Report
 ) -> Topology | None:
     """Set the backend in *extension*, or return the inline team."""

@@ -55,15 +55,15 @@ def _set(pattern: Table, agents: Mapping[str, Table], slots: list[str], setting:
         raise _InvalidValue("unknown-param", f"{given.name!r} cannot be set: there is no slot {slot!r}", hint)
     written = filled.entries[slot]
     named = written.entries.get("agent") if isinstance(written, Table) else written
-    who = named.value if isinstance(named, Leaf) and isinstance(named.value, str) else ""
-    base, own = agents.get(who, Table()), written if isinstance(written, Table) else Table(span=written.span)
+    agent = named.value if isinstance(named, Leaf) and isinstance(named.value, str) else ""
+    base, own = agents.get(agent, Table()), written if isinstance(written, Table) else Table(span=written.span)
     team = overridden(base, without(own, ("agent",))).entries.get("pattern")
     if not isinstance(team, Table):
         where = f"is in {team.value!r}" if isinstance(team, Leaf) else "is not an inline pattern"
         message = f"{given.name!r} cannot be set: the agent of {slot!r} {where}"
         raise _InvalidValue("unknown-param", message, "set it there" if isinstance(team, Leaf) else "remove it")
-    if who and "agent" not in own.entries:
-        own = _with(own, "agent", Leaf(who, own.span))
+    if agent and "agent" not in own.entries:
+        own = _with(own, "agent", Leaf(agent, own.span))
     own = _with(own, "pattern", _set(team, agents, rest, setting, given))
     return _with(pattern, "slots", _with(filled, slot, own))
 
@@ -71,8 +71,8 @@ def _set(pattern: Table, agents: Mapping[str, Table], slots: list[str], setting:
 def _configured(pattern: Table, setting: str, given: _Given) -> Table:
     """*pattern* with one of its settings replaced; a dotted name is an entry of a table."""
     keys = setting.split(".")
-    said = pattern.entries.get("type")
-    kind = kind_of(said.value) if isinstance(said, Leaf) and isinstance(said.value, str) else None
+    type_ = pattern.entries.get("type")
+    kind = kind_of(type_.value) if isinstance(type_, Leaf) and isinstance(type_.value, str) else None
     whole = given.value
     for key in reversed(keys):
         whole = {key: whole}

@@ -65,9 +65,9 @@ def _team(root: Value, file: str, folder: Path | None, given: Mapping[str, Any],
         report(error("no-pattern", message, next(iter(root.keys.values()), None), _HINT))
         return None
     fields = TableReader(root, "the file", ("pattern", "agents"), report)
-    said = root.entries["pattern"]
-    if not isinstance(said, Table) and plain(said) is not None:
-        fields.wrong("pattern", said, "a table", "write pattern: {type: …, slots: …}")
+    pattern = root.entries["pattern"]
+    if not isinstance(pattern, Table) and plain(pattern) is not None:
+        fields.wrong("pattern", pattern, "a table", "write pattern: {type: …, slots: …}")
         return None
     reader = _Reader(file, folder, fields.table("agents", "write NAME: {model: …, prompt: …}"), report)
     return reader.team(fields.table("pattern"), stem(file), root.keys["pattern"], given)
@@ -90,7 +90,7 @@ class _Reader:
         self._keys = agents.keys
         self._shared: dict[str, Filler] = {}
         self._open: list[str] = []  # the agents being read
-        self._lent: set[str] = set()  # those whose entries a slot overrides
+        self._bases: set[str] = set()  # those whose entries a slot overrides
         self._depth = 0
         self._extents: dict[int, tuple[int, int]] = {}  # depth and number of the teams in each, by identity
         self._teams: list[Topology] = []  # keeps identities from being reused
@@ -111,8 +111,8 @@ class _Reader:
             table = with_settings(table, self._tables, given, self._report)
         agents = [filler.node for name in self._tables if (filler := self._named(name, self._keys[name])) is not None]
         team = self._pattern(table, name, key, agents)
-        lent = self._lent - set(asked(team, set())) if self._lent else self._lent
-        return replace(team, nodes=tuple(node for node in team.nodes if node.name not in lent)) if lent else team
+        bases = self._bases - set(asked(team, set())) if self._bases else self._bases
+        return replace(team, nodes=tuple(node for node in team.nodes if node.name not in bases)) if bases else team
 
     def _pattern(self, table: Table, name: str, key: Span, agents: Iterable[Agent] = ()) -> Topology:
         """The team in *table*, by default named *name*, with the additional *agents*."""
@@ -148,8 +148,8 @@ class _Reader:
             key = table.keys[name]
             if isinstance(value, Leaf) and isinstance(value.value, str):
                 filler = self._named(value.value, value.span)
-                is_told = filler is None and value.value in self._tables
-                yield _slot(name, UNREADABLE if is_told else value.value, filler, value.span), filler
+                is_reported = filler is None and value.value in self._tables
+                yield _slot(name, UNREADABLE if is_reported else value.value, filler, value.span), filler
             elif not isinstance(value, Table):
                 message = f"slot {name!r} must be the name of an agent or a table, not {shown(value)}"
                 self._report(error("bad-value", message, value.span, "write AGENT, or {model: …, prompt: …}"))
@@ -168,16 +168,16 @@ class _Reader:
     def _changed(self, slot: str, table: Table, key: Span) -> Iterator[tuple[Slot, Filler | None]]:
         """The agent that `agent:` names, overridden by the other entries of *slot*."""
         base = table.entries["agent"]
-        who = base.value if isinstance(base, Leaf) and isinstance(base.value, str) else ""
-        if who not in self._tables:
+        agent = base.value if isinstance(base, Leaf) and isinstance(base.value, str) else ""
+        if agent not in self._tables:
             message = f"slot {slot!r} names {shown(base)}, which is not a declared agent"
-            hint = did_you_mean(who, self._tables) or "declare it under agents:"
+            hint = did_you_mean(agent, self._tables) or "declare it under agents:"
             self._report(error("unknown-agent", message, base.span, hint))
             yield _slot(slot, UNREADABLE, None, key), None
             return
-        self._lent.add(who)
-        name = slot if slot not in self._tables else f"{slot}@{who}"
-        filler = self._agent(name, overridden(self._tables[who], without(table, ("agent",))), key)
+        self._bases.add(agent)
+        name = slot if slot not in self._tables else f"{slot}@{agent}"
+        filler = self._agent(name, overridden(self._tables[agent], without(table, ("agent",))), key)
         yield _slot(slot, name, filler, key), filler
 
     def _mediator(self, kind: str, config: Table, slots: Sequence[str]) -> Iterator[tuple[Slot, Filler]]:

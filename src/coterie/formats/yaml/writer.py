@@ -56,8 +56,8 @@ class _Writer:
             if node is None:
                 raise UsageError(f"slot {slot.name!r} of {topology.name!r} has no agent")
             is_alone = slot.node == slot.name and uses.count(slot.node) == 1
-            said = self._node(node, slot, declared)
-            slots[slot.name] = said if is_alone else self._declared(slot.node, said)
+            fields = self._node(node, slot, declared)
+            slots[slot.name] = fields if is_alone else self._declared(slot.node, fields)
         for name, node in declared.items():
             if name not in uses:
                 self._declared(name, self._node(node, None, declared))
@@ -71,14 +71,14 @@ class _Writer:
             }
         )
 
-    def _declared(self, name: str, said: dict[str, Any]) -> str:
-        """The name under which *said* is declared: *name*, unless that is taken."""
+    def _declared(self, name: str, fields: dict[str, Any]) -> str:
+        """The name under which *fields* are declared: *name*, unless that is taken."""
         wanted = name = name.replace("@", "-")
         number = 1
-        while self.agents.get(name, said) != said:
+        while self.agents.get(name, fields) != fields:
             number += 1
             name = f"{wanted}-{number}"
-        self.agents[name] = said
+        self.agents[name] = fields
         return name
 
     def _node(self, node: AnyNode, slot: Slot | None, declared: Mapping[str, AnyNode]) -> dict[str, Any]:
@@ -127,8 +127,8 @@ def _tools(node: Agent) -> list[str] | None:
     return None if node.tools is None else [functions.get(name, name) for name in node.tools]
 
 
-def _filled(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in said.items() if value not in (None, "", [], {})}
+def _filled(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
 def _plain(value: Any) -> Any:
