@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coterie.diagnostics import Diagnostic, error
-from coterie.formats.at import AtResult, compose, parse, read_at
+from coterie.formats.at import Parsed, compose, parse, read_at
 from coterie.formats.at.tree import File
 from coterie.formats.files import MAX_BYTES, SUFFIXES, YAML, Library, Unreadable
 from coterie.formats.folders import loop_folder
@@ -107,12 +107,12 @@ def _read_loop(folder: Path, text: str | None = None) -> Source:
 def _read_pattern(text: str, file: str, folder: Path | None, given: Mapping[str, Scalar]) -> Source:
     from coterie.formats.yaml import read_yaml  # imported on demand
 
-    reading = read_yaml(text, file, folder, given)
-    found = list(reading.diagnostics)
-    if reading.topology is not None:
-        found += _checked_tree(reading.topology, set())
+    found: list[Diagnostic] = []
+    topology = read_yaml(text, file, folder, given, found.append)
+    if topology is not None:
+        found += _checked_tree(topology, set())
     found.sort(key=lambda each: (each.span.offset if each.span else -1, each.code))
-    return Source(text, file, reading.topology, tuple(replace(each, file=file) for each in found))
+    return Source(text, file, topology, tuple(replace(each, file=file) for each in found))
 
 
 def _checked_tree(topology: Topology, looked_at: set[int]) -> Iterator[Diagnostic]:
@@ -160,9 +160,8 @@ class _Reader:
             chain = (Path(file).resolve(),) if file and folder is not None else ()
         parsed = parse(text)
         composed = compose(parsed, text, file, folder, given, self._library, chain[-1:])
-        reading = read_at(composed.parsed, file, folder)
-        topology = reading.topology
-        found = reading.diagnostics
+        topology = read_at(composed.parsed, file, folder)
+        found = composed.parsed.diagnostics
         if topology is not None and composed.is_composed:
             nodes = self._importer.nodes(composed.imports, folder, chain, found.append)
             topology = replace(
@@ -172,17 +171,17 @@ class _Reader:
                 interface=composed.interface,
                 included=composed.included,
             )
-        found += _checked(topology, reading)
+        found += _checked(topology, composed.parsed)
         found.sort(key=lambda diagnostic: (diagnostic.span.offset if diagnostic.span else -1, diagnostic.code))
         diagnostics = tuple([located(each, composed.included, file) for each in found])
         return Source(text, file, topology, diagnostics, parsed.tree)
 
 
-def _checked(topology: Topology | None, reading: AtResult) -> list[Diagnostic]:
+def _checked(topology: Topology | None, parsed: Parsed) -> list[Diagnostic]:
     """The diagnostics of the checks, without those that may result from an unread part of the text."""
-    if topology is None or reading.lost_items:
+    if topology is None or parsed.lost_items:
         return []
     found = check(topology)
     if topology.fragment:
         found = [each for each in found if each.code in _OF_A_FRAGMENT]
-    return [each for each in found if each.code in _SAFE] if reading.lost_flow else found
+    return [each for each in found if each.code in _SAFE] if parsed.lost_flow else found

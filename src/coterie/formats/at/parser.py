@@ -16,7 +16,7 @@ from coterie.formats.at.tree import Entry, File, ListValue, Root, Stray
 ROOTS = ("topology", "fragment", "library")
 
 
-class Parsed(Struct, frozen=True):
+class Parsed(Struct):
     """A file's tree and its syntax errors.
 
     Attributes:

@@ -7,9 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
-from coterie.diagnostics import Diagnostic, Fix, Span, did_you_mean, error, warning
+from coterie.diagnostics import Fix, Span, did_you_mean, error, warning
 from coterie.formats.at.blocks import read_block, read_entry, read_fields
 from coterie.formats.at.fields import Fields
 from coterie.formats.at.flows import read_flow
@@ -19,7 +17,7 @@ from coterie.formats.at.language.spec import Entries
 from coterie.formats.at.nodes import read_agent, read_extensions, read_node
 from coterie.formats.at.parser import Parsed
 from coterie.formats.at.tree import BlockNode as Tree
-from coterie.formats.at.tree import Directive, Entry, FieldNode, File, FlowBlock, Raw, Root, Stray, WordsNode, span_of
+from coterie.formats.at.tree import Directive, Entry, FieldNode, FlowBlock, Raw, Root, Stray, WordsNode, span_of
 from coterie.formats.at.values import dedent, plain, plain_items, text_of, words_of
 from coterie.topology.block import Block
 from coterie.topology.model import AnyNode, Flow, Topology
@@ -32,44 +30,25 @@ _ELSEWHERE = frozenset({"flow", "import", "include", "params", "interface"})
 _MANY = frozenset({"agent", "action", "gate", "gates", "human", "group", "skill"})
 
 
-class AtResult(Struct, frozen=True):
-    """The topology of a text, and its diagnostics.
-
-    Attributes:
-        topology: None if the text has none.
-        lost_flow: Text of the flow could not be read.
-        lost_items: Text outside the flow could not be read.
-    """
-
-    topology: Topology | None
-    diagnostics: list[Diagnostic]
-    lost_flow: bool
-    lost_items: bool
-
-
-def read_at(parsed: Parsed, file: str = "", folder: Path | None = None) -> AtResult:
-    """Read the topology of a tree, and report every invalid part.
+def read_at(parsed: Parsed, file: str = "", folder: Path | None = None) -> Topology | None:
+    """Read the topology of a tree, if it has one, and report every invalid part in *parsed*.
 
     Args:
         parsed: The tree after `coterie.formats.at.compose`.
         file: Its path, as the user named it.
         folder: The base of relative paths of prompts; None: every prompt is a text.
     """
-    reader = _Reader(parsed, folder)
-    topology = reader.read(parsed.tree, file)
-    return AtResult(topology, reader.diagnostics, reader.lost_flow, reader.lost_items)
+    return _Reader(parsed, folder).read(file)
 
 
 class _Reader:
     """Collects the content of the blocks of one topology."""
 
     def __init__(self, parsed: Parsed, folder: Path | None) -> None:
-        self.diagnostics = parsed.diagnostics
+        self._parsed = parsed
         self._report = parsed.diagnostics.append
         self._folder = folder
         self._seen: set[str] = set()
-        self.lost_flow = parsed.lost_flow
-        self.lost_items = parsed.lost_items
         self._nodes: list[AnyNode] = []
         self._kept: list[Block] = []
         self._flow: Flow | None = None
@@ -80,9 +59,10 @@ class _Reader:
         self._blocks: dict[str, Block] = {}
         self._spans: dict[str, Span] = {}
 
-    def read(self, file: File, path: str) -> Topology | None:
-        """The first topology of *file*, with any blocks after it, since a brace may be misplaced."""
-        roots = [item for item in file.items if isinstance(item, Root)]
+    def read(self, path: str) -> Topology | None:
+        """The first topology of the file, with any blocks after it, since a brace may be misplaced."""
+        items = self._parsed.tree.items
+        roots = [item for item in items if isinstance(item, Root)]
         if not roots:
             return None
         root = roots[0]
@@ -93,7 +73,7 @@ class _Reader:
             message = "this file holds a library, and only a topology or a fragment can be read"
             self._report(error("no-topology", message, root.keyword.span))
             return None
-        for item in (*root.items, *(item for item in file.items if not isinstance(item, Root))):
+        for item in (*root.items, *(item for item in items if not isinstance(item, Root))):
             self._item(item)
         return self._topology(root, path)
 
@@ -143,9 +123,9 @@ class _Reader:
     def _add_flow(self, block: FlowBlock) -> None:
         """Read a flow; a second one is an error, but its names count as used."""
         self._first("flow", block.keyword.span)
-        found = len(self.diagnostics)
+        found = len(self._parsed.diagnostics)
         flow = read_flow(block, self._report)
-        self.lost_flow = self.lost_flow or any(each.is_error for each in self.diagnostics[found:])
+        self._parsed.lost_flow |= any(each.is_error for each in self._parsed.diagnostics[found:])
         if self._flow is not None:
             mentions = dict.fromkeys((*self._flow.mentions, *flow.mentions))
             flow = replace(
@@ -219,7 +199,7 @@ class _Reader:
             )
             self._report(error("bad-name", message, behind.span, f"write: {keyword} NAME {{ … }}"))
             if len(block.head) == 1:
-                self.lost_items = True
+                self._parsed.lost_items = True
                 return
         name = block.head[1]
         if keyword == "agent":

@@ -19,20 +19,18 @@ class TomlDocument:
     Attributes:
         values: Its values; empty if it does not exist or is not TOML.
         ok: Whether it was readable or does not exist.
-        exists: Whether it exists.
     """
 
     def __init__(self, path: Path, file: str, report: Report, text: str | None = None) -> None:
         self.file = file
         self._report = report
         self.values: dict[str, Any] = {}
-        self.ok = self.exists = True
+        self.ok = True
         self.text = ""
         self._spans: dict[KeyPath, Span] = {}
         try:
             self.text = bounds.read_bytes(path).decode("utf-8-sig") if text is None else text
         except FileNotFoundError:
-            self.exists = False
             return
         except (OSError, UnicodeDecodeError) as failure:
             reason = failure.strerror if isinstance(failure, OSError) else "it is not UTF-8 text"

@@ -1,5 +1,5 @@
 """Patterns in YAML: `*.pattern.yaml`, or any YAML file with `pattern:` at its top level."""
 
-from coterie.formats.yaml.reader import YamlResult, read_yaml
+from coterie.formats.yaml.reader import read_yaml
 
-__all__ = ["YamlResult", "read_yaml"]
+__all__ = ["read_yaml"]

@@ -11,11 +11,11 @@ agents:
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
 
-from coterie.diagnostics import Diagnostic, Span, did_you_mean, error
+from coterie.diagnostics import Span, did_you_mean, error
 from coterie.formats.files import YAML
 from coterie.formats.imports import MAX_IMPORTS
 from coterie.formats.yaml.agents import Filler, overridden, read_agent
@@ -34,25 +34,15 @@ _PATTERN = ("type", "name", "description", "config", "slots")
 _HINT = "its top level has `pattern:`, and may have `agents:`"
 
 
-@dataclass(frozen=True, slots=True)
-class YamlResult:
-    """The topology of a text, and its diagnostics."""
-
-    topology: Topology | None
-    diagnostics: tuple[Diagnostic, ...]
-
-
-def read_yaml(text: str, file: str, folder: Path | None, given: Mapping[str, Any] | None = None) -> YamlResult:
+def read_yaml(text: str, file: str, folder: Path | None, given: Mapping[str, Any], report: Report) -> Topology | None:
     """Read *text* of *file* as far as possible, reporting every fault.
 
     Args:
         folder: The base of relative paths; without a folder every prompt is a text.
         given: Values that override its settings.
     """
-    found: list[Diagnostic] = []
-    root = load(text, found.append)
-    topology = _team(root, file, folder, given or {}, found.append) if root is not None else None
-    return YamlResult(topology, tuple(found))
+    root = load(text, report)
+    return _team(root, file, folder, given, report) if root is not None else None
 
 
 def _team(root: Value, file: str, folder: Path | None, given: Mapping[str, Any], report: Report) -> Topology | None:
