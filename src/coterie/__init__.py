@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coterie.errors import CoterieError, TopologyError
     from coterie.planning.plan import Limits, Plan
     from coterie.runs.api import fork, load, plan, resume, run
-    from coterie.runs.launch import Outcome
+    from coterie.runs.outcome import Outcome
     from coterie.topology.model import Topology
 
 __version__ = "0.1.0"
@@ -26,7 +26,7 @@ _PLACES = {
     "CoterieError": "coterie.errors",
     "Diagnostic": "coterie.diagnostics",
     "Limits": "coterie.planning.plan",
-    "Outcome": "coterie.runs.launch",
+    "Outcome": "coterie.runs.outcome",
     "Plan": "coterie.planning.plan",
     "Topology": "coterie.topology.model",
     "TopologyError": "coterie.errors",

@@ -17,7 +17,8 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.runs.ended import Waiting
-from coterie.runs.launch import Outcome, ReplayReport
+from coterie.runs.outcome import Outcome
+from coterie.runs.replay import ReplayReport
 from coterie.views.timeline import sentence
 from coterie.views.tree import Node
 

@@ -23,6 +23,8 @@ from coterie.planning.plan import AgentPlan, Plan, Wanted
 from coterie.runs import launch, provisional
 from coterie.runs.messages import Message
 from coterie.runs.notes import entries
+from coterie.runs.outcome import Outcome
+from coterie.runs.replay import replay
 from coterie.runs.repository import run_in
 from coterie.runs.tokens import Tokens
 
@@ -74,7 +76,7 @@ def place(tmp_path: Path) -> RunPlace:
     )
 
 
-def run(tmp_path: Path, plan: Plan, parts: dict[str, Part]) -> launch.Outcome:
+def run(tmp_path: Path, plan: Plan, parts: dict[str, Part]) -> Outcome:
     cast = Speakers(tmp_path / "runs" / "r", parts)
     outcome = asyncio.run(
         launch.start(plan, {"prompt": "go"}, state_dir=tmp_path, turns=cast, run_id="r", cwd=tmp_path)
@@ -83,7 +85,7 @@ def run(tmp_path: Path, plan: Plan, parts: dict[str, Part]) -> launch.Outcome:
     return outcome
 
 
-def loop(tmp_path: Path, parts: dict[str, Part], **fields: Any) -> launch.Outcome:
+def loop(tmp_path: Path, parts: dict[str, Part], **fields: Any) -> Outcome:
     fields = {"max_iterations": 2, "place": place(tmp_path)} | fields
     return run(tmp_path, plan_of(loop_plan(**fields)), parts)
 
@@ -273,7 +275,7 @@ def emit(folder: Path, event: str, epoch: int = 1, **message: Any) -> dict[str, 
     return {"kind": "emit", "event": event, **sender, **message}
 
 
-def resumed(tmp_path: Path, *answers: Result) -> launch.Outcome:
+def resumed(tmp_path: Path, *answers: Result) -> Outcome:
     cast = Cast({"planner": list(answers)} if answers else {}, seconds=0)
     return asyncio.run(launch.resume("r", state_dir=tmp_path, turns=cast))
 
@@ -291,7 +293,7 @@ def test_what_came_before_the_owner_was_killed_counts(tmp_path: Path) -> None:
     assert (outcome.status, outcome.reason) == ("completed", "completion_event")
     assert [one.message for one in journal(tmp_path, r.EventEmitted)] == ["m1"]
     assert journal(tmp_path, r.TurnFinished) == []
-    assert launch.replay("r", state_dir=tmp_path).left == ()
+    assert replay("r", state_dir=tmp_path).left == ()
 
 
 def test_what_was_recorded_and_not_yet_deleted_counts_once(tmp_path: Path) -> None:

@@ -32,10 +32,11 @@ from coterie.journal.records import (
 )
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan, Wanted
 from coterie.runs import launch
-from coterie.runs.closing_steps import EXIT_WAITING
 from coterie.runs.fold import Fold
 from coterie.runs.fork import PARTS, Forked, fork
 from coterie.runs.kinds import kind_of
+from coterie.runs.outcome import EXIT_WAITING, Outcome
+from coterie.runs.replay import replay
 from coterie.runs.repository import Runs
 from coterie.runs.turns import Settled
 from coterie.topology.conditions import Condition, Operator
@@ -129,7 +130,7 @@ def start(state: Path, team: Plan = TEAM, run: str = "first", **options: Any) ->
     return actors
 
 
-def resume(state: Path, run: str) -> tuple[launch.Outcome, Actors]:
+def resume(state: Path, run: str) -> tuple[Outcome, Actors]:
     actors = Actors()
     return asyncio.run(launch.resume(run, state_dir=state, turns=actors)), actors
 
@@ -182,7 +183,7 @@ def test_a_run_can_be_forked_at_every_record(tmp_path: Path) -> None:
         ran = {(run.partition("/")[2], turn) for run, turn, _ in actors.started}
         assert not ran & done
         assert ran | done | {("", "inner#1")} == finished(tmp_path, made.run) == whole
-        assert launch.replay(made.run, state_dir=tmp_path).left == ()
+        assert replay(made.run, state_dir=tmp_path).left == ()
 
     assert fingerprint(tmp_path / "runs" / "first") == before
     assert not (tmp_path / PARTS).exists()
@@ -202,7 +203,7 @@ def test_any_flow_can_be_forked_anywhere(seed: int, part: float, tmp_path_factor
     assert outcome.status == records(state, "first")[-1].outcome  # type: ignore[attr-defined]
     assert not done & {(run.partition("/")[2], turn) for run, turn, _ in actors.started}
     assert done <= finished(state, made.run)
-    assert launch.replay(made.run, state_dir=state).left == ()
+    assert replay(made.run, state_dir=state).left == ()
 
 
 def test_a_child_run_comes_along_as_far_as_it_had_come(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from coterie.runs import launch
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of
 from coterie.runs.messages import Message, guidance
+from coterie.runs.outcome import Outcome
+from coterie.runs.replay import replay
 from coterie.runs.turns import LocalTurns
 
 NOTE = "- Mind the tests"
@@ -222,7 +224,7 @@ def resumed(folder: Path) -> tuple[list[str], list[Any]]:
     """Resume the run in *folder*: the attempts whose prompts have the guidance, and what its journal says of it."""
     cast = Cast({}, seconds=0)
     asyncio.run(launch.resume("r", state_dir=folder, turns=cast))
-    assert launch.replay("r", state_dir=folder).left == ()
+    assert replay("r", state_dir=folder).left == ()
     records = JsonlStore(folder).read("r")
     return guided(cast), [one for one in records if isinstance(one, OperatorSaid | GuidanceDelivered)]
 
@@ -263,14 +265,14 @@ def test_a_command_has_it_in_the_prompt_of_its_next_attempt(tmp_path: Path) -> N
         (tmp_path / "began").read_text()
         (tmp_path / "go").write_text("go")
 
-    async def play() -> launch.Outcome:
+    async def play() -> Outcome:
         turns = LocalTurns({"command": CommandBackend()})
         owner = launch.start(plan, {}, state_dir=tmp_path / "state", turns=turns, run_id="r", cwd=tmp_path)
         outcome, _ = await asyncio.gather(owner, asyncio.to_thread(meanwhile))
         return outcome
 
     assert asyncio.run(asyncio.wait_for(play(), 60)).status == "completed"
-    assert launch.replay("r", state_dir=tmp_path / "state").left == ()
+    assert replay("r", state_dir=tmp_path / "state").left == ()
 
 
 def test_guidance_that_comes_before_the_agent_has_begun_is_given_when_it_has() -> None:

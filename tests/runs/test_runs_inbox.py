@@ -23,6 +23,7 @@ from coterie.journal.writer import JsonlWriter
 from coterie.planning.plan import AgentPlan
 from coterie.runs import inbox, launch
 from coterie.runs.messages import Message, Verdict
+from coterie.runs.outcome import Outcome
 from coterie.runs.tokens import Tokens
 
 PLAN = flow("a -> boss", boss=AgentPlan(name="boss", kind="human", backend="human"))
@@ -42,7 +43,7 @@ class Asked(Cast):
         return await HumanBackend().start(request, on_event)
 
 
-async def with_owner(state: Path, meanwhile: Callable[[Path], object]) -> launch.Outcome:
+async def with_owner(state: Path, meanwhile: Callable[[Path], object]) -> Outcome:
     """Run `PLAN` in *state*; once boss is asked, do *meanwhile* in a thread, as another process would."""
     asked = asyncio.Event()
     owner = asyncio.create_task(
@@ -244,7 +245,7 @@ def test_a_question_at_the_terminal_is_taken_down_when_it_is_answered_elsewhere(
     """At once: the run goes on, and another question may need the terminal."""
     plan = flow("a -> boss -> b", boss=AgentPlan(name="boss", kind="human", backend="human"))
 
-    async def main() -> launch.Outcome:
+    async def main() -> Outcome:
         asked, taken_down = asyncio.Event(), asyncio.Event()
 
         async def terminal(request: Request) -> str:

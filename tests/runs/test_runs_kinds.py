@@ -18,6 +18,7 @@ from coterie.planning.coordination import Coordination
 from coterie.planning.plan import AgentPlan, Plan, from_json, to_json
 from coterie.runs import launch
 from coterie.runs.kinds import KINDS, Kind, kind_of
+from coterie.runs.replay import replay
 
 
 class RelayPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, tag="relay"):
@@ -106,7 +107,7 @@ def test_a_further_kind_runs(tmp_path: Path) -> None:
     outcome = asyncio.run(launch.start(relay(tmp_path), {"prompt": "go"}, state_dir=tmp_path / "state"))
 
     assert (outcome.status, outcome.result["text"].strip()) == ("completed", "right#3")
-    assert launch.replay(outcome.run, state_dir=tmp_path / "state").left == ()
+    assert replay(outcome.run, state_dir=tmp_path / "state").left == ()
 
 
 def test_a_further_kind_is_killed_and_resumed(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from coterie.runs import launch
 from coterie.runs.fold import Fold
 from coterie.runs.fork import fork
 from coterie.runs.kinds import kind_of
+from coterie.runs.replay import replay
 from coterie.runs.turns import LocalTurns, Settled
 from coterie.topology.model import ArrowGroup
 
@@ -87,7 +88,7 @@ def test_a_changed_plan_is_refused_and_not_executed(
 
     tries: list[Callable[[], object]] = [
         lambda: asyncio.run(launch.resume("r", state_dir=tmp_path, turns=stub.turns)),
-        lambda: launch.replay("r", state_dir=tmp_path),
+        lambda: replay("r", state_dir=tmp_path),
         lambda: fork("r", state_dir=tmp_path),
     ]
     for one in tries:
@@ -137,6 +138,6 @@ def test_where_the_files_lie_may_change(tmp_path: Path) -> None:
 
     rewrite(tmp_path, moved)
     try:
-        launch.replay("r", state_dir=tmp_path)
+        replay("r", state_dir=tmp_path)
     except CoterieError as error:
         pytest.fail(str(error))

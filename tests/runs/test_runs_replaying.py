@@ -32,6 +32,8 @@ from coterie.runs import launch
 from coterie.runs.fold import Fold
 from coterie.runs.fork import fork
 from coterie.runs.kinds import kind_of
+from coterie.runs.outcome import Outcome
+from coterie.runs.replay import replay
 from coterie.runs.repository import Runs
 from coterie.runs.turns import LocalTurns, Settled
 from coterie.topology.model import ArrowGroup
@@ -58,14 +60,14 @@ class Stub:
     async def close(self) -> None: ...
 
 
-def start(state: Path, plan: Plan, **limits: Any) -> launch.Outcome:
+def start(state: Path, plan: Plan, **limits: Any) -> Outcome:
     turns = LocalTurns({"stub": Stub()})
     return asyncio.run(
         launch.start(plan, {"prompt": "x"}, state_dir=state, run_id="r", turns=turns, limits=Limits(**limits))
     )
 
 
-def resume(state: Path, plan: Plan | None = None, **limits: Any) -> launch.Outcome:
+def resume(state: Path, plan: Plan | None = None, **limits: Any) -> Outcome:
     turns = LocalTurns({"stub": Stub()})
     return asyncio.run(launch.resume("r", state_dir=state, turns=turns, reload=plan, limits=Limits(**limits)))
 
@@ -112,7 +114,7 @@ def test_a_replay_enters_the_child_run_of_the_last_attempt(tmp_path: Path) -> No
     store = JsonlStore(tmp_path)
     child = "r/inner#1.1"
     records = list(store.read(child))
-    assert launch.replay("r", state_dir=tmp_path).records == len(records) + len(list(store.read("r")))
+    assert replay("r", state_dir=tmp_path).records == len(records) + len(list(store.read("r")))
 
     (store.folder(child) / JOURNAL).unlink()
     changed = [
@@ -126,7 +128,7 @@ def test_a_replay_enters_the_child_run_of_the_last_attempt(tmp_path: Path) -> No
     root.give_up()
 
     with pytest.raises(ReplayMismatch, match=r"r/inner#1\.1"):
-        launch.replay("r", state_dir=tmp_path)
+        replay("r", state_dir=tmp_path)
 
 
 def test_a_fork_exactly_at_a_reloaded_plan_takes_that_plan(tmp_path: Path) -> None:
@@ -180,7 +182,7 @@ def test_a_forked_journal_carries_checksums_of_its_own(tmp_path: Path) -> None:
         lines = (store.folder(run) / JOURNAL).read_bytes().splitlines()
         assert all(b'"crc":' in line or line.startswith(b'{"topic":"text"') for line in lines)
         assert list(store.read(run))
-    assert launch.replay(made.run, state_dir=tmp_path).records > 0
+    assert replay(made.run, state_dir=tmp_path).records > 0
     turns = LocalTurns({"stub": Stub()})
     assert asyncio.run(launch.resume(made.run, state_dir=tmp_path, turns=turns)).status == "completed"
     found = [record for record in store.read(made.run) if isinstance(record, AttemptFailed | TurnFinished)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from coterie.cli.display import Watch
     from coterie.planning.loop import LoopGiven
     from coterie.planning.plan import Limits, Plan
-    from coterie.runs.launch import Outcome
+    from coterie.runs.outcome import Outcome
 
 Backend = Annotated[str | None, typer.Option("--backend", "-b", metavar="B", help="The backend of agents without one.")]
 
@@ -137,11 +137,11 @@ def replay(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -
     Changes nothing and calls no backend. A difference is reported with its first record, and the exit status is 1.
     """
     from coterie.cli.text.outcomes import replayed
-    from coterie.runs import launch
+    from coterie.runs.replay import replay as replay_run
     from coterie.runs.repository import find
 
     runs, run = find(run, state_dir)
-    found = launch.replay(run, state_dir=runs.root)
+    found = replay_run(run, state_dir=runs.root)
     value = {"run": found.run, "agrees": True, "records": found.records, "left": found.left}
     print_result(as_json, value, lambda: replayed(found))
     return 0

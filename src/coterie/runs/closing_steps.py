@@ -21,14 +21,13 @@ from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
 from coterie.runs.ended import Ended
 from coterie.runs.kinds import kind_of
+from coterie.runs.outcome import exit_of
 from coterie.runs.run_end import ClosingSteps, Step
 from coterie.runs.trees import disposal, report, worktree
 from coterie.runs.trees.git import in_thread
 from coterie.runs.trees.worktree import WorkTree
 from coterie.secrets import Secrets
 
-EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
-_EXITS = {"waiting": EXIT_WAITING, "interrupted": EXIT_INTERRUPTED, "stuck": EXIT_FAILED}
 NOTIFY_WITHIN = 30.0
 """Seconds that the program which is notified may take."""
 SAID_MOST = 500
@@ -94,13 +93,6 @@ def notices(state_dir: Path, run: str, steps: Sequence[Record]) -> Iterator[str]
                 yield f"the work tree {record.path} could not be removed: {problem}"
             case RunNotified(problem=problem) if problem:
                 yield f"notify.command: {problem}"
-
-
-def exit_of(ended: Ended) -> int:
-    """The exit status that says how a run ended or stopped."""
-    if ended.status == "stopped":
-        return _EXITS.get(ended.reason, EXIT_LIMIT)
-    return EXIT_COMPLETED if ended.status == "completed" else EXIT_FAILED
 
 
 def message(plan: Plan, place: RunPlace, outcome: Ended, state_dir: Path, tree: WorkTree | None) -> dict[str, Any]:

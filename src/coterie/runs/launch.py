@@ -1,4 +1,4 @@
-"""Start, resume and replay runs whose journals lie on disk: what the command line and programs call."""
+"""Start and resume runs on disk, and drive them until their owner lets go: what the command line and programs call."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -7,13 +7,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from coterie.clock import Clock, SystemClock
 from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, UsageError
 from coterie.footprint import Footprint
-from coterie.journal.records import NO_USAGE, ConfigAnswer, Record, Usage
+from coterie.journal.records import ConfigAnswer, Record
 from coterie.journal.rules import root_of
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
 from coterie.journal.status import ENDS
@@ -21,17 +20,15 @@ from coterie.planning.plan import Limits, Plan
 from coterie.runs import index, naming
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.backend_setup import AskHuman, ready_turns
-from coterie.runs.closing_steps import EXIT_COMPLETED, LocalClosingSteps, exit_of, notices
-from coterie.runs.commands import phrase
+from coterie.runs.closing_steps import LocalClosingSteps, notices
 from coterie.runs.driven_run import Observe
-from coterie.runs.ended import Ended, Waiting
-from coterie.runs.fold import Fold
 from coterie.runs.held import hold, refuse_lost
 from coterie.runs.held import read as read_held
 from coterie.runs.inbox import Inbox
 from coterie.runs.isolation import isolate
 from coterie.runs.kinds import Kind, check_start, kind_of
 from coterie.runs.note_files import NoteFiles
+from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.repository import Runs
 from coterie.runs.shell import Shell
 from coterie.runs.trees import worktree
@@ -43,46 +40,6 @@ from coterie.runs.turns import Turns
 
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    """How an owner's time with a run ended.
-
-    Attributes:
-        status: `completed`, `failed`, or `stopped` (it can be resumed).
-        reason: Why it failed or stopped.
-        exit: The exit status that says the same.
-        seconds: How long the run was owned in all; *usage* adds up what its attempts took, side by side or not.
-        waiting: The questions to humans that are open.
-        overshoot: By how much a budget was exceeded by what was running when it was reached; empty if not.
-        notices: What there is to say beside: where its work is, whom nobody could notify.
-        iterations: How many a loop has begun; None: it is none.
-    """
-
-    run: str
-    status: str
-    reason: str = ""
-    result: Any = None
-    exit: int = EXIT_COMPLETED
-    usage: Usage = NO_USAGE
-    seconds: float = 0.0
-    waiting: tuple[Waiting, ...] = ()
-    overshoot: str = ""
-    notices: tuple[str, ...] = ()
-    iterations: int | None = None
-
-
-class ReplayReport(Struct, frozen=True, kw_only=True):
-    """What a replay found: today's engine agrees with every record.
-
-    Attributes:
-        records: How many records were fed to the engine, those of child runs included.
-        left: What is left to do, one phrase each; nothing in a finished run.
-    """
-
-    run: str
-    records: int
-    left: tuple[str, ...] = ()
 
 
 async def start(
@@ -216,28 +173,6 @@ async def resume(
     return await _drive(shell, runs, run, main, limits, clock)
 
 
-def replay(run: str, *, state_dir: Path) -> ReplayReport:
-    """Feed the journal of *run* and its child runs to today's engines; nothing is written and nobody is asked.
-
-    Raises:
-        ReplayMismatch: If an engine decides otherwise than its journal says.
-    """
-    folds: dict[str, Fold] = {}
-    open_below: dict[str, str] = {}  # runs that are not over: what is said before a phrase of theirs
-    left: list[str] = []
-    for journal in Runs(state_dir).tree(run):
-        name, above = journal.run, journal.above
-        folds[name] = fold = Fold(name, kind_of(journal.plan()))
-        fold.fold(journal.records)
-        if above is None:
-            open_below[name] = ""
-        elif above.run in open_below and folds[above.run].turns[journal.turn].status != "ended":
-            open_below[name] = f"{open_below[above.run]}{name}: "
-        if name in open_below:
-            left += [open_below[name] + phrase(what) for what in fold.todo.values()]
-    return ReplayReport(run=run, records=sum(fold.seq for fold in folds.values()), left=tuple(left))
-
-
 def _observers(kind: Kind, runs: Runs, journal: Journal, observe: Observe | None) -> Observe | None:
     """What hears of durable records: the writers of files that *kind* has, then *observe*.
 
@@ -342,27 +277,4 @@ async def _drive(shell: Shell, runs: Runs, run: str, main: Any, limits: Limits |
     finally:
         opening.cancel()
         await inbox.close()
-    return replace(outcome(ended, limits or Limits()), notices=tuple(notices(runs.root, run, shell.steps)))
-
-
-def outcome(ended: Ended, limits: Limits) -> Outcome:
-    """*ended* with the exit status that says the same, and what was spent beyond *limits*."""
-    return Outcome(
-        run=ended.run,
-        status=ended.status,
-        reason=ended.reason,
-        result=ended.result,
-        exit=exit_of(ended),
-        usage=ended.usage,
-        seconds=ended.seconds,
-        waiting=ended.waiting,
-        overshoot=_overshoot(ended, limits),
-        iterations=ended.iterations,
-    )
-
-
-def _overshoot(ended: Ended, limits: Limits) -> str:
-    if limits.max_cost is not None and ended.usage.cost > limits.max_cost:
-        over = ended.usage.cost - limits.max_cost
-        return f"${over:.4f} above --max-cost, by what was running when it was reached"
-    return ""
+    return replace(outcome_of(ended, limits or Limits()), notices=tuple(notices(runs.root, run, shell.steps)))

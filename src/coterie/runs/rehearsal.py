@@ -23,11 +23,10 @@ from coterie.journal.records import (
 )
 from coterie.journal.runs import RunReader
 from coterie.planning.plan import AgentPlan, Limits, Plan
-from coterie.runs.closing_steps import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT
 from coterie.runs.driven_run import MakeKind
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of, kind_without_imports
-from coterie.runs.launch import outcome
+from coterie.runs.outcome import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT, outcome_of
 from coterie.runs.shell import Shell
 
 RUN = "rehearsal"
@@ -83,7 +82,7 @@ def rehearse(
     limits = limits or Limits(max_parallel=None)
     make = kind_of if imports else kind_without_imports
     shell = Shell(store=store, turns=_Stage(script), make_kind=make, clock=clock, limits=limits)
-    ended = outcome(clock.run(shell.start(RUN, plan, given)), limits)
+    ended = outcome_of(clock.run(shell.start(RUN, plan, given)), limits)
     ending = {"run": RUN, "outcome": ended.status, "exit": ended.exit}
     return {**ending, **make(plan).run_facts(ended.reason), **_document(RunReader(store), RUN, plan, make)}
 

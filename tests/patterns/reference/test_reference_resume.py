@@ -26,6 +26,7 @@ from coterie.patterns import (
 )
 from coterie.planning.plan import Limits
 from coterie.runs import launch
+from coterie.runs.replay import replay
 from coterie.views.why import why
 
 Body = Callable[["Own", ExecutionContext], Awaitable[dict[str, Any]]]
@@ -286,7 +287,7 @@ def test_the_journal_of_an_execution_is_one_as_any(tmp_path: Path) -> None:
     finished = records[-1]
     assert isinstance(finished, RunFinished)
     assert finished.result == {"text": "a one", "outputs": {"ensemble": execution.output_data}}
-    assert launch.replay(run, state_dir=tmp_path).records == len(records)
+    assert replay(run, state_dir=tmp_path).records == len(records)
 
 
 def test_why_a_program_made_a_call_is_what_it_had_heard(tmp_path: Path) -> None:

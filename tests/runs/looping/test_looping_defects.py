@@ -14,8 +14,8 @@ from coterie.cli.team_file import plan_for_a_run
 from coterie.journal import records as r
 from coterie.planning.loop import LoopGiven
 from coterie.runs import launch
-from coterie.runs.launch import Outcome
 from coterie.runs.messages import guidance
+from coterie.runs.outcome import Outcome
 from coterie.runs.repository import Runs
 
 

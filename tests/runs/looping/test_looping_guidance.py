@@ -16,6 +16,7 @@ from coterie.planning.place import RunPlace
 from coterie.planning.plan import Limits
 from coterie.runs import launch
 from coterie.runs.messages import Message, guidance
+from coterie.runs.replay import replay
 
 
 def played(*words: Message, can: bool = True) -> Stage:
@@ -101,7 +102,7 @@ def test_guidance_for_a_run_that_was_killed_reaches_the_attempt_that_is_retried(
     [said] = records(tmp_path, OperatorSaid)
     assert said.source == "operator"
     assert not list((folder / "inbox").glob("*.json"))
-    assert launch.replay("r", state_dir=tmp_path).run == "r"
+    assert replay("r", state_dir=tmp_path).run == "r"
 
 
 def test_guidance_that_was_accepted_before_the_kill_reaches_it_too(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from coterie.planning.loop import LoopGiven
 from coterie.runs import closing_steps, launch
 from coterie.runs.fork import fork
 from coterie.runs.isolation import decide, is_used
-from coterie.runs.launch import Outcome
+from coterie.runs.outcome import Outcome
 from coterie.runs.repository import Runs
 from coterie.runs.trees import worktree
 from coterie.runs.trees.git import require

@@ -21,7 +21,8 @@ from coterie.errors import GitFailed
 from coterie.journal.records import Record, RunFinished, RunNotified, TreeCleared, TreeMade, TreeMerged, TreesJoined
 from coterie.planning.loop import LoopGiven
 from coterie.runs import launch
-from coterie.runs.launch import Outcome
+from coterie.runs.outcome import Outcome
+from coterie.runs.replay import replay
 from coterie.runs.repository import Runs
 from coterie.runs.trees import merge, repository_lock, worktree
 from coterie.runs.trees.git import require
@@ -93,7 +94,7 @@ def test_each_step_of_a_run_that_completes_is_recorded_before_its_end(folder: Pa
     assert cleared == TreeCleared(seq=cleared.seq, at=cleared.at, path=made.path, branch=made.branch)
     assert notified == RunNotified(seq=notified.seq, at=notified.at, status="completed")
     assert isinstance(finished, RunFinished)
-    assert launch.replay(outcome.run, state_dir=STATE).left == ()
+    assert replay(outcome.run, state_dir=STATE).left == ()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_work_that_cannot_be_merged_fails_the_run(
     assert made.branch in notices
     assert f"coterie worktree merge {outcome.run}" in notices
     assert json.loads((tmp_path / "told.json").read_text())["reason"] == "merge_conflict"
-    assert launch.replay(outcome.run, state_dir=STATE).left == ()
+    assert replay(outcome.run, state_dir=STATE).left == ()
     assert main(["runs"]) == 0
     assert "failed: merge_conflict" in capsys.readouterr().out
 

@@ -12,7 +12,8 @@ from coterie.views.words import duration, plural, quoted
 
 if TYPE_CHECKING:
     from coterie.journal.records import Usage
-    from coterie.runs.launch import Outcome, ReplayReport
+    from coterie.runs.outcome import Outcome
+from coterie.runs.replay import ReplayReport
 
 _OUTPUTS = re.compile(r"\n\s*```(?:json)?\s*\{[^`]*\}\s*```$")
 """The block of outputs at the end of an answer, which only the flow needs."""

@@ -29,6 +29,7 @@ from coterie.planning.plan import Limits
 from coterie.planning.program import ProgramPlan
 from coterie.runs import launch
 from coterie.runs.ended import Ended
+from coterie.runs.outcome import Outcome
 from coterie.runs.repository import Runs
 from coterie.runs.shell import Shell
 
@@ -178,7 +179,7 @@ async def _close(rows: "Projection", run: str) -> None:
 def _as_execution(
     topology: "BaseTopology",
     run: str,
-    ended: "launch.Outcome | Ended",
+    ended: Outcome | Ended,
     started: RunStarted,
     seen: _Seen,
     name: str | None,
