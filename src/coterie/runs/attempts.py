@@ -103,7 +103,7 @@ class Attempts:
                 event = msgspec.structs.replace(event, text=event.text[known:])
                 if not event.text:
                     return
-            self._event(live, request.ref, event)
+            self._event(live, request.turn, request.attempt, event)
 
         match await self._turns.find(request, heard):
             case Running(session):
@@ -192,7 +192,7 @@ class Attempts:
     ) -> None:
         try:
             name, attempt = start.ask.turn, start.attempt
-            heard = partial(self._event, live, live.core.ref(name, attempt))
+            heard = partial(self._event, live, name, attempt)
             result = await ask(partial(begin, heard), partial(self._begun, live, name))
             saved = None
             try:
@@ -209,7 +209,9 @@ class Attempts:
     def _begun(self, live: DrivenRun, turn: str, session: Session) -> None:
         """Keep the session of *turn*, and steer it by the guidance that came since its prompt was written."""
         live.sessions[turn] = session
-        for message, text in live.core.guidance.undelivered(turn).items():
+        if (guidance := live.core.guidance) is None:
+            return
+        for message, text in guidance.undelivered(turn).items():
             live.outbox.append(Steer(turn=turn, said=OperatorSaid(message=message, what="guide", turn=turn, text=text)))
             self._queue.wake()
 
@@ -269,9 +271,8 @@ class Attempts:
             case Failure():
                 self._hear(live, AttemptFailed(turn=turn, attempt=attempt, **msgspec.structs.asdict(result)))
 
-    def _event(self, live: DrivenRun, ref: AttemptRef, event: Event) -> None:
+    def _event(self, live: DrivenRun, turn: str, attempt: int, event: Event) -> None:
         """Queue what the journal must say of *event*, and publish it."""
-        turn, attempt = ref.turn, ref.attempt
         match event:
             case Launched():
                 launched = AttemptLaunched(turn=turn, attempt=attempt, **msgspec.structs.asdict(event))
@@ -279,7 +280,7 @@ class Attempts:
             case Emitted(event=topic, payload=payload):
                 emit = Emit(turn=turn, attempt=attempt, event=topic, payload=payload)
                 self._queue.put(0, lambda: self._hear(live, emit))
-        self.events.publish(ref, event)
+        self.events.publish(live.core.ref(turn, attempt), event)
 
     def _keep(self, ref: AttemptRef, event: Event) -> None:
         """Add *event* to the attempt's file, unless the journal has it."""

@@ -70,7 +70,7 @@ class Fold:
         messages: The messages that were recorded, by id: why each was refused, empty for those that were not.
         given: The outputs that the current attempt of a turn gave before its answer, by turn.
         notes: The changes of memory and tasks, by message.
-        guidance: The operator's guidance to its turns; empty if its engine keeps that.
+        guidance: The operator's guidance to its turns; None until there is some, or if its engine keeps it.
         busy: Turns that run here and take a slot: no humans, no child runs.
         called_off: Whether the parent called this run off: messages of its attempts are too late.
         todo: What is decided and not yet carried out, in order.
@@ -98,7 +98,7 @@ class Fold:
         self.messages: dict[str, str] = {}
         self.given: dict[str, dict[str, Any]] = {}
         self.notes: dict[str, MemoryChanged | TaskChanged] = {}
-        self.guidance = Guidance()
+        self.guidance: Guidance | None = None
         self.busy = 0
         self.taken = 0
         self.used = NO_USAGE
@@ -190,7 +190,7 @@ class Fold:
         match record:
             case TurnStarted():
                 self._begin(record, command)
-                if self.guidance and (given := self.guidance.start(record.turn, self.role(record.turn))):
+                if self.guidance is not None and (given := self.guidance.start(record.turn, self.role(record.turn))):
                     follows.append(Note(record=GuidanceDelivered(turn=record.turn, messages=given)))
             case TurnFinished() | TurnFailed() | TurnCancelled():
                 self._end_turn(record)
@@ -203,8 +203,9 @@ class Fold:
             case MemoryChanged() | TaskChanged():
                 self.notes[record.message] = record
             case OperatorSaid(what="guide", turn=turn) if turn and not self.coordination.keeps_guidance:
+                self.guidance = self.guidance or Guidance()
                 self.guidance.add(turn, record.message, record.text)
-            case GuidanceDelivered() if self.guidance:
+            case GuidanceDelivered() if self.guidance is not None:
                 self.guidance.deliver(record.turn, record.messages)
             case AttemptFailed():
                 follows.append(self._after_failure(record))
@@ -342,7 +343,7 @@ class Fold:
         if turn.status == "running":
             self.busy -= turn.slot
         turn.status = "ended"
-        if self.guidance:
+        if self.guidance is not None:
             self.guidance.end(record.turn, self.role(record.turn), finished=isinstance(record, TurnFinished))
         if turn.ask.prompt is not None:  # nobody asks it again, and questions may each quote all that was said before
             turn.ask = msgspec.structs.replace(turn.ask, prompt="", history=(), whole=None)
@@ -352,7 +353,7 @@ class Fold:
         if not isinstance(record, TurnFailed):
             self._use(record.usage)
         if isinstance(record, TurnFinished):
-            self.latest[self.role(record.turn)] = record
+            self.latest[turn.ask.instead_of or turn.ask.agent] = record
             turn.result = self.coordination.retained(record)
 
     def _use(self, usage: Usage) -> None:

@@ -18,10 +18,6 @@ class Guidance:
         self._by_agent: dict[str, dict[str, str]] = {}
         self._delivered: set[tuple[str, str]] = set()
 
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self._by_turn or self._by_agent)
-
     def add(self, turn: str, message: str, text: str) -> None:
         """Add the *text* of an operator's *message* to *turn*."""
         self._by_turn.setdefault(turn, {})[message] = text

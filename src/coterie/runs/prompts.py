@@ -64,7 +64,7 @@ def render(fold: Fold, turn: Turn, sources: Sources = NO_SOURCES) -> str:
         parts = [*filter(None, (told(ask.history), ask.prompt)), *fold.coordination.additions(fold, turn, sources)]
     else:
         parts = fold.coordination.prompt(fold, turn, sources)
-    if fold.guidance and (texts := fold.guidance.shown(ask.turn, ask.instead_of or ask.agent)):
+    if fold.guidance is not None and (texts := fold.guidance.shown(ask.turn, ask.instead_of or ask.agent)):
         parts.append("# Guidance from the operator\n\n" + "\n".join(f"- {text}" for text in texts))
     if turn.tally.interrupted:
         parts.append(_cut_off(turn, sources.how_far))
