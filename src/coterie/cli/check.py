@@ -21,13 +21,9 @@ def check(
         typer.Option(metavar="USD|AGENT=USD", help="The price of a turn, for all agents or for one. Repeatable."),
     ] = None,
     scripts: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write the script that shows each finding into DIR."),
+        Path | None, typer.Option(metavar="DIR", help="Write the script that shows each finding into DIR.")
     ] = None,
-    states: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Explore at most N states (100000)."),
-    ] = None,
+    states: Annotated[int | None, typer.Option(min=1, metavar="N", help="Explore at most N states (100000).")] = None,
     params: Set = None,
     as_json: AsJson = False,
 ) -> int:

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from coterie.settings import Settings
 
 Project = Annotated[
-    Path | None,
-    typer.Option("--project", metavar="DIR", help="The project's folder (the current one)."),
+    Path | None, typer.Option("--project", metavar="DIR", help="The project's folder (the current one).")
 ]
 Preset = Annotated[str, typer.Option("--preset", metavar="P", help="The preset whose overrides apply.")]
 User = Annotated[bool, typer.Option("--user", help="Change the user's override, for all repositories.")]

@@ -32,8 +32,7 @@ Words = Annotated[list[str], typer.Argument(metavar="TEXT", help="The text.")]
 
 def emit(
     given: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TOPIC] [PAYLOAD]", help="The event and its payload."),
+        list[str] | None, typer.Argument(metavar="[TOPIC] [PAYLOAD]", help="The event and its payload.")
     ] = None,
     named: Annotated[
         list[str] | None,

@@ -25,8 +25,7 @@ def run(
     ],
     prompt: Annotated[list[str] | None, typer.Argument(metavar="PROMPT", help="The prompt for the team.")] = None,
     named: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="K=V", help="A named input: k=text, or k:=JSON. Repeatable."),
+        list[str] | None, typer.Option("--input", metavar="K=V", help="A named input: k=text, or k:=JSON. Repeatable.")
     ] = None,
     input_file: Annotated[
         Path | None,
