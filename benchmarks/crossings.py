@@ -113,7 +113,7 @@ WHY = {
     "coterie.runs.kinds.flow": "makes the engine of a flow",
     "coterie.runs.kinds.loop": "answers what differs in a loop",
     "coterie.runs.kinds.loop.environment": "tells the agent where memory and tasks are, by variables",
-    "coterie.runs.kinds.loop.projecting": "writes the journal of the earlier system as well",
+    "coterie.runs.kinds.loop.projection_file": "writes the journal of the earlier system as well",
     "coterie.runs.kinds.loop.prompt": "renders the prompt of the iteration",
     "coterie.runs.kinds.loop.reload": "decides whether to read the loop's folder again",
     "coterie.runs.kinds.loop.waves": "writes the files of waves, of which there are none",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.engines.commands import Ask, Cancel, Command, Finish, Note
-from coterie.engines.flow import Flow
+from coterie.engines.flow import FlowEngine
 from coterie.journal.records import Record, RunStarted, TurnCancelled, TurnFailed, TurnFinished, TurnStarted
 from coterie.planning.plan import AgentPlan, FlowPlan, Wanted
 from coterie.topology.conditions import Condition, Operator
@@ -35,10 +35,10 @@ def make_plan(groups: Iterable[ArrowGroup]) -> FlowPlan:
     return FlowPlan(mentions=tuple(dict.fromkeys(n for g in groups for n in (g.source, *g.targets))), groups=groups)
 
 
-def make_flow(*groups: ArrowGroup, **agents: AgentPlan) -> Flow:
+def make_flow(*groups: ArrowGroup, **agents: AgentPlan) -> FlowEngine:
     """An engine for *groups*; agents that are not given have plain plans."""
     plan = make_plan(groups)
-    return Flow(plan, {name: AgentPlan(name=name) for name in plan.mentions} | agents)
+    return FlowEngine(plan, {name: AgentPlan(name=name) for name in plan.mentions} | agents)
 
 
 def agent(name: str, **fields: Any) -> AgentPlan:
@@ -86,7 +86,7 @@ class Played:
     """The most turns of each agent that ran at once."""
 
 
-def play(flow: Flow, answer: Answer, seconds: Callable[[Ask, int], int] = lambda ask, n: 1) -> Played:
+def play(flow: FlowEngine, answer: Answer, seconds: Callable[[Ask, int], int] = lambda ask, n: 1) -> Played:
     """Run *flow* to its end. Of turns that end together, the one that started first is heard first."""
     played = Played()
     running: dict[str, tuple[Ask, int]] = {}

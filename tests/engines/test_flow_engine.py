@@ -14,7 +14,7 @@ from flow_driver import (
 )
 
 from coterie.engines.commands import Ask, Cancel, Emit, Finish, Note, Reply
-from coterie.engines.flow import Decision, Flow
+from coterie.engines.flow import Decision, FlowEngine
 from coterie.engines.flow.counters import Counters
 from coterie.journal.records import (
     AttemptFailed,
@@ -33,7 +33,7 @@ from coterie.topology.graph import FlowGraph
 REVIEW = (group("w -> r"), group("r -> w", "r.verdict == revise", max=1), group("r -> p", "r.verdict == approve"))
 
 
-def after(flow: Flow, *turns: str, **outputs: object) -> list[object]:
+def after(flow: FlowEngine, *turns: str, **outputs: object) -> list[object]:
     """What the last of *turns* leads to, the run begun and the others ended before; *outputs* are the last one's."""
     commands = list(flow.step(start()))
     for turn in turns:
@@ -53,7 +53,7 @@ def test_every_entry_starts_with_the_run() -> None:
 
 def test_a_flow_without_nodes_is_complete_at_once() -> None:
     """There is nothing to run and nothing that could go wrong."""
-    assert list(Flow(FlowPlan(mentions=(), groups=()), {}).step(start())) == [
+    assert list(FlowEngine(FlowPlan(mentions=(), groups=()), {}).step(start())) == [
         Finish(outcome="completed", result={"outputs": {}, "text": ""})
     ]
 
@@ -237,7 +237,7 @@ HUMAN = (
 )
 
 
-def asked_human() -> Flow:
+def asked_human() -> FlowEngine:
     """The engine, waiting for a human's word on `a`; `b` still runs."""
     flow = make_flow(*HUMAN)
     after(flow, "s#1", "a#1", verdict="revise")
@@ -611,7 +611,7 @@ def test_a_phase_is_entered_again_when_only_some_marks_come_from_outside() -> No
 def test_the_text_of_the_result_is_that_of_the_exit() -> None:
     """An entry of the interface says where the result comes from, whoever answers last."""
     plan = FlowPlan(mentions=("a", "b", "c"), groups=(group("a -> b"), group("a -> c")), exit="b")
-    flow = Flow(plan, {name: agent(name) for name in "abc"})
+    flow = FlowEngine(plan, {name: agent(name) for name in "abc"})
     flow.step(start())
     flow.step(finished("a#1"))
     flow.step(finished("b#1", n=1))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.engines.commands import Ask
-from coterie.engines.flow import Flow
+from coterie.engines.flow import FlowEngine
 from coterie.journal.records import Record, TurnCancelled, TurnFailed, TurnFinished
 from coterie.planning.plan import AgentPlan, FlowPlan
 from coterie.topology.conditions import Condition, Operator
@@ -49,7 +49,7 @@ def flows(draw: st.DrawFn) -> tuple[FlowPlan, dict[str, AgentPlan]]:
 
 def run(plan: FlowPlan, agents: dict[str, AgentPlan], seed: int, failures: float, readiness: bool = False) -> Played:
     """Play a flow; every answer and duration follows from *seed* and the turn."""
-    flow = Flow(plan, agents)
+    flow = FlowEngine(plan, agents)
     if readiness:
         flow._ready = ByTheBook(FlowGraph(plan.mentions, plan.groups))  # type: ignore[assignment]
 
@@ -80,7 +80,7 @@ class ByTheBook:
     def end(self, node: str) -> None:
         self.running.discard(node)
 
-    def look_at(self, node: str) -> None:
+    def check_again(self, node: str) -> None:
         pass
 
     def start(self, busy: Container[str]) -> Iterator[tuple[str, list[str]]]:
@@ -118,7 +118,7 @@ def test_the_same_records_give_the_same_commands(
     flow: tuple[FlowPlan, dict[str, AgentPlan]], seed: int, failures: float
 ) -> None:
     """A fresh engine that hears the journal decides it all over again."""
-    again = Flow(*flow)
+    again = FlowEngine(*flow)
 
     for _, record, commands in run(*flow, seed, failures).heard:
         assert list(again.step(record)) == commands
@@ -138,7 +138,7 @@ def test_readiness_is_the_settled_rule_by_the_book(
 def test_no_group_fires_more_often_than_its_max(flow: tuple[FlowPlan, dict[str, AgentPlan]], seed: int) -> None:
     """Counted over the run, over forced firings too; only a human may grant more."""
     plan, agents = flow
-    engine = Flow(plan, agents)
+    engine = FlowEngine(plan, agents)
     fired: dict[tuple[str, tuple[str, ...]], int] = {}
     granted = False
     for _, record, _ in run(plan, agents, seed, 0.0).heard:

@@ -9,7 +9,7 @@ import pytest
 from flow_driver import condition, finished, make_plan, play
 
 from coterie.engines.commands import Ask
-from coterie.engines.flow import Flow
+from coterie.engines.flow import FlowEngine
 from coterie.engines.flow.engine import Arrows
 from coterie.journal.records import Record, TurnFinished, TurnStarted
 from coterie.planning.plan import AgentPlan
@@ -88,7 +88,7 @@ def target_list(arrows: Arrows) -> str:
     return targets[0] if len(targets) == 1 else f"[{', '.join(targets)}]"
 
 
-def retell(flow: Flow, graph: FlowGraph, record: Record, now: int) -> str | None:
+def retell(flow: FlowEngine, graph: FlowGraph, record: Record, now: int) -> str | None:
     """The page's line for one record, told from the record and the decision it led to."""
     match record:
         case TurnStarted(turn=turn, inputs=inputs):
@@ -135,12 +135,12 @@ def test_a_worked_run_is_reproduced_line_by_line(trace: Trace) -> None:
     graph = FlowGraph(plan.mentions, plan.groups)
 
     played = play(
-        Flow(plan, agents),
+        FlowEngine(plan, agents),
         lambda ask, n: finished(ask.turn, **outputs.get(ask.turn, {})),
         lambda ask, n: ends[ask.turn] - begins[ask.turn],
     )
 
-    told, again = [], Flow(plan, agents)
+    told, again = [], FlowEngine(plan, agents)
     for now, record, commands in played.heard:
         assert list(again.step(record)) == commands
         told.append(retell(again, graph, record, now))

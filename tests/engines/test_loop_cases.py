@@ -13,7 +13,7 @@ from coterie.engines.loop import View, verdict
 from coterie.engines.loop.objectives import NoObjectives, objectives
 from coterie.engines.loop.promise import is_given
 from coterie.engines.loop.schedule import review_is_due
-from coterie.engines.loop.state import Output, State
+from coterie.engines.loop.state import State, TurnOutput
 from coterie.journal.records import EventInvalid, EventNoted
 from coterie.planning.loop import LoopPlan, ReviewPlan, RolePlan
 from coterie.topology.events import COORDINATION, JOINED, PARALLEL
@@ -75,7 +75,7 @@ def test_what_a_wave_is_asked_for(case: Case, otherwise: str) -> None:
 def test_when_it_stalls(case: Case, otherwise: str) -> None:
     state = State()
     for text in case["outputs"]:
-        state.heard(Output(name="iteration", text=text))
+        state.heard(TurnOutput(name="iteration", text=text))
 
     assert (bool(case["threshold"]) and state.same >= case["threshold"]) is case["result"]["stalled"]
 

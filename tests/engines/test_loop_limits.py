@@ -4,7 +4,7 @@ import pytest
 from loop_play import ROUND, Play, loop_plan, review, waves
 
 from coterie.engines.commands import Reload
-from coterie.engines.loop import Loop
+from coterie.engines.loop import LoopEngine
 from coterie.journal import records as r
 from coterie.planning.loop import RolePlan
 from coterie.planning.place import RunPlace
@@ -220,7 +220,7 @@ def test_some_failures_last(kind: str, reason: str) -> None:
 
 def test_a_journal_from_when_a_missing_program_was_asked_for_again_is_read_so() -> None:
     """Version 1 of the engine decided otherwise, and its journals stay readable."""
-    engine = Loop(loop_plan(), {})
+    engine = LoopEngine(loop_plan(), {})
     engine.step(r.RunStarted(run="r", engine="loop", engine_version=1))
     engine.step(r.ConfigKept())
     decided = engine.step(r.TurnFailed(turn="iteration#1", kind="not_found", reason="there is no such program"))

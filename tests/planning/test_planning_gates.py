@@ -4,7 +4,7 @@ import pytest
 from planned import arrows, planned, team
 
 from coterie.engines.commands import Ask, Finish
-from coterie.engines.flow import Flow
+from coterie.engines.flow import FlowEngine
 from coterie.journal.records import RunStarted, TurnFailed, TurnFinished, TurnStarted
 from coterie.planning.plan import Plan, Wanted
 from coterie.topology.graph import FlowGraph
@@ -164,7 +164,7 @@ def test_a_gate_belongs_to_the_phase_it_stands_in() -> None:
 def play(plan: Plan, replies: dict[str, list[Any]]) -> list[str]:
     """Run *plan* one turn after the other: a reply is the turn's outputs, or None for a failure."""
     assert plan.coordination is not None
-    engine, order, seq = Flow(plan.coordination, plan.agents), list[str](), 1
+    engine, order, seq = FlowEngine(plan.coordination, plan.agents), list[str](), 1
     todo = list(engine.step(RunStarted(seq=1, run="r", engine="flow")))
     while todo:
         command = todo.pop(0)

@@ -8,7 +8,7 @@ from msgspec.structs import replace as with_
 from proof_flows import proof_plan
 
 from coterie.engines.commands import Ask, Finish
-from coterie.engines.flow import Flow
+from coterie.engines.flow import FlowEngine
 from coterie.journal.records import Record, RunStarted, TurnFailed, TurnFinished
 from coterie.planning.plan import FlowPlan, Plan
 from coterie.proofs.answers import answers
@@ -39,7 +39,7 @@ class Pair:
         self.places = [(node, place) for node, chain in enumerate(shape.chains) for place in range(len(chain))]
         self.answers = {(node, place): answers(shape, node, place, None) for node, place in self.places}
         self.system = FlowSystem(shape, self.answers, dict.fromkeys(self.places, True))
-        self.engine = Flow(plan.coordination, plan.agents)
+        self.engine = FlowEngine(plan.coordination, plan.agents)
         self.nodes: dict[str, str] = {}  # turn -> node
         begins, self.state = self.system.start()
         self.over = self.same(begins, "", RunStarted(run="r", engine="flow"))

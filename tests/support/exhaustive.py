@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.engines.commands import Ask, Finish
-from coterie.engines.flow import Decision, Flow
+from coterie.engines.flow import Decision, FlowEngine
 from coterie.journal.records import Record, RunStarted, TurnFailed, TurnFinished
 from coterie.planning.plan import FlowPlan, Plan
 
@@ -76,7 +76,7 @@ class _Walk:
         self.found = Everything({}, 0.0)
 
     def walk(self) -> Everything:
-        engine = Flow(self.flow, self.plan.agents)
+        engine = FlowEngine(self.flow, self.plan.agents)
         commands = engine.step(RunStarted(run="r", engine="flow"))
         asks = [command for command in commands if isinstance(command, Ask)]
         rest = self.after(engine, asks)
@@ -85,7 +85,7 @@ class _Walk:
         self.found.without = {name for name in nodes if any(name not in ran for ran in rest.without)}
         return self.found
 
-    def after(self, engine: Flow, asks: list[Ask], over: str = "") -> _Rest:
+    def after(self, engine: FlowEngine, asks: list[Ask], over: str = "") -> _Rest:
         """What can come from here, with *asks* just started."""
         self.found.ran |= {ask.agent for ask in asks if not ask.instead_of}
         rest = _Rest({}, 0.0 if over == "completed" else float("inf"), frozenset([frozenset()] * (over == "completed")))
@@ -105,7 +105,7 @@ class _Walk:
         started = frozenset(ask.agent for ask in asks if not ask.instead_of)
         return _Rest(worst, rest.best + len(asks), frozenset(ran | started for ran in rest.without))
 
-    def look(self, engine: Flow) -> _Rest:
+    def look(self, engine: FlowEngine) -> _Rest:
         worst: dict[str, int] = {}
         best = float("inf")
         without: set[frozenset[str]] = set()
@@ -126,7 +126,7 @@ class _Walk:
                     without |= rest.without
         return _Rest(worst, best, frozenset(without))
 
-    def records(self, engine: Flow, turn: str) -> Iterator[Record]:
+    def records(self, engine: FlowEngine, turn: str) -> Iterator[Record]:
         """Every way in which *turn* can end."""
         node = engine._turns[turn].node
         for outputs in ANSWERS[any(wanted.declared for wanted in self.plan.agents[node].outputs)]:
@@ -141,7 +141,7 @@ class _Walk:
         for arrows in decision.exhausted:
             self.found.exhausted |= {i for i, g in enumerate(self.flow.groups) if (g.source, g.targets) == arrows}
 
-    def key(self, engine: Flow) -> Any:
+    def key(self, engine: FlowEngine) -> Any:
         """The engine's whole memory, but for the numbers of turns."""
         counters = engine._counters
         return (
@@ -153,7 +153,7 @@ class _Walk:
         )
 
 
-def copied(engine: Flow) -> Flow:
+def copied(engine: FlowEngine) -> FlowEngine:
     """An engine in the same state; what happens to one does not happen to the other."""
     new = copy.copy(engine)
     new._ready = copy.copy(engine._ready)

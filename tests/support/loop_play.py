@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from coterie.engines.commands import Emit, Reply
-from coterie.engines.loop import Loop
+from coterie.engines.loop import LoopEngine
 from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
 from coterie.planning.loop import LoopPlan, ParallelPlan, ReviewPlan, RolePlan
@@ -74,13 +74,13 @@ class Play:
         self.config: r.ConfigAnswer = r.ConfigKept()
         self.waits: list[Wait] = []
         self.core = self._core()
-        started = r.RunStarted(run="r", engine="loop", engine_version=Loop.version, input={"prompt": given})
+        started = r.RunStarted(run="r", engine="loop", engine_version=LoopEngine.version, input={"prompt": given})
         self.core.begin(self.now, started, limits or Limits(max_parallel=None))
         self._pump()
 
     @property
-    def engine(self) -> Loop:
-        assert isinstance(self.core.engine, Loop)
+    def engine(self) -> LoopEngine:
+        assert isinstance(self.core.engine, LoopEngine)
         return self.core.engine
 
     @property

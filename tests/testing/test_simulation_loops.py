@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from random_loops import random_loop_plan
 
-from coterie.engines.loop import Loop
+from coterie.engines.loop import LoopEngine
 from coterie.journal import records
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
@@ -106,9 +106,9 @@ def _that_ends(plan: Plan) -> Plan:
 
 def accepted_lost(patch: pytest.MonkeyPatch) -> None:
     """What a turn had emitted is forgotten when a crash cuts it off."""
-    cut_off = Loop._cut_off
+    cut_off = LoopEngine._cut_off
 
-    def forget(loop: Loop, record: records.AttemptInterrupted) -> None:
+    def forget(loop: LoopEngine, record: records.AttemptInterrupted) -> None:
         turn = loop.state.turns.get(record.turn)
         if turn is not None and record.reason == "crash":
             turn.events.clear()
@@ -116,30 +116,30 @@ def accepted_lost(patch: pytest.MonkeyPatch) -> None:
             turn.completes = False
         cut_off(loop, record)
 
-    patch.setattr(Loop, "_cut_off", forget)
+    patch.setattr(LoopEngine, "_cut_off", forget)
 
 
 def crash_is_a_failure(patch: pytest.MonkeyPatch) -> None:
     """A crash counts among the failures in a row."""
-    cut_off = Loop._cut_off
+    cut_off = LoopEngine._cut_off
 
-    def count(loop: Loop, record: records.AttemptInterrupted) -> None:
+    def count(loop: LoopEngine, record: records.AttemptInterrupted) -> None:
         loop.state.failures += record.reason == "crash"
         cut_off(loop, record)
 
-    patch.setattr(Loop, "_cut_off", count)
+    patch.setattr(LoopEngine, "_cut_off", count)
 
 
 def decided_twice(patch: pytest.MonkeyPatch) -> None:
     """Every new owner decides anew what comes next, though it was decided."""
-    hear = Loop._hear
+    hear = LoopEngine._hear
 
-    def again(loop: Loop, record: records.Record) -> None:
+    def again(loop: LoopEngine, record: records.Record) -> None:
         if isinstance(record, records.RunOwned) and record.epoch > 1:
             loop.state.stopped = True
         hear(loop, record)
 
-    patch.setattr(Loop, "_hear", again)
+    patch.setattr(LoopEngine, "_hear", again)
 
 
 def branch_started_anew(patch: pytest.MonkeyPatch) -> None:
@@ -149,13 +149,13 @@ def branch_started_anew(patch: pytest.MonkeyPatch) -> None:
 
 def memory_outside_the_journal(patch: pytest.MonkeyPatch) -> None:
     """Something that an input says is kept in the engine and in no record."""
-    judge = Loop.judge
+    judge = LoopEngine.judge
 
-    def keep(loop: Loop, said: Any) -> Any:
+    def keep(loop: LoopEngine, said: Any) -> Any:
         loop.state.waves += hasattr(said, "event")
         return judge(loop, said)
 
-    patch.setattr(Loop, "judge", keep)
+    patch.setattr(LoopEngine, "judge", keep)
 
 
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [

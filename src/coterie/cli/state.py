@@ -13,7 +13,7 @@ def rebuild(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """
     from coterie.runs import index
     from coterie.runs.attempt_folders import AttemptFolders
-    from coterie.runs.kinds.loop.projecting import rebuild
+    from coterie.runs.kinds.loop.projection_file import rebuild
     from coterie.runs.repository import Runs
 
     made: dict[Path, int] = {}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from coterie.engines.commands import Emit, Reply
-from coterie.engines.loop import Loop
+from coterie.engines.loop import LoopEngine
 from coterie.journal.records import (
     NO_USAGE,
     AttemptFailed,
@@ -62,7 +62,7 @@ def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> l
         match record:
             case ConfigChanged() | ConfigRejected() | ConfigKept() if reads:
                 core.reloaded(0.0, reads.pop(0).cause, msgspec.structs.replace(record, seq=0, cause=None))
-            case RunOwned() if record.epoch > 1 and isinstance(core.engine, Loop) and core.finished is None:
+            case RunOwned() if record.epoch > 1 and isinstance(core.engine, LoopEngine) and core.finished is None:
                 core.write(0.0, RunOwned(epoch=record.epoch, limits=record.limits))
             case TurnCancelled(cause=None):
                 core.cancel(0.0, record.turn, record.reason)
@@ -90,7 +90,7 @@ def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> l
 
 def _is_enough(core: Core, name: str, reason: str) -> bool:
     """Whether an interrupted turn of a loop had already emitted enough, so that it is not repeated."""
-    turn = core.engine.state.turns.get(name) if isinstance(core.engine, Loop) else None
+    turn = core.engine.state.turns.get(name) if isinstance(core.engine, LoopEngine) else None
     running = name in core.turns and core.turns[name].status == "running"
     return turn is not None and running and (turn.completes or (reason == "interrupted" and bool(turn.events)))
 

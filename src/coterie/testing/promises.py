@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from coterie.engines.commands import Finish
-from coterie.engines.loop import Loop
+from coterie.engines.loop import LoopEngine
 from coterie.journal.records import (
     NO_USAGE,
     AttemptFailed,
@@ -133,7 +133,7 @@ def _compare_state(world: World, run: str, log: Sequence[Record], oracle: Sequen
 def _state(world: World, run: str, log: Sequence[Record]) -> object:
     """The state of a loop at the end of *log*: position, accepted events, counters; None for other runs."""
     fold = Fold(run, world.kinds(world.plan_of(run)))
-    if not isinstance(fold.engine, Loop):
+    if not isinstance(fold.engine, LoopEngine):
         return None
     fold.fold(log)
     state = fold.engine.state

@@ -11,7 +11,7 @@ from role_teams import Court, jury_plan
 from stage import Stage
 
 from coterie.backends.base import Answer, Failure, Request
-from coterie.engines.loop.engine import Loop
+from coterie.engines.loop.engine import LoopEngine
 from coterie.journal.memory import MemoryStore, MemoryWriter
 from coterie.journal.records import (
     AttemptFailed,
@@ -299,7 +299,7 @@ def test_resumed_behind_any_record_it_comes_to_the_same_end() -> None:
         fold.fold(one.records())
         assert not fold.todo
         engine = fold.engine
-        assert isinstance(engine, Loop)
+        assert isinstance(engine, LoopEngine)
 
 
 class _KeptPrompts(AttemptFiles):

@@ -1,5 +1,5 @@
 """The flow engine."""
 
-from coterie.engines.flow.engine import Decision, Flow
+from coterie.engines.flow.engine import Decision, FlowEngine
 
-__all__ = ["Decision", "Flow"]
+__all__ = ["Decision", "FlowEngine"]

@@ -1,4 +1,4 @@
-"""How often a group may still fire: `max`, counted within the scope that `per` names."""
+"""Count how often groups fire: their `max` applies within the scope of `per`."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from coterie.topology.model import ArrowGroup
 class Counters:
     """Counts the firings of groups that have a `max`.
 
-    A scope begins anew, and its counters with it, at each start of the agent that `per` names, or each time the phase
+    A new scope begins, with new counters, at each start of the agent that `per` names, or each time the phase
     of the group's source is entered: when one of its agents starts on a mark from an agent of another phase or of
     none. Without phases, `per phase` is `per run`.
 
@@ -25,12 +25,12 @@ class Counters:
         self._fired: dict[int, tuple[int, int]] = {}  # group -> (scope, firings within it)
 
     def start_agent(self, agent: str) -> int:
-        """Count a start of *agent*, and say which it is, from 1."""
+        """Count a start of *agent*, and return its number, from 1."""
         self._started[agent] = start = self._started.get(agent, 0) + 1
         return start
 
     def start_node(self, node: str, sources: Sequence[str]) -> None:
-        """See whether a start of *node*, marked by *sources*, enters its phase."""
+        """Enter the phase of *node*, which is started, if one of *sources* is outside of it."""
         phase = self._phases.get(node)
         if phase is not None and any(self._phases.get(source) != phase for source in sources):
             self._entered[phase] += 1
@@ -40,7 +40,7 @@ class Counters:
         self._fired[i] = (self._scope(i), self._firings(i) + 1)
 
     def is_spent(self, i: int) -> bool:
-        """Whether group *i* has fired as often as it may."""
+        """Whether group *i* has reached its `max`."""
         bound = self._groups[i].max
         return bound is not None and self._firings(i) >= bound
 

@@ -1,7 +1,7 @@
-"""The flow: a turn ends, its node's arrows are judged, and what they mark starts when nothing more is coming.
+"""The flow: when a turn ends, the arrows of its node are evaluated, and marked nodes start once nothing can mark them.
 
-The rules are those of the flow notation. Which marked node may start, `readiness` knows; how often a group may fire,
-`counters`; how the graph looks from a node, `coterie.topology.graph`.
+The rules are those of the flow notation. `readiness` decides which marked nodes may start, `counters` how often a group
+may fire; `coterie.topology.graph` has the graph.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,14 @@ _ENDS = (TurnFinished, TurnFailed, TurnCancelled)
 
 
 class Decision(Struct, frozen=True, kw_only=True, gc=False):
-    """What the end of a turn led to.
+    """The arrows that the end of a turn fired.
 
     Attributes:
         turn: The turn that ended.
-        node: Whose arrows were judged; a fallback's turn counts as that of the node it stands in for.
-        fired: The groups that fired, in source order; a forced one too.
-        exhausted: The groups whose condition held and that were spent, when nothing else fired.
-        forced: The forward group that fired whatever its condition says.
+        node: The node whose arrows were evaluated; for the turn of a fallback the node it replaces.
+        fired: The groups that fired, in source order, including a forced one.
+        exhausted: The spent groups whose conditions held, if no other group fired.
+        forced: The forward group that fired regardless of its condition.
     """
 
     turn: str
@@ -44,16 +44,16 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class _Turn(Struct, frozen=True, gc=False):
-    """A turn under way; or one that a fallback will take when it is free."""
+    """A running turn, or one that waits until its fallback is free."""
 
     node: str
     agent: str
     inputs: tuple[str, ...]
-    tried: tuple[str, ...] = ()  # who failed at it before
-    spent: tuple[int, ...] = ()  # the groups a human is asked about
+    tried: tuple[str, ...] = ()  # the agents that failed before
+    spent: tuple[int, ...] = ()  # the groups that a human decides about
 
 
-class Flow:
+class FlowEngine:
     """Decides what runs next in a flow.
 
     Args:
@@ -87,7 +87,7 @@ class Flow:
 
     @property
     def decision(self) -> Decision | None:
-        """What the last step decided, when it judged the end of a turn; else None."""
+        """The decision of the last step if a turn ended in it; else None."""
         if self._decided is None:
             return None
         turn, node, fire, spent = self._decided
@@ -96,7 +96,7 @@ class Flow:
         return Decision(turn=turn, node=node, fired=fired, exhausted=exhausted, forced=forced)
 
     def judge(self, said: Reply | Emit) -> Record:
-        """What the journal shall say of a reply, held against what its node should give back; emits are refused."""
+        """The record of a reply, checked against the outputs of its node; emits are rejected."""
         if isinstance(said, Emit):
             name, event, why = said.turn, said.event, "a flow takes no events"
             return records.EventInvalid(turn=name, event=event, reason=why, attempt=said.attempt, message=said.message)
@@ -105,7 +105,7 @@ class Flow:
         return judge_reply(said, plan.outputs, bare=plan.kind == "human")
 
     def step(self, record: Record) -> Sequence[Command]:
-        """What follows from *record*."""
+        """Take *record* in, and return the commands that follow from it."""
         self._decided, self._commands = None, []
         if self._over:
             return ()
@@ -125,7 +125,7 @@ class Flow:
     def _end(self, record: TurnFinished | TurnFailed | TurnCancelled, turn: _Turn) -> None:
         self._busy.discard(turn.agent)
         if turn.agent != turn.node:
-            self._ready.look_at(turn.agent)
+            self._ready.check_again(turn.agent)
         match record:
             case TurnFinished() if turn.spent:
                 self._at_max(record.turn, turn.node, turn.spent, record.outputs["decision"])
@@ -142,7 +142,7 @@ class Flow:
                 self._settle(record.turn, turn.node, spent=turn.spent, reason="failed")
 
     def _fail(self, record: TurnFailed, turn: _Turn) -> None:
-        """Rule 9. A fallback that fails follows its own `on_fail`; nobody is asked twice about one failure."""
+        """Rule 9. A fallback that fails follows its own `on_fail`; no agent is tried twice for one failure."""
         plan, tried = self._plan(turn.agent), (*turn.tried, turn.agent)
         match plan.on_fail:
             case "skip":
@@ -165,7 +165,7 @@ class Flow:
             self._at_max(turn, node, held, self._groups[held[0]].on_max)
 
     def _held(self, turn: str, node: str) -> list[int]:
-        """The groups of *node* whose condition holds, or that have none. An output that is not there is noted once."""
+        """The groups of *node* without a condition, or with one that holds. Each missing output is noted once."""
         held: list[int] = []
         missing: list[tuple[str, str]] = []
         for i in self._graph.groups_of(node):
@@ -181,7 +181,7 @@ class Flow:
         return held
 
     def _at_max(self, turn: str, node: str, spent: Sequence[int], way: str) -> None:
-        """Only groups that are spent would fire: go the *way* that the first one's `on-max` says, or a human."""
+        """Go the *way* of the first group's `on-max`, or of a human, when only spent groups would fire."""
         match way:
             case "human":
                 self._decided = (turn, node, (), spent)
@@ -201,7 +201,7 @@ class Flow:
     def _settle(
         self, turn: str, node: str, fire: Sequence[int] = (), spent: Sequence[int] = (), reason: str = "no_match"
     ) -> None:
-        """Let the groups of *fire* mark their targets; with none, the path ends for *reason*."""
+        """Mark the targets of the groups in *fire*; without any, the path ends for *reason*."""
         self._decide(turn, node, fire, spent)
         for i in fire:
             if self._groups[i].max is not None:
@@ -217,7 +217,7 @@ class Flow:
         self._ready.end(node)
 
     def _go_on(self) -> None:
-        """Start what may start, fallbacks first. When nothing runs any more, the run is complete."""
+        """Start ready turns, fallbacks first. When no turn is running, the run is complete."""
         if self._postponed:
             postponed, self._postponed = self._postponed, []
             for turn in postponed:
@@ -232,7 +232,7 @@ class Flow:
             self._finish(Finish(outcome="completed", result=self._result()))
 
     def _result(self) -> dict[str, Any]:
-        """That of the exit, if it had one; else those of the nodes where paths ended, with the last text."""
+        """The outputs of the exit, or else of the nodes where paths ended, with the last text."""
         if self._exit in self._outputs:
             return {"outputs": {self._exit: self._outputs[self._exit]}, "text": self._exit_text}
         ends = sorted(self._ends & self._outputs.keys(), key=self._graph.rank.__getitem__)
@@ -254,7 +254,7 @@ class Flow:
         self._commands.append(finish)
 
     def _decide(self, turn: str, node: str, fire: Sequence[int], spent: Sequence[int]) -> None:
-        """Keep what was decided. What is *spent* counts when nothing fires but a forced group; it is noted."""
+        """Keep the decision; groups that are *spent* are noted."""
         self._decided = (turn, node, fire, spent)
         if spent:
             forced = self._arrows[fire[0]] if fire else None

@@ -1,4 +1,4 @@
-"""Which marked nodes may start: the settled rule.
+"""The settled rule: which marked nodes may start.
 
 A marked node starts as soon as nothing in flight upstream of it could still mark it by a forward arrow. In flight are
 running nodes, and marked nodes of lower rank. So a join waits for exactly the branches that are coming, and since the
@@ -11,10 +11,10 @@ from coterie.topology.graph import FlowGraph
 
 
 class Readiness:
-    """Keeps who is marked and who runs, and gives out who may start.
+    """The marked and running nodes of a flow.
 
-    A node that has to wait is filed under one node it waits for, and looked at again when that one ends: a step costs
-    what it changes, however wide the flow is.
+    A node that has to wait is checked again when one node that it waits for ends, so the cost of a step depends on what
+    it changes, not on the width of the flow.
     """
 
     def __init__(self, graph: FlowGraph) -> None:
@@ -23,9 +23,9 @@ class Readiness:
         self._names = list(graph.rank)
         self._running = 0  # bit masks by rank
         self._marked = 0
-        self._marks: dict[str, set[int]] = {}  # the groups on whose arrows they came
-        self._waiting: dict[int, list[int]] = {}  # by the rank of whom they wait for
-        self._due: set[int] = set()  # ranks to look at
+        self._marks: dict[str, set[int]] = {}  # the groups whose arrows marked the node
+        self._waiting: dict[int, list[int]] = {}  # by the rank of the node they wait for
+        self._due: set[int] = set()  # ranks to check
 
     def mark(self, node: str, group: int | None = None) -> None:
         """Mark *node* on its arrow of *group*, or as an entry. Marks on one arrow do not add up."""
@@ -39,7 +39,7 @@ class Readiness:
             marks.add(group)
 
     def end(self, node: str) -> None:
-        """Let *node* be in flight no more: its turn has ended and its groups are judged."""
+        """Note that the turn of *node* has ended and its groups were evaluated."""
         rank = self._rank[node]
         self._running ^= 1 << rank
         if node in self._marks:
@@ -47,15 +47,15 @@ class Readiness:
         if rank in self._waiting:
             self._due.update(self._waiting.pop(rank))
 
-    def look_at(self, node: str) -> None:
-        """Have *node*, if it is one of the flow, looked at again: as an agent it is free."""
+    def check_again(self, node: str) -> None:
+        """Check *node*, if the flow has it, again: as an agent it is free."""
         if node in self._rank:
             self._due.add(self._rank[node])
 
     def start(self, busy: Container[str]) -> list[tuple[str, list[str]]]:
-        """Start what may start, in rank order, but no node whose agent is *busy*.
+        """Start the ready nodes in rank order, except those whose agent is *busy*.
 
-        Gives each with the sources that marked it, in the source order of the arrows that fired.
+        Returns each with the sources that marked it, in the source order of the arrows that fired.
         """
         started: list[tuple[str, list[str]]] = []
         if not self._due:
@@ -64,7 +64,7 @@ class Readiness:
         for rank in due:
             node, bit = self._names[rank], 1 << rank
             if node not in self._marks or node in busy or self._running & bit:
-                continue  # its own end looks at it again
+                continue  # its end checks it again
             awaited = self._awaited(node, rank)
             if awaited is not None:
                 self._waiting.setdefault(awaited, []).append(rank)
@@ -75,13 +75,13 @@ class Readiness:
         return started
 
     def _awaited(self, node: str, rank: int) -> int | None:
-        """The rank of one node that *node* has to wait for, or None. Its own mark is still there."""
+        """The rank of one node that *node* has to wait for, or None. *node* is still marked."""
         if not self._running and len(self._marks) == 1:
             return None
         upstream = self._graph.upstream(node)
         running = self._running & upstream
         if running:
-            return running.bit_length() - 1  # of a row of branches the last: likely the last to end
+            return running.bit_length() - 1  # of several branches the last, which is likely to end last
         marked = self._marked & upstream
         lowest = (marked & -marked).bit_length() - 1
         return lowest if 0 <= lowest < rank else None

@@ -1,7 +1,7 @@
-"""The event-routed loop: which role is asked next, what it may emit, and when the run is over."""
+"""The event-routed loop: the next role, the events it may emit, and the end of the run."""
 
 from coterie.engines.loop.brief import Brief
-from coterie.engines.loop.engine import Loop
+from coterie.engines.loop.engine import LoopEngine
 from coterie.engines.loop.verdict import View, verdict
 
-__all__ = ["Brief", "Loop", "View", "verdict"]
+__all__ = ["Brief", "LoopEngine", "View", "verdict"]

@@ -1,33 +1,33 @@
-"""What a turn of a loop is told, beside what its plan says: the engine knows it, the prompt shows it."""
+"""What the engine knows about a turn, for its prompt."""
 
 from msgspec import Struct
 
 from coterie.engines.loop.verdict import View
 
 
-class Output(Struct, frozen=True, kw_only=True):
-    """What an earlier turn said. *name* is `iteration 3`, or `wave 1, branch 2: <objective>`."""
+class TurnOutput(Struct, frozen=True, kw_only=True):
+    """The output of an earlier turn. *name* is `iteration 3`, or `wave 1, branch 2: <objective>`."""
 
     name: str
     text: str = ""
 
 
 class Brief(Struct, frozen=True, kw_only=True):
-    """What the turn *turn* is told.
+    """The state of the run that the prompt of the turn *turn* shows.
 
     Attributes:
-        iteration: Its number, from 1; for a review that of the iteration it comes before.
-        most: Iterations the run may have.
-        objective: What the run is for.
-        view: What it may emit.
-        payload: What came with the event that led here.
-        rejected: The last event that was rejected and why, if nothing was accepted since; else empty.
-        failure: How the turn before failed; else empty.
-        printed: The ends of the outputs of that turn.
-        guidance: What an operator said since the turn before, and since this one began if it is tried again.
-        outputs: What was said lately, oldest first.
-        accepted: The events of an earlier attempt of this turn that were accepted: it was cut off after them.
-        team: A team is told, which emits nothing by itself.
+        iteration: Its number, from 1; for a review that of the next iteration.
+        most: The most iterations of the run.
+        objective: The purpose of the run.
+        view: The events it may emit.
+        payload: The payload of the event that led here.
+        rejected: The last rejected event with the reason, if none was accepted since; else empty.
+        failure: The failure of the previous turn; else empty.
+        printed: The end of the output of that turn.
+        guidance: The operator's messages since the previous turn and, in a retry, since this one began.
+        outputs: The recent outputs, oldest first.
+        accepted: The accepted events of an earlier attempt of this turn, which was cut off.
+        team: Whether the role is played by a team, which cannot emit events.
     """
 
     turn: str
@@ -40,6 +40,6 @@ class Brief(Struct, frozen=True, kw_only=True):
     failure: str = ""
     printed: str = ""
     guidance: tuple[str, ...] = ()
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[TurnOutput, ...] = ()
     accepted: tuple[str, ...] = ()
     team: bool = False

@@ -1,7 +1,7 @@
-"""The loop: an event routes to a role, the role's turn ends, and what was accepted in it says what comes next.
+"""The loop: an event routes to a role, and the events accepted in the role's turn route to the next one.
 
-Before each iteration the plan is read again and it is decided whether there is to be one; a review may come first.
-Only events that were accepted from an agent, and joins of waves, move the position; every other record leaves it alone.
+Before each iteration the plan is read again, limits are checked, and a review may come first. Only accepted events of
+agents and joins of waves move the position.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,13 @@ from typing import Any, ClassVar, assert_never
 import msgspec
 
 from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply, Stop
-from coterie.engines.loop.apart import kept_apart
-from coterie.engines.loop.brief import Brief, Output
+from coterie.engines.loop.brief import Brief, TurnOutput
 from coterie.engines.loop.objectives import objectives
 from coterie.engines.loop.outcome import event_of, is_team
 from coterie.engines.loop.promise import is_given
 from coterie.engines.loop.schedule import MOMENT, limit_reached, most_iterations, review_is_due
 from coterie.engines.loop.state import State, TurnState, Wave
+from coterie.engines.loop.unmerged import describe_unmerged
 from coterie.engines.loop.verdict import NAME_MOST, View, incomplete, verdict
 from coterie.engines.printed import printed
 from coterie.journal import records
@@ -27,20 +27,20 @@ from coterie.planning.plan import AgentPlan, from_json
 from coterie.topology.events import EXPLORE, JOINED, PARALLEL, allowed, matches, suggested
 
 LASTING_FAILURES = {"auth": "auth_failed", "quota": "quota_exhausted", "not_found": "backend_failed"}
-"""Kinds of failure that end the run at once, since asking again cannot mend them, and the reason given."""
+"""Kinds of failure that a retry cannot correct, which end the run at once, and the reason given."""
 
 
-class Loop:
+class LoopEngine:
     """Decides what a loop does next.
 
     Args:
-        plan: Its roles, its limits and texts.
-        agents: The plans of its agents; a reload changes them here.
+        plan: Its roles, limits and texts.
+        agents: The plans of its agents, changed in place by a reload.
     """
 
     name: ClassVar[str] = "loop"
     version: ClassVar[int] = 2
-    """Under 1 a program that does not exist was asked for again; journals of then are read so."""
+    """Version 1 retried a missing program; journals of that version are read in the same way."""
 
     def __init__(self, plan: LoopPlan, agents: dict[str, AgentPlan]) -> None:
         self.plan = plan
@@ -48,10 +48,10 @@ class Loop:
         self._agents = agents
         self._commands: list[Command] = []
 
-    # -- what the world says ------------------------------------------------------------------------------------------
+    # -- input --------------------------------------------------------------------------------------------------------
 
     def judge(self, said: Reply | Emit) -> Record:
-        """What the journal shall say of *said*: see `coterie.engines.loop.verdict`."""
+        """The record of *said*; for events see `coterie.engines.loop.verdict`."""
         match said:
             case Emit():
                 return verdict(self.view(said.turn), said)
@@ -69,7 +69,7 @@ class Loop:
                 assert_never(said)
 
     def view(self, name: str) -> View:
-        """What a verdict on an event of the turn *name* depends on."""
+        """The input of verdicts on events of the turn *name*."""
         turn = self.state.turns.get(name)
         if turn is None:
             return View(over=True)
@@ -78,7 +78,7 @@ class Loop:
         return msgspec.structs.replace(turn.view, missing=missing, waving=waving)
 
     def brief(self, name: str) -> Brief:
-        """What the turn *name*, which runs or is about to, is told; little, when it is over."""
+        """The state that the prompt of the turn *name* shows; nearly empty if the turn is over."""
         state, plan = self.state, self.plan
         turn = state.turns.get(name) or TurnState(iteration=state.iteration, view=View(over=True))
         return Brief(
@@ -98,25 +98,25 @@ class Loop:
         )
 
     def chosen(self, role: str, outputs: Mapping[str, Any]) -> str:
-        """The event that the team which answered for *role* emits; empty: none."""
+        """The event that the *outputs* of the team that plays *role* select; empty if there is none."""
         return event_of(self.plan, role, outputs)
 
     @property
     def most(self) -> int:
-        """Iterations the run may have."""
+        """The most iterations of the run."""
         return most_iterations(self.plan, self.state)
 
     def seconds_left(self, now: float) -> float | None:
-        """How long what starts at *now* may take; None: there is no limit."""
+        """Seconds that a turn started at *now* may take; None if unlimited."""
         if not self.plan.max_runtime:
             return None
         left = self.plan.max_runtime - self.state.time.until(now)
         return left if left > MOMENT else 0.0
 
     @property
-    def apart(self) -> int:
-        """The wave whose branches have ended and may have work that is not yet with the loop's; 0: none."""
-        return self.state.apart
+    def unmerged(self) -> int:
+        """The wave whose branches have ended and whose work may still have to be merged; 0 if there is none."""
+        return self.state.unmerged
 
     def _promised(self, reply: Reply) -> bool:
         turn = self.state.turns.get(reply.turn)
@@ -124,10 +124,10 @@ class Loop:
             return False
         return not incomplete(self.view(reply.turn).missing, reply.open_tasks)
 
-    # -- what follows -------------------------------------------------------------------------------------------------
+    # -- decisions ----------------------------------------------------------------------------------------------------
 
     def step(self, record: Record) -> Sequence[Command]:
-        """What follows from *record*."""
+        """Take *record* in, and return the commands that follow from it."""
         self._commands = []
         state = self.state
         if not state.over:
@@ -147,7 +147,7 @@ class Loop:
             case records.RunOwned():
                 state.added += 0 if self.plan.branch else record.limits.add_iterations
                 if state.stopped:
-                    state.stopped, state.same = False, 0  # who takes it over wants it to try again
+                    state.stopped, state.same = False, 0  # a resume tries again
                     self._read_again()
             case records.ConfigChanged():
                 self._take(record.plan)
@@ -159,12 +159,12 @@ class Loop:
             case records.OperatorSaid(what="interrupt"):
                 for name, running in state.turns.items():
                     running.interrupted |= record.turn in ("", name)
-                    if running.interrupted and running.team:  # its own turns would be asked again
+                    if running.interrupted and running.team:  # its own turns would be retried
                         self._commands.append(Cancel(turn=name, reason="an operator interrupted it"))
             case records.TreesJoined():
-                state.apart = 0
-                if text := kept_apart(record):
-                    state.heard(Output(name="the files of the branches", text=text), counts=False)
+                state.unmerged = 0
+                if text := describe_unmerged(record):
+                    state.heard(TurnOutput(name="the files of the branches", text=text), counts=False)
             case records.GuidanceDelivered(attempt=0):
                 state.guidance = [one for one in state.guidance if one[0] not in record.messages]
             case records.EventEmitted():
@@ -179,7 +179,7 @@ class Loop:
                 self._retries(record.turn)
                 if (turn := state.turns.get(record.turn)) is not None and record.kind not in INFRASTRUCTURE:
                     turn.printed = printed(record)
-                self._stands(record.turn, "it failed")
+                self._keep_events(record.turn, "it failed")
             case records.AttemptInterrupted():
                 self._retries(record.turn)
                 self._cut_off(record)
@@ -190,7 +190,7 @@ class Loop:
         self._commands.append(Reload())
 
     def _take(self, text: str) -> None:
-        """Go on under another plan; what is fixed at the start stays."""
+        """Continue under the plan *text*; settings fixed at the start keep their values."""
         plan = from_json(text)
         if isinstance(plan.coordination, LoopPlan):
             self.plan = msgspec.structs.replace(plan.coordination, place=self.plan.place)
@@ -265,21 +265,21 @@ class Loop:
             turn.routes, turn.carries = record.event, record.payload
 
     def _cut_off(self, record: records.AttemptInterrupted) -> None:
-        """What was accepted may be all there was to do; else a crash or a fork has the turn asked again."""
+        """Complete or cancel an interrupted turn that is not to be retried; after a crash or a fork it is."""
         turn = self.state.turns.get(record.turn)
         if turn is not None and turn.completes:
             self._finish("completed", "completion_event")
         elif turn is not None and turn.interrupted:
             self._commands.append(Cancel(turn=record.turn, reason="an operator interrupted it"))
         elif record.reason == "interrupted":
-            self._stands(record.turn, "it was interrupted")
+            self._keep_events(record.turn, "it was interrupted")
 
     def _retries(self, name: str) -> None:
         if (turn := self.state.turns.get(name)) is not None:
             turn.retried = True
 
-    def _stands(self, name: str, what: str) -> None:
-        """What the turn emitted stands, so that it is not asked again."""
+    def _keep_events(self, name: str, what: str) -> None:
+        """Cancel the turn if it emitted events, which are kept, instead of retrying it."""
         turn = self.state.turns.get(name)
         if turn is not None and turn.events:
             self._commands.append(Cancel(turn=name, reason=f"{what}, and what it emitted stands"))
@@ -295,9 +295,9 @@ class Loop:
         if not isinstance(record, records.TurnFailed):
             state.cost += record.usage.cost
         if isinstance(record, records.TurnFinished):
-            turn.guidance = []  # it was heeded
+            turn.guidance = []  # the turn showed it
             if not turn.review:
-                state.heard(Output(name=f"iteration {turn.iteration}", text=record.text))
+                state.heard(TurnOutput(name=f"iteration {turn.iteration}", text=record.text))
                 state.failure, state.printed, state.failures = "", "", 0
         elif turn.printed and turn.events and isinstance(record, records.TurnCancelled):
             state.failure, state.printed = f"{record.turn}: {record.reason}", turn.printed
@@ -315,18 +315,18 @@ class Loop:
             self._route(record.turn, turn)
 
     def _goes_on_after(self, record: records.TurnFailed, printed: str = "") -> bool:
-        """Count a failure, which the next prompt shows if it was not a provider's; whether the run goes on."""
+        """Count a failure, which the next prompt shows unless it was a provider's. Whether the run continues."""
         state = self.state
         state.failures += 1
         state.failed = record.kind
-        told = f"{record.turn} failed ({record.kind}): {record.reason}"
+        text = f"{record.turn} failed ({record.kind}): {record.reason}"
         if record.kind not in INFRASTRUCTURE:
-            state.failure, state.printed = told, printed
+            state.failure, state.printed = text, printed
         if self._lasts(record.kind):
-            self._finish("failed", LASTING_FAILURES[record.kind], told)
+            self._finish("failed", LASTING_FAILURES[record.kind], text)
             return False
         if state.failures >= self.plan.max_failures and limit_reached(self.plan, state) != "max_runtime":
-            self._finish("failed", "backend_failed", told)
+            self._finish("failed", "backend_failed", text)
             return False
         return True
 
@@ -334,7 +334,7 @@ class Loop:
         return kind in LASTING_FAILURES and (kind != "not_found" or self.state.version > 1)
 
     def _route(self, name: str, turn: TurnState) -> None:
-        """Move on by what the turn emitted last; nothing emitted: the same again."""
+        """Continue from the event that the turn emitted last; without one, from the same position."""
         if turn.wave:
             self._open_wave(name, turn)
             return
@@ -378,17 +378,17 @@ class Loop:
             self._join(wave)
 
     def _join(self, wave: Wave) -> None:
-        """All branches have ended: what they said is heard, and the loop goes on where they leave it."""
+        """Continue after all branches have ended, with their outputs."""
         state = self.state
-        state.wave, state.apart = None, wave.number
+        state.wave, state.unmerged = None, wave.number
         late = tuple(turn for turn in wave.turns if wave.outcomes[turn] == "timeout")
         if late:
             self._note(records.WaveTimeout(wave=wave.number, turns=late))
         for k, (turn, objective) in enumerate(wave.turns.items(), 1):
             outcome = wave.outcomes[turn]
-            told = "" if outcome == "completed" else f" ({_told(outcome)})"
-            name = f"wave {wave.number}, branch {k}{told}: {objective}"
-            state.heard(Output(name=name, text=wave.texts.get(turn, "")), counts=False)
+            text = "" if outcome == "completed" else f" ({_outcome_text(outcome)})"
+            name = f"wave {wave.number}, branch {k}{text}: {objective}"
+            state.heard(TurnOutput(name=name, text=wave.texts.get(turn, "")), counts=False)
         succeeded = "completed" in wave.outcomes.values()
         called_off = set(wave.outcomes.values()) == {"cancelled"}
         if succeeded and wave.base != EXPLORE:
@@ -396,7 +396,7 @@ class Loop:
             state.position, state.payload = joined if self._is_routed(joined) else wave.base, ""
         outcomes = tuple((turn, wave.outcomes[turn]) for turn in wave.turns)
         self._note(records.WaveJoined(wave=wave.number, event=state.position, outcomes=outcomes))
-        reason = ", ".join(f"{turn}: {_told(outcome)}" for turn, outcome in outcomes)
+        reason = ", ".join(f"{turn}: {_outcome_text(outcome)}" for turn, outcome in outcomes)
         kind = next((one for one in wave.outcomes.values() if self._lasts(one)), "failed")
         failed = records.TurnFailed(turn=f"wave {wave.number}", kind=kind, reason=f"no branch succeeded ({reason})")
         if succeeded or called_off or self._goes_on_after(failed):
@@ -421,6 +421,6 @@ class Loop:
         self._commands.append(Note(record=record))
 
 
-def _told(outcome: str) -> str:
+def _outcome_text(outcome: str) -> str:
     """How a prompt names the *outcome* of a branch."""
     return "failed" if outcome in INFRASTRUCTURE else outcome

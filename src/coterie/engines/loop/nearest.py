@@ -1,6 +1,6 @@
-"""Which event leads to the end soonest: what a role emits in a rehearsal that has no script.
+"""Find the event that completes a loop soonest, which a role emits in a rehearsal without a script.
 
-A state is the event that routes and what is still required; a step emits one event that is allowed there.
+A state is the routing event with the missing required events; a step emits one allowed event.
 """
 
 from collections.abc import Iterable
@@ -12,13 +12,13 @@ from coterie.topology.events import COORDINATION, JOINED, PARALLEL, allowed, is_
 Missing = frozenset[str]
 FAR = 1 << 30
 HARNESS = (PARALLEL, JOINED)
-"""How events end that open a wave, or that only the harness emits."""
+"""Suffixes of events that open a wave, or that only the harness emits."""
 
 
 def nearest(plan: LoopPlan, view: View) -> str:
-    """The event, of those that *view* allows, from which the run completes in the fewest turns; empty: none may be.
+    """The event allowed by *view* from which the run completes in the fewest turns; empty if none is allowed.
 
-    The first declared of several; the first that is allowed when the run cannot complete by events.
+    Of several the first declared; the first allowed if no event completes the run.
     """
     if view.review or view.over:
         return ""
@@ -28,7 +28,7 @@ def nearest(plan: LoopPlan, view: View) -> str:
 
 
 def events_of(plan: LoopPlan, allowed: Iterable[str], anything: bool = False) -> tuple[str, ...]:
-    """The events that are *allowed*, each once; a pattern stands for those the plan names that it means."""
+    """The *allowed* events, each once; a pattern gives the events of the plan that it matches."""
     named = tuple(dict.fromkeys((*plan.required, *_names(plan), *([plan.completion] if plan.completion else ()))))
     if anything:
         return named
@@ -39,7 +39,7 @@ def events_of(plan: LoopPlan, allowed: Iterable[str], anything: bool = False) ->
 
 
 def after(plan: LoopPlan, position: str) -> tuple[str, ...]:
-    """The events that may be emitted in a turn that *position* routes."""
+    """The events allowed in a turn that *position* routes."""
     ids = [role.id for role in plan.roles]
     roles = suggested(plan.handoff, ids, position)
     return events_of(plan, allowed({role.id: role.emits for role in plan.roles}, roles), not ids)
@@ -50,7 +50,7 @@ def _names(plan: LoopPlan) -> Iterable[str]:
 
 
 def turns_after(plan: LoopPlan, event: str, missing: Missing) -> int:
-    """The fewest turns from the one that emits *event* to the end, that one counted; `FAR` if there is no end."""
+    """The fewest turns from the one that emits *event* to the end, including it; `FAR` if the run cannot end."""
     reached, steps = {(event, missing)}, [(event, missing)]
     turns = 0
     while steps:

@@ -7,11 +7,11 @@ _SHOWN = 60
 
 
 class NoObjectives(ValueError):
-    """A payload is no list of objectives; the message says why."""
+    """A payload is not a list of objectives; the message gives the reason."""
 
 
 def objectives(payload: str, most: int) -> tuple[str, ...]:
-    """The items of *payload*, a bullet or numbered list of 1 to *most* distinct ones.
+    """The items of *payload*, a bulleted or numbered list of 1 to *most* distinct objectives.
 
     Raises:
         NoObjectives: If it is anything else.
@@ -23,7 +23,7 @@ def objectives(payload: str, most: int) -> tuple[str, ...]:
             continue
         item = _ITEM.fullmatch(text)
         if item is None:
-            raise NoObjectives(f"write one objective a line, as '- …' or '1. …'; this is none: {text[:_SHOWN]!r}")
+            raise NoObjectives(f"write one objective a line, as '- …' or '1. …', not {text[:_SHOWN]!r}")
         found.append(item[1].strip())
     if not found:
         raise NoObjectives("a wave needs a list of objectives, one a line: '- …'")

@@ -1,4 +1,4 @@
-"""What a team that answered for a role emits: it has no hands of its own, so its outputs choose the event."""
+"""Events of roles that teams play: a team cannot call `emit`, so its outputs select the event."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,9 +7,9 @@ from coterie.planning.loop import LoopPlan
 
 
 def event_of(plan: LoopPlan, role: str, outputs: Mapping[str, Any]) -> str:
-    """The first event of *role* whose condition holds of its team's *outputs*; empty: none, or no team answers for it.
+    """The first event of *role* whose condition holds for the *outputs* of its team; empty if there is none.
 
-    As on an arrow, an output that was never given satisfies nothing.
+    As on an arrow, a missing output satisfies no condition.
     """
     for one in plan.roles:
         for event, when in (one.events or ()) if one.id == role else ():
@@ -19,5 +19,5 @@ def event_of(plan: LoopPlan, role: str, outputs: Mapping[str, Any]) -> str:
 
 
 def is_team(plan: LoopPlan, role: str) -> bool:
-    """Whether a team answers for *role*."""
+    """Whether a team plays *role*."""
     return any(one.id == role and one.events is not None for one in plan.roles)

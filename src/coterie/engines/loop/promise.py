@@ -1,8 +1,8 @@
-"""Whether an agent said the text that completes a loop, rather than repeating it from its question."""
+"""Recognize the text that completes a loop, unless the agent repeats it from its prompt."""
 
 
 def is_given(promise: str, text: str, prompt: str = "") -> bool:
-    """Whether *text* holds *promise* in a line that does not stand in *prompt* as well. An empty one never counts."""
+    """Whether *text* has *promise* in a line that is not also in *prompt*. An empty promise is never given."""
     if not promise or promise not in text:
         return False
     if "\n" in promise:

@@ -1,19 +1,19 @@
-"""What comes before an iteration: a reason to stop, a review, or nothing."""
+"""Decide before an iteration whether to stop, review or go on."""
 
 from coterie.engines.loop.state import State
 from coterie.planning.loop import LoopPlan
 
 MOMENT = 0.001
-"""Seconds that are too few to begin anything in."""
+"""Seconds that are too few to begin a turn."""
 
 
 def most_iterations(plan: LoopPlan, state: State) -> int:
-    """Iterations the run may have."""
+    """The most iterations of the run."""
     return max(0, plan.max_iterations) + state.added
 
 
 def limit_reached(plan: LoopPlan, state: State) -> str:
-    """Why there is to be no further iteration; empty if nothing speaks against one."""
+    """The limit that prevents a further iteration; empty if there is none."""
     if state.iteration >= most_iterations(plan, state):
         return "max_iterations"
     if plan.max_runtime and state.time.seconds >= plan.max_runtime - MOMENT:
@@ -26,7 +26,7 @@ def limit_reached(plan: LoopPlan, state: State) -> str:
 
 
 def review_is_due(plan: LoopPlan, state: State) -> bool:
-    """Whether a review comes before the next iteration: every so many of them, never before the first."""
+    """Whether a review precedes the next iteration: one every `review.every` iterations, never before the first."""
     done = state.iteration
     if plan.review is None or not done or state.reviewed == done + 1:
         return False

@@ -1,30 +1,30 @@
-"""What a loop knows of its run: where it stands, what was accepted, counted and said. Only records change it."""
+"""The state of a loop: position, accepted events, counts and outputs. Only records change it."""
 
 from dataclasses import dataclass, field
 
-from coterie.engines.loop.brief import Output
+from coterie.engines.loop.brief import TurnOutput
 from coterie.engines.loop.verdict import View
 from coterie.journal.owned import OwnedTime
 from coterie.topology.events import START
 
 OUTPUTS = 4
-"""How many of the last outputs a prompt shows."""
+"""The number of recent outputs that a prompt shows."""
 
 
 @dataclass(slots=True)
 class TurnState:
-    """A turn under way.
+    """A running turn.
 
     Attributes:
-        emitted: It emitted something, accepted or not.
-        events: What was accepted, in order.
-        routes: The last of these that leads somewhere, and *carries* what came with it.
-        wave: The event that opens a wave at its end, with its *payload*; empty: none.
-        completes: The event that completes the run was accepted.
-        retried: An attempt did not finish: what an operator has said since is in the prompt of the next one.
-        interrupted: An operator wants it to end.
-        team: A team answers.
-        printed: The ends of the outputs of its last failed attempt.
+        emitted: Whether it emitted an event, accepted or not.
+        events: The accepted events, in order.
+        routes: The last of these that routes, and *carries* its payload.
+        wave: The event that opens a wave at the end of the turn, and *payload* its payload; empty if there is none.
+        completes: Whether the event that completes the run was accepted.
+        retried: Whether an attempt did not finish; the prompt of the next one shows guidance that came since.
+        interrupted: Whether an operator interrupted it.
+        team: Whether a team plays the role.
+        printed: The end of the output of its last failed attempt.
     """
 
     iteration: int
@@ -46,13 +46,13 @@ class TurnState:
 
 @dataclass(slots=True)
 class Wave:
-    """A wave under way.
+    """A running wave.
 
     Attributes:
-        event: What opened it; *base* is that without its `.parallel`.
+        event: The event that opened it; *base* is the same without `.parallel`.
         turns: The objective of each branch, by its turn.
-        outcomes: How those that have ended did: `completed`, `cancelled`, or the kind of failure.
-        texts: What they said, or why they failed.
+        outcomes: The outcomes of ended branches: `completed`, `cancelled`, or the kind of failure.
+        texts: Their outputs, or the reasons of their failures.
     """
 
     number: int
@@ -65,22 +65,22 @@ class Wave:
 
 @dataclass(slots=True)
 class State:
-    """Where a run stands.
+    """The state of a run.
 
     Attributes:
-        position: The event that the next iteration is routed by, and *payload* what came with it.
-        iteration: The iterations begun; *reviewed* is the one that was reviewed before.
-        added: Iterations allowed beyond what the plan says.
-        guidance: What an operator said that no iteration was given yet, by message.
-        unheeded: What the last iteration was given, which did not finish: the next one is given it again.
-        failure: How the last turn failed that a prompt may tell of, and in *printed* the ends of its outputs.
+        position: The event that routes the next iteration, and *payload* its payload.
+        iteration: The number of begun iterations; *reviewed* is the last one that a review preceded.
+        added: Iterations allowed beyond the limit of the plan.
+        guidance: Pairs of message and text from operators that no iteration has shown yet.
+        unheeded: Guidance of the last iteration, which did not finish; the next one shows it again.
+        failure: The last failure that a prompt may show, and *printed* the end of that turn's output.
         failed: The kind of the last failure.
-        accepted: Every event of an agent that was accepted so far.
+        accepted: All accepted events of agents.
         time: How long the run was owned, up to the last record.
-        same: How many of the last outputs, none of them empty, are the same.
-        apart: The last wave that was joined, until it is known what became of its branches' files; 0: none.
-        version: The version of the engine that the run began under.
-        stopped: A limit was reached: it is decided again when the run is taken over.
+        same: How many of the last outputs are equal and not empty.
+        unmerged: The last joined wave, until the work of its branches is merged or kept; 0 if there is none.
+        version: The version of the engine when the run began.
+        stopped: Whether a limit was reached; it is checked again when the run is resumed.
     """
 
     objective: str = ""
@@ -94,7 +94,7 @@ class State:
     accepted: set[str] = field(default_factory=set)
     turns: dict[str, TurnState] = field(default_factory=dict)
     wave: Wave | None = None
-    outputs: list[Output] = field(default_factory=list)
+    outputs: list[TurnOutput] = field(default_factory=list)
     last: str = ""
     same: int = 0
     rejected: str = ""
@@ -106,13 +106,13 @@ class State:
     unheeded: list[str] = field(default_factory=list)
     cost: float = 0.0
     time: OwnedTime = field(default_factory=OwnedTime)
-    apart: int = 0
+    unmerged: int = 0
     version: int = 1
     stopped: bool = False
     over: bool = False
 
-    def heard(self, output: Output, counts: bool = True) -> None:
-        """Keep what was said; with *counts* as the output of an iteration that may stall."""
+    def heard(self, output: TurnOutput, counts: bool = True) -> None:
+        """Keep *output*; if it *counts*, it is the output of an iteration, which may stall."""
         if counts:
             self.same = self.same + 1 if output.text and output.text == self.last else int(bool(output.text))
             self.last = output.text

@@ -8,24 +8,24 @@ from coterie.journal.records import EventEmitted, EventInvalid, EventNoted
 from coterie.topology.events import COORDINATION, EXPLORE, JOINED, PARALLEL, matches_any
 
 NAME_MOST = 200
-"""Characters in the name of an event: names stand in every question that follows."""
+"""The most characters of an event's name, which every later prompt shows."""
 Verdict = EventEmitted | EventInvalid | EventNoted
 
 
 class View(Struct, frozen=True, kw_only=True):
-    """What a verdict depends on, fixed when the turn started but for what was accepted since.
+    """The input of a verdict, fixed at the start of the turn except for events accepted since.
 
     Attributes:
         recent: The event that led to this turn.
-        suggested: The roles it led to.
-        allowed: What they may emit; `/…/` is a regular expression. Empty allows nothing.
-        anything: There are no roles, and everything is allowed.
-        completion: The event that completes the run; empty: none does.
+        suggested: The roles that it routes to.
+        allowed: The events they may emit; `/…/` is a regular expression. Empty allows none.
+        anything: Whether every event is allowed, because there are no roles.
+        completion: The event that completes the run; empty if there is none.
         missing: The required events that were not accepted yet.
-        branches: Branches a wave may have; 0: there are no waves here.
-        waving: A wave was opened in this turn.
-        review: The turn is a review.
-        over: The turn is over, or there never was one.
+        branches: The most branches of a wave; 0 if waves are off.
+        waving: Whether a wave was opened in this turn.
+        review: Whether the turn is a review.
+        over: Whether the turn has ended or never began.
     """
 
     recent: str = ""
@@ -41,7 +41,7 @@ class View(Struct, frozen=True, kw_only=True):
 
 
 def verdict(view: View, emit: Emit) -> Verdict:
-    """What the journal shall say of *emit*. What is rejected says why, and what would be accepted."""
+    """The record of *emit*: accepted, noted, or rejected with the reason and the allowed events."""
     if emit.event in COORDINATION:
         return EventNoted(
             turn=emit.turn, event=emit.event, payload=emit.payload, attempt=emit.attempt, message=emit.message
@@ -63,7 +63,7 @@ def verdict(view: View, emit: Emit) -> Verdict:
 
 
 def _rejection(view: View, emit: Emit) -> str:
-    """Why *emit* is not accepted; empty if it is."""
+    """Why *emit* is rejected; empty if it is accepted."""
     event = emit.event
     if not event:
         return "an event needs a name"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from coterie.engines.commands import Engine
-from coterie.engines.flow import Flow
+from coterie.engines.flow import FlowEngine
 from coterie.planning.coordination import Coordination
 from coterie.planning.on_max import human_agent
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
@@ -27,7 +27,7 @@ class FlowKind(Kind):
             if group.on_max == "human":
                 human = human_agent(f"on-max:{group.source}", self._flow.groups)
                 agents[human.name] = human
-        return Flow(self._flow, agents), agents
+        return FlowEngine(self._flow, agents), agents
 
     def asked(self) -> Iterable[str]:
         """The nodes of the flow."""
@@ -39,7 +39,7 @@ class FlowKind(Kind):
 
     def end_facts(self, turn: str) -> dict[str, Any]:
         """Which arrows fired after *turn*, which were spent, and which was forced."""
-        decision = self.engine.decision if isinstance(self.engine, Flow) else None
+        decision = self.engine.decision if isinstance(self.engine, FlowEngine) else None
         if decision is None or decision.turn != turn:
             return {}
         return {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 
 from coterie.engines.commands import Emit, Engine, Reply
-from coterie.engines.loop import Loop
+from coterie.engines.loop import LoopEngine
 from coterie.footprint import Footprint
 from coterie.journal.base import Reader
 from coterie.journal.records import ConfigAnswer, TurnFinished
@@ -21,7 +21,7 @@ from coterie.runs.attempt_files import AttemptFiles
 from coterie.runs.commands import Turn
 from coterie.runs.kinds.base import Kind
 from coterie.runs.kinds.loop import environment, prompt, reload
-from coterie.runs.kinds.loop.projecting import Projector, journal_file
+from coterie.runs.kinds.loop.projection_file import Projector, journal_file
 from coterie.runs.kinds.loop.waves import WaveFiles
 from coterie.runs.notes import Notes, NoteSettings
 from coterie.runs.prompts import Sources
@@ -47,13 +47,13 @@ class LoopKind(Kind):
         self._began: LoopPlan = plan.coordination
 
     def make_engine(self) -> tuple[Engine, Mapping[str, AgentPlan]]:
-        """The loop, and its agents with the one that answers for branches of waves."""
+        """The engine of the loop, and its agents with the one for branches of waves."""
         agents = asked_by_loop(self.plan)
-        return Loop(self._began, agents), agents
+        return LoopEngine(self._began, agents), agents
 
     @cached_property
-    def _loop(self) -> Loop:
-        assert isinstance(self.engine, Loop)
+    def _loop(self) -> LoopEngine:
+        assert isinstance(self.engine, LoopEngine)
         return self.engine
 
     # -- before a run -------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class LoopKind(Kind):
 
     @property
     def place(self) -> RunPlace | None:
-        """As the settings of its folder say."""
+        """The place in the settings of its folder."""
         return self._began.place
 
     @property
@@ -73,7 +73,7 @@ class LoopKind(Kind):
         return self._began.notify
 
     def observers(self, journals: Reader, run: str, files: AttemptFiles) -> "list[Observe]":
-        """The projection of the journal and the files of waves, for a loop that has a folder."""
+        """The writers of the projection and of the wave files, for a loop with a folder."""
         path, here = journal_file(self.plan), self._began.place
         if path is None:
             return []
@@ -83,29 +83,29 @@ class LoopKind(Kind):
     # -- a turn -------------------------------------------------------------------------------------------------------
 
     def prompt(self, fold: "Fold", turn: Turn, sources: Sources) -> list[str]:
-        """What an iteration or a review is asked, with what the loop remembers."""
+        """The prompt of an iteration or a review, with memory and tasks."""
         name, plan = turn.ask.turn, self._loop.plan
         return [prompt.render(plan, self._loop.brief(name), sources.notes(self.notes, name, turn.attempt))]
 
     def context(self, fold: "Fold", turn: Turn) -> dict[str, Any]:
-        """The same as data, and where the loop stands."""
+        """The prompt as data, with the position of the loop."""
         if turn.ask.prompt is not None:
             return super().context(fold, turn)
         given = fold.started.input if fold.started else {}
         return prompt.context(self._loop.plan, self._loop.brief(turn.ask.turn), given)
 
     def environment(self, notes: Notes, run: str, turn: str) -> dict[str, str]:
-        """The `AUTOLOOP_*` variables, and where the run's own notes lie."""
+        """The `AUTOLOOP_*` variables and the folder of the run's notes."""
         return environment.environment(self._loop, run, turn) | environment.notes_folder(
             notes.files(run, self.notes, "task")
         )
 
     def node(self, turn: str, agent: str) -> str:
-        """The role: turns are named after iterations."""
+        """The role, since turns are named after iterations."""
         return agent
 
     def seconds_left(self, now: float) -> float | None:
-        """What is left of `max_runtime`."""
+        """The seconds left of `max_runtime`."""
         return self._loop.seconds_left(now)
 
     def needs_open_tasks(self, said: Reply | Emit) -> bool:
@@ -113,7 +113,7 @@ class LoopKind(Kind):
         return isinstance(said, Reply) or said.event == self._loop.view(said.turn).completion
 
     def retained(self, result: TurnFinished) -> TurnFinished:
-        """Nothing that was said: the engine keeps what prompts show, and a loop may run for weeks."""
+        """*result* without its output: the engine keeps what prompts show, and a loop may run for weeks."""
         return replace(result, text="", outputs={})
 
     def emitted(self, agent: str, outputs: Mapping[str, Any]) -> str:
@@ -124,7 +124,7 @@ class LoopKind(Kind):
 
     @property
     def notes(self) -> NoteSettings:
-        """As the settings say; a branch of a wave shares those of the loop that opened it."""
+        """The notes in the settings; a branch of a wave shares those of its loop."""
         plan = self._loop.plan
         return NoteSettings(
             memory=environment.located(plan.place, plan.place.memory_file),
@@ -141,33 +141,33 @@ class LoopKind(Kind):
         return reload.read_again(run, plan, reread, hold, seen)
 
     def adopt(self, text: str) -> Plan:
-        """The plan that was read."""
+        """The new plan."""
         return from_json(text)
 
     def wants_tree(self, agent: str) -> bool:
-        """Branches of a wave do."""
+        """Whether it is a branch of a wave."""
         return agent == BRANCH
 
     @property
     def unjoined(self) -> int:
-        """As the engine says."""
-        return self._loop.apart
+        """The wave that the engine knows as not merged."""
+        return self._loop.unmerged
 
     @property
     def iterations(self) -> int | None:
-        """As the engine counts."""
+        """The iterations begun."""
         return self._loop.state.iteration
 
     # -- a rehearsal --------------------------------------------------------------------------------------------------
 
     def mentions(self) -> Iterable[str]:
-        """The roles; a branch of a wave plays only one."""
+        """The roles; none for a branch of a wave, which plays only one."""
         return [] if self._began.branch else [role.id for role in self._began.roles]
 
     def start_facts(self, turn: str) -> dict[str, Any]:
-        """The event that led to it; what it emits joins later."""
+        """The event that led to it; emitted events are added later."""
         return {"event": self._loop.view(turn).recent, "emitted": [], "rejected": []}
 
     def run_facts(self, reason: str) -> dict[str, Any]:
-        """Why it ended."""
+        """The reason of its end."""
         return {"reason": reason}

@@ -1,18 +1,18 @@
-"""What an agent's process is told of its loop: variables, for programs and for prompts that name them.
+"""Environment variables that describe the loop to an agent's process.
 
-They inform. What an event is worth is decided by the run, never by what stands in an environment.
+They are informative only: the run itself decides whether an event is allowed.
 """
 
 from pathlib import Path
 
 from coterie.agentside.client import NOTES_FOLDER
-from coterie.engines.loop import Loop
+from coterie.engines.loop import LoopEngine
 from coterie.planning.place import RunPlace
 from coterie.runs.notes import EntryFiles
 
 
-def environment(loop: Loop, run: str, turn: str) -> dict[str, str]:
-    """The `AUTOLOOP_*` variables of the turn *turn* of *run*; its attempt adds those of its own files."""
+def environment(loop: LoopEngine, run: str, turn: str) -> dict[str, str]:
+    """The `AUTOLOOP_*` variables of the turn *turn* of *run*; the attempt adds those of its files."""
     plan, brief = loop.plan, loop.brief(turn)
     place, view = plan.place, brief.view
     return {
@@ -35,10 +35,10 @@ def environment(loop: Loop, run: str, turn: str) -> dict[str, str]:
 
 
 def notes_folder(files: EntryFiles | None) -> dict[str, str]:
-    """The variable that names the folder of a run's own notes; none where it keeps nothing."""
+    """The variable with the folder of a run's notes; none for a run without notes."""
     return {} if files is None or files.run is None else {NOTES_FOLDER: str(files.run.parent.absolute())}
 
 
 def located(place: RunPlace, name: str) -> Path:
-    """The path that *place* calls *name*: a relative one begins where the run was started."""
+    """The absolute path of *name*; a relative one starts in the directory where the run was started."""
     return Path(place.work_dir or ".").absolute() / name

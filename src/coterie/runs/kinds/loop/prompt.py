@@ -1,8 +1,7 @@
-"""What an iteration and a review of a loop are asked.
+"""The prompts of iterations and reviews of a loop.
 
-The text depends on the plan, on where the loop stands and on what is remembered, and on nothing else: the same journal
-gives the same question. What agents wrote is fenced. Its size is bounded by the plan's texts and budgets, however long
-the loop has run.
+A prompt depends only on the plan, the state of the loop, and memory and tasks, so the same journal gives the same
+prompt. Texts of agents are fenced. Its size is bounded by the plan's texts and budgets, however long the loop runs.
 """
 
 from collections.abc import Iterator
@@ -10,31 +9,31 @@ from typing import Any
 
 from coterie.engines.fences import fenced, inline
 from coterie.engines.loop import Brief
-from coterie.engines.loop.brief import Output
+from coterie.engines.loop.brief import TurnOutput
 from coterie.engines.loop.nearest import nearest
 from coterie.planning.loop import TOOL_PATH, LoopPlan, RolePlan
 from coterie.runs.notes import ShownNotes
 
 OUTPUTS_MOST = 8_000
-"""Characters of recent outputs together; what is said last is kept."""
+"""The most characters of all recent outputs; the ends are kept."""
 GUIDANCE_MOST = 8_000
-"""Characters of an operator's words together."""
+"""The most characters of all guidance."""
 REASON_MOST = 2_000
-"""Characters of why something was rejected or failed."""
+"""The most characters of a reason of rejection or failure."""
 PAYLOAD_MOST = 2_000
-"""Characters of what came with the event that led here."""
+"""The most characters of the payload of the routing event."""
 NO_OBJECTIVE = "Do the task and emit the completion event when it is done."
 
 
 def render(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> str:
-    """The whole question of the turn that *brief* tells of."""
+    """The prompt of the turn of *brief*."""
     sections = _review(plan, brief, notes) if brief.view.review else _iteration(plan, brief, notes)
     text = "\n\n".join(section.strip() for section in sections if section.strip())
     return _without_bare(plan.promise, text.replace(TOOL_PATH, notes.tool))
 
 
 def context(plan: LoopPlan, brief: Brief, given: dict[str, Any]) -> dict[str, Any]:
-    """The same as data, for programs: the usual keys, and where the loop stands as `loop`."""
+    """The prompt as data for programs: the usual keys, and the state of the loop as `loop`."""
     view = brief.view
     return {
         "task": brief.objective,
@@ -74,7 +73,7 @@ def _iteration(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> Iterator[str]
         yield _parallelism(brief, notes)
     yield _facts(plan, brief)
     yield _titled("Recent outputs, oldest first:", _outputs(brief.outputs))
-    if not brief.team:  # its outputs choose the event
+    if not brief.team:  # its outputs select the event
         yield _how_to_emit(plan, brief, notes)
 
 
@@ -85,7 +84,7 @@ def _review(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> Iterator[str]:
         f"This is a review of the loop, before iteration {brief.iteration} of {brief.most}. "
         f"You do none of its work and emit no event. You may make small edits to the files that steer it{folder} "
         "(autoloops.toml, topology.toml, harness.md, metareview.md, roles/*.md) and tidy its working files; "
-        "what you change holds from the next iteration on."
+        "your changes apply from the next iteration on."
     )
     yield plan.review.prompt if plan.review is not None else ""
     yield f"Objective:\n{brief.objective or NO_OBJECTIVE}"
@@ -105,10 +104,10 @@ def _block(text: str) -> str:
 
 
 def _backpressure(brief: Brief) -> str:
-    """What went wrong before: an event that was rejected, a turn that failed."""
+    """The problems before this turn: a rejected event, a failed turn, an attempt that was cut off."""
     lines = []
     if brief.rejected:
-        lines.append(f"- The last event that was emitted was rejected. {inline(brief.rejected[:REASON_MOST])}")
+        lines.append(f"- The last emitted event was rejected. {inline(brief.rejected[:REASON_MOST])}")
     if brief.failure:
         lines.append(f"- {inline(brief.failure[:REASON_MOST])}")
     if brief.accepted:
@@ -143,7 +142,7 @@ def _card(role: RolePlan) -> str:
 
 
 def _roles(plan: LoopPlan, brief: Brief) -> str:
-    """The whole prompts of the roles that are asked; those of all roles when no event leads to any in particular."""
+    """The complete prompts of the suggested roles: all roles if the event routes to none in particular."""
     found = [role for role in plan.roles if role.id in brief.view.suggested and role.prompt.strip()]
     return "\n\n".join(f"Your role, `{role.id}`:\n{role.prompt.strip()}" for role in found)
 
@@ -156,10 +155,10 @@ def _parallelism(brief: Brief, notes: ShownNotes) -> str:
         "Structured parallelism:\n"
         f"Work that falls into independent parts can be done by up to {view.branches} branches at once. Emit one of "
         f"{', '.join(f'`{form}`' for form in forms)} with a list of distinct objectives as its payload, one a line, "
-        "and end your turn; you are told what the branches said.\n"
+        "and end your turn; the next prompt has the outputs of the branches.\n"
         f"    {notes.tool} emit {forms[0]} '- first objective\n    - second objective'\n"
-        "`explore.parallel` comes back to where the loop is now, any other goes on as that event would. "
-        "Events that end in `.parallel.joined` are the harness's own."
+        "After `explore.parallel` the loop continues where it is now, after any other as after that event. "
+        "Only the harness emits events that end in `.parallel.joined`."
     )
 
 
@@ -171,15 +170,15 @@ def _facts(plan: LoopPlan, brief: Brief) -> str:
     if plan.completion:
         lines.append(f"Completion event: {plan.completion}")
     if plan.required:
-        missing = f"; not yet: {_listed(view.missing)}" if view.missing else "; all of them were"
-        lines.append(f"Required before it completes: {_listed(plan.required)}{missing}")
+        missing = f"missing: {_listed(view.missing)}" if view.missing else "all were emitted"
+        lines.append(f"Required before completion: {_listed(plan.required)} ({missing})")
     if plan.promise and not brief.team:
         lines.append(f"Only if you cannot emit: the loop also completes when you answer with `{plan.promise}`")
     return "\n".join(lines)
 
 
-def _outputs(outputs: tuple[Output, ...]) -> str:
-    """The last of what was said, the newest first in line for the room there is."""
+def _outputs(outputs: tuple[TurnOutput, ...]) -> str:
+    """The recent outputs, shortened to their budget; the newest gets the most room."""
     left, parts = OUTPUTS_MOST, list[str]()
     share = max(1, left // max(1, len(outputs)))
     for k, output in enumerate(reversed(outputs)):
@@ -197,9 +196,9 @@ def _how_to_emit(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> str:
     allowed = "any event" if view.anything else f"one of: {_listed(view.allowed)}"
     return (
         "How to emit:\n"
-        f"Say what comes next by emitting an event, {allowed}. Plain text emits nothing; an event that is not allowed "
+        f"Emit an event to choose the next step, {allowed}. Plain text emits nothing; an event that is not allowed "
         "is rejected at once, with the reason.\n"
-        f"    {notes.tool} emit {example} 'what the next one has to know'"
+        f"    {notes.tool} emit {example} 'what the next role needs to know'"
     )
 
 
@@ -208,12 +207,12 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _last(text: str, most: int) -> str:
-    """The end of *text*, at most *most* characters of it."""
+    """The last *most* characters of *text*, with a note if it is longer."""
     return text if len(text) <= most else f"(the first {len(text) - most} characters are left out)\n{text[-most:]}"
 
 
 def _without_bare(promise: str, text: str) -> str:
-    """*text* with no line that is the *promise* alone: an agent that shows its question has not promised anything."""
+    """*text* with each line that equals *promise* quoted: an agent that repeats its prompt must not complete."""
     if not promise.strip() or promise not in text:
         return text
     bare = promise.strip()

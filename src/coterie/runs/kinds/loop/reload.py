@@ -14,7 +14,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, to_json
 
 Reread = Callable[[Plan], tuple[Plan | None, Sequence[Diagnostic]]]
-"""Reads the files of a plan again: the plan they make now, None if they are wrong, and what was found."""
+"""Reads the files of a plan again: the new plan, None if the files are invalid, and all diagnostics."""
 
 
 def read_again(run: str, plan: Plan, reread: Reread, hold: Callable[[Plan], Plan], seen: Footprint) -> ConfigAnswer:
@@ -44,14 +44,14 @@ def _answer(plan: Plan, reread: Reread, hold: Callable[[Plan], Plan], seen: Foot
             raise
         return ConfigRejected(reason=str(error))
     errors = [each.render().strip() for each in said if each.is_error]
-    return ConfigRejected(reason="\n".join(errors) or "nothing could be read")
+    return ConfigRejected(reason="\n".join(errors) or "no file could be read")
 
 
 def compared(plan: Plan, found: Plan) -> ConfigAnswer:
     """The answer if *found* was read in place of *plan*. Settings fixed at the start keep their values."""
     old, new = plan.coordination, found.coordination
     if not isinstance(new, LoopPlan):
-        return ConfigRejected(reason=f"{found.name!r} is no loop any more")
+        return ConfigRejected(reason=f"{found.name!r} is no longer a loop")
     if isinstance(old, LoopPlan):
         found = msgspec.structs.replace(found, coordination=msgspec.structs.replace(new, place=old.place))
     keys = tuple(changed(plan, found))
@@ -62,13 +62,13 @@ def compared(plan: Plan, found: Plan) -> ConfigAnswer:
 
 
 def difference(plan: Plan, found: Plan) -> str:
-    """What differs, line by line: what somebody, or a review, has made of the loop."""
+    """The difference between two plans as a unified diff."""
     old, new = list(_lines(msgspec.to_builtins(plan), "")), list(_lines(msgspec.to_builtins(found), ""))
     return "\n".join(unified_diff(old, new, "before", "after", n=1, lineterm=""))
 
 
 def changed(plan: Plan, found: Plan) -> Iterator[str]:
-    """What differs, by the name of the setting where it has one: `event_loop.max_iterations`, `role.builder`."""
+    """The names of what differs, as settings where possible: `event_loop.max_iterations`, `role.builder`."""
     old, new = plan.coordination, found.coordination
     if isinstance(old, LoopPlan) and isinstance(new, LoopPlan):
         for field in LoopPlan.__struct_fields__:
@@ -82,7 +82,7 @@ def changed(plan: Plan, found: Plan) -> Iterator[str]:
 
 
 def _lines(value: Any, path: str) -> Iterator[str]:
-    """A plan as lines, each line of a text on one of its own; a role goes by its id."""
+    """A plan as lines, with one for each line of a text; roles are named by id."""
     match value:
         case dict():
             for key, each in value.items():

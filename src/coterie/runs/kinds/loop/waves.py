@@ -1,10 +1,10 @@
-"""The files of a loop's waves: what each branch was asked, what it said, and how the wave was joined, for people.
+"""The files of a loop's waves, for people: objectives and outputs of the branches, and the join.
 
 <state_dir>/waves/<run>-wave-<n>/join.md                 objectives, outcomes, times and outputs
                                  branch-<k>/objective.md  log.txt  result.md  journal.jsonl
 
-They are written after the truth is durable, never read back, and written again by the next owner if one died before.
-The branch's own journal lies in the run's folder; `journal.jsonl` tells it in the earlier system's lines.
+They are written once records are durable, never read back, and written again by the next owner after a crash. The
+journal of a branch is in the run's folder; `journal.jsonl` is its projection in the format of the earlier system.
 """
 
 from contextlib import suppress
@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coterie import files
-from coterie.engines.loop.apart import kept_apart
+from coterie.engines.loop.unmerged import describe_unmerged
 from coterie.errors import CoterieError
 from coterie.ids import child_run_id
 from coterie.journal.base import Reader
@@ -34,12 +34,12 @@ from coterie.views.words import duration
 
 
 class Branch(Struct, frozen=True, kw_only=True):
-    """A branch of a wave as it ended.
+    """An ended branch of a wave.
 
     Attributes:
         run: Its last child run; empty if none was started.
         outcome: `completed`, or the kind of its failure.
-        text: What it said, or why it failed.
+        text: Its output, or the reason of its failure.
     """
 
     objective: str
@@ -50,7 +50,7 @@ class Branch(Struct, frozen=True, kw_only=True):
 
 
 class Joined(Struct, frozen=True, kw_only=True):
-    """A wave that was joined. *event* opened it, the loop goes on after *then*; *unmerged* names work not merged."""
+    """A joined wave. *event* opened it, *then* routes the loop afterwards; *unmerged* describes work not merged."""
 
     event: str
     then: str
@@ -67,10 +67,10 @@ class WaveFiles:
         self._caught_up = False
         self._open: OpenWave | None = None
         self._joined: tuple[Joined, int] | None = None
-        """The last wave that was joined, and its number."""
+        """The last joined wave and its number."""
 
     def observe(self, run: str, record: Record) -> None:
-        """Take in a durable record of the run; those of child runs are left alone."""
+        """Take in a durable record of the run; records of child runs are ignored."""
         if run != self._run:
             return
         with suppress(OSError, CoterieError, ValueError):  # nothing is decided from these files
@@ -94,7 +94,7 @@ class WaveFiles:
             _put(self._folder(record.wave) / "join.md", as_text(joined, record.wave))
         elif isinstance(record, TreesJoined) and self._joined is not None:
             joined, wave = self._joined
-            text = as_text(replace(joined, unmerged=kept_apart(record)), wave)
+            text = as_text(replace(joined, unmerged=describe_unmerged(record)), wave)
             _put(self._folder(wave) / "join.md", text)
         elif self._open is not None:
             self._open.apply(record)
@@ -110,7 +110,7 @@ class WaveFiles:
 
 
 class OpenWave:
-    """What the records since *opened* tell of its branches; told anew with each wave, so a long run costs no more."""
+    """The branches of the wave that *opened* began, from its records."""
 
     def __init__(self, opened: WaveStarted) -> None:
         self._opened = opened
@@ -119,7 +119,7 @@ class OpenWave:
         self._ends: dict[str, TurnFinished | TurnFailed | TurnCancelled] = {}
 
     def apply(self, record: Record) -> None:
-        """Take the next record of the run in."""
+        """Take in the next record of the run."""
         match record:
             case TurnStarted():
                 self._began.setdefault(record.turn, record.at)
@@ -128,7 +128,7 @@ class OpenWave:
                 self._ends[record.turn] = record
 
     def joined(self, run: str, join: WaveJoined) -> Joined:
-        """The wave of *run*, which *join* ends."""
+        """The wave of *run* after *join*."""
         opened, outcomes = self._opened, dict(join.outcomes)
         branches = tuple(
             Branch(
@@ -147,14 +147,14 @@ class OpenWave:
 
 
 def as_text(joined: Joined, wave: int) -> str:
-    """`join.md`: what the wave was for, how each branch ended, how long it took, what it said."""
+    """The content of `join.md`: objectives, outcomes, times and outputs."""
     lines = [f"# Wave {wave}: {joined.event}", ""]
-    lines += [f"All branches together took {duration(joined.seconds)}; the loop goes on after `{joined.then}`.", ""]
+    lines += [f"The wave took {duration(joined.seconds)}; the loop continues after `{joined.then}`.", ""]
     for k, branch in enumerate(joined.branches, 1):
         lines += [f"## Branch {k}: {branch.objective}", "", f"{branch.outcome}, {duration(branch.seconds)}", ""]
-        lines += [branch.text.strip() or "(it said nothing)", ""]
+        lines += [branch.text.strip() or "(no output)", ""]
     if joined.unmerged:
-        lines += ["## Work that is not merged", "", joined.unmerged, ""]
+        lines += ["## Unmerged work", "", joined.unmerged, ""]
     return "\n".join(lines)
 
 

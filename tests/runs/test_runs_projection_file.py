@@ -14,7 +14,7 @@ from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan, to_json
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.kinds import kind_of
-from coterie.runs.kinds.loop.projecting import journal_file, rebuild
+from coterie.runs.kinds.loop.projection_file import journal_file, rebuild
 from coterie.runs.repository import Runs
 from coterie.views.projection import as_line, fold
 

@@ -1,15 +1,15 @@
-"""What the next prompt says of the files of a wave's branches that did not come back."""
+"""The text of the next prompt about branches of a wave whose work was not merged."""
 
 from coterie.journal.records import KeptTree, TreesJoined
 
 FILES_MOST = 20
-"""Files that are named, of each branch."""
+"""The most files named for each branch."""
 
 
-def kept_apart(record: TreesJoined) -> str:
-    """Whose files did not come back, why, and where they are."""
+def describe_unmerged(record: TreesJoined) -> str:
+    """Describe the branches whose work was not merged: why, and where it is."""
     if record.problem:
-        return f"None of the branches' files could be brought back: {record.problem}"
+        return f"The work of the branches could not be merged: {record.problem}"
     return "\n".join(map(_kept, record.kept))
 
 

@@ -1,7 +1,7 @@
-"""Writing `core.journal_file`: the runs of loops in the earlier system's lines, after the truth is durable.
+"""Write `core.journal_file`: the runs of loops in the format of the earlier system, once records are durable.
 
-One file holds all runs of a state directory. It is never read for a decision, may be deleted at any time, and can be
-made again; when it cannot be written the run goes on without it.
+One file has all runs of a state directory. No decision depends on it; it can be deleted and rebuilt at any time, and a
+run continues if it cannot be written.
 """
 
 import fcntl
@@ -23,13 +23,13 @@ Read = Callable[[str], Iterable[Record]]
 
 
 class Projector:
-    """Adds what happens in the run *run* to the file at *path*.
+    """Appends the records of *run* to the file at *path*.
 
-    Each record comes once it is durable. What an earlier owner did not get to is added first, so that after any crash
-    the file tells the whole run, each line once.
+    Records that an earlier owner did not write are added first, so after any crash the file has the whole run, each
+    line once.
 
     Args:
-        files: Knows what the run's attempts were asked.
+        files: Has the prompts of the run's attempts.
     """
 
     def __init__(self, journals: Reader, run: str, path: Path, files: AttemptFiles) -> None:
@@ -38,7 +38,7 @@ class Projector:
         self._seen = 0
 
     def observe(self, run: str, record: Record) -> None:
-        """Take in a record of the run; those of child runs are left alone."""
+        """Add a durable record of the run; records of child runs are ignored."""
         if run != self._run:
             return
         with suppress(OSError, CoterieError):
@@ -51,7 +51,7 @@ class Projector:
                     file.write(b"".join(lines))
 
     def _catch_up(self, upto: int) -> None:
-        """Add what is missing of the records before *upto*."""
+        """Add the records before *upto* that are missing."""
         earlier = (record for record in self._journals.read(self._run, self._seen + 1) if record.seq < upto)
         lines = [as_line(line) for record in earlier for line in self._view.apply(record)]
         with _opened(self._path) as file:
@@ -62,7 +62,7 @@ class Projector:
 
 
 def journal_file(plan: Plan) -> Path | None:
-    """Where the projection of a run of *plan* lies; None for a team that is no loop, or a loop that has no folder."""
+    """The projection file of a run of *plan*; None unless it is a loop with a folder."""
     loop = plan.coordination
     if not isinstance(loop, LoopPlan) or not loop.place.project:
         return None
@@ -70,9 +70,9 @@ def journal_file(plan: Plan) -> Path | None:
 
 
 def rebuild(store: Store, runs: Iterable[str], files: AttemptFiles) -> dict[Path, int]:
-    """Write the projections of *runs* anew, from their journals; gives the files, and how many runs each holds.
+    """Rebuild the projections of *runs* from their journals; returns each file with its number of runs.
 
-    Lines of other runs in these files are kept. A run whose journal cannot be read is left out.
+    Lines of other runs in these files are kept. Runs with unreadable journals are skipped.
     """
     made: dict[Path, list[tuple[str, bytes]]] = {}
     for run in runs:
@@ -95,9 +95,9 @@ def rebuild(store: Store, runs: Iterable[str], files: AttemptFiles) -> dict[Path
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """The file at *path*, for one writer at a time; what is written goes to its end.
+    """Open the file at *path* for appending, one writer at a time.
 
-    A line that somebody was cut off in is taken away: whose it is will miss it, and write it again.
+    An incomplete last line is removed; the run that was cut off while writing it will write it again.
     """
     files.make_folder(path.parent)
     with files.open_private(path, "a+b", follow=True) as file:
