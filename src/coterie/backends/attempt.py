@@ -1,6 +1,6 @@
-"""What a program finds around it when it is asked: its environment, its files, its folder.
+"""Prepare what the process of an attempt starts with: its environment, its files, its working directory.
 
-Files that hold a prompt may be read by their owner only and are gone when the attempt is over.
+Files with a prompt are readable by their owner only, and removed when the attempt is over.
 """
 
 import json
@@ -26,10 +26,10 @@ from coterie.backends.processes import MARK
 TURN_FILE = "turn.json"
 PROMPT_FILE = "prompt.md"
 LONGEST_WORD = 100_000
-"""A prompt of more bytes is not given as an argument, but in a file that the argument names."""
+"""Bytes of a prompt that is passed as an argument; a longer one is in a file, which the argument names."""
 
 _OUTER = frozenset({"COTERIE_PROMPT_FILE", RUN_FOLDER, NOTES_FOLDER, MESSAGE, TOKEN})
-"""Variables that an outer run may have left, and that this one may not give anew."""
+"""Variables of an outer run that are not always replaced, and must not be inherited."""
 _SPEAKER = (
     "COTERIE_RUN",
     "COTERIE_TURN",
@@ -41,7 +41,7 @@ _SPEAKER = (
     "AUTOLOOP_MEMORY_FILE",
     "AUTOLOOP_TASKS_FILE",
 )
-"""What the wrapper of an attempt knows of itself."""
+"""The variables that are written into the wrapper of an attempt."""
 
 _AUTOLOOP = re.compile(r"AUTOLOOP_(?!CONFIG$)")
 """Variables that an outer run set for this process; the user's settings file is not one of them."""
@@ -49,39 +49,39 @@ _PLACEHOLDER = re.compile(r"\{(python|here|model|prompt_file)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Where and with what a program is started.
+class ProcessEnvironment:
+    """What a process of an attempt is started with.
 
     Attributes:
-        stdin: The prompt, or nothing when it gets there otherwise; to be rewound before each program.
-        values: What the placeholders of a command stand for.
-        told: The prompt as the last word of the command, for an agent that is given it so.
+        stdin: The prompt, or an empty file if it is passed otherwise; to be rewound before each program.
+        values: The values of the placeholders in a command.
+        argument: The prompt as the last argument, if it is passed so.
     """
 
     env: dict[str, str]
     cwd: Path
     stdin: IO[bytes]
     values: dict[str, str]
-    told: tuple[str, ...] = ()
+    argument: tuple[str, ...] = ()
 
     def fill(self, command: Sequence[str]) -> list[str]:
-        """*command* with its placeholders replaced, literally and once: what comes in is not looked through again."""
-        return [*(_PLACEHOLDER.sub(lambda found: self.values[found[1]], word) for word in command), *self.told]
+        """*command* with its placeholders replaced once: placeholders in the values stay as they are."""
+        return [*(_PLACEHOLDER.sub(lambda found: self.values[found[1]], word) for word in command), *self.argument]
 
 
 def is_temporary(name: str) -> bool:
-    """Whether the file *name* in an attempt's folder is of no use once the attempt is over."""
+    """Whether the file *name* in an attempt's folder is useless once the attempt is over."""
     return name in (TURN_FILE, PROMPT_FILE, reported.FILE) or keeper.owns(name)
 
 
 def marker_of(request: Request) -> str:
-    """By what the processes of an attempt are known: `<run>/<turn>.<attempt>`."""
+    """The mark of the processes of an attempt: `<run>/<turn>.<attempt>`."""
     return request.ref.marker
 
 
 @contextmanager
-def surroundings(request: Request) -> Iterator[Surroundings]:
-    """Prepare what *request* needs, and clear it away afterwards.
+def prepared(request: Request) -> Iterator[ProcessEnvironment]:
+    """Prepare what the process of *request* needs, and remove it afterwards.
 
     Raises:
         OSError: If the files cannot be written.
@@ -95,11 +95,11 @@ def surroundings(request: Request) -> Iterator[Surroundings]:
         as_word = request.agent.prompt_via == "arg" and not wants_file
         if wants_file or request.env or (as_word and not _fits_word(prompt)):
             prompt_file = _private(folder / PROMPT_FILE, prompt, stack)
-        told = (_word(prompt, prompt_file),) if as_word else ()
+        argument = (_word(prompt, prompt_file),) if as_word else ()
         if as_word or wants_file:
             prompt = b""
         here = (request.here or request.cwd or Path()).absolute()
-        yield Surroundings(
+        yield ProcessEnvironment(
             env=_environment(request, folder, turn_file, prompt_file),
             cwd=(request.cwd or Path()).absolute() / request.agent.cwd,
             stdin=_unnamed(prompt, stack),
@@ -109,14 +109,14 @@ def surroundings(request: Request) -> Iterator[Surroundings]:
                 "model": request.agent.model,
                 "prompt_file": str(prompt_file or ""),
             },
-            told=told,
+            argument=argument,
         )
 
 
 def identity(request: Request) -> dict[str, str]:
-    """The variables that tell a process whose it is; nothing may change them: orphans are found by them.
+    """The variables that identify the attempt of a process; they override all others, since orphans are found by them.
 
-    Ours that an outer run left in the user's environment do not come through.
+    Those of an outer run are not inherited.
     """
     return {
         "COTERIE_RUN": request.run,
@@ -132,7 +132,7 @@ def identity(request: Request) -> dict[str, str]:
 
 
 def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: Path | None) -> dict[str, str]:
-    """The user's environment, the agent's own variables, and ours."""
+    """The environment of this process, the variables of the agent, and those that identify the attempt."""
     ours = identity(request) | {"COTERIE_ATTEMPT_DIR": str(folder), "COTERIE_TURN_FILE": str(turn_file)}
     ours[reported.VARIABLE] = str(folder / reported.FILE)
     env = {name: value for name, value in os.environ.items() if name not in _OUTER and not _AUTOLOOP.match(name)}
@@ -147,7 +147,7 @@ def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: P
 
 
 def _as_json(context: dict[str, Any]) -> bytes:
-    """*context*, plain data, as JSON; half a surrogate pair, which UTF-8 cannot carry, becomes `?` as in the prompt."""
+    """*context*, plain data, as JSON; a lone surrogate, which UTF-8 cannot encode, becomes `?` as in the prompt."""
     try:
         return msgspec.json.encode(context)
     except UnicodeEncodeError:
@@ -165,7 +165,7 @@ def _fits_word(prompt: bytes) -> bool:
 
 
 def _word(prompt: bytes, prompt_file: Path | None) -> str:
-    """The prompt as one word of a command; one that is too long for that as the name of its file."""
+    """The prompt as one argument, or a reference to its file if it is too long."""
     if _fits_word(prompt):
         return prompt.decode()
     return f"Your task is in the file {prompt_file}: read the whole file, then do what it says."
@@ -187,7 +187,7 @@ def _private(path: Path, content: bytes, stack: ExitStack) -> Path:
 
 
 def _unnamed(content: bytes, stack: ExitStack) -> IO[bytes]:
-    """A file without a name: as a program's standard input it never blocks and need not be read."""
+    """An unnamed file: as standard input it never blocks and need not be read."""
     file = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack is its context
     file.write(content)
     file.flush()

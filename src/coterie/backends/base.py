@@ -1,7 +1,7 @@
-"""The promise of a backend: someone who can be asked, watched, interrupted and steered.
+"""The protocol of backends, which run attempts that can be watched, interrupted and steered.
 
-A backend starts one attempt per request and gives one result. That something failed is a result too: a `Failure` of a
-typed kind, never an exception; an exception that escapes means a defect and counts as `crashed`.
+A backend starts one attempt per request and returns one result. A failure is a result, too: a `Failure` of a known
+kind, never an exception. An exception that escapes is a defect and counts as `crashed`.
 """
 
 import os
@@ -18,18 +18,18 @@ from coterie.planning.plan import AgentPlan, Wanted
 
 FAILURES = frozenset(
     {
-        "rate_limited",  # 429: tried again, with backoff
-        "transient",  # 5xx, connection: tried again, with backoff
+        "rate_limited",  # 429: retried, with backoff
+        "transient",  # 5xx, connection: retried, with backoff
         "timeout",
         "exit",  # a command ended with a status other than 0
         "not_found",  # the command does not exist or may not be run
-        "invalid_output",  # a declared output is missing or does not fit
+        "invalid_output",  # a declared output is missing or invalid
         "crashed",  # an exception escaped from the backend or the agent's code
         "auth",
         "quota",
         "refused",
         "failed",  # a child run failed; any other failure
-        "interrupted",  # only with `Failure`: somebody called `interrupt`
+        "interrupted",  # only with `Failure`: `interrupt` was called
         "shortage",  # only with `Failure`: the machine lacks space, descriptors or memory; the run stops
     }
 )
@@ -45,35 +45,34 @@ class AttemptRef(Struct, frozen=True, kw_only=True):
 
     @property
     def marker(self) -> str:
-        """The text by which its processes are known: `<run>/<turn>.<attempt>`."""
+        """The mark of its processes: `<run>/<turn>.<attempt>`."""
         return child_run_id(self.run, self.turn, self.attempt)
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One attempt of a turn, and all that a backend may know of it.
+    """An attempt of a turn, with all that a backend needs for it.
 
     It is plain data but for its paths: `encode_request` writes it for another process, `decode_request` reads it there.
 
     Attributes:
         key: `run/turn`: the same in every attempt, for tools that must act once.
-        nodes: At which its run answers, from the root down: a role of a loop by its id, a wave's branch as `@branch`.
-        prompt: The whole question.
+        nodes: The nodes above its run, from the root down: a loop's role by its id, a wave's branch as `@branch`.
+        prompt: The whole prompt, *history* included.
         context: The same as data: `task`, `input`, `inputs` and `reads` (each with `agent`, `turn`, `text` and
             `outputs`), `wanted`. Filled in only where `Turns.uses_context` says so.
-        interrupted: How often earlier attempts of this turn were cut off; above 0 the prompt says so too.
+        interrupted: Number of earlier attempts of this turn that were cut off; the prompt mentions them.
         folder: The attempt's own folder, or None when the run keeps nothing on disk.
         cwd: The run's working directory.
         here: The folder of the topology's file.
         epoch: The epoch of the owner that started the attempt.
-        handle: Where the attempt runs, as its `Launched` said; empty in a process of this machine.
+        handle: Where the attempt runs, from its `Launched`; empty if it is a process of this machine.
         taken: Seconds since the attempt was started by an earlier owner; its time-out counts them.
-        root: The folder of the root run, where its inbox lies; None when nothing is kept on disk.
+        root: The folder of the root run, with its inbox; None when nothing is kept on disk.
         token: Proves to the run that this attempt sent a message; empty when nothing is kept on disk.
-        env: Further variables for an agent's process, which name no secrets: those of a loop.
-        history: What was said before, for who can be told it as a chat: the role, `system`, `user` or
-            `assistant`, and the text.
-            *prompt* begins with it, as `told` writes it.
-        wanted: What JSON the prompt asks for, where an engine wrote it.
+        env: Further variables for the process of an agent, without secrets: those of a loop.
+        history: The messages before the prompt, for a backend that sends a chat: the role (`system`, `user` or
+            `assistant`) and the text. *prompt* begins with them, as `history_text` writes them.
+        wanted: The JSON that the prompt asks for, if an engine wrote it.
     """
 
     run: str
@@ -104,8 +103,8 @@ class Request(Struct, frozen=True, kw_only=True):
 
     @property
     def latest(self) -> str:
-        """The question without what was said before it."""
-        before = told(self.history)
+        """The prompt without the history."""
+        before = history_text(self.history)
         return self.prompt.removeprefix(before).lstrip("\n") if before else self.prompt
 
 
@@ -118,20 +117,20 @@ def decode_request(data: bytes) -> Request:
     """The request that `encode_request` wrote.
 
     Raises:
-        msgspec.ValidationError: If *data* is no request.
+        msgspec.ValidationError: If *data* is not a request.
     """
     return msgspec.json.decode(data, type=Request, dec_hook=lambda kind, value: kind(value))
 
 
-def told(history: tuple[tuple[str, str], ...]) -> str:
-    """What was said before a question, as the beginning of its text."""
+def history_text(history: tuple[tuple[str, str], ...]) -> str:
+    """The messages of *history*, as a prompt begins with them."""
     return "\n\n".join(text for _, text in history)
 
 
 class Launched(Struct, frozen=True, kw_only=True, tag="launched", tag_field="kind"):
-    """The attempt has a process of its own, or runs elsewhere and is found again by *handle*.
+    """The attempt has started: as a process, or elsewhere, where *handle* finds it again.
 
-    *started* is the kernel's start time of the process, from `coterie.backends.processes`.
+    *started* is the start time of the process, from `coterie.backends.processes`.
     """
 
     pid: int = 0
@@ -141,7 +140,7 @@ class Launched(Struct, frozen=True, kw_only=True, tag="launched", tag_field="kin
 
 
 class Text(Struct, frozen=True, kw_only=True, tag="text", tag_field="kind"):
-    """The agent said something; *channel* is `answer`, `thinking` or `log` (standard error)."""
+    """The agent wrote *text*; *channel* is `answer`, `thinking` or `log` (standard error)."""
 
     text: str
     channel: str = "answer"
@@ -156,7 +155,7 @@ class Tool(Struct, frozen=True, kw_only=True, tag="tool", tag_field="kind"):
 
 
 class Used(Struct, frozen=True, kw_only=True, tag="usage", tag_field="kind"):
-    """What the attempt has used so far, in total."""
+    """The total usage of the attempt so far."""
 
     usage: Usage
 
@@ -173,7 +172,7 @@ OnEvent = Callable[[Event], None]
 
 
 class Answer(Struct, frozen=True, kw_only=True, gc=False):
-    """What the agent answered. *outputs* is None unless the backend has structured output."""
+    """The answer of the agent. *outputs* is None unless the backend has structured output."""
 
     text: str = ""
     outputs: dict[str, Any] | None = None
@@ -184,10 +183,10 @@ class Failure(Struct, frozen=True, kw_only=True, gc=False):
     """The attempt failed: *kind* is one of `FAILURES`, *reason* one sentence with the facts.
 
     Attributes:
-        wait: Seconds that whoever was asked wants to be left alone, as far as it says.
-        text: What the agent had answered or printed until then; the end of a long output.
-        log: The end of what its program wrote to standard error.
-        exit_code: The exit status of its program, as a shell counts it: 128 and the number of a signal.
+        wait: Retry-After in seconds, if given.
+        text: The answer or output until then; the end of a long one.
+        log: The end of its standard error.
+        exit_code: The exit status of its program, as in a shell: 128 plus the number of a signal.
         signal: The name of the signal that ended its program.
     """
 
@@ -205,7 +204,7 @@ Result = Answer | Failure
 
 
 class Session(Protocol):
-    """One attempt under way."""
+    """A running attempt."""
 
     async def result(self) -> Result:
         """Wait for the one result. Cancelling this wait ends the attempt and everything it started."""
@@ -214,11 +213,11 @@ class Session(Protocol):
         """End the attempt now, with its children; `result` then gives a `Failure` of kind `interrupted`."""
 
     async def steer(self, text: str) -> bool:
-        """Give the agent *text* while it works. False: this backend cannot."""
+        """Give *text* to the agent while it works. False if this backend cannot."""
 
 
 class Running(Struct, frozen=True):
-    """An attempt of an earlier owner still runs: *session* goes on with it."""
+    """An attempt of an earlier owner still runs, as *session*."""
 
     session: Session
 
@@ -230,7 +229,7 @@ class Finished(Struct, frozen=True):
 
 
 class Unknown(Struct, frozen=True):
-    """There is nothing left of an attempt that one could go on with."""
+    """There is no trace of the attempt, or it cannot be continued."""
 
 
 Found = Running | Finished | Unknown
@@ -243,10 +242,10 @@ class Backend(Protocol):
     """
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
-        """Start one attempt. *on_event* is called on the event loop, in order, until the result is there."""
+        """Start an attempt. *on_event* is called on the event loop, in order, until there is a result."""
 
     async def close(self) -> None:
-        """End what still runs. Idempotent."""
+        """End all attempts that still run. Idempotent."""
 
 
 @runtime_checkable
@@ -256,6 +255,6 @@ class Lasting(Backend, Protocol):
     async def find(self, request: Request, on_event: OnEvent) -> Found:
         """Look for the attempt of *request*, which an earlier owner started.
 
-        If it is found, *on_event* is given all that it has said from its beginning, and what it goes on to say.
-        Otherwise nothing is changed: the caller ends the processes that are left.
+        If it is found, *on_event* gets all its events from the beginning, and those to come. Otherwise nothing is
+        changed: the caller ends the processes that are left.
         """

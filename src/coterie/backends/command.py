@@ -1,8 +1,7 @@
-"""Ask a program: it is given the question on standard input or in a file, and what it prints is the answer.
+"""Run programs as agents: the prompt is standard input, a file or an argument, and the output is the answer.
 
-The program is an argv list, never a shell's line, and the leader of a process group of its own; whatever it started is
-ended with it. What it is told besides the question stands in `coterie.backends.attempt`, how its end is read in
-`coterie.backends.outcome`.
+A program is an argv list, never a shell command, and leads a separate process group; all that it started is ended with
+it. `coterie.backends.attempt` prepares its environment, `coterie.backends.outcome` interprets how it ended.
 """
 
 import asyncio
@@ -11,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from coterie.backends.attempt import Surroundings, marker_of, surroundings
+from coterie.backends.attempt import ProcessEnvironment, marker_of, prepared
 from coterie.backends.base import (
     Answer,
     Failure,
@@ -36,26 +35,26 @@ from coterie.journal.records import Usage
 from coterie.secrets import Secrets
 
 ANSWER_LIMIT = 8_000_000
-"""How many bytes of what a program prints are kept, from the end: its answer."""
+"""Bytes of standard output that are kept, from the end: the answer."""
 LOG_LIMIT = 4_000
-"""How many bytes of its standard error are kept, from the end."""
+"""Bytes of standard error that are kept, from the end."""
 
 _MOMENT = 5.0
-"""Seconds in which process ids do not wrap around."""
+"""Seconds in which pids do not wrap around."""
 _LINGER = 1.0
-"""Seconds that somebody may hold a program's outputs open after it has ended."""
+"""Seconds that another process may keep a program's outputs open after it has ended."""
 
 
 class CommandBackend:
-    """Asks programs, actions and gates: whatever is started by a list of words.
+    """Runs agents, actions and gates that are commands.
 
-    Exit status 0 is an answer, 75 a `transient` failure. Any other is a failure that quotes the last line of standard
-    error, of the kind that the end of an agent's outputs tells of, else of the kind `exit`; a gate with a verdict
-    answers with its status instead. A failure holds what was printed, as an answer does. A time-out, an interruption,
-    and cancelling the wait for the result end the program with all it started, in at most *grace* seconds and a moment.
+    Exit status 0 is an answer, 75 a `transient` failure. Any other status is a failure that quotes the last line of
+    standard error; its kind is classified by the end of an agent's output, else `exit`. A gate with a verdict answers
+    with its status instead. A failure contains the output, as an answer does. A time-out, an interruption, and
+    cancelling the wait for the result end the program with all it started, in little more than *grace* seconds.
 
     Args:
-        grace: Seconds between asking a process to end and making it.
+        grace: Seconds between SIGTERM and SIGKILL.
     """
 
     uses_context = True
@@ -89,12 +88,12 @@ class CommandBackend:
         return attempt
 
     async def close(self) -> None:
-        """End what still runs. Idempotent."""
+        """End all attempts that still run. Idempotent."""
         await asyncio.gather(*(attempt.interrupt() for attempt in self._attempts))
 
 
 class _Attempt(Underway):
-    """One attempt under way; *found*: an earlier owner started it."""
+    """A running attempt; *found*: an earlier owner started it."""
 
     def __init__(self, request: Request, on_event: OnEvent, grace: float, found: bool = False) -> None:
         super().__init__(request.agent.timeout)
@@ -103,7 +102,7 @@ class _Attempt(Underway):
         self._took: float | None = None
 
     async def steer(self, text: str) -> bool:
-        """False: a program has been given all it gets."""
+        """Return False: a program reads nothing after its start."""
         return False
 
     async def _run(self) -> Result:
@@ -111,29 +110,29 @@ class _Attempt(Underway):
         began, used = loop.time() - self._request.taken, Usage()
         self._limit_time(self._request.taken)
         try:
-            with surroundings(self._request) as around:
-                result = await self._commands(around)
-                used = reported(Path(around.env[VARIABLE]), self._on_event)
-        except OSError as error:  # a folder that may not be written
+            with prepared(self._request) as environment:
+                result = await self._commands(environment)
+                used = reported(Path(environment.env[VARIABLE]), self._on_event)
+        except OSError as error:  # a folder that cannot be written
             if shortage(error):
                 raise
             result = Failure(kind="failed", reason=f"the files of the attempt could not be kept: {error}")
         seconds = loop.time() - began if self._took is None else self._took
         return msgspec.structs.replace(result, usage=used + Usage(seconds=seconds))
 
-    async def _commands(self, around: Surroundings) -> Result:
+    async def _commands(self, environment: ProcessEnvironment) -> Result:
         """Run the agent's command, or an action's one after the other until one fails."""
         agent = self._agent
         commands = commands_of(self._request)
         if not commands and agent.kind == "agent":
             reason = f"agent {agent.name!r} has no command: say `command: [...]` in its `extensions {{ coterie }}`"
             return Failure(kind="not_found", reason=reason)
-        secrets, passed = Secrets(around.env), True
+        secrets, passed = Secrets(environment.env), True
         answer = OutputReader("answer", secrets, self._on_event, ANSWER_LIMIT)
         for command in commands:
             log = OutputReader("log", secrets, self._on_event, LOG_LIMIT)
             one = self._kept_command if is_kept(self._request) else self._command
-            ended = await one(command, around, answer, log)
+            ended = await one(command, environment, answer, log)
             if ended == 0:
                 continue
             if not isinstance(ended, Failure):
@@ -147,33 +146,33 @@ class _Attempt(Underway):
         return Answer(text=answer.text, outputs={"passed": passed} if agent.verdict else None)
 
     async def _command(
-        self, command: tuple[str, ...], around: Surroundings, answer: OutputReader, log: OutputReader
+        self, command: tuple[str, ...], environment: ProcessEnvironment, answer: OutputReader, log: OutputReader
     ) -> int | Failure:
         """Run one program to its end and return its exit status."""
         if self._cut.done():
             return self._cut.result()
-        argv = around.fill(command)
+        argv = environment.fill(command)
         began = asyncio.get_running_loop().time()
         try:
-            around.stdin.seek(0)
+            environment.stdin.seek(0)
             child = await spawn(
                 argv,
-                stdin=around.stdin,
-                env=around.env,
-                cwd=around.cwd,
+                stdin=environment.stdin,
+                env=environment.env,
+                cwd=environment.cwd,
                 on_start=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
                 on_output=lambda fd, data: (answer if fd == 1 else log).feed(data),
                 merged=self._agent.verdict,
                 within=marked(self._marker),
             )
         except (OSError, ValueError) as error:
-            return cannot_start(argv[0], around.cwd, error)
+            return cannot_start(argv[0], environment.cwd, error)
         try:
             await self._until_over(child)
         finally:
             await self._end(child, began)
             child.close()
-        if self._cut.done():  # what the voices hold back may be the beginning of a secret, and stays there
+        if self._cut.done():  # the end that is held back may be the beginning of a secret: drop it
             how = exit_of(child.status) if child.exited.done() else {}
             return msgspec.structs.replace(self._cut.result(), **how)
         answer.end()
@@ -181,31 +180,31 @@ class _Attempt(Underway):
         return child.status
 
     async def _kept_command(
-        self, command: tuple[str, ...], around: Surroundings, answer: OutputReader, log: OutputReader
+        self, command: tuple[str, ...], environment: ProcessEnvironment, answer: OutputReader, log: OutputReader
     ) -> int | Failure:
         """Run one program under a keeper, or go on with it, and return its exit status."""
         assert self._request.folder is not None
-        kept, argv = Kept(self._request.folder), around.fill(command)
+        kept, argv = Kept(self._request.folder), environment.fill(command)
         child: Child | None = None
         if self._found:
             if (launched := kept.launched()) is not None:
                 self._on_event(launched)
         else:
             try:
-                around.stdin.seek(0)
+                environment.stdin.seek(0)
                 child = await spawn(
                     kept.command(argv, self._agent.verdict),
-                    stdin=around.stdin,
-                    env=around.env,
-                    cwd=around.cwd,
+                    stdin=environment.stdin,
+                    env=environment.env,
+                    cwd=environment.cwd,
                     on_start=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
                     on_output=lambda fd, data: None,
                     within=marked(self._marker),
                 )
             except (OSError, ValueError) as error:
-                return cannot_start(argv[0], around.cwd, error)
+                return cannot_start(argv[0], environment.cwd, error)
 
-        def hear(fd: int, data: bytes) -> None:
+        def feed(fd: int, data: bytes) -> None:
             (answer if fd == 1 else log).feed(data)
 
         def skip(fd: int, size: int) -> None:
@@ -217,7 +216,7 @@ class _Attempt(Underway):
         exited: set[asyncio.Future[Any]] = {self._cut} if child is None else {self._cut, child.exited}
         try:
             while lives() and kept.status() is None and not self._cut.done():
-                kept.hear(hear, skip)
+                kept.read(feed, skip)
                 await asyncio.wait(exited, timeout=LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
             status = kept.status()
         finally:
@@ -228,7 +227,7 @@ class _Attempt(Underway):
                 await end_group(child.pid, self._marker, grace=self._grace)
                 await asyncio.wait({child.finished}, timeout=_LINGER)
                 child.close()
-        kept.hear(hear, skip)
+        kept.read(feed, skip)
         if status is None:
             if self._cut.done():
                 return self._cut.result()
@@ -236,7 +235,7 @@ class _Attempt(Underway):
             return Failure(kind="exit", reason=reason)
         self._took = status.seconds
         if (why := could_not_start(status)) is not None:
-            return cannot_start(argv[0], around.cwd, why)
+            return cannot_start(argv[0], environment.cwd, why)
         answer.end()
         log.end()
         return status.exit

@@ -7,18 +7,18 @@ from coterie.backends.base import Answer, Failure, OnEvent, Request, Session
 from coterie.backends.pending import Pending
 
 AskHuman = Callable[[Request], Awaitable[str]]
-"""Shows a question to somebody and returns what they answered."""
+"""Shows a prompt to a person and returns their answer."""
 
 
 class HumanBackend:
-    """Asks people, who take their time.
+    """Asks people.
 
-    Without a *terminal* nothing is shown and the session waits until it is interrupted or its wait cancelled: the
-    answer comes through the inbox of the run, which then calls the wait off. How long a human may take is kept by the
-    run as well, since that outlives the process.
+    Without a *terminal* nothing is shown, and the session waits until it is interrupted or its wait cancelled: the
+    answer comes through the inbox of the run, which then cancels the wait. The run enforces the time-out of a human,
+    which may be longer than the life of this process.
 
     Args:
-        terminal: Asks whoever sits at the terminal; called off when the answer comes from elsewhere.
+        terminal: Asks the person at the terminal; cancelled when the answer comes through the inbox.
     """
 
     def __init__(self, terminal: AskHuman | None = None) -> None:
@@ -26,7 +26,7 @@ class HumanBackend:
         self._sessions: set[Pending] = set()
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
-        """Ask, and return at once."""
+        """Show the prompt, and return at once."""
         session = Pending()
         self._sessions.add(session)
         session.when_over(lambda: self._sessions.discard(session))
@@ -35,7 +35,7 @@ class HumanBackend:
         return session
 
     async def close(self) -> None:
-        """Call every question off. Idempotent."""
+        """Interrupt all that wait. Idempotent."""
         for session in list(self._sessions):
             await session.interrupt()
 
@@ -43,5 +43,5 @@ class HumanBackend:
 async def _ask(terminal: AskHuman, request: Request, session: Pending) -> None:
     try:
         session.settle(Answer(text=await terminal(request)))
-    except Exception as error:  # a failure becomes a result here: nobody else waits for this task
+    except Exception as error:  # a failure becomes a result here: no other task awaits this one
         session.settle(Failure(kind="crashed", reason=f"{type(error).__name__}: {error}"))

@@ -1,4 +1,4 @@
-"""A program that a keeper keeps: how it is started, what it has said so far, and how it ended.
+"""A program under a keeper: how it is started, its output so far, and how it ended.
 
 The keeper is `coterie.agentside.keeper`, a process between the run's owner and the program that survives the owner.
 """
@@ -20,13 +20,13 @@ from coterie.backends.child import OnOutput
 from coterie.backends.processes import started
 
 LOOK_EVERY = 0.05
-"""Seconds between two looks at what a kept program has said."""
+"""Seconds between two reads of a kept program's output."""
 _AT_ONCE = 1 << 20
-"""Bytes of its output that are read at once."""
+"""Bytes of output read at once."""
 
 
 class Status(Struct, frozen=True):
-    """How a program ended: with its exit status, below 0 the signal that ended it, or with the error of its start."""
+    """How a program ended: its exit status (negative: the signal that ended it), or the error of its start."""
 
     exit: int
     error: int
@@ -34,7 +34,7 @@ class Status(Struct, frozen=True):
 
 
 def commands_of(request: Request) -> tuple[tuple[str, ...], ...]:
-    """The commands of *request*, one after the other."""
+    """The commands of *request*, in order."""
     agent = request.agent
     return agent.steps or ((agent.argv,) if agent.argv else ())
 
@@ -50,14 +50,14 @@ class Kept:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
-        self._read = {keeper.OUTPUT: 0, keeper.ERRORS: 0}
+        self._offsets = {keeper.OUTPUT: 0, keeper.ERRORS: 0}
 
     def command(self, argv: Sequence[str], merged: bool) -> list[str]:
-        """How the keeper is started with *argv*; *merged*: standard error goes where standard output goes."""
+        """The command that starts the keeper with *argv*; *merged*: standard error goes where standard output goes."""
         return [sys.executable, "-IS", keeper.__file__, str(self._folder), str(int(merged)), *argv]
 
     def launched(self) -> Launched | None:
-        """The keeper, if it lives."""
+        """The process of the keeper, if it runs."""
         try:
             fd = files.open_fd(self._folder / keeper.PID)
         except FileNotFoundError:
@@ -80,21 +80,21 @@ class Kept:
         except (FileNotFoundError, ValueError):
             return None
 
-    def hear(self, on_output: OnOutput, skipped: Callable[[int, int], object]) -> None:
+    def read(self, on_output: OnOutput, skipped: Callable[[int, int], object]) -> None:
         """Pass on to *on_output* what the program has written since the last time, by number of its output.
 
         Args:
             skipped: Called with the number of an output and how many bytes of it were removed unread.
         """
-        for number, name in enumerate(self._read, 1):
+        for number, name in enumerate(self._offsets, 1):
             for start, path in self._segments(name):
-                if start > self._read[name]:
-                    skipped(number, start - self._read[name])
-                    self._read[name] = start
+                if start > self._offsets[name]:
+                    skipped(number, start - self._offsets[name])
+                    self._offsets[name] = start
                 with suppress(FileNotFoundError), open(files.open_fd(path), "rb") as file:
-                    file.seek(self._read[name] - start)
+                    file.seek(self._offsets[name] - start)
                     while data := file.read(_AT_ONCE):
-                        self._read[name] += len(data)
+                        self._offsets[name] += len(data)
                         on_output(number, data)
 
     def _segments(self, name: str) -> list[tuple[int, Path]]:

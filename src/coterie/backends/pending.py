@@ -1,4 +1,4 @@
-"""A session whose result comes from outside it: from a timer, from a human, or from `interrupt`."""
+"""A session whose result comes from a timer, a human, or `interrupt`."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,18 +7,18 @@ from coterie.backends.base import Failure, Result
 
 
 class Pending:
-    """An attempt that costs nothing while it waits: one future, settled once."""
+    """An attempt that waits for its result at no cost: one future, settled once."""
 
     def __init__(self) -> None:
         self._result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
     def settle(self, result: Result) -> None:
-        """Give the result; whoever comes second comes too late."""
+        """Set the result; only the first call counts."""
         if not self._result.done():
             self._result.set_result(result)
 
     def when_over(self, release: Callable[[], object]) -> None:
-        """Call *release* once it is over, however it ended."""
+        """Call *release* when there is a result."""
         self._result.add_done_callback(lambda _: release())
 
     @property
@@ -31,7 +31,7 @@ class Pending:
         try:
             return await asyncio.shield(self._result)
         except asyncio.CancelledError:
-            self.settle(Failure(kind="interrupted", reason="nobody waits for its result any more"))
+            self.settle(Failure(kind="interrupted", reason="its result is no longer awaited"))
             raise
 
     async def interrupt(self) -> None:
@@ -39,5 +39,5 @@ class Pending:
         self.settle(Failure(kind="interrupted", reason="it was interrupted"))
 
     async def steer(self, text: str) -> bool:
-        """False: nobody listens."""
+        """Return False: this backend cannot."""
         return False

@@ -1,4 +1,4 @@
-"""An attempt under way as a task, and what can cut it off: its time-out, an interruption, nobody waiting any more."""
+"""Run an attempt as a task, which a time-out, an interruption or the end of the wait for its result can cut off."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -8,12 +8,12 @@ from coterie.backends.base import Failure, Result
 
 
 class Underway(ABC):
-    """One attempt: a task of its own, so that whoever waits for it may go away.
+    """A running attempt, as a task that does not depend on the task that waits for it.
 
-    A subclass does the work in `_run`, watches `_cut` meanwhile, and ends all it started before it returns.
+    A subclass does the work in `_run`, which watches `_cut` and ends all that it started before it returns.
 
     Args:
-        timeout: Seconds after which it is cut off, from when `_limit_time` is called; None: never.
+        timeout: Seconds after the call of `_limit_time` until it is cut off; None: no limit.
     """
 
     def __init__(self, timeout: float | None) -> None:
@@ -25,18 +25,18 @@ class Underway(ABC):
         self.task.add_done_callback(self._stop_timer)
 
     async def result(self) -> Result:
-        """Wait for the result; cancelling ends the attempt, and only then raises."""
+        """Wait for the result; cancelling ends the attempt before it raises."""
         try:
             return await asyncio.shield(self.task)
         except asyncio.CancelledError:
-            self._cut_off("interrupted", "nobody waits for its result any more")
+            self._cut_off("interrupted", "its result is no longer awaited")
             while not self.task.done():
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait({self.task})
             raise
 
     async def interrupt(self) -> None:
-        """End it with all that it started; returns when that is gone."""
+        """End it with all that it started; returns when nothing is left."""
         self._cut_off("interrupted", "it was interrupted")
         await asyncio.wait({self.task})
 
@@ -45,7 +45,7 @@ class Underway(ABC):
         """Carry the attempt out."""
 
     def _limit_time(self, taken: float = 0.0) -> None:
-        """Let the time-out begin, of which *taken* seconds have passed."""
+        """Start the time-out, of which *taken* seconds have passed."""
         if self._timeout is not None:
             reason = f"it took longer than its time-out of {self._timeout:g} s"
             loop = asyncio.get_running_loop()
@@ -56,6 +56,6 @@ class Underway(ABC):
             self._timer.cancel()
 
     def _cut_off(self, kind: str, reason: str) -> None:
-        """End it for *reason*; what cuts it off first is the reason that is told."""
+        """End it; the first *reason* counts."""
         if not self._cut.done():
             self._cut.set_result(Failure(kind=kind, reason=reason))

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from coterie.backends.base import told
+from coterie.backends.base import history_text
 from coterie.engines.fences import fenced, inline
 from coterie.engines.printed import printed
 from coterie.journal.records import TurnFinished
@@ -61,7 +61,10 @@ def render(fold: Fold, turn: Turn, sources: Sources = NO_SOURCES) -> str:
     """
     ask = turn.ask
     if ask.prompt is not None:
-        parts = [*filter(None, (told(ask.history), ask.prompt)), *fold.coordination.additions(fold, turn, sources)]
+        parts = [
+            *filter(None, (history_text(ask.history), ask.prompt)),
+            *fold.coordination.additions(fold, turn, sources),
+        ]
     else:
         parts = fold.coordination.prompt(fold, turn, sources)
     if fold.guidance is not None and (texts := fold.guidance.shown(ask.turn, ask.instead_of or ask.agent)):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coterie.backends.base import Answer, Request, told
+from coterie.backends.base import Answer, Request, history_text
 from coterie.errors import CallFailed
 from coterie.patterns.reference.calls import current_call
 from coterie.planning.plan import AgentPlan
@@ -33,7 +33,7 @@ async def ask_model(request: dict[str, Any]) -> dict[str, Any]:
         turn=call.turn,
         attempt=call.attempt,
         agent=agent,
-        prompt="\n\n".join(part for part in (told(history), prompt) if part),
+        prompt="\n\n".join(part for part in (history_text(history), prompt) if part),
         history=history,
         key=call.key,
         interrupted=call.interrupted,
