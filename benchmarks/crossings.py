@@ -105,7 +105,7 @@ WHY = {
     "coterie.runs.event_queue": "handles events in one order",
     "coterie.runs.fold": "keeps the state of turns and what is left to do",
     "coterie.runs.guidance": "adds an operator's guidance to the prompt",
-    "coterie.runs.held": "puts secret values back into the environment of agents",
+    "coterie.runs.plan_secrets": "puts secret values back into the environment of agents",
     "coterie.runs.inbox": "starts to receive messages",
     "coterie.runs.index": "finds the run by its name",
     "coterie.runs.kinds": "selects the object for the kind of the plan",

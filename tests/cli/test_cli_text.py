@@ -20,7 +20,7 @@ from coterie.runs.ended import Waiting
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import ReplayReport
 from coterie.views.timeline import sentence
-from coterie.views.tree import Node
+from coterie.views.tree import RunNode
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_lines_tell_what_is_worth_telling() -> None:
     assert len(lines) == 4
 
 
-def node(name: str, state: str, *children: Node) -> Node:
-    return Node(id=name, label=name, state=state, seconds=1.0, children=children)
+def node(name: str, state: str, *children: RunNode) -> RunNode:
+    return RunNode(id=name, label=name, state=state, seconds=1.0, children=children)
 
 
 def test_a_tree_that_fits_is_shown_whole() -> None:

@@ -18,8 +18,8 @@ from coterie.journal.records import Record
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs import launch
-from coterie.runs.asked import detail
 from coterie.runs.repository import Runs, find
+from coterie.runs.turn_detail import detail
 from coterie.runs.turns import LocalTurns, Settled
 from coterie.topology.model import ArrowGroup
 

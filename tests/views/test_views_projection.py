@@ -12,7 +12,7 @@ from loop_play import ROUND, Play, loop_plan, review, waves
 from coterie.journal import records as r
 from coterie.journal.codec import Decoder
 from coterie.planning.plan import Limits, to_json
-from coterie.views.projection import Projection, as_line, beginning, fold, wave_id
+from coterie.views.projection import LoopProjection, as_line, beginning, fold, wave_id
 
 HISTORIES = Path(__file__).parent.parent / "histories" / "0.1"
 FIELDS = {
@@ -247,6 +247,6 @@ def test_journals_of_every_release_can_be_told(name: str) -> None:
     """Those of flows too, though nobody asks for them."""
     with (HISTORIES / f"{name}.jsonl").open("rb") as file:
         records = list(Decoder(name).read(file))
-    projection = Projection()
+    projection = LoopProjection()
 
     assert next(line for record in records for line in projection.apply(record))["topic"] == "loop.start"

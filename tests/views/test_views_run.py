@@ -19,7 +19,7 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.views import run, usage
-from coterie.views.tree import Node, tree
+from coterie.views.tree import RunNode, tree
 
 HISTORIES = Path(__file__).parent.parent / "histories" / "0.1"
 
@@ -160,18 +160,18 @@ def test_a_tree_holds_child_runs_where_they_belong() -> None:
     """Below the turn that they are; what they cost so far counts above them at once."""
     root = tree(parent(), {"r1/debate#1.1": child()}, now=15.0)
 
-    assert root == Node(
+    assert root == RunNode(
         id="r1", label="team", state="running", seconds=5.0, cost=0.75,
         children=(
-            Node(id="debate#1", label="debate#1", state="running", seconds=4.0, cost=0.5,
+            RunNode(id="debate#1", label="debate#1", state="running", seconds=4.0, cost=0.5,
                  children=(
-                     Node(id="r1/debate#1.1", label="debate", state="running", seconds=4.0, cost=0.5,
+                     RunNode(id="r1/debate#1.1", label="debate", state="running", seconds=4.0, cost=0.5,
                           children=(
-                              Node(id="pro#1", label="pro#1", state="finished", seconds=1.5, cost=0.5),
-                              Node(id="con#1", label="con#1", state="running", seconds=2.0),
+                              RunNode(id="pro#1", label="pro#1", state="finished", seconds=1.5, cost=0.5),
+                              RunNode(id="con#1", label="con#1", state="running", seconds=2.0),
                           )),
                  )),
-            Node(id="writer#1", label="writer#1", state="finished", seconds=2.0, cost=0.25),
+            RunNode(id="writer#1", label="writer#1", state="finished", seconds=2.0, cost=0.25),
         ),
     )  # fmt: skip
 

@@ -15,9 +15,9 @@ def doctor(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """
     from coterie import __version__
     from coterie.cli.text.findings import findings
-    from coterie.runs.checkups import Examinee, examine
+    from coterie.runs.checkups import DoctorContext, examine
 
-    found = examine(Examinee(Path(), state_dir, __version__))
+    found = examine(DoctorContext(Path(), state_dir, __version__))
     failed = any(one.status == "fail" for one in found)
     print_result(as_json, {"ok": not failed, "findings": found}, lambda: findings(found))
     return int(failed)

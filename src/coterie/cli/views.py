@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from coterie import files
 from coterie.cli.text import plans
 from coterie.cli.text import runs as text
-from coterie.runs import asked
+from coterie.runs import turn_detail
 from coterie.runs.kinds import kind_of
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.notes import Memory, Tasks
@@ -71,7 +71,7 @@ def why(at: Located, turn: str) -> Shown:
 
 def turn(at: Located, turn: str) -> Shown:
     """The prompt, answer and attempts of a turn."""
-    detail = asked.detail(at.runs, at.run, turn)
+    detail = turn_detail.detail(at.runs, at.run, turn)
     found, question = detail.view, detail.question
     value = {
         "run": at.run,

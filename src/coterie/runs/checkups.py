@@ -1,7 +1,7 @@
-"""What `coterie doctor` looks at: the machine, what is installed, the state directory, the runs, the files of a folder.
+"""The checks of `coterie doctor`: the machine, the installation, the state directory, the runs, the files of a folder.
 
-Each check is a generator of findings over an `Examinee`, listed in `CHECKS`. Nothing is changed but for a folder for
-trials in the state directory (or beside it), which is gone afterwards. Values of secrets are never told.
+Each check is a generator of results over a `DoctorContext`, listed in `CHECKS`. Nothing is changed, except that a
+folder for trials in the state directory (or beside it) is made and removed. Values of secrets are never shown.
 """
 
 import os
@@ -42,11 +42,11 @@ SLOW_SYNC = 0.02
 """Seconds; a disk that takes longer to make a write safe holds every turn up."""
 SYNCS = 7
 SHOWN = 10
-"""Runs and files that are named one by one; of more the number is told."""
+"""Runs and files that are named one by one; the rest are counted."""
 
 
-class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a check found.
+class CheckResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The result of a check.
 
     Attributes:
         status: `ok`; `note`, worth knowing; `warn`, something will not work well; `fail`, something does not work.
@@ -60,7 +60,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True)
-class Examinee:
+class DoctorContext:
     """Where doctor was called, and of which version of coterie."""
 
     folder: Path
@@ -76,61 +76,61 @@ class Examinee:
         return path
 
 
-Check = Callable[[Examinee], Iterator[Finding]]
+Check = Callable[[DoctorContext], Iterator[CheckResult]]
 
 
-def examine(examinee: Examinee) -> list[Finding]:
+def examine(context: DoctorContext) -> list[CheckResult]:
     """All findings, in the order of the checks."""
-    return [finding for check in CHECKS for finding in check(examinee)]
+    return [finding for check in CHECKS for finding in check(context)]
 
 
 # -- the machine ------------------------------------------------------------------------------------------------------
 
 
-def python(examinee: Examinee) -> Iterator[Finding]:
+def python(context: DoctorContext) -> Iterator[CheckResult]:
     """Whether Python is new enough."""
     found = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
     if sys.version_info >= OLDEST_PYTHON:
-        yield Finding(check="python", status="ok", found=found)
+        yield CheckResult(check="python", status="ok", found=found)
     else:
         wanted = ".".join(map(str, OLDEST_PYTHON))
-        yield Finding(check="python", status="fail", found=found, next=f"install Python {wanted} or newer")
+        yield CheckResult(check="python", status="fail", found=found, next=f"install Python {wanted} or newer")
 
 
-def installed(examinee: Examinee) -> Iterator[Finding]:
+def installed(context: DoctorContext) -> Iterator[CheckResult]:
     """Which coterie this is, and which extras are there."""
     from importlib.metadata import PackageNotFoundError, version
 
-    yield Finding(check="coterie", status="ok", found=examinee.version)
+    yield CheckResult(check="coterie", status="ok", found=context.version)
     for extra, (library, purpose) in EXTRAS.items():
         try:
-            yield Finding(check=f"extra {extra}", status="ok", found=f"{library} {version(library)}")
+            yield CheckResult(check=f"extra {extra}", status="ok", found=f"{library} {version(library)}")
         except PackageNotFoundError:
             hint = f"pip install 'coterie[{extra}]', when {purpose}"
-            yield Finding(check=f"extra {extra}", status="note", found="not installed", next=hint)
+            yield CheckResult(check=f"extra {extra}", status="note", found="not installed", next=hint)
 
 
-def git(examinee: Examinee) -> Iterator[Finding]:
+def git(context: DoctorContext) -> Iterator[CheckResult]:
     """Whether git is there, for agents that work on repositories."""
     program = shutil.which("git")
     if program is None:
         hint = "install it, when agents work on repositories"
-        yield Finding(check="git", status="note", found="not on the PATH", next=hint)
+        yield CheckResult(check="git", status="note", found="not on the PATH", next=hint)
         return
     said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
-    yield Finding(check="git", status="ok", found=f"{said.strip().removeprefix('git version ')}, {program}")
+    yield CheckResult(check="git", status="ok", found=f"{said.strip().removeprefix('git version ')}, {program}")
 
 
-def providers(examinee: Examinee) -> Iterator[Finding]:
+def providers(context: DoctorContext) -> Iterator[CheckResult]:
     """Which keys and addresses of model providers the environment holds: their names, never the keys."""
     for api in APIS:
         key, url = f"{api.upper()}_API_KEY", f"{api.upper()}_BASE_URL"
         address = f", asked at {_without_secrets(os.environ[url])}" if os.environ.get(url) else ""
         if os.environ.get(key):
-            yield Finding(check=key, status="ok", found=f"is set{address}")
+            yield CheckResult(check=key, status="ok", found=f"is set{address}")
         else:
             hint = f"export {key}=…, when models of {api} think"
-            yield Finding(check=key, status="note", found=f"is not set{address}", next=hint)
+            yield CheckResult(check=key, status="note", found=f"is not set{address}", next=hint)
 
 
 def _without_secrets(url: str) -> str:
@@ -142,29 +142,29 @@ def _without_secrets(url: str) -> str:
 # -- where runs are kept ----------------------------------------------------------------------------------------------
 
 
-def state(examinee: Examinee) -> Iterator[Finding]:
+def state(context: DoctorContext) -> Iterator[CheckResult]:
     """Whether runs can be kept: written, locked, and made safe quickly."""
     try:
-        with tempfile.TemporaryDirectory(prefix=".coterie-doctor-", dir=examinee.where) as made:
-            yield Finding(check="state directory", status="ok", found=f"{examinee.state_dir} can be written")
+        with tempfile.TemporaryDirectory(prefix=".coterie-doctor-", dir=context.where) as made:
+            yield CheckResult(check="state directory", status="ok", found=f"{context.state_dir} can be written")
             yield _locks(Path(made))
             yield _sync(Path(made))
-            yield _doorbell(examinee.state_dir)
+            yield _doorbell(context.state_dir)
     except OSError as error:
-        found = f"{examinee.state_dir} cannot be written: {error.strerror or error}"
-        yield Finding(check="state directory", status="fail", found=found, next="choose another: --state-dir DIR")
+        found = f"{context.state_dir} cannot be written: {error.strerror or error}"
+        yield CheckResult(check="state directory", status="fail", found=found, next="choose another: --state-dir DIR")
 
 
-def _locks(folder: Path) -> Finding:
+def _locks(folder: Path) -> CheckResult:
     try:
         RunLock("doctor", folder / "lock").release()
     except CoterieError as error:
         hint = "keep the state directory on a local disk: --state-dir DIR"
-        return Finding(check="locks", status="fail", found=str(error), next=hint)
-    return Finding(check="locks", status="ok", found="a run has one owner at a time")
+        return CheckResult(check="locks", status="fail", found=str(error), next=hint)
+    return CheckResult(check="locks", status="ok", found="a run has one owner at a time")
 
 
-def _sync(folder: Path) -> Finding:
+def _sync(folder: Path) -> CheckResult:
     times = []
     with (folder / "journal").open("wb", buffering=0) as file:
         for _ in range(SYNCS):
@@ -175,65 +175,65 @@ def _sync(folder: Path) -> Finding:
     median = statistics.median(times)
     found = f"{median * 1000:.1f} ms until a record is safe"
     if median <= SLOW_SYNC:
-        return Finding(check="disk", status="ok", found=found)
+        return CheckResult(check="disk", status="ok", found=found)
     hint = "every turn waits for this twice; a local disk is quicker: --state-dir DIR"
-    return Finding(check="disk", status="warn", found=found, next=hint)
+    return CheckResult(check="disk", status="warn", found=found, next=hint)
 
 
-def _doorbell(state_dir: Path) -> Finding:
+def _doorbell(state_dir: Path) -> CheckResult:
     path = socket_path(state_dir / "runs" / "doctor")
     if len(os.fsencode(path)) <= SOCKET_PATH_MOST:
-        return Finding(check="doorbell", status="ok", found=f"a living run is reached at once, in {path.parent}")
+        return CheckResult(check="doorbell", status="ok", found=f"a living run is reached at once, in {path.parent}")
     found = f"the path of its socket is longer than {SOCKET_PATH_MOST} bytes: {path}"
     hint = "a living run hears of messages within seconds all the same; set XDG_RUNTIME_DIR to a short path"
-    return Finding(check="doorbell", status="warn", found=found, next=hint)
+    return CheckResult(check="doorbell", status="warn", found=found, next=hint)
 
 
 # -- the runs ---------------------------------------------------------------------------------------------------------
 
 
-def known_runs(examinee: Examinee) -> Iterator[Finding]:
+def known_runs(context: DoctorContext) -> Iterator[CheckResult]:
     """Whether the list of this user's runs can be read, and whether its entries lead somewhere."""
     entries, gone, torn = index.health()
     found = f"{plural(entries, 'run')} in {index.path()}"
     if gone or torn:
         found += f"; {gone} of them are gone, {plural(torn, 'line')} cannot be read: they are left out"
-    yield Finding(check="list of runs", status="ok", found=found)
+    yield CheckResult(check="list of runs", status="ok", found=found)
 
 
-def runs(examinee: Examinee) -> Iterator[Finding]:
-    """How it stands with the runs that have not ended, and whether every journal here begins as it must."""
+def runs(context: DoctorContext) -> Iterator[CheckResult]:
+    """The status of runs that have not ended, and whether every journal here begins as it must."""
     ended, unreadable = 0, 0
     open_runs = []
-    for entry in index.entries(examinee.state_dir):
+    for entry in index.entries(context.state_dir):
         here, run = run_in(Path(entry.folder))
-        standing_now = here.status(run)
+        state = here.status(run)
         if (problem := _unreadable(here, run)) is not None:
             unreadable += 1
             yield problem
-        elif standing_now in ENDS:
+        elif state in ENDS:
             ended += 1
         else:
-            open_runs.append((entry, standing_now))
+            open_runs.append((entry, state))
     rest = f", {unreadable} cannot be read" if unreadable else ""
-    yield Finding(check="runs", status="ok", found=f"{ended} ended, {len(open_runs)} did not yet{rest}")
-    for entry, standing_now in open_runs[-SHOWN:]:
-        yield Finding(check=f"run {entry.run}", status="note", found=standing_now, next=_go_on(entry.run, standing_now))
-    for left in sorted((examinee.state_dir / PARTS).glob("*")):
+    yield CheckResult(check="runs", status="ok", found=f"{ended} ended, {len(open_runs)} did not yet{rest}")
+    for entry, state in open_runs[-SHOWN:]:
+        yield CheckResult(check=f"run {entry.run}", status="note", found=state, next=_go_on(entry.run, state))
+    for left in sorted((context.state_dir / PARTS).glob("*")):
         hint = f"remove {left}"
-        yield Finding(check="forks", status="note", found=f"{left.name} was cut off while it was made", next=hint)
+        yield CheckResult(check="forks", status="note", found=f"{left.name} was cut off while it was made", next=hint)
 
 
-def _unreadable(runs: Runs, run: str) -> Finding | None:
+def _unreadable(runs: Runs, run: str) -> CheckResult | None:
     try:
         runs.first(run)
     except CoterieError as error:
-        return Finding(check=f"run {run}", status="warn", found=str(error), next=f"look at {runs.folder(run)}")
+        return CheckResult(check=f"run {run}", status="warn", found=str(error), next=f"look at {runs.folder(run)}")
     return None
 
 
-def _go_on(run: str, standing_now: str) -> str:
-    match standing_now:
+def _go_on(run: str, state: str) -> str:
+    match state:
         case "running":
             return f"coterie inspect {run}"
         case "stopped: waiting":
@@ -245,36 +245,36 @@ def _go_on(run: str, standing_now: str) -> str:
 # -- the files --------------------------------------------------------------------------------------------------------
 
 
-def files(examinee: Examinee) -> Iterator[Finding]:
-    """Whether the teams in the folder are valid, and whether who thinks in them can be asked."""
-    found = sorted(path for end in ("*.at", "*.pattern.yaml") for path in examinee.folder.glob(end) if path.is_file())
+def files(context: DoctorContext) -> Iterator[CheckResult]:
+    """Whether the teams in the folder are valid, and whether their backends are configured."""
+    found = sorted(path for end in ("*.at", "*.pattern.yaml") for path in context.folder.glob(end) if path.is_file())
     for path in found[:SHOWN]:
         yield from _file(path)
     if len(found) > SHOWN:
         rest = f"{len(found) - SHOWN} more files"
-        yield Finding(check="files", status="note", found=rest, next="coterie topology validate FILE …")
+        yield CheckResult(check="files", status="note", found=rest, next="coterie topology validate FILE …")
 
 
-def _file(path: Path) -> Iterator[Finding]:
+def _file(path: Path) -> Iterator[CheckResult]:
     plan, diagnostics = planning.examine(formats.read(path))
     severities = [one.severity for one in diagnostics]
     errors, warnings = severities.count(Severity.ERROR), severities.count(Severity.WARNING)
     if errors or warnings:
         found = ", ".join(plural(n, noun) for n, noun in ((errors, "error"), (warnings, "warning")) if n)
         hint = f"coterie topology validate {path}"
-        yield Finding(check=str(path), status="warn" if errors else "note", found=found, next=hint)
+        yield CheckResult(check=str(path), status="warn" if errors else "note", found=found, next=hint)
     else:
-        yield Finding(check=str(path), status="ok", found="valid")
+        yield CheckResult(check=str(path), status="ok", found="valid")
     if plan is not None:
         yield from _thinkers(path, plan)
 
 
-def _thinkers(path: Path, plan: Plan) -> Iterator[Finding]:
+def _thinkers(path: Path, plan: Plan) -> Iterator[CheckResult]:
     from coterie.backends.models.needs import missing
 
     models = [(name, agent) for name, agent in _agents(plan, "") if agent.backend == "model"]
     for lack in missing(models, os.environ, offline="COTERIE_CASSETTE" in os.environ) if models else ():
-        yield Finding(check=str(path), status="warn", found=lack.message, next=lack.hint)
+        yield CheckResult(check=str(path), status="warn", found=lack.message, next=lack.hint)
 
 
 def _agents(plan: Plan, path: str) -> Iterator[tuple[str, AgentPlan]]:

@@ -26,12 +26,12 @@ from coterie.journal.lines import make_folder, sync_folder
 from coterie.journal.records import Record, RunFinished, RunNotified, RunStarted, TreeCleared, TreeMerged
 from coterie.journal.runs import Journal
 from coterie.planning.plan import Plan
-from coterie.runs import index, naming
-from coterie.runs.copying import Copy
-from coterie.runs.held import hold
-from coterie.runs.held import read as read_held
+from coterie.runs import index, run_ids
 from coterie.runs.kinds import kind_of
+from coterie.runs.plan_secrets import hold
+from coterie.runs.plan_secrets import read as read_held
 from coterie.runs.repository import Runs
+from coterie.runs.run_copy import RunCopy
 from coterie.runs.trees.fork_tree import last_snapshot, make_fork_tree, remove_fork_tree
 
 PARTS = "forks"
@@ -88,7 +88,7 @@ def fork(
     seq = _place(run, records, at)
     recorded = Journal(runs, run, records).plan(seq)
     plan = change(recorded) if change is not None else recorded
-    fork = run_id or naming.fresh(plan, state_dir)
+    fork = run_id or run_ids.choose_id(plan, state_dir)
     first = records[0]
     before = records[seq - 1].at if seq < len(records) else inf
     commit = last_snapshot(one for one in runs.history(run) if _is_before(one, run, seq, before)) if files else ""
@@ -99,7 +99,7 @@ def fork(
     made = False
     try:
         plan = hold(plan, part / "runs" / folder.name, held=read_held(runs.folder(run)))
-        copy = Copy(runs, Runs(part), plan, changed=plan != recorded, clock=clock or SystemClock())
+        copy = RunCopy(runs, Runs(part), plan, changed=plan != recorded, clock=clock or SystemClock())
         copy.root(run, fork, records[:seq], is_all=seq == len(records), cwd=tree.cwd if tree is not None else "")
         make_folder(folder.parent)
         (part / "runs" / folder.name).rename(folder)

@@ -17,18 +17,18 @@ from coterie.journal.rules import root_of
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
 from coterie.journal.status import ENDS
 from coterie.planning.plan import Limits, Plan
-from coterie.runs import index, naming
+from coterie.runs import index, run_ids
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.backend_setup import AskHuman, ready_turns
 from coterie.runs.closing_steps import LocalClosingSteps, notices
 from coterie.runs.driven_run import Observe
-from coterie.runs.held import hold, refuse_lost
-from coterie.runs.held import read as read_held
 from coterie.runs.inbox import Inbox
 from coterie.runs.isolation import isolate
 from coterie.runs.kinds import Kind, check_start, kind_of
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
+from coterie.runs.plan_secrets import hold, refuse_lost
+from coterie.runs.plan_secrets import read as read_held
 from coterie.runs.repository import Runs
 from coterie.runs.shell import Shell
 from coterie.runs.trees import worktree
@@ -88,7 +88,7 @@ async def start(
     if turns is None:
         turns = ready_turns(plan, human, cassette)
     _check_name(plan.folder)
-    run, clock = run_id or naming.fresh(plan, state_dir), clock or SystemClock()
+    run, clock = run_id or run_ids.choose_id(plan, state_dir), clock or SystemClock()
     cwd = (cwd or Path.cwd()).resolve()
     runs = Runs(state_dir)
     plan = _held(run, plan, runs)

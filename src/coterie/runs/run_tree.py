@@ -48,7 +48,7 @@ class RunTree:
         runs: Those that are driven, by id, the root first.
         ledger: What they have spent together.
         notes: Their memory and tasks.
-        held: Values that the plan refers to; see `coterie.runs.held`.
+        held: Values that the plan refers to; see `coterie.runs.plan_secrets`.
         secrets: What is hidden in all that enters the run, whoever says it.
         reloaded: Whether the root is taken over under another plan than its journal holds.
         closing: Nothing starts any more.

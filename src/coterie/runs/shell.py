@@ -39,9 +39,9 @@ from coterie.runs.commands import Close, Effect, Halt, ReadPlan, Start, Wait
 from coterie.runs.driven_run import Clear, DrivenRun, InterruptAttempt, MakeKind, Observe, Steer
 from coterie.runs.ended import Ended
 from coterie.runs.event_queue import Event, EventQueue
-from coterie.runs.held import filled
 from coterie.runs.kinds import kind_of
 from coterie.runs.notes import NoNotes, Notes
+from coterie.runs.plan_secrets import filled
 from coterie.runs.run_end import ClosingSteps, NoClosingSteps, RunEnd, uncut
 from coterie.runs.run_tree import RunTree
 from coterie.runs.takeover import Takeover
@@ -67,7 +67,7 @@ class Shell:
         notes: Keeps memory and tasks.
         workspace: The files that agents work on.
         closing: The steps before the root run ends or stops.
-        held: Gives the secret values that the plan of a root run refers to; see `coterie.runs.held`.
+        held: Gives the secret values that the plan of a root run refers to; see `coterie.runs.plan_secrets`.
         reload: Reads a run's plan again, for engines that ask for it; raises `CoterieError` when it cannot. Without
             it a plan stays what it is.
         cwd: The working directory of the agents.

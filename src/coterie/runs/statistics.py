@@ -16,7 +16,7 @@ from coterie.views.usage import UsageView
 UNREADABLE = "unreadable"
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class RunStats(Struct, frozen=True, kw_only=True):
     """One run in numbers.
 
     Attributes:
@@ -57,7 +57,7 @@ class Statistics(Struct, frozen=True, kw_only=True):
     teams: Mapping[str, Sum]
 
 
-def told(entry: Entry) -> Told:
+def run_stats(entry: Entry) -> RunStats:
     """The run of *entry* in numbers; one whose journal cannot be read has none."""
     runs, run = run_in(Path(entry.folder))
     usage, time, iterations = UsageView(), OwnedTime(), 0
@@ -70,9 +70,9 @@ def told(entry: Entry) -> Told:
             if isinstance(record, TurnFinished | AttemptFailed | TurnCancelled) and record.usage.turns:
                 children.add(record.turn)
     except (OSError, CoterieError):
-        return Told(run=entry.run, team=entry.topology, state=UNREADABLE)
+        return RunStats(run=entry.run, team=entry.topology, state=UNREADABLE)
     total = usage.total
-    return Told(
+    return RunStats(
         run=entry.run,
         team=entry.topology,
         state=runs.status(run).partition(":")[0],
@@ -85,7 +85,7 @@ def told(entry: Entry) -> Told:
 
 def statistics(entries: Iterable[Entry]) -> Statistics:
     """The runs of *entries* in numbers; outcomes and teams that have most runs come first."""
-    every = [told(entry) for entry in entries]
+    every = [run_stats(entry) for entry in entries]
     return Statistics(
         total=_sum(every),
         outcomes=_by({one.run: one.state for one in every}, every),
@@ -93,14 +93,14 @@ def statistics(entries: Iterable[Entry]) -> Statistics:
     )
 
 
-def _by(names: Mapping[str, str], every: list[Told]) -> dict[str, Sum]:
-    groups: dict[str, list[Told]] = {}
+def _by(names: Mapping[str, str], every: list[RunStats]) -> dict[str, Sum]:
+    groups: dict[str, list[RunStats]] = {}
     for one in every:
         groups.setdefault(names[one.run], []).append(one)
     return {name: _sum(group) for name, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))}
 
 
-def _sum(group: list[Told]) -> Sum:
+def _sum(group: list[RunStats]) -> Sum:
     return Sum(
         runs=len(group),
         turns=sum(one.turns for one in group),

@@ -57,10 +57,10 @@ class _Wave:
     began: float
 
 
-class Projection:
+class LoopProjection:
     """Tells a run in those lines: feed it the run's records in order.
 
-        projection = Projection()
+        projection = LoopProjection()
         lines = [line for record in store.read(run) for line in projection.apply(record)]
 
     Args:
@@ -418,7 +418,7 @@ class Projection:
 
 def fold(records: Iterable[r.Record], prompts: Prompts = lambda turn, attempt: "") -> Iterator[dict[str, Any]]:
     """The lines of *records*, which begin at a run's first."""
-    projection = Projection(prompts)
+    projection = LoopProjection(prompts)
     for record in records:
         yield from projection.apply(record)
 

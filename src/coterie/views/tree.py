@@ -8,7 +8,7 @@ from coterie.ids import child_run_id
 from coterie.views.run import RunView, TurnView
 
 
-class Node(Struct, frozen=True, kw_only=True):
+class RunNode(Struct, frozen=True, kw_only=True):
     """One line of the tree.
 
     Attributes:
@@ -27,13 +27,13 @@ class Node(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     cost: float = 0.0
     detail: str = ""
-    children: tuple["Node", ...] = ()
+    children: tuple["RunNode", ...] = ()
 
 
-def tree(run: RunView, children: Mapping[str, RunView], now: float) -> Node:
+def tree(run: RunView, children: Mapping[str, RunView], now: float) -> RunNode:
     """*run* at the time *now*; *children* are the child runs that are known, by id, at any depth."""
     turns = tuple(_turn_node(run.id, turn, children, now) for turn in run.turns)
-    return Node(
+    return RunNode(
         id=run.id,
         label=run.topology or run.id,
         state=run.state,
@@ -44,11 +44,11 @@ def tree(run: RunView, children: Mapping[str, RunView], now: float) -> Node:
     )
 
 
-def _turn_node(run: str, turn: TurnView, children: Mapping[str, RunView], now: float) -> Node:
+def _turn_node(run: str, turn: TurnView, children: Mapping[str, RunView], now: float) -> RunNode:
     """A turn; each child run that it is or was lies below it, the failed ones too."""
     ids = [child_run_id(run, turn.id, attempt.n) for attempt in turn.attempts]
     below = tuple(tree(children[id], children, now) for id in ids if id in children)
-    return Node(
+    return RunNode(
         id=turn.id,
         label=turn.id,
         state=turn.state,

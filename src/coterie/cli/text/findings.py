@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from coterie.views.words import plural
 
 if TYPE_CHECKING:
-    from coterie.runs.checkups import Finding
+    from coterie.runs.checkups import CheckResult
 
 
-def findings(found: "Sequence[Finding]") -> str:
+def findings(found: "Sequence[CheckResult]") -> str:
     """Return a line for each finding, its remedy below, and a summary."""
     width = max(len(one.check) for one in found)
     lines = []
@@ -20,7 +20,7 @@ def findings(found: "Sequence[Finding]") -> str:
     return "\n".join([*lines, "", _verdict(found)])
 
 
-def _verdict(found: "Sequence[Finding]") -> str:
+def _verdict(found: "Sequence[CheckResult]") -> str:
     statuses = [one.status for one in found]
     failed, warned = statuses.count("fail"), statuses.count("warn")
     result = plural(failed, "problem") if failed else "no problems"

@@ -9,7 +9,7 @@ from coterie.views.timeline import Timeline
 from coterie.views.words import duration
 
 if TYPE_CHECKING:
-    from coterie.views.tree import Node
+    from coterie.views.tree import RunNode
 
 SHOWN = (
     records.AttemptFailed,
@@ -68,7 +68,7 @@ class Progress:
         return f"{clock(record.at - self._began)}  {f'{below}: ' if nested else ''}{said}"
 
 
-def tree(root: "Node", most: int) -> list[tuple[str, str]]:
+def tree(root: "RunNode", most: int) -> list[tuple[str, str]]:
     """Return *root* and its descendants as (state, line), in at most *most* lines.
 
     If there are more, those that ended first are omitted, and a line gives their number.
@@ -84,13 +84,13 @@ def tree(root: "Node", most: int) -> list[tuple[str, str]]:
     return [shown[0], ("", f"  … {len(nodes) - len(shown)} more"), *shown[1:]]
 
 
-def _flat(node: "Node", depth: int) -> Iterator[tuple[int, "Node"]]:
+def _flat(node: "RunNode", depth: int) -> Iterator[tuple[int, "RunNode"]]:
     yield depth, node
     for child in node.children:
         yield from _flat(child, depth + 1)
 
 
-def _line(node: "Node", depth: int) -> str:
+def _line(node: "RunNode", depth: int) -> str:
     parts = [f"{'  ' * depth}{SIGNS.get(node.state, '?')} {node.label}", node.state, duration(node.seconds)]
     if node.cost:
         parts.append(f"${node.cost:.4f}")

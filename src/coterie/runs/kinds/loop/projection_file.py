@@ -17,7 +17,7 @@ from coterie.journal.records import Record, RunStarted
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, from_json
 from coterie.runs.attempt_files import AttemptFiles
-from coterie.views.projection import Projection, as_line, beginning, fold
+from coterie.views.projection import LoopProjection, as_line, beginning, fold
 
 Read = Callable[[str], Iterable[Record]]
 
@@ -34,7 +34,7 @@ class Projector:
 
     def __init__(self, journals: Reader, run: str, path: Path, files: AttemptFiles) -> None:
         self._journals, self._run, self._path = journals, run, path
-        self._view = Projection(lambda turn, attempt: files.question(run, turn, attempt))
+        self._view = LoopProjection(lambda turn, attempt: files.question(run, turn, attempt))
         self._seen = 0
 
     def observe(self, run: str, record: Record) -> None:

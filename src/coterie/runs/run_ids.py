@@ -35,7 +35,7 @@ _WHAT = (
 )
 
 
-def fresh(plan: Plan, state_dir: Path) -> str:
+def choose_id(plan: Plan, state_dir: Path) -> str:
     """An id for a new run of *plan* under *state_dir*, which nobody else gets: its folder is made."""
     place = kind_of(plan).place
     if place is None or not place.project:

@@ -1,4 +1,4 @@
-"""One turn in detail; its question is made again from the journal, by the engine that decided it."""
+"""One turn in detail; its prompt is rendered again from the journal."""
 
 import hashlib
 from functools import partial
@@ -25,7 +25,7 @@ from coterie.runs.trees.workspace import read_below
 from coterie.views.run import TurnView, fold
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class TurnPrompt(Struct, frozen=True, kw_only=True):
     """A question as it was put.
 
     Attributes:
@@ -51,7 +51,7 @@ class TurnDetail(Struct, frozen=True, kw_only=True):
 
     run: str
     view: TurnView
-    question: Asked
+    question: TurnPrompt
     child: str | None
     run_started: float
 
@@ -79,7 +79,7 @@ def detail(runs: Runs, run: str, turn: str) -> TurnDetail:
     )
 
 
-def asked(journal: Journal, turn: str, runs: Runs | None = None, cwd: Path = Path()) -> Asked:
+def asked(journal: Journal, turn: str, runs: Runs | None = None, cwd: Path = Path()) -> TurnPrompt:
     """The question of the latest attempt of *turn* in the run of *journal*, which may be a child run.
 
     Raises:
@@ -95,12 +95,12 @@ def asked(journal: Journal, turn: str, runs: Runs | None = None, cwd: Path = Pat
         raise NoSuchTurn(run, turn, dict.fromkeys(record.turn for record in starts))
     kept = files.question(run, turn, start.attempt)
     if kept and _digest(kept) == start.prompt:
-        return Asked(turn=turn, attempt=start.attempt, prompt=kept, same=True)
+        return TurnPrompt(turn=turn, attempt=start.attempt, prompt=kept, same=True)
     before = Fold(run, kind_of(journal.plan(start.seq)))
     before.fold(record for record in journal.records if record.seq < start.seq)
     sources = sources_of(run, files, notes, partial(read_below, cwd))
     prompt = render(before, _turn(before, start), sources)
-    return Asked(turn=turn, attempt=start.attempt, prompt=prompt, same=_digest(prompt) == start.prompt)
+    return TurnPrompt(turn=turn, attempt=start.attempt, prompt=prompt, same=_digest(prompt) == start.prompt)
 
 
 def _digest(prompt: str) -> str:

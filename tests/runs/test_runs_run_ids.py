@@ -12,7 +12,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
 from coterie.runs import index
-from coterie.runs.naming import candidates, fresh
+from coterie.runs.run_ids import candidates, choose_id
 
 
 def loop(how: str) -> Plan:
@@ -24,7 +24,7 @@ def test_ids_look_as_in_the_earlier_system(case: dict[str, Any], tmp_path: Path)
     """A word that is no format stands for the readable one."""
     for n in range(case.get("existing_loop_starts", 0)):
         (tmp_path / "runs" / f"whatever-{n}").mkdir(parents=True)
-    name = fresh(loop(case["format"]), tmp_path)
+    name = choose_id(loop(case["format"]), tmp_path)
 
     assert re.fullmatch(case.get("pattern", case.get("result")), name)
     assert (tmp_path / "runs" / name).is_dir()
@@ -35,24 +35,24 @@ def test_a_counter_goes_on_from_the_highest(tmp_path: Path) -> None:
     for name in ("run-7", "run-07x", "other"):
         (tmp_path / "runs" / name).mkdir(parents=True)
 
-    assert fresh(loop("counter"), tmp_path) == "run-8"
-    assert fresh(loop("counter"), tmp_path) == "run-9"
+    assert choose_id(loop("counter"), tmp_path) == "run-8"
+    assert choose_id(loop("counter"), tmp_path) == "run-9"
     assert list(islice(candidates("counter", [], []), 3)) == ["run-1", "run-2", "run-3"]
 
 
 def test_readable_ids_are_taken_only_once_by_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the other run lies; when pairs of words get scarce there are three."""
-    monkeypatch.setattr("coterie.runs.naming._HOW", "calm")
-    monkeypatch.setattr("coterie.runs.naming._WHAT", "brook")
+    monkeypatch.setattr("coterie.runs.run_ids._HOW", "calm")
+    monkeypatch.setattr("coterie.runs.run_ids._WHAT", "brook")
     folder = tmp_path / "there" / "runs" / "calm-brook"
     folder.mkdir(parents=True)
     (folder / "journal.jsonl").touch()
     index.add(index.Entry(run="calm-brook", folder=str(folder)))
 
-    assert fresh(loop("human"), tmp_path / "here") == "calm-calm-brook"
+    assert choose_id(loop("human"), tmp_path / "here") == "calm-calm-brook"
 
 
 def test_other_teams_are_called_by_the_time(tmp_path: Path) -> None:
     """Only loops have settings."""
-    assert re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{6}", fresh(Plan(name="x", agents={}, coordination=None), tmp_path))
+    assert re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{6}", choose_id(Plan(name="x", agents={}, coordination=None), tmp_path))
     assert not (tmp_path / "runs").exists()

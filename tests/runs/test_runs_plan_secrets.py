@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from coterie.planning.plan import AgentPlan, Plan, to_json
-from coterie.runs.held import filled, hold, read
+from coterie.runs.plan_secrets import filled, hold, read
 
 SECRET = "s3cr3t-of-the-user"
 

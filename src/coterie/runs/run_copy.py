@@ -35,7 +35,7 @@ from coterie.runs.kinds import kind_of
 from coterie.runs.repository import Runs
 
 
-class Copy:
+class RunCopy:
     """Writes a fork, under *plan*, into the runs *there*.
 
     Attributes:
