@@ -1,8 +1,8 @@
-"""What the reference's topology classes cost per call, beside `asyncio.create_task` + `await` of the same stub.
+"""The cost per call of the reference's topology classes, beside `asyncio.create_task` + `await` of the same stub.
 
-A user's own class that asks one agent after the other, one that asks a thousand at once, and the ensemble of the
-reference; with the journal in memory and durable on disk, no rows. Nobody thinks, so all that is measured is ours.
-Every figure is the median of several rounds in which all sides take turns.
+A user's class that calls one agent after the other, one that calls a thousand at once, and the ensemble of the
+reference; with the journal in memory and durable on disk, without rows. The agents answer at once, so only our own work
+is measured. Each figure is the median of several rounds in which all sides take turns.
 
     python benchmarks/classes.py
 """

@@ -1,11 +1,10 @@
-"""How long an editor waits after a keystroke, in a file of some 2,000 lines.
+"""The time that an editor waits after a keystroke, in a file of some 2,000 lines.
 
     python benchmarks/editing.py [ROUNDS]
 
-A keystroke is a change of one letter in the middle of the file, applied to the document; then come the diagnostics of
-the whole file and what may be written at the cursor. Prints the median of each, of both together, and their ratio to
-cutting the same text into words with a bare regular expression. Everything runs in this process; the server adds some
-JSON.
+A keystroke changes one letter in the middle of the document; then the diagnostics of the whole file and the completion
+at the cursor are computed. Prints the median of each, of both together, and their ratio to a tokenisation of the same
+text with a bare regular expression. Everything runs in this process; the server adds some JSON.
 """
 
 import re

@@ -1,10 +1,10 @@
-"""What it costs an agent to speak to its run: the wrapper and `coterie emit`, beside `python -c pass`, and the verdict.
+"""The cost of a message from an agent to its run: the wrapper, `coterie emit` and the verdict, beside `python -c pass`.
 
     python benchmarks/emits.py [ROUNDS]
 
-The first two are whole processes, measured in turns so that a busy machine weighs on all alike. The verdict is the time
-from putting a message into the inbox to hearing what became of it, when 50 agents emit at the same moment, 20 times, to
-one run that writes to this disk; the agents are threads of another process, so that no interpreter's start counts.
+The first two are whole processes, measured in turns so that a busy machine affects all alike. The verdict is the time
+from putting a message into the inbox to receiving the verdict on it, while 50 agents emit at once, 20 times, to one run
+that writes to this disk. The agents are threads of another process, so that no start of an interpreter counts.
 """
 
 import json

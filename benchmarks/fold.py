@@ -1,4 +1,4 @@
-"""What folding a journal costs, beside decoding its lines and doing nothing with them.
+"""The cost of folding a journal, beside only decoding its lines.
 
 200,000 records of a run (starts, failures, results with outputs and usage) are read from the file and folded into the
 usage view; the other side decodes the same lines with msgspec into the same types. Both sides take turns in every

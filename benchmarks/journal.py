@@ -1,4 +1,4 @@
-"""What durability costs, beside the bare system calls.
+"""The cost of durability, beside the bare system calls.
 
 * a chain: one task appends a record and awaits it, step by step, beside one `write` + `fdatasync` a step; with nothing
   else to do, and with 60 µs of other work a step on both sides;

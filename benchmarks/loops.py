@@ -1,7 +1,7 @@
-"""What an iteration of a loop costs above the bare spawn of the same command, and whether that stays so.
+"""The cost of an iteration of a loop above a bare spawn of the same command, and whether it grows.
 
-A loop of 1,000 iterations whose agent is a program that prints 5 kB: the cost of the last hundred beside that of the
-first, memory and journal as it goes on, and the same command spawned and read as often by itself.
+A loop of 1,000 iterations whose agent is a program that prints 5 kB: the cost of the last hundred iterations beside
+that of the first, the growth of memory and journal, and bare spawns of the same command with its output read.
 
     python benchmarks/loops.py --folder /path/on/the/disk
 """

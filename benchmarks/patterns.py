@@ -1,9 +1,9 @@
-"""What a pattern costs per call, beside `asyncio.create_task` + `await` of the same stub.
+"""The cost of a pattern per call, beside `asyncio.create_task` + `await` of the same stub.
 
 Chains, fan-outs of 1,000 and nested compounds, with the journal in memory and durable on disk; durable calls in turn
-beside one bare `write` + `fdatasync` a call, and for nested teams one bare new file in new folders a team besides:
-each has a journal of its own. Nobody thinks, so all that is measured is ours. Every figure is the median of several
-rounds in which all sides take turns.
+beside one bare `write` + `fdatasync` a call, and for nested teams also one bare new file in new folders a team, since
+each has a separate journal. The agents answer at once, so only our own work is measured. Each figure is the median of
+several rounds in which all sides take turns.
 
     python benchmarks/patterns.py
 """

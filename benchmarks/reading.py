@@ -1,8 +1,8 @@
-"""What reading and checking a team costs, beside a bare `re` tokenisation of the same text.
+"""The cost of reading and checking a team, beside a bare `re` tokenisation of the same text.
 
 Teams of 1,000 and 10,000 agents in two shapes: *mixed* has agents with models, tools, prompts and outputs, humans,
 gates, fan-outs, joins and bounded loops; *chain* is one line for each agent and one long flow. The bare side is one
-loop over `re.finditer` that makes a tuple of kind, text and offset for each token, and understands nothing. Every
+loop over `re.finditer` that makes a tuple of kind, text and offset for each token, and nothing else. Each
 figure is the median of several rounds in which both sides take turns, with the garbage collector as it comes.
 
 Then `coterie topology validate` of the example in README.md, as a process, beside `python -c pass`.

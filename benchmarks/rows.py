@@ -1,9 +1,9 @@
-"""What rows cost beside the run that they tell of: a pattern with its journal in memory, and the same observed.
+"""The cost of writing a run as rows: a pattern with its journal in memory, with and without rows.
 
-A call of an ensemble makes a result and a new state of its instance; one of a pipeline a message besides. `run` is till
-the run is over, with rows written behind it meanwhile; `written` until the last of them is in the SQLite file. Nobody
-thinks, so that the writing has no pause to hide in. Every figure is the median of several rounds in which all sides
-take turns.
+A call of an ensemble makes a result and a new state of its instance; a call of a pipeline also a message. `run` lasts
+until the run is over, while rows are written in the background; `written` until the last row is in the SQLite file. The
+agents answer at once, so the writing gets no pause. Each figure is the median of several rounds in which all sides take
+turns.
 
     python benchmarks/rows.py
 """

@@ -1,8 +1,8 @@
-"""How long `coterie` takes to answer, beside `python -c pass`, and to start its first agent.
+"""The time that `coterie` takes to answer, beside `python -c pass`, and to start its first agent.
 
     python benchmarks/startup.py [ROUNDS]
 
-Prints the median of each and its ratio to the bare interpreter, measured in turns so that a busy machine weighs on all
+Prints the median of each and its ratio to the bare interpreter, measured in turns so that a busy machine affects all
 alike. `run to first agent` is from the call of `coterie run` until the agent's process reads the clock.
 """
 

@@ -1,7 +1,7 @@
-"""What a run costs per turn, beside `asyncio.create_task` + `await` of the same stub.
+"""The cost of a run per turn, beside `asyncio.create_task` + `await` of the same stub.
 
 Chain and fan-out of 100 and 10,000 turns, with the journal in memory and durable on disk; the durable chain beside one
-bare `write` + `fdatasync` a turn; the resume of a run of 10,000 turns. Every figure is the median of several rounds in
+bare `write` + `fdatasync` a turn; the resume of a run of 10,000 turns. Each figure is the median of several rounds in
 which all sides take turns.
 
     python benchmarks/turns.py
@@ -33,7 +33,7 @@ ANSWER = Answer(text="done")
 
 
 class Stub:
-    """Everybody answers at once."""
+    """A backend that answers at once."""
 
     async def start(self, request: Request, on_event: OnEvent) -> Settled:
         return Settled(ANSWER)
@@ -154,7 +154,7 @@ def main() -> None:
         memory, disk = rounds(given.rounds * 2, partial(in_memory, team, n), partial(durable, team, n, given.folder))
         print(f"fan-out  {n:6}  memory {us(memory)}  durable {us(disk)} a turn = {disk / memory:.2f}x (≤ 2)")
     team = chain(1_000)
-    sync, disk = rounds(  # a disk takes now 130 µs, now 230: it is asked more often
+    sync, disk = rounds(  # a sync takes 130 to 230 µs: more rounds
         given.rounds * 5, partial(bare_sync, 1_000, given.folder), partial(durable, team, 1_000, given.folder)
     )
     print(f"chain     1,000  write+fdatasync {us(sync)}  durable {us(disk)} a turn = {disk / sync:.2f}x (≤ 1.5)")
