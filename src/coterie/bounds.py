@@ -4,6 +4,7 @@ Without limits, a few kilobytes can make a parser use minutes and gigabytes. The
 comments, so a text that passes may still be invalid. The readers of `.at` and YAML texts have limits of their own.
 """
 
+import errno
 import re
 from pathlib import Path
 from typing import Any, TypeVar
@@ -112,6 +113,20 @@ def decode_json(data: bytes, type: type[T]) -> T:
     """*data* as a value of *type*; raises `ValueError` or its subclass `DecodeError` if it is invalid or too large."""
     refuse_json(data)
     return msgspec.json.decode(data, type=type)
+
+
+def read_text(path: Path, most: int = MAX_TEXT) -> str:
+    """The text of the file *path*, of at most *most* bytes, without a byte order mark.
+
+    Raises:
+        OSError: As for `read_bytes`, or if it is not UTF-8 text; `strerror` is the reason.
+    """
+    try:
+        return read_bytes(path, most).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise OSError(errno.EILSEQ, "it is not UTF-8 text", str(path)) from None
+    except ValueError as failure:  # not a valid path
+        raise OSError(errno.EINVAL, str(failure), str(path)) from None
 
 
 class TooLarge(OSError):

@@ -6,9 +6,6 @@ from coterie import bounds, files
 from coterie.diagnostics import Span, error
 from coterie.planning.extension import Report
 
-MAX_TEXT = bounds.MAX_TEXT
-"""Size limit of a prompt, in bytes."""
-
 
 def find(folder: Path | None, name: str, owner: str, span: Span | None, report: Report) -> Path | None:
     """The file *name* of *owner*; None, with a report, if it is invalid."""
@@ -32,10 +29,8 @@ def read_text(folder: Path | None, name: str, owner: str, span: Span | None, rep
     if path is None:
         return ""
     try:
-        return bounds.read_bytes(path, MAX_TEXT).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        reason = "it is not UTF-8 text"
+        return bounds.read_text(path)
     except OSError as failure:
-        reason = failure.strerror or str(failure)
-    report(error("unreadable-file", f"{owner} names {name!r}, which cannot be read: {reason}", span))
-    return ""
+        reason = failure.strerror or failure
+        report(error("unreadable-file", f"{owner} names {name!r}, which cannot be read: {reason}", span))
+        return ""

@@ -29,12 +29,11 @@ class TomlDocument:
         self.text = ""
         self._spans: dict[KeyPath, Span] = {}
         try:
-            self.text = bounds.read_bytes(path).decode("utf-8-sig") if text is None else text
+            self.text = bounds.read_text(path) if text is None else text
         except FileNotFoundError:
             return
-        except (OSError, UnicodeDecodeError) as failure:
-            reason = failure.strerror if isinstance(failure, OSError) else "it is not UTF-8 text"
-            self._refuse(error("unreadable-file", f"{file!r} cannot be read: {reason or failure}"))
+        except OSError as failure:
+            self._refuse(error("unreadable-file", f"{file!r} cannot be read: {failure.strerror or failure}"))
             return
         self.values, wrong = load(self.text)
         if wrong is not None:

@@ -74,13 +74,11 @@ def _with_prompt(role: Role, folder: Path, document: TomlDocument) -> Role:
         document.error("outside-folder", message, span, "move the file into the folder")
         return role
     try:
-        return replace(role, prompt=bounds.read_bytes(path).decode("utf-8-sig"))
+        return replace(role, prompt=bounds.read_text(path))
     except FileNotFoundError:
         code, reason = "no-such-file", "does not exist"
-    except UnicodeDecodeError:
-        code, reason = "unreadable-file", "cannot be read: it is not UTF-8 text"
-    except (OSError, ValueError) as failure:
-        code, reason = "unreadable-file", f"cannot be read: {getattr(failure, 'strerror', '') or failure}"
+    except OSError as failure:
+        code, reason = "unreadable-file", f"cannot be read: {failure.strerror or failure}"
     message = f"the prompt of role {role.id!r}, {role.prompt_file!r}, {reason}"
     document.error(code, message, span, "paths are relative to the loop's folder")
     return role

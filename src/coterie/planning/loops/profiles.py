@@ -66,10 +66,10 @@ def _is_name(name: str) -> bool:
 
 def _fragment(path: Path, place: TextLocation, report: Report) -> str:
     try:
-        return bounds.read_bytes(path).decode("utf-8-sig")
+        return bounds.read_text(path)
     except (FileNotFoundError, NotADirectoryError):
         return ""
-    except (OSError, ValueError) as failure:
-        reason = (failure.strerror if isinstance(failure, OSError) else "") or "it is not UTF-8 text"
+    except OSError as failure:
+        reason = failure.strerror or failure
         report(place.told(error("unreadable-file", f"the fragment {str(path)!r} cannot be read: {reason}")))
         return ""

@@ -71,34 +71,21 @@ def read(folder: Path, name: str, what: str, place: TextLocation | None, report:
         what: Its description for messages: `the review's prompt`.
         place: Where it is named; None: it is not named and may be missing.
     """
-    path = files.inside(folder, name)
+    path, where = files.inside(folder, name), place or TextLocation("")
     if path is None:
-        reason, hint = "is outside the loop's folder", "move the file into the folder"
-        report(
-            (place or TextLocation("")).told(
-                error("outside-folder", f"the file of {what} {reason}: {name!r}", hint=hint)
-            )
-        )
+        message = f"the file of {what} is outside the loop's folder: {name!r}"
+        report(where.told(error("outside-folder", message, hint="move the file into the folder")))
         return ""
     try:
-        return bounds.read_bytes(path).decode("utf-8-sig")
+        return bounds.read_text(path)
     except FileNotFoundError:
-        if place is None:
-            return ""
-        message = f"the file of {what} does not exist: {name!r}"
-        report(place.told(warning("no-such-text", message, hint="paths are relative to the loop's folder")))
-    except UnicodeDecodeError:
-        _unreadable(what, name, "it is not UTF-8 text", place, report)
+        if place is not None:
+            message = f"the file of {what} does not exist: {name!r}"
+            report(where.told(warning("no-such-text", message, hint="paths are relative to the loop's folder")))
     except OSError as failure:
-        _unreadable(what, name, failure.strerror or str(failure), place, report)
-    except ValueError as failure:
-        _unreadable(what, name, str(failure), place, report)
+        message = f"the file of {what} cannot be read: {name!r}: {failure.strerror or failure}"
+        report(where.told(error("unreadable-file", message)))
     return ""
-
-
-def _unreadable(what: str, name: str, reason: str, place: TextLocation | None, report: Report) -> None:
-    message = f"the file of {what} cannot be read: {name!r}: {reason}"
-    report((place or TextLocation("")).told(error("unreadable-file", message)))
 
 
 def joined(parts: Iterable[str]) -> str:
