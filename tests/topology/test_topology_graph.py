@@ -222,13 +222,6 @@ def test_a_group_leads_up_when_all_its_targets_rank_above_its_source(shape: Flow
     assert FlowGraph([], [shape.groups[i] for i in up]).cyclic_parts == []
 
 
-def test_arrows_to_the_same_node_are_doubled() -> None:
-    """Of one list or of several; the same target from several nodes is a join."""
-    shape = graph("a -> b c", "b -> d", "c -> d d", "d -> e", "d -> f e 2")
-
-    assert shape.doubled == ["c", "d"]
-
-
 def _chain(size: int) -> Sequence[str]:
     return [f"n{i} -> n{i + 1}" for i in range(size)]
 

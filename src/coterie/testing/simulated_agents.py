@@ -124,7 +124,6 @@ class SimulatedAgents:
 
     def __init__(self, plan: Plan, assumptions: Assumptions, seed: int = 0) -> None:
         self._plan, self._assumptions, self._seed = plan, assumptions, seed
-        self._last = "", _Draws("")
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Answer one attempt at once."""
@@ -150,17 +149,11 @@ class SimulatedAgents:
         draw = _Draws(f"{self._seed}/{asked.question}/{asked.path}#{asked.turn}.{asked.attempt}")
         if draw.failure < self._assumptions.failures:
             return Failure(kind="failed", reason="this attempt was drawn to fail")
-        shared = self._shared(asked.question)
+        shared = _Draws(f"{self._seed}/{asked.question}")
         if self._assumptions.habit:
             draw.follow(_Draws(f"{self._seed}/{asked.question}/{asked.path}"), self._assumptions.habit)
         draw.follow(shared, self._assumptions.correlation)
         return Answer(text=self._reply(asked, draw, proponent_is_right=shared.side < 0.5))
-
-    def _shared(self, question: str) -> "_Draws":
-        """The draws shared by all agents; those of the last question are cached."""
-        if self._last[0] != question:
-            self._last = question, _Draws(f"{self._seed}/{question}")
-        return self._last[1]
 
     def _reply(self, asked: SimulatedTurn, draw: "_Draws", proponent_is_right: bool) -> str:
         """The reply, by the agent's role in its pattern."""

@@ -94,16 +94,6 @@ class FlowGraph:
         return [self.nodes[n] for n in sorted({self._source[i] for i in self._loop_groups})]
 
     @cached_property
-    def doubled(self) -> list[str]:
-        """The nodes from which several arrows lead to the same one, in mention order."""
-        found = []
-        for name, out in zip(self.nodes, self._out, strict=True):
-            targets = [target for i in out for target in self.groups[i].targets]
-            if len(targets) > 1 and len(set(targets)) < len(targets):
-                found.append(name)
-        return found
-
-    @cached_property
     def cyclic_parts(self) -> list[frozenset[str]]:
         """The strongly connected components that contain a cycle."""
         return [

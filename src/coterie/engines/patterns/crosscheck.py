@@ -7,7 +7,7 @@ rejected answer may go back to the primary with all issues, and is then checked 
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
 from coterie.engines.patterns.consensus import CheckVerdict, ConsensusResult, decide, needed
@@ -35,23 +35,6 @@ _JSON = (
 _Asking = Question | Together | Tell
 
 
-class Approval(Struct, frozen=True):
-    """A verdict that approves."""
-
-    checker: str
-    confidence: float | None
-    feedback: str
-
-
-class Rejection(Struct, frozen=True):
-    """A verdict that rejects."""
-
-    checker: str
-    issues: tuple[str, ...]
-    feedback: str
-    confidence: float | None
-
-
 class CrossCheckResult(PatternResult, frozen=True, kw_only=True):
     """The result of a cross-check; verdicts are those on the latest answer.
 
@@ -68,8 +51,8 @@ class CrossCheckResult(PatternResult, frozen=True, kw_only=True):
     asked: int
     approvals: int
     rejections: int
-    approval_details: tuple[Approval, ...]
-    rejection_details: tuple[Rejection, ...]
+    approval_details: tuple[dict[str, Any], ...]
+    rejection_details: tuple[dict[str, Any], ...]
     consensus: ConsensusResult
     final_approved: bool
     revisions: int = 0
@@ -172,8 +155,8 @@ class CheckedAnswer:
             asked=len(self.verdicts),
             approvals=len(approving),
             rejections=len(rejecting),
-            approval_details=tuple(Approval(one.slot, one.confidence, one.feedback) for one in approving),
-            rejection_details=tuple(Rejection(one.slot, one.issues, one.feedback, one.confidence) for one in rejecting),
+            approval_details=tuple(_details(one, "confidence", "feedback") for one in approving),
+            rejection_details=tuple(_details(one, "issues", "feedback", "confidence") for one in rejecting),
             consensus=decision,
             final_approved=decision.approved,
             revisions=self.revisions,
@@ -240,6 +223,10 @@ class CheckedAnswer:
 
     def _shown(self) -> str:
         return f"This was asked:\n\n{self.task}\n\nThis was answered:\n\n{self.output}"
+
+
+def _details(verdict: CheckVerdict, *names: str) -> dict[str, Any]:
+    return {"checker": verdict.slot, **{name: getattr(verdict, name) for name in names}}
 
 
 def _in_words(verdict: CheckVerdict) -> str:

@@ -72,11 +72,8 @@ class Calls(Struct, frozen=True):
     most: dict[str, int]
 
 
-class PatternFunction(Protocol):
-    """A pattern: a generator of questions, given its team and the run's input."""
-
-    def __call__(self, team: Team, given: dict[str, Any], /) -> Conversation:
-        """What to ask, given the run's input."""
+PatternFunction = Callable[[Team, dict[str, Any]], Conversation]
+"""A pattern: a generator of questions, given its team and the run's input."""
 
 
 class CallCounter(Protocol):
@@ -84,10 +81,6 @@ class CallCounter(Protocol):
 
     def __call__(self, team: Team, **numbers: Any) -> Calls:
         """The turns of each slot."""
-
-
-class NoConfig(Config, frozen=True, kw_only=True):
-    """An empty configuration."""
 
 
 class PatternDefinition(Struct, frozen=True):
@@ -111,10 +104,10 @@ P = TypeVar("P", bound=Callable[..., Conversation])
 def pattern(kind: PatternKind, *, calls: CallCounter | None = None) -> Callable[[P], P]: ...
 @overload
 def pattern(
-    kind: str, *, key: str = "prompt", config: type[Config] = NoConfig, calls: CallCounter | None = None
+    kind: str, *, key: str = "prompt", config: type[Config] = Config, calls: CallCounter | None = None
 ) -> Callable[[P], P]: ...
 def pattern(
-    kind: PatternKind | str, *, key: str = "prompt", config: type[Config] = NoConfig, calls: CallCounter | None = None
+    kind: PatternKind | str, *, key: str = "prompt", config: type[Config] = Config, calls: CallCounter | None = None
 ) -> Callable[[P], P]:
     """Register a generator function as a pattern.
 

@@ -5,12 +5,12 @@ It follows the light or dark mode of the page; programs without such modes draw 
 
 from collections.abc import Iterator, Sequence
 from string import Template
-from typing import NamedTuple
 from unicodedata import east_asian_width
 from xml.sax.saxutils import escape
 
 from coterie.testing.lab.comparison import Comparison, Measured
 from coterie.testing.lab.scales import Scales, letter
+from coterie.topology.drawing.layers import Rectangle
 from coterie.topology.drawing.svg import allowed, document
 
 _WIDTH, _HEIGHT = 460.0, 320.0
@@ -51,18 +51,8 @@ _DARK = {
 }
 
 
-class _Area(NamedTuple):
-    """An occupied rectangle."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def meets(self, other: "_Area") -> bool:
-        return (
-            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
-        )
+def _overlap(one: Rectangle, other: Rectangle) -> bool:
+    return one.x < other.right and other.x < one.right and one.y < other.bottom and other.y < one.bottom
 
 
 def picture(comparison: Comparison) -> str:
@@ -111,14 +101,14 @@ def _drawn(options: Sequence[Measured], scales: Scales) -> Iterator[str]:
 
 def _letters(options: Sequence[Measured], dots: Sequence[tuple[float, float]]) -> Iterator[str]:
     """The letter of each option beside its dot, without overlaps if possible; options worth having come first."""
-    taken = [_Area(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in dots]
+    taken = [Rectangle(x - _DOT, y - _DOT, 2 * _DOT, 2 * _DOT) for x, y in dots]
     for n in sorted(range(len(options)), key=lambda n: not options[n].worth):
         (x, y), wide = dots[n], _CHARACTER * len(letter(n))
         sides = [side for side in (x + 6, x - 6 - wide) if side >= _LEFT]
-        places = [_Area(side, y + up - 11, side + wide, y + up) for side in sides for up in (-3, 13, -16, 26)]
-        place = next((one for one in places if not any(one.meets(other) for other in taken)), places[0])
+        places = [Rectangle(side, y + up - 11, wide, 11) for side in sides for up in (-3, 13, -16, 26)]
+        place = next((one for one in places if not any(_overlap(one, other) for other in taken)), places[0])
         taken.append(place)
-        at = f'x="{place.left:.1f}" y="{place.bottom - 1:.1f}"'
+        at = f'x="{place.x:.1f}" y="{place.bottom - 1:.1f}"'
         yield f'<text class="mark {_class(options[n])}" {at}>{letter(n)}</text>'
 
 

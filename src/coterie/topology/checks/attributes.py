@@ -8,11 +8,8 @@ from coterie.topology.checks.facts import Facts
 
 def arrows_are_drawn_once(facts: Facts) -> Iterator[Diagnostic]:
     """An arrow with the same condition is written only once."""
-    doubled = set(facts.graph.doubled)
     seen = set[tuple[str, str, str]]()
-    for group in facts.flow.groups if doubled else ():
-        if group.source not in doubled:
-            continue
+    for group in facts.flow.groups:
         when = str(group.when) if group.when is not None else ""
         for target in group.targets:
             arrow = (group.source, target, when)
