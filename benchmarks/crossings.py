@@ -104,7 +104,6 @@ WHY = {
     "coterie.runs.driven_run": "holds back effects until their records are durable",
     "coterie.runs.event_queue": "handles events in one order",
     "coterie.runs.fold": "keeps the state of turns and what is left to do",
-    "coterie.runs.guidance": "adds an operator's guidance to the prompt",
     "coterie.runs.plan_secrets": "puts secret values back into the environment of agents",
     "coterie.runs.inbox": "starts to receive messages",
     "coterie.runs.index": "finds the run by its name",
