@@ -56,7 +56,7 @@ def loop_agents(sources: BackendSources, *, reviews: bool, report: Report) -> di
     except NoArguments as wrong:
         report(error("no-arguments", str(wrong), hint="choose a backend that is a program, or remove them"))
     except UnknownKind as wrong:
-        report(sources.project.told(error("unknown-backend", str(wrong))))
+        report(sources.project.locate(error("unknown-backend", str(wrong))))
         return {}
     _warn_of_own(sources, report)
     agents: dict[str, AgentPlan] = {}
@@ -98,28 +98,28 @@ def _warn_of_own(sources: BackendSources, report: Report) -> None:
     if sources.given.backend and own:
         keeps = "keeps its" if len(own) == 1 else "keep their"
         message = f"role {listing(own)} {keeps} own backend despite -b"
-        report(sources.topology.told(warning("role-keeps-backend", message, hint="its own fields take precedence")))
+        report(sources.topology.locate(warning("role-keeps-backend", message, hint="its own fields take precedence")))
 
 
 def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place: TextLocation, report: Report) -> None:
     try:
         spec = backends.settle(layer)
     except UnknownKind as wrong:
-        report(place.told(error("unknown-backend", str(wrong))))
+        report(place.locate(error("unknown-backend", str(wrong))))
         return
     agents[name] = agent = agent_plan(name, spec)
     if spec.kind == "acp" and not spec.command:
         message = f"no command configured for the ACP provider {spec.provider!r} of {name!r}"
-        report(place.told(error("no-command", message, hint='write backend.command = "program"')))
+        report(place.locate(error("no-command", message, hint='write backend.command = "program"')))
     if spec.kind == "command" and spec.prompt_mode == "acp":
         message = f"{name!r} is a command, which cannot take its prompt by 'acp': it gets it as an argument"
-        report(place.told(warning("bad-prompt-mode", message, hint='write prompt_mode = "arg" or "stdin"')))
+        report(place.locate(warning("bad-prompt-mode", message, hint='write prompt_mode = "arg" or "stdin"')))
     if layer.get("args") and spec.kind not in backends.TAKES_ARGUMENTS:
         message = f"the arguments of {name!r} have no effect: a backend of kind {spec.kind!r} takes no arguments"
-        report(place.told(warning("idle-arguments", message, hint='remove them, or write kind = "command"')))
+        report(place.locate(warning("idle-arguments", message, hint='remove them, or write kind = "command"')))
     if spec.kind == "model" and isinstance(chosen := choose_provider(spec.model, agent.options), Unclear):
         message = f"{name!r} uses a model, but {chosen.message}"
-        report(place.told(error("no-provider", message, hint='write backend.model = "anthropic/…"')))
+        report(place.locate(error("no-provider", message, hint='write backend.model = "anthropic/…"')))
 
 
 def agent_plan(name: str, spec: BackendSpec) -> AgentPlan:

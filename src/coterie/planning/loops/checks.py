@@ -54,7 +54,7 @@ def outputs_are_given(
                 hint = did_you_mean(when.field, known) or f"its outputs: {listing(known)}"
                 spans = written[role.id].spans
                 span = spans.get(f"events.{event}") or spans.get("events")
-                yield replace(place, span=span).told(warning("output-never-given", message, hint=hint))
+                yield replace(place, span=span).locate(warning("output-never-given", message, hint=hint))
 
 
 def _somebody_completes(plan: LoopPlan, emits: list[str], place: TextLocation) -> Iterator[Diagnostic]:
@@ -62,7 +62,7 @@ def _somebody_completes(plan: LoopPlan, emits: list[str], place: TextLocation) -
     if plan.completion and not matches_any(emits, plan.completion):
         message = f"no role may emit {plan.completion!r}, which completes the loop"
         hint = did_you_mean(plan.completion, emits) or "let a role emit it, or name another event as 'completion'"
-        yield place.told(warning("nobody-completes", message, hint=hint))
+        yield place.locate(warning("nobody-completes", message, hint=hint))
 
 
 def _required_events_come(plan: LoopPlan, emits: list[str], place: TextLocation) -> Iterator[Diagnostic]:
@@ -77,7 +77,7 @@ def _required_events_come(plan: LoopPlan, emits: list[str], place: TextLocation)
             message = f"no role may emit the required event {event!r}, so the loop never completes"
             hint = did_you_mean(event, emits) or "let a role emit it"
         if message:
-            yield place.told(warning("required-event-missing", message, hint=hint))
+            yield place.locate(warning("required-event-missing", message, hint=hint))
 
 
 def _every_role_is_reached(plan: LoopPlan, loop: Loop, place: TextLocation) -> Iterator[Diagnostic]:
@@ -86,8 +86,8 @@ def _every_role_is_reached(plan: LoopPlan, loop: Loop, place: TextLocation) -> I
     for role in loop.roles:
         if role.id not in reached:
             message = f"no event leads to role {role.id!r} from {START!r} on"
-            told = warning("unreachable-role", message, hint="name it in [handoff], or remove it")
-            yield replace(place, span=role.span).told(told)
+            found = warning("unreachable-role", message, hint="name it in [handoff], or remove it")
+            yield replace(place, span=role.span).locate(found)
 
 
 def _every_event_is_handled(plan: LoopPlan, loop: Loop, place: TextLocation) -> Iterator[Diagnostic]:
@@ -98,8 +98,8 @@ def _every_event_is_handled(plan: LoopPlan, loop: Loop, place: TextLocation) -> 
         for event in role.emits:
             if event not in seen and not _is_handled(event, keys, plan.completion):
                 message = f"{event!r} is in no key of [handoff], so it leads to all roles"
-                told = warning("unrouted-event", message, hint=did_you_mean(event, keys) or "add it to [handoff]")
-                yield replace(place, span=role.spans.get("emits") or role.span).told(told)
+                found = warning("unrouted-event", message, hint=did_you_mean(event, keys) or "add it to [handoff]")
+                yield replace(place, span=role.spans.get("emits") or role.span).locate(found)
             seen.add(event)
 
 

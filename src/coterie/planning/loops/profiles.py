@@ -38,7 +38,7 @@ def fragments(
         texts = {role: text for role in found if (text := _fragment(folder / preset / f"{role}.md", place, report))}
         if not texts:
             message = f"the profile {profile!r} has no fragments for {preset!r}"
-            report(place.told(warning("idle-profile", message, hint=f"it would be in {folder / preset}")))
+            report(place.locate(warning("idle-profile", message, hint=f"it would be in {folder / preset}")))
         for role, text in texts.items():
             found[role].append(text)
     return {role: joined(texts) for role, texts in found.items() if texts}
@@ -48,7 +48,7 @@ def _folder(profile: str, work_dir: Path, env: Mapping[str, str], place: TextLoc
     scope, colon, name = profile.partition(":")
     if scope not in SCOPES or not colon or not _is_name(name):
         message = f"{profile!r} is not the name of a profile"
-        report(place.told(error("bad-profile", message, hint="write repo:NAME or user:NAME")))
+        report(place.locate(error("bad-profile", message, hint="write repo:NAME or user:NAME")))
         return None
     among = scope_folder(scope, work_dir, env) / "profiles"
     folder = among / name
@@ -56,7 +56,7 @@ def _folder(profile: str, work_dir: Path, env: Mapping[str, str], place: TextLoc
         return folder
     there = sorted(each.name for each in among.iterdir() if each.is_dir()) if among.is_dir() else []
     hint = did_you_mean(name, there) or f"it would be {folder}"
-    report(place.told(error("no-such-profile", f"there is no profile {profile!r}", hint=hint)))
+    report(place.locate(error("no-such-profile", f"there is no profile {profile!r}", hint=hint)))
     return None
 
 
@@ -71,5 +71,5 @@ def _fragment(path: Path, place: TextLocation, report: Report) -> str:
         return ""
     except OSError as failure:
         reason = failure.strerror or failure
-        report(place.told(error("unreadable-file", f"the fragment {str(path)!r} cannot be read: {reason}")))
+        report(place.locate(error("unreadable-file", f"the fragment {str(path)!r} cannot be read: {reason}")))
         return ""

@@ -193,8 +193,8 @@ def _fixed(now: RunPlace, then: RunPlace, settings: Settings) -> Found:
         if name.endswith("_file") and origin.layer == DEFAULT and now.state_dir != then.state_dir:
             continue  # its file is in the changed folder
         message = f"{setting!r} was changed, but is fixed when a run begins"
-        told = warning("fixed-setting", message, hint="the change applies to the next run")
-        found.append(place_of(origin).told(told))
+        hint = "the change applies to the next run"
+        found.append(place_of(origin).locate(warning("fixed-setting", message, hint=hint)))
     return found
 
 
@@ -293,7 +293,7 @@ class _Texts:
         file = f"{role.topology.rstrip('/')}/{TOPOLOGY}" if is_loop else role.topology
 
         def report(found: Diagnostic) -> None:
-            self.report(replace(self.topology, span=found.span).told(found))
+            self.report(replace(self.topology, span=found.span).locate(found))
 
         return planned(f"role {role.id!r}", file, self._folder, role.spans.get("topology") or role.span, report)
 

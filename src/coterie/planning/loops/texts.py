@@ -27,8 +27,8 @@ class TextLocation:
     span: Span | None = None
     text: str = ""
 
-    def told(self, found: Diagnostic) -> Diagnostic:
-        """*found* here."""
+    def locate(self, found: Diagnostic) -> Diagnostic:
+        """*found* with this location."""
         return replace(found, file=self.file, span=self.span, text=self.text)
 
 
@@ -57,10 +57,10 @@ def fill(text: str, values: Mapping[str, str], owner: str, place: TextLocation, 
     for name in unknown:
         hint = did_you_mean(name, known) or f"known placeholders: {', '.join(f'{{{{{each}}}}}' for each in known)}"
         message = f"{owner} has an unknown placeholder: {{{{{name}}}}}"
-        report(place.told(error("unknown-placeholder", message, hint=hint)))
+        report(place.locate(error("unknown-placeholder", message, hint=hint)))
     if _STATE.search(text):
         message = f"{owner} refers to .autoloop, but the state folder may be elsewhere"
-        report(place.told(warning("raw-state-path", message, hint="write {{STATE_DIR}} and {{TOOL_PATH}}")))
+        report(place.locate(warning("raw-state-path", message, hint="write {{STATE_DIR}} and {{TOOL_PATH}}")))
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
 
 
@@ -74,17 +74,17 @@ def read(folder: Path, name: str, what: str, place: TextLocation | None, report:
     path, where = files.inside(folder, name), place or TextLocation("")
     if path is None:
         message = f"the file of {what} is outside the loop's folder: {name!r}"
-        report(where.told(error("outside-folder", message, hint="move the file into the folder")))
+        report(where.locate(error("outside-folder", message, hint="move the file into the folder")))
         return ""
     try:
         return bounds.read_text(path)
     except FileNotFoundError:
         if place is not None:
             message = f"the file of {what} does not exist: {name!r}"
-            report(where.told(warning("no-such-text", message, hint="paths are relative to the loop's folder")))
+            report(where.locate(warning("no-such-text", message, hint="paths are relative to the loop's folder")))
     except OSError as failure:
         message = f"the file of {what} cannot be read: {name!r}: {failure.strerror or failure}"
-        report(where.told(error("unreadable-file", message)))
+        report(where.locate(error("unreadable-file", message)))
     return ""
 
 

@@ -17,7 +17,7 @@ class NoteSettings(Struct, frozen=True, kw_only=True):
         tasks: The project's file of tasks.
         memory_chars: Characters of memory in a prompt; 0 is unlimited.
         tasks_chars: Characters of tasks in a prompt; 0 is unlimited.
-        of_parent: Whether the run uses the notes of its parent run in place of its own.
+        of_parent: Whether the run uses the notes of its parent run instead.
     """
 
     memory: Path
