@@ -1,4 +1,4 @@
-"""Writes the reference page of the commands, `docs/commands.md`, from the commands themselves.
+"""Generate `docs/commands.md` from the commands.
 
 python docs/generate/command_page.py > docs/commands.md
 """
@@ -14,19 +14,19 @@ HEAD = """\
 
 <!-- Written by `python docs/generate/command_page.py`; a test keeps it fresh. -->
 
-The exit status of every command says the outcome: 0 completed, 1 failed or invalid, 2 usage, 3 stopped by a limit,
+The exit status of every command gives the outcome: 0 completed, 1 failed or invalid, 2 usage, 3 stopped by a limit,
 4 waiting for a human, 130 interrupted. Results go to standard output, errors and warnings to standard error. With
-`--json` a command prints the same as JSON. Options go before or after the words.
+`--json` a command prints its result as JSON. Options can precede or follow the arguments.
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     return "\n".join([HEAD, *_sections(command(), "coterie")])
 
 
 def _sections(found: Any, name: str) -> Iterator[str]:
-    """A section for each command at or below *found*."""
+    """Yield a section for each command at or below *found*."""
     below = getattr(found, "commands", None)
     if below is not None:
         for word, each in below.items():
@@ -35,7 +35,7 @@ def _sections(found: Any, name: str) -> Iterator[str]:
     yield f"## {name}\n"
     yield f"```\n{' '.join([name, *map(_usage, _arguments(found)), '[OPTIONS]'])}\n```\n"
     yield f"{inspect.cleandoc(found.help)}\n"
-    yield "| word or option | meaning |\n|---|---|"
+    yield "| argument or option | meaning |\n|---|---|"
     yield from (f"| {_code(_words(param))} | {_cell(param.help)} |" for param in found.params)
     yield ""
 
@@ -50,7 +50,7 @@ def _usage(argument: Any) -> str:
 
 
 def _words(param: Any) -> str:
-    """How *param* is written: an argument's word, an option's names and its value's word."""
+    """Return the name of an argument, or the names and the value of an option."""
     if param.param_type_name == "argument":
         return str(param.metavar)
     names = " / ".join([", ".join(sorted(param.opts, key=len)), *param.secondary_opts])

@@ -39,13 +39,13 @@ example. *Loop* marks codes of loop folders, *pattern* those of pattern files; o
 
 
 def language_page() -> str:
-    """The page of all blocks and fields."""
+    """Return the page of all blocks and fields."""
     seen: set[str] = set()
     return "\n".join([LANGUAGE_HEAD, *_contents(), *(line for block in LANGUAGE for line in _block(block, 2, seen))])
 
 
 def rules_page() -> str:
-    """The page of all codes."""
+    """Return the page of all codes."""
     return "\n".join([RULES_HEAD, *(line for code in CODES for line in _code(code))])
 
 
@@ -57,7 +57,7 @@ def _contents() -> Iterator[str]:
 
 
 def _block(block: BlockSpec, level: int, seen: set[str]) -> Iterator[str]:
-    """A section for *block*, and for each block within that was not *seen* before."""
+    """Yield a section for *block* and for each nested block not in *seen*."""
     yield f"{'#' * level} {block.name}\n"
     yield f"{block.about}{' It is kept, but has no effect yet.' if level == 2 and not block.executed else ''}\n"
     if block.example:
@@ -86,7 +86,7 @@ def _row(field: FieldSpec) -> str:
 
 
 def _holds(field: FieldSpec) -> str:
-    """The values of a field; for a block, a link to its table."""
+    """Return the values of a field; for a block, a link to its table."""
     kind = field.kind
     if kind.entries is not None:
         return f"a block of [`{kind.entries.block.name}`](#{kind.entries.block.name})"
@@ -111,7 +111,7 @@ def _code(code: Code) -> Iterator[str]:
 
 
 def _example(code: str) -> str:
-    """The first diagnostic with *code* in its examples."""
+    """Return the first diagnostic with *code* in its examples."""
     path = next((path for each in EXAMPLES if (path := each / code / "invalid-1.txt").is_file()), None)
     lines = path.read_text(encoding="utf-8").splitlines() if path is not None else []
     begin = next((at for at, line in enumerate(lines) if f"[{code}]: " in line), None)

@@ -1,9 +1,8 @@
-"""Writes what is generated on the pages of the patterns: tables of settings, and pictures of who hands on to whom.
+"""Generate the tables of settings on the pages of the patterns, and their pictures.
 
 python docs/generate/pattern_pages.py
 
-A page stands in `docs/patterns`; a table stands on it between two comments, and everything around it is written by
-hand. The pictures in `docs/pictures` are those of the examples in `examples/patterns`.
+On the pages in `docs/patterns`, the tables are between two comments; the rest is written by hand. The pictures in `docs/pictures` are those of the examples in `examples/patterns`.
 """
 
 import inspect
@@ -35,34 +34,34 @@ PAGES: Mapping[str, str] = MappingProxyType(
         "compound": "compound",
     }
 )
-"""What the page, the example and the picture of each kind are called."""
+"""The name of the page, example and picture of each kind."""
 
 _TABLE = re.compile(r"(<!-- Settings: .*? -->\n).*?(<!-- End of settings -->)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"^    (\w+): ")
 
 
 def page_of(kind: str) -> Path:
-    """The page of a kind."""
+    """Return the page of a kind."""
     return ROOT / "docs" / "patterns" / f"{PAGES[kind]}.md"
 
 
 def picture_of(kind: str) -> Path:
-    """Its picture."""
+    """Return the picture of a kind."""
     return ROOT / "docs" / "pictures" / f"{PAGES[kind]}.svg"
 
 
 def example_of(kind: str) -> Path:
-    """Its example."""
+    """Return the example of a kind."""
     return ROOT / "examples" / "patterns" / f"{PAGES[kind]}.pattern.yaml"
 
 
 def filled(page: str, kind: str) -> str:
-    """The text of a page with its table written anew."""
+    """Return the text of a page with its table regenerated."""
     return _TABLE.sub(lambda found: f"{found[1]}\n{table(KINDS[kind].config)}\n{found[2]}", page)
 
 
 def table(config: type[Config]) -> str:
-    """The settings of a kind: each with its type, its default and its meaning."""
+    """Return the settings of a kind with type, default and meaning."""
     meant = dict(_meanings(config))
     known = types.type_info(config)
     assert isinstance(known, types.StructType)
@@ -71,7 +70,7 @@ def table(config: type[Config]) -> str:
 
 
 def drawn(kind: str) -> str:
-    """The picture of a kind's example, with the teams in it, as `topology graph --nested -f svg` draws it."""
+    """Return the picture of a kind's example with nested teams, as `topology graph --nested -f svg` draws it."""
     source = formats.read(example_of(kind))
     assert source.topology is not None
     plan, _ = planning.plan(source.topology)
@@ -82,7 +81,7 @@ def drawn(kind: str) -> str:
 
 
 def _meanings(config: type[Config]) -> Iterator[tuple[str, str]]:
-    """What the docstring of *config* says of each field."""
+    """Return the descriptions of the fields from the docstring of *config*."""
     _, _, told = inspect.cleandoc(config.__doc__ or "").partition("Attributes:\n")
     name, words = "", list[str]()
     for line in told.splitlines():
@@ -142,7 +141,7 @@ def _default(field: types.Field) -> str:
 
 
 def main() -> None:
-    """Write all pages and pictures that there are."""
+    """Write all pages and pictures."""
     for kind in PAGES:
         page = page_of(kind)
         page.write_text(filled(page.read_text(encoding="utf-8"), kind), encoding="utf-8")

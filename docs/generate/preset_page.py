@@ -1,4 +1,4 @@
-"""Writes the page of the presets, `docs/presets.md`, from their files.
+"""Generate `docs/presets.md` from the files of the presets.
 
 python docs/generate/preset_page.py > docs/presets.md
 """
@@ -12,15 +12,15 @@ HEAD = """\
 
 <!-- Written by `python docs/generate/preset_page.py`; a test keeps it fresh. -->
 
-Twelve loops come ready-made. Each is a project folder like any other: roles, the role that follows
-each event, and the evidence required before it may end.
+Coterie has twelve built-in loops. Each is the folder of a loop with its roles, the events between them, and the events
+required before it completes.
 
 ```console shown
 $ coterie run autofix "Daily jobs run twice when summer time ends"
 $ coterie run autocode --max-iterations 30 -b claude-sdk "Add an export as CSV"
 ```
 
-`coterie presets` lists them, `coterie presets show autofix` shows one, and a rehearsal walks through one at no cost:
+List them, show one, and rehearse one without calling a model:
 
 ```sh
 coterie presets
@@ -28,8 +28,8 @@ coterie presets show autofix
 coterie run autofix --rehearse
 ```
 
-To change one, copy it, and run the copy. As long as the folder keeps the name, overrides of settings and the agents in
-`agents.toml` that are meant for the preset count for the copy too.
+To change one, copy it, and run the copy. If the folder has the name of the preset, the preset's overrides of settings
+and agents in `agents.toml` apply to the copy too.
 
 ```sh
 coterie init --preset autofix loops/autofix
@@ -37,7 +37,7 @@ coterie topology validate loops/autofix
 coterie run loops/autofix --rehearse
 ```
 
-To change a setting only, no copy is needed: `coterie config set --repo --preset autofix event_loop.max_iterations=30`.
+To change only a setting, you need no copy: `coterie config set --repo --preset autofix event_loop.max_iterations=30`.
 
 ## What they have in common
 
@@ -60,7 +60,7 @@ To change a setting only, no copy is needed: `coterie config set --repo --preset
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     found = catalogue()
     head = HEAD.format(most=max(one.max_iterations for one in found))
     rows = [f"| [{one.name}](#{one.name}) | {one.about} | {_events(one.required)} |" for one in found]
@@ -79,7 +79,7 @@ def _section(preset: Preset) -> Iterator[str]:
 
 
 def _about(role: PresetRole) -> str:
-    """The first line of the role's prompt, without the `You are the …:` that it begins with."""
+    """Return the first line of the role's prompt without `You are the …:`."""
     return role.about.partition(": ")[2] or role.about
 
 
