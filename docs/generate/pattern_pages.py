@@ -2,7 +2,8 @@
 
 python docs/generate/pattern_pages.py
 
-On the pages in `docs/patterns`, the tables are between two comments; the rest is written by hand. The pictures in `docs/pictures` are those of the examples in `examples/patterns`.
+On the pages in `docs/patterns`, the tables are between two comments; the rest is written by hand. The pictures in
+`docs/pictures` are those of the examples in `examples/patterns`.
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""A juror without a model: finds the draft in what it is asked, and reads it out or judges it."""
+"""A juror without a model: finds the draft in its prompt, and repeats or judges it."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A pattern of one's own: what one says, another is asked to check, and both are told."""
+"""A custom pattern: a second agent checks the answer of the first, and the result has both."""
 
 from collections.abc import Mapping
 from typing import Any

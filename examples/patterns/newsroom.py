@@ -1,4 +1,4 @@
-"""A topology class of one's own: one plans, several look into it at once, one writes. Nobody needs a model.
+"""A custom topology class: one agent plans, several research in parallel, one writes. It needs no model.
 
 python examples/patterns/newsroom.py "Bees dance."
 KILL_AT=finder#2 python examples/patterns/newsroom.py "Bees dance."

@@ -1,4 +1,4 @@
-"""Finds functions whose body stands elsewhere too, word for word but for layout and comments."""
+"""Finds functions with the same body as another one, apart from layout and comments."""
 
 import ast
 from collections import defaultdict

@@ -1,7 +1,7 @@
-"""What the agents of this team share: the question they are asked, and what they report.
+"""Shared by the agents of this team: their input and their reports.
 
 An agent is a program. It finds its question in the JSON file that `COTERIE_TURN_FILE` names, and answers on standard
-output: text for people, and one JSON object in a fence for whoever comes next. Run by hand, without that variable, it
+output: text for people, and one JSON object in a fence for the next agent. Run by hand, without that variable, it
 reviews the working directory.
 """
 
@@ -31,7 +31,7 @@ class Finding:
         severity: One of `SEVERITIES`.
         line: Counted from 1.
         claim: What is so, as a sentence without a full stop.
-        quote: The line as it stands in the file, without the blanks around it.
+        quote: The line in the file, without leading and trailing spaces.
         advice: What to do about it.
         score: Orders findings of one severity; the higher, the worse.
         evidence: Facts by which the claim can be checked again.

@@ -24,7 +24,7 @@ _NETWORK = frozenset({"urllib.request.urlopen"} | {f"requests.{verb}" for verb i
 
 
 def names_of(tree: ast.Module) -> dict[str, str]:
-    """What each imported name stands for, in full: `sp` for `subprocess`, `run` for `subprocess.run`."""
+    """Return the full name of each imported name: `subprocess` for `sp`, `subprocess.run` for `run`."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -72,7 +72,9 @@ def code_from_text(call: ast.Call, name: str, names: dict[str, str]) -> Iterator
 def unsafe_loading(call: ast.Call, name: str, names: dict[str, str]) -> Iterator[Hit]:
     """Loaders that can be made to run code or to write elsewhere."""
     if name in _LOADERS:
-        yield Hit("pickle", "medium", f"`{name}` runs what its data says", "Use JSON unless nobody else writes it.")
+        yield Hit(
+            "pickle", "medium", f"`{name}` runs what its data says", "Use JSON unless only this program writes it."
+        )
     if name in {"yaml.load", "yaml.load_all"} and _loader(call, names) in {"", *_UNSAFE}:
         yield Hit("yaml", "high", f"`{name}` without a safe loader runs what the file says", "Use `yaml.safe_load`.")
     if name.endswith(".extractall") and "tar" in name and not _has(call, "filter"):
@@ -86,7 +88,7 @@ def careless_network(call: ast.Call, name: str, names: dict[str, str]) -> Iterat
     if _keyword(call, "verify") is False:
         yield Hit("verify", "high", "the certificate is not checked", "Leave `verify` on; name your own authority.")
     if name in _NETWORK and not _has(call, "timeout"):
-        yield Hit("timeout", "medium", f"`{name}` waits for ever if nobody answers", "Pass `timeout`.")
+        yield Hit("timeout", "medium", f"`{name}` waits for ever without an answer", "Pass `timeout`.")
 
 
 def _loader(call: ast.Call, names: dict[str, str]) -> str:
@@ -139,10 +141,13 @@ NODES: tuple[Callable[[ast.AST], Iterator[Hit]], ...] = (vanishing_errors, share
 
 
 def lost_tasks(node: ast.AST, names: dict[str, str]) -> Iterator[Hit]:
-    """Tasks that nobody keeps: the event loop holds them weakly, so they may vanish half-way."""
+    """Yield tasks without a reference: the event loop holds them weakly, so they may be collected."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _called(node.value.func, names) in _SPAWNERS:
         yield Hit(
-            "lost-task", "medium", "nobody keeps this task: it may vanish half-way", "Keep it, or use a TaskGroup."
+            "lost-task",
+            "medium",
+            "no reference to this task: it may be collected while it runs",
+            "Keep it, or use a TaskGroup.",
         )
 
 

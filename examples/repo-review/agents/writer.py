@@ -1,7 +1,7 @@
 """Merges the findings, worst first, into a review of a length that people read, and mends it as the reviewer asks.
 
 The first draft keeps to a budget (the input `budget`, 12 findings by default). What the reviewer finds missing joins
-it, beyond the budget if need be; what no longer stands in the repository leaves it.
+it, beyond the budget if need be; findings that are no longer in the repository are removed.
 """
 
 import os
