@@ -57,6 +57,15 @@ def test_every_key_has_its_place() -> None:
     assert (spans["role", 1, "id"].line, spans["role", 1, "id"].column) == (16, 3)
 
 
+def test_quotes_before_closing_quotes_belong_to_the_text() -> None:
+    """A text may end in quotes, which do not hide the keys after it; a comment is not part of a header."""
+    text = 'a = """\n""\\""""""\n["x]" . y] # c\nz = 1\n'
+    assert tomllib.loads(text) == {"a": '"' * 5, "x]": {"y": {"z": 1}}}
+
+    found = {path: text[span.offset : span.offset + span.length] for path, span in key_spans(text).items()}
+    assert found == {("a",): "a", ("x]", "y"): '["x]" . y]', ("x]", "y", "z"): "z"}
+
+
 NAMES = st.text("ab .\"'#=[]é\n", min_size=1, max_size=5)
 VALUES = st.one_of(
     st.integers(), st.text("ab\"'#=[]\n{}", max_size=8), st.lists(st.text("a#]'\"", max_size=3), max_size=2)
