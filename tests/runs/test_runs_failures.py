@@ -1,5 +1,6 @@
 """What an attempt that failed had said: recorded, told to the next attempt, and never taken for an answer."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -155,4 +156,4 @@ def test_the_stream_of_an_attempt_is_bounded(tmp_path: Path, monkeypatch: pytest
     assert sum(map(len, lines)) < 1000 + 300
     assert lines[-1] == attempt_folders.STREAM_FULL
     assert lines.count(attempt_folders.STREAM_FULL) == 1
-    assert files.how_far("r", "a#1", 1).endswith("x")
+    assert asyncio.run(files.how_far("r", "a#1", 1)).endswith("x")

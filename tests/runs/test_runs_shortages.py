@@ -127,7 +127,7 @@ def test_files_of_an_attempt_say_what_is_lacking(what: str, tmp_path: Path, monk
     monkeypatch.setattr("os.open", no_space)
     calls: dict[str, Callable[[], object]] = {
         "stream": lambda: files.stream("r", "a#1", 1, {"kind": "text"}),  # type: ignore[arg-type]
-        "question": lambda: files.question("r", "a#1", 1),
+        "question": lambda: files.kept_question("r", "a#1", 1),
         "notes": lambda: files.keep_question("r", "a#1", 1, "ask"),
     }
     with pytest.raises(OSError, match="No space"):

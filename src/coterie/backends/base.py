@@ -29,6 +29,7 @@ FAILURES = frozenset(
         "quota",
         "refused",
         "failed",  # a child run failed; any other failure
+        "lost",  # only with `Failure`: what ran the attempt died; counts as an interruption
         "interrupted",  # only with `Failure`: `interrupt` was called
         "shortage",  # only with `Failure`: the machine lacks space, descriptors or memory; the run stops
     }

@@ -34,7 +34,7 @@ class AttemptFiles(Protocol):
         """The number of characters on each channel of an attempt that `stream` kept."""
         return {}
 
-    def how_far(self, run: str, turn: str, attempt: int) -> str:
+    async def how_far(self, run: str, turn: str, attempt: int) -> str:
         """The end of the answer that an attempt was writing when it was cut off."""
         return ""
 
@@ -46,10 +46,17 @@ class AttemptFiles(Protocol):
         """Keep the prompt of an attempt."""
         return
 
-    def question(self, run: str, turn: str, attempt: int) -> str:
+    async def question(self, run: str, turn: str, attempt: int) -> str:
         """The prompt of an attempt, if it was kept; else empty."""
         return ""
 
 
 class NoAttemptFiles(AttemptFiles):
     """Keep nothing."""
+
+
+class KeptPrompts(Protocol):
+    """The prompts of attempts, where they are at hand."""
+
+    def kept_question(self, run: str, turn: str, attempt: int) -> str:
+        """The prompt of an attempt; empty if it was not kept."""

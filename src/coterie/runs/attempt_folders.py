@@ -109,7 +109,11 @@ class AttemptFolders(AttemptFiles):
             files.make_folder(folder)
             files.write(folder / ASKED, prompt.encode("utf-8", "surrogatepass"))
 
-    def question(self, run: str, turn: str, attempt: int) -> str:
+    async def question(self, run: str, turn: str, attempt: int) -> str:
+        """As `kept_question`, which takes no time here."""
+        return self.kept_question(run, turn, attempt)
+
+    def kept_question(self, run: str, turn: str, attempt: int) -> str:
         """What the attempt's `asked.md` holds."""
         try:
             data = files.read(self.attempt_folder(run, turn, attempt) / ASKED, _LARGEST)
@@ -119,7 +123,7 @@ class AttemptFolders(AttemptFiles):
                 raise
             return ""
 
-    def how_far(self, run: str, turn: str, attempt: int) -> str:
+    async def how_far(self, run: str, turn: str, attempt: int) -> str:
         """The end of what an attempt had said."""
         path = self.attempt_folder(run, turn, attempt) / "stream.jsonl"
         try:

@@ -79,7 +79,8 @@ class Attempts:
         self._lack = lack
         self._turns, self._files, self._notes, self._workspace = turns, files, notes, workspace
         self._cwd, self._queue, self._hear = cwd, queue, hear
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._emitting: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._orders: dict[tuple[str, str], int] = {}
         self.events = AttemptEvents()
         self.events.subscribe(self._keep)
@@ -148,8 +149,9 @@ class Attempts:
         while self._tasks:
             for task in self._tasks:
                 task.cancel()
-            await asyncio.wait(self._tasks)
-            self._tasks = {task for task in self._tasks if not task.done()}
+            for task in list(self._tasks):
+                await asyncio.wait([task])
+                self._tasks.pop(task, None)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run *work*, which leaves `_tasks` by itself; if it is cancelled before its first step, `end` finds it.
@@ -157,13 +159,13 @@ class Attempts:
         The loop's own way of making tasks, which is its user's to choose, may take their first step at once.
         """
         task = asyncio.Task(work, loop=asyncio.get_running_loop())
-        self._tasks.add(task)
+        self._tasks[task] = None
         return task
 
     def _leave(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
 
     async def _interrupt(self, session: Session) -> None:
         try:
@@ -194,13 +196,16 @@ class Attempts:
             name, attempt = start.ask.turn, start.attempt
             heard = partial(self._event, live, name, attempt)
             result = await ask(partial(begin, heard), partial(self._begun, live, name))
+            if (emitting := self._emitting.get((live.run, name))) is not None:
+                await asyncio.wait([emitting])  # what it emitted counts before its answer
+            open_tasks = await self._open_tasks(live, Reply(turn=name, attempt=attempt))
             saved = None
             try:
-                cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "shortage")
+                cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "lost", "shortage")
                 if agent.kind != "human" and not cut_off:
                     saved = await self._workspace.saved(live.run, name, attempt)
             finally:  # whoever ends the attempt now still gets what it said
-                self._queue.put(order, partial(self._answered, live, start, agent, result, saved))
+                self._queue.put(order, partial(self._answered, live, start, agent, result, saved, open_tasks))
         except Exception as error:
             self._queue.put(0, partial(_raise, error))
         finally:
@@ -244,6 +249,33 @@ class Attempts:
             wanted=asked.wanted,
         )
 
+    async def _open_tasks(self, live: DrivenRun, said: Reply | Emit) -> tuple[str, ...]:
+        """The open tasks, if the verdict on *said* may depend on them."""
+        if not live.kind.waits_for_tasks or not live.kind.needs_open_tasks(said):
+            return ()
+        return await self._notes.open_tasks(live.run, live.kind.notes)
+
+    def _emitted(self, live: DrivenRun, emit: Emit) -> None:
+        """Queue *emit*, after what the same turn emitted before and once the open tasks are read."""
+        earlier = self._emitting.get((live.run, emit.turn))
+        if earlier is None and not (live.kind.waits_for_tasks and live.kind.needs_open_tasks(emit)):
+            self._queue.put(0, lambda: self._hear(live, emit))
+        else:
+            self._emitting[live.run, emit.turn] = self._own(self._emit(live, emit, earlier))
+
+    async def _emit(self, live: DrivenRun, emit: Emit, earlier: asyncio.Task[None] | None) -> None:
+        try:
+            if earlier is not None:
+                await asyncio.wait([earlier])
+            emit = msgspec.structs.replace(emit, open_tasks=await self._open_tasks(live, emit))
+            self._queue.put(0, lambda: self._hear(live, emit))
+        except Exception as error:
+            self._queue.put(0, partial(_raise, error))
+        finally:
+            if self._emitting.get((live.run, emit.turn)) is asyncio.current_task():
+                del self._emitting[live.run, emit.turn]
+            self._leave()
+
     def _launched(self, live: DrivenRun, launched: AttemptLaunched) -> None:
         """Write where an attempt runs, unless the journal of an earlier owner says it already."""
         known = {(one.attempt, one.pid, one.started, one.handle) for one in live.core.turns[launched.turn].launched}
@@ -251,7 +283,13 @@ class Attempts:
             self._hear(live, launched)
 
     def _answered(
-        self, live: DrivenRun, start: Start, agent: AgentPlan, result: Result, saved: TreeSaved | None
+        self,
+        live: DrivenRun,
+        start: Start,
+        agent: AgentPlan,
+        result: Result,
+        saved: TreeSaved | None,
+        open_tasks: tuple[str, ...],
     ) -> None:
         turn, attempt = start.ask.turn, start.attempt
         if agent.on_interrupt == "adopt" and live.core.may_live_on(start.ask.agent):
@@ -260,11 +298,18 @@ class Attempts:
             self._hear(live, saved)
         match result:
             case Answer(text=text, outputs=outputs, usage=usage):
-                prompt = start.prompt
-                reply = Reply(turn=turn, attempt=attempt, text=text, outputs=outputs, usage=usage, prompt=prompt)
+                reply = Reply(
+                    turn=turn,
+                    attempt=attempt,
+                    text=text,
+                    outputs=outputs,
+                    usage=usage,
+                    prompt=start.prompt,
+                    open_tasks=open_tasks,
+                )
                 self._hear(live, reply, "operator" if agent.kind == "human" else "agent")
-            case Failure(kind="interrupted"):
-                self._hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason="interrupted"))
+            case Failure(kind="interrupted" | "lost"):
+                self._hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason=result.kind))
             case Failure(kind="shortage", reason=reason):
                 self._lack(reason)
                 self._hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason="shortage"))
@@ -278,8 +323,7 @@ class Attempts:
                 launched = AttemptLaunched(turn=turn, attempt=attempt, **msgspec.structs.asdict(event))
                 self._queue.put(0, partial(self._launched, live, launched))
             case Emitted(event=topic, payload=payload):
-                emit = Emit(turn=turn, attempt=attempt, event=topic, payload=payload)
-                self._queue.put(0, lambda: self._hear(live, emit))
+                self._emitted(live, Emit(turn=turn, attempt=attempt, event=topic, payload=payload))
         self.events.publish(live.core.ref(turn, attempt), event)
 
     def _keep(self, ref: AttemptRef, event: Event) -> None:

@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from coterie.clock import Clock
 from coterie.engines.commands import Emit, Reply
 from coterie.errors import NoSuchRun
@@ -112,15 +114,20 @@ class Children:
                 reason = f"its provider did not answer; the child run {live.run} has the details"
             said = AttemptFailed(turn=name, attempt=start.attempt, kind=kind, reason=reason, usage=usage)
 
-        def hear() -> None:
+        def hear(open_tasks: tuple[str, ...] = ()) -> None:
             self._forget(live, parent)  # from here on what it spent is part of what its parent spent
             if emit is not None and emit.message not in parent.core.messages:  # nor before a crash
-                self._tree.hear(parent, emit)
-            if self._tree.hear(parent, said) is None:
+                self._tree.hear(parent, msgspec.structs.replace(emit, open_tasks=open_tasks))
+            judged = msgspec.structs.replace(said, open_tasks=open_tasks) if isinstance(said, Reply) else said
+            if self._tree.hear(parent, judged) is None:
                 self._tree.pump(parent)
 
         await live.writer.close()
-        self._queue.put(self._attempts.order(parent, name), hear)
+        order = self._attempts.order(parent, name)
+        if isinstance(said, Reply) and parent.kind.waits_for_tasks and parent.kind.needs_open_tasks(said):
+            self._tree.facts.ask(partial(self._tree.notes.open_tasks, parent.run, parent.kind.notes), hear, order)
+        else:
+            self._queue.put(order, hear)
 
     def _forget(self, live: DrivenRun, parent: DrivenRun) -> None:
         parent.children.pop(live.run, None)

@@ -69,11 +69,24 @@ class ReadPlan(Struct, frozen=True, kw_only=True):
     cause: Cause
 
 
+class Gather(Struct, frozen=True, kw_only=True):
+    """An effect: read the parts *names* of a prompt that the journal does not hold, and answer with `gathered`.
+
+    Nothing was written, so it need not wait for the disk. Without a *cause* the attempt has begun already, under an
+    owner that did not record what its prompt used.
+    """
+
+    turn: str
+    attempt: int
+    names: tuple[str, ...]
+    cause: Cause | None = None
+
+
 class Close(Struct, frozen=True, kw_only=True):
     """An effect: do what remains before the end of the run, then write it with `finish`."""
 
 
-Effect = Start | Halt | Wait | ReadPlan | Close
+Effect = Start | Halt | Wait | ReadPlan | Gather | Close
 
 
 class Turn(Struct, kw_only=True, gc=False):
@@ -85,6 +98,7 @@ class Turn(Struct, kw_only=True, gc=False):
         slot: Whether it counts against `max_parallel`.
         asked: When its current attempt was meant to start; *since* is how long the run had been owned by then.
         epoch: The epoch of the owner that started its current attempt.
+        used: The parts of its current prompt that no other record holds.
         launched: The processes its attempts had.
         result: What it answered, once finished; in a loop without what it said.
         failure: The last failure that the next attempt's prompt shows; once it has ended without what was printed.
@@ -98,6 +112,7 @@ class Turn(Struct, kw_only=True, gc=False):
     since: float = 0.0
     epoch: int = 0
     tally: Tally = msgspec.field(default_factory=Tally)
+    used: dict[str, str | None] = {}
     launched: list[AttemptLaunched] = []
     result: TurnFinished | None = None
     failure: AttemptFailed | None = None

@@ -15,7 +15,7 @@ from coterie.engines.commands import Ask, Cancel, Command, Finish, Note, Reload,
 from coterie.journal import records
 from coterie.journal.records import NO_USAGE, AttemptInterrupted, Cause, Record, Usage
 from coterie.planning.plan import Limits
-from coterie.runs.commands import Again, Close, Effect, Halt, ReadPlan, Said, Start, Turn, Wait
+from coterie.runs.commands import Again, Close, Effect, Gather, Halt, ReadPlan, Said, Start, Turn, Wait
 from coterie.runs.fold import Fold
 
 if TYPE_CHECKING:
@@ -30,12 +30,16 @@ class Core(Fold):
 
     Args:
         append: Takes each new record, in order. What it raises ends this owner.
-        render: The whole question of an attempt; called once per attempt, before its intent is written.
-        digest: A hash of that question, for the intent.
+        render: The whole prompt of an attempt.
+        digest: A hash of that prompt, for the intent.
+        outside: The names of the parts of a prompt that the journal does not hold.
         call_off: Called before the cancellation of a running turn is written: nothing more may be heard of the child
             run that the turn is. Returns what that run has used.
         is_ending: Whether a child run that was called off has not ended yet: this run ends after it.
         closes: Whether there are steps to do between the engine's wish to end the run and its end.
+
+    Attributes:
+        reserved: The turns whose start waits for parts of their prompts; they keep their slots.
     """
 
     def __init__(
@@ -47,10 +51,12 @@ class Core(Fold):
         digest: Callable[[str], str],
         call_off: Callable[[Turn], Usage] = lambda turn: NO_USAGE,
         is_ending: Callable[[], bool] = lambda: False,
+        outside: Callable[[Fold, Turn], tuple[str, ...]] = lambda fold, turn: (),
     ) -> None:
         super().__init__(run, coordination)
         self.render, self._append, self._digest = render, append, digest
-        self._call_off, self._is_ending = call_off, is_ending
+        self._call_off, self._is_ending, self._outside = call_off, is_ending, outside
+        self.reserved: dict[Cause, Turn] = {}
         self.closes: Callable[[], bool] = lambda: False
         self._closing = False
 
@@ -128,20 +134,48 @@ class Core(Fold):
         if self.is_live and self.end is not None:
             self.write(now, self.end, self.ending)
 
-    def _start(self, now: float, cause: Cause) -> Start:
+    def _start(self, now: float, cause: Cause) -> Effect:
         command = self.todo[cause]
         if isinstance(command, Ask):
             turn = Turn(ask=command, attempt=1)
         else:
             assert isinstance(command, Again)
-            turn = msgspec.structs.replace(self.turns[command.turn], attempt=command.attempt)
-        ask = turn.ask
-        prompt = self.render(self, turn)
+            turn = msgspec.structs.replace(self.turns[command.turn], attempt=command.attempt, used={})
+        if names := self._outside(self, turn):
+            self.reserved[cause] = turn
+            self.busy += self.takes_a_slot(turn.ask.agent)
+            return Gather(turn=turn.ask.turn, attempt=turn.attempt, names=names, cause=cause)
+        return self._write_start(now, cause, turn)
+
+    def gathered(self, now: float, asked: Gather, used: dict[str, str | None], may_start: bool) -> list[Effect]:
+        """Answer a `Gather`: start the turn, unless it was voided meanwhile or none *may_start* any more."""
+        if asked.cause is None:
+            if not self.hears(asked.turn, asked.attempt):
+                return []
+            self.turns[asked.turn].used = used
+            return [self._resumed(self.turns[asked.turn])]
+        turn = self.reserved.pop(asked.cause)
+        self.busy -= self.takes_a_slot(turn.ask.agent)
+        if asked.cause not in self.todo or not may_start or self._closing or self.called_off or not self.is_live:
+            return []
+        turn.used = used
+        return [self._write_start(now, asked.cause, turn)]
+
+    def _write_start(self, now: float, cause: Cause, turn: Turn) -> Start:
+        ask, prompt = turn.ask, self.render(self, turn)
         intent = records.TurnStarted(
-            turn=ask.turn, agent=ask.agent, attempt=turn.attempt, inputs=ask.inputs, prompt=self._digest(prompt)
+            turn=ask.turn,
+            agent=ask.agent,
+            attempt=turn.attempt,
+            inputs=ask.inputs,
+            prompt=self._digest(prompt),
+            used=turn.used,
         )
         self.write(now, intent, cause)
         return Start(ask=ask, attempt=turn.attempt, prompt=prompt)
+
+    def _resumed(self, turn: Turn) -> Start:
+        return Start(ask=turn.ask, attempt=turn.attempt, prompt=self.render(self, turn), resumed=True)
 
     def due(self, cause: Cause) -> None:
         """The time of a retry has come: it stands in line from now on. Nothing happens if it was voided meanwhile."""
@@ -184,7 +218,11 @@ class Core(Fold):
             if turn.status != "running":
                 continue
             if self._goes_on(turn.ask.agent):
-                effects.append(Start(ask=turn.ask, attempt=turn.attempt, prompt=self.render(self, turn), resumed=True))
+                names = self._outside(self, turn) if not turn.used else ()
+                if names:  # an earlier coterie did not record them
+                    effects.append(Gather(turn=name, attempt=turn.attempt, names=(*names, "prompt")))
+                else:
+                    effects.append(self._resumed(turn))
             elif not self.may_live_on(turn.ask.agent):
                 self.cut_off(now, name)
         return effects
@@ -196,7 +234,7 @@ class Core(Fold):
     def in_doubt(self) -> list[Start]:
         """The attempts of an earlier owner that may live on: it must be decided of each whether it does."""
         return [
-            Start(ask=turn.ask, attempt=turn.attempt, prompt=self.render(self, turn), resumed=True)
+            self._resumed(turn)
             for turn in list(self.turns.values())
             if turn.status == "running" and turn.epoch < self.epoch and self.may_live_on(turn.ask.agent)
         ]

@@ -302,7 +302,7 @@ class Fold:
             turn = self.turns[record.turn]
             self.given.pop(record.turn, None)
         turn.attempt, turn.status, turn.asked, turn.since = record.attempt, "running", record.at, self.time.seconds
-        turn.epoch = self.epoch
+        turn.epoch, turn.used = self.epoch, record.used
         self.busy += turn.slot
 
     def _after_failure(self, record: AttemptFailed) -> Command | Again:
@@ -342,7 +342,7 @@ class Fold:
         turn = self._known(record, record.turn)
         if turn.status == "running":
             self.busy -= turn.slot
-        turn.status = "ended"
+        turn.status, turn.used = "ended", {}
         if self.guidance is not None:
             self.guidance.end(record.turn, self.role(record.turn), finished=isinstance(record, TurnFinished))
         if turn.ask.prompt is not None:  # nobody asks it again, and questions may each quote all that was said before

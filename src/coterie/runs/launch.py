@@ -1,6 +1,7 @@
 """Start and resume runs on disk, and drive them until their owner lets go: what the command line and programs call."""
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import chain
@@ -12,8 +13,7 @@ from msgspec.structs import replace
 from coterie.clock import Clock, SystemClock
 from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, UsageError
 from coterie.footprint import Footprint
-from coterie.journal.records import ConfigAnswer, Record
-from coterie.journal.rules import root_of
+from coterie.journal.records import ConfigAnswer, ConfigChanged, Record
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
 from coterie.journal.status import ENDS
 from coterie.planning.plan import Limits, Plan
@@ -219,8 +219,14 @@ def _shell(
     """A shell for a run whose files lie on disk."""
     seen = Footprint()
 
-    def read_again(child: str, plan: Plan) -> ConfigAnswer:
-        return kind_of(plan).reread(child, plan, lambda found: hold(found, runs.folder(run)), seen)
+    held = read_held(runs.folder(run))
+
+    async def read_again(child: str, plan: Plan) -> ConfigAnswer:
+        nonlocal held
+        answer = kind_of(plan).reread(child, plan, lambda found: hold(found, runs.folder(run)), seen)
+        if isinstance(answer, ConfigChanged):
+            held = read_held(runs.folder(run))
+        return answer
 
     return Shell(
         store=runs.store,
@@ -234,7 +240,8 @@ def _shell(
         notes=NoteFiles(runs),
         workspace=GitWorkspace(runs.root, cwd, runs.folder, runs.status, tree=tree, saves=snapshots),
         closing=LocalClosingSteps(runs.root, run, cwd, has_tree=tree is not None),
-        held=lambda child: read_held(runs.folder(root_of(child))),
+        held=lambda: held,
+        environment=os.environ,
         cwd=cwd,
     )
 

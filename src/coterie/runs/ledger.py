@@ -42,7 +42,9 @@ class Ledger:
         spent = self.spent()
         if limits.max_cost is not None and spent.cost >= limits.max_cost:
             return False
-        return again or limits.max_turns is None or spent.turns < limits.max_turns or core.kind(agent) == "topology"
+        if again or limits.max_turns is None or core.kind(agent) == "topology":
+            return True
+        return spent.turns + sum(len(live.core.reserved) for live in self._runs.values()) < limits.max_turns
 
     def reached(self) -> str:
         """The limit that keeps what stands in line from starting, `max_turns` or `max_cost`; empty if none does."""

@@ -23,7 +23,7 @@ class NoteFiles(Notes):
                 run = run.rpartition("/")[0]
         return EntryFiles(project=project, run=self._runs.folder(run) / name)
 
-    def shown(self, run: str, settings: NoteSettings | None) -> ShownNotes:
+    async def shown(self, run: str, settings: NoteSettings | None) -> ShownNotes:
         """The memory and the tasks of *run* as a prompt shows them."""
         memory, tasks = (settings.memory_chars, settings.tasks_chars) if settings is not None else (0, 0)
         return ShownNotes(
@@ -31,7 +31,11 @@ class NoteFiles(Notes):
             tasks=Tasks.of(self.files(run, settings, "task")).render(tasks),
         )
 
-    def open_tasks(self, run: str, settings: NoteSettings | None) -> tuple[str, ...]:
+    async def open_tasks(self, run: str, settings: NoteSettings | None) -> tuple[str, ...]:
+        """As `blocking`, which takes no time here."""
+        return self.blocking(run, settings)
+
+    def blocking(self, run: str, settings: NoteSettings | None) -> tuple[str, ...]:
         """The open tasks of *run*, and of the project, that are not soft; none for a run that uses its parent's."""
         if settings is not None and settings.of_parent:
             return ()

@@ -3,7 +3,7 @@
 The recorded plan has a reference in their place, `***<agent>.<NAME>`, which is replaced when an attempt starts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -56,7 +56,7 @@ def refuse_lost(plan: Plan, folder: Path) -> None:
             raise UsageError(f"{folder / FILE} has no value for {lost[0]}: resume with --reload FILE")
 
 
-def filled(agent: AgentPlan, held: dict[str, str]) -> AgentPlan:
+def filled(agent: AgentPlan, held: Mapping[str, str]) -> AgentPlan:
     """*agent* with the values that it and its MCP servers refer to."""
     return _mapped(agent, lambda owner, env: {name: held.get(value, value) for name, value in env.items()})
 

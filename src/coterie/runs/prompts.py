@@ -7,12 +7,8 @@ fenced: no text of theirs can pass for a part of the prompt.
 """
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Any
-
-import msgspec
 
 from coterie.backends.base import history_text
 from coterie.engines.fences import fenced, inline
@@ -20,64 +16,84 @@ from coterie.engines.printed import printed
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs.attempt_files import AttemptFiles
-from coterie.runs.commands import Turn
+from coterie.runs.commands import Gather, Turn
 from coterie.runs.fold import Fold
 from coterie.runs.notes import Notes, NoteSettings, ShownNotes
+from coterie.runs.workspace import Workspace
+
+_FILE = "file:"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """Where a prompt finds what the journal does not hold.
-
-    Attributes:
-        read: The text of a file that an agent `reads`, or None when there is none.
-        how_far: What an earlier attempt of a turn had said when it was cut off: `how_far(turn, attempt)`.
-        notes: Memory, tasks and the wrapper's path for an attempt: `notes(settings, turn, attempt)`.
-    """
-
-    read: Callable[[str], str | None] = lambda name: None
-    how_far: Callable[[str, int], str] = lambda turn, attempt: ""
-    notes: Callable[[NoteSettings | None, str, int], ShownNotes] = lambda settings, turn, attempt: ShownNotes()
-
-
-NO_SOURCES = Sources()
-
-
-def sources_of(run: str, files: AttemptFiles, notes: Notes, read: Callable[[str], str | None]) -> Sources:
-    """The sources of the prompts of *run*."""
-
-    def shown(settings: NoteSettings | None, turn: str, attempt: int) -> ShownNotes:
-        return msgspec.structs.replace(notes.shown(run, settings), tool=files.tool(run, turn, attempt))
-
-    return Sources(read=read, how_far=partial(files.how_far, run), notes=shown)
+async def gather(
+    asked: Gather, run: str, settings: NoteSettings | None, files: AttemptFiles, notes: Notes, workspace: Workspace
+) -> dict[str, str | None]:
+    """Read the parts of a prompt of *run* that *asked* names; its memory and tasks are kept under *settings*."""
+    used: dict[str, str | None] = {}
+    shown = await notes.shown(run, settings) if "memory" in asked.names else ShownNotes()
+    for name in asked.names:
+        match name:
+            case "memory":
+                used[name] = shown.memory
+            case "tasks":
+                used[name] = shown.tasks
+            case "tool":
+                used[name] = files.tool(run, asked.turn, asked.attempt)
+            case "said":
+                used[name] = await files.how_far(run, asked.turn, asked.attempt - 1)
+            case "prompt":
+                used[name] = await files.question(run, asked.turn, asked.attempt)
+            case _:
+                used[name] = await workspace.read(name.removeprefix(_FILE))
+    return used
 
 
-def render(fold: Fold, turn: Turn, sources: Sources = NO_SOURCES) -> str:
-    """The whole question of *turn*'s current attempt.
+def outside(fold: Fold, turn: Turn) -> tuple[str, ...]:
+    """The names of the parts of the prompt of *turn* that the journal does not hold, as `turn.started` names them."""
+    names = fold.coordination.outside(fold, turn)
+    return (*names, "said") if turn.tally.interrupted else names
+
+
+def unread(fold: Fold, turn: Turn) -> tuple[str, ...]:
+    """The files that the agent of *turn* `reads`, as parts of its prompt; results of agents are in the journal."""
+    agent = fold.agents.get(turn.ask.instead_of or turn.ask.agent)
+    if agent is None or not agent.reads:
+        return ()
+    return files_named([name for name in agent.reads if name not in fold.latest])
+
+
+def files_named(names: Iterable[str]) -> tuple[str, ...]:
+    """The files *names* as parts of a prompt."""
+    return tuple(_FILE + name for name in names)
+
+
+def render(fold: Fold, turn: Turn) -> str:
+    """The whole prompt of *turn*'s current attempt, whose parts from outside of the journal are in `turn.used`.
 
     A question that the engine wrote itself stands as it is; only guidance and the notes on earlier attempts join it,
     and in a pattern, whose questions know nothing of them, the files that an agent `reads` and how to give the outputs
     that it declares. What it sees of other agents is for the pattern to say.
     """
     ask = turn.ask
+    if whole := turn.used.get("prompt"):
+        return whole
     if ask.prompt is not None:
         parts = [
             *filter(None, (history_text(ask.history), ask.prompt)),
-            *fold.coordination.additions(fold, turn, sources),
+            *fold.coordination.additions(fold, turn),
         ]
     else:
-        parts = fold.coordination.prompt(fold, turn, sources)
+        parts = fold.coordination.prompt(fold, turn)
     if fold.guidance is not None and (texts := fold.guidance.shown(ask.turn, ask.instead_of or ask.agent)):
         parts.append("# Guidance from the operator\n\n" + "\n".join(f"- {text}" for text in texts))
     if turn.tally.interrupted:
-        parts.append(_cut_off(turn, sources.how_far))
+        parts.append(_cut_off(turn))
     elif turn.failure is not None:
         why = f"# Your last attempt did not count\n\n{inline(turn.failure.reason).lstrip()}"
         parts.append("\n\n".join(filter(None, (why, printed(turn.failure)))))
     return "\n\n".join(parts)
 
 
-def question(fold: Fold, turn: Turn, sources: Sources) -> list[str]:
+def question(fold: Fold, turn: Turn) -> list[str]:
     """The parts of a prompt rendered from the plan and the results so far."""
     ask, parts = turn.ask, list[str]()
     agent = fold.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
@@ -89,11 +105,17 @@ def question(fold: Fold, turn: Turn, sources: Sources) -> list[str]:
     shown = inputs(fold, turn)
     parts += [_result(fold, result) for result in shown]
     for name in agent.reads:
-        if fold.latest.get(name) not in shown and (part := _read(fold, name, sources.read)):
+        if fold.latest.get(name) not in shown and (part := _read(fold, name, turn)):
             parts.append(part)
     if agent.outputs:
         parts.append(how_to_answer(agent.outputs, human=fold.kind(ask.agent) == "human"))
     return parts
+
+
+def file_parts(names: Sequence[str], turn: Turn) -> list[str]:
+    """The files *names* that exist, as parts of the prompt of *turn*."""
+    texts = [(name, turn.used.get(_FILE + name)) for name in names]
+    return [f"# {name}\n\n{fenced(text)}" for name, text in texts if text is not None]
 
 
 def as_data(fold: Fold, turn: Turn) -> dict[str, Any]:
@@ -199,16 +221,15 @@ def _author(fold: Fold, result: TurnFinished) -> str:
     return ask.instead_of or ask.agent
 
 
-def _read(fold: Fold, name: str, read: Callable[[str], str | None]) -> str:
+def _read(fold: Fold, name: str, turn: Turn) -> str:
     result = fold.latest.get(name)
     if result is not None:
         return _result(fold, result)
-    text = read(name)
-    return f"# {name}\n\n{fenced(text)}" if text is not None else ""
+    return "\n\n".join(file_parts([name], turn))
 
 
-def _cut_off(turn: Turn, how_far: Callable[[str, int], str]) -> str:
-    said = how_far(turn.ask.turn, turn.attempt - 1)
+def _cut_off(turn: Turn) -> str:
+    said = turn.used.get("said")
     note = (
         "# An earlier attempt was cut off\n\n"
         f"This is attempt {turn.attempt} of this turn; {turn.tally.interrupted} earlier one(s) did not come to an end. "

@@ -77,7 +77,7 @@ def _refused(fold: Fold, runs: Runs, turn: str, said: Message) -> str:
         return ""
     emit = Emit(turn=turn, attempt=said.attempt, event=said.event, payload=said.payload)
     if fold.coordination.needs_open_tasks(emit):
-        tasks = NoteFiles(runs).open_tasks(fold.run, fold.coordination.notes)
+        tasks = NoteFiles(runs).blocking(fold.run, fold.coordination.notes)
         emit = msgspec.structs.replace(emit, open_tasks=tasks)
     return refusal(fold.engine.judge(emit))
 

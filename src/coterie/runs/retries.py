@@ -28,7 +28,7 @@ class Tally(Struct, gc=False):
         transient: Transient failures.
         invalid: Replies that did not fit.
         other: All other failures.
-        crashes: Times the owner died during an attempt, in a row.
+        crashes: Times the owner, or what ran an attempt, died during it, in a row.
         interrupted: Times an attempt was cut off, for whatever reason.
     """
 
@@ -58,7 +58,7 @@ class Tally(Struct, gc=False):
     def after_interruption(self, cut: AttemptInterrupted) -> float | None:
         """Count *cut* and return the seconds to wait before the next attempt; None: too many crashes in a row."""
         self.interrupted += 1
-        self.crashes = self.crashes + 1 if cut.reason == "crash" else 0
+        self.crashes = self.crashes + 1 if cut.reason in ("crash", "lost") else 0
         return 0.0 if self.crashes < MAX_CRASHES else None
 
     def _is_last(self, attempts: int | None, enough: bool) -> bool:

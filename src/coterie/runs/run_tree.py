@@ -5,7 +5,6 @@ its run, for `coterie.runs.shell`.
 """
 
 import hashlib
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import msgspec
 
 from coterie.clock import Clock
-from coterie.engines.commands import Ask, Emit, Reply
+from coterie.engines.commands import Ask, Emit
 from coterie.errors import NoSuchRun, RunIsFinished
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
@@ -30,13 +29,14 @@ from coterie.journal.records import (
 )
 from coterie.planning.plan import Limits, Plan, environments, to_json
 from coterie.runs.attempt_files import AttemptFiles
-from coterie.runs.commands import Said, Start, Turn
+from coterie.runs.commands import Effect, Gather, Said, Start, Turn
 from coterie.runs.core import Core
 from coterie.runs.driven_run import DrivenRun, InterruptAttempt, MakeKind, Observe, Steer
+from coterie.runs.facts import Facts
 from coterie.runs.fold import Fold
 from coterie.runs.ledger import Ledger
 from coterie.runs.notes import Notes
-from coterie.runs.prompts import how_to_decide, render, sources_of
+from coterie.runs.prompts import gather, how_to_decide, outside, render
 from coterie.runs.workspace import Workspace
 from coterie.secrets import Secrets
 
@@ -69,19 +69,21 @@ class RunTree:
         notes: Notes,
         workspace: Workspace,
         closes: Callable[[Plan], bool],
-        held: Callable[[str], dict[str, str]],
+        held: Callable[[], Mapping[str, str]],
+        facts: Facts,
+        environment: Mapping[str, str],
         cwd: Path | None,
         observe: Observe | None,
     ) -> None:
         self._store, self._make_kind, self._clock = store, make_kind, clock
         self._limits, self._cwd, self._observe = limits, cwd, observe
         self._files, self.notes, self._workspace = files, notes, workspace
-        self._closes, self._held = closes, held
+        self._closes, self._held, self.facts = closes, held, facts
         self.runs: dict[str, DrivenRun] = {}
         self.ledger = Ledger(limits, self.runs)
-        self._environments: list[Mapping[str, str]] = [os.environ]
+        self._environments: list[Mapping[str, str]] = [environment]
         self.secrets = Secrets()
-        self.held: dict[str, str] = {}
+        self.held: Mapping[str, str] = {}
         self.reloaded = False
         self.closing = False
         self.before_taking_over: Callable[[DrivenRun], None] = lambda live: None
@@ -105,7 +107,7 @@ class RunTree:
             called_off: Its parent called it off under an earlier owner: it only ends.
         """
         if parent is None:
-            self.learn_secrets(run, plan)
+            self.learn_secrets(plan)
         kind = self._make_kind(plan)
         kind.engine  # noqa: B018 - a plan without one is refused before the run is claimed
         writer = self._store.claim(run)
@@ -121,10 +123,11 @@ class RunTree:
             run,
             kind,
             append,
-            self._renderer(run),
+            self._render,
             _digest,
             call_off=lambda turn: self.call_off(live, turn.ask, turn.attempt),
             is_ending=lambda: any(child.core.called_off for child in live.children.values()),
+            outside=outside,
         )
         core.called_off = called_off
         if parent is None:
@@ -142,9 +145,9 @@ class RunTree:
         self.pump(live)
         return live
 
-    def learn_secrets(self, run: str, plan: Plan) -> None:
-        """Hide from now on what looks secret in this process's environment and in those that *plan* gives agents."""
-        self.held = self._held(run)
+    def learn_secrets(self, plan: Plan) -> None:
+        """Hide from now on what looks secret in the environment of this owner and in those that *plan* gives agents."""
+        self.held = self._held()
         self._environments += [*environments(plan), self.held]
         self.secrets = Secrets(*self._environments)
 
@@ -167,7 +170,7 @@ class RunTree:
         live.reap = _launched(core)
         effects = core.own(now, self._limits)
         if not core.called_off:
-            live.outbox += effects
+            self._take(live, effects)
         self.taken_over(live)
 
     def _first_record(self, live: DrivenRun, given: dict[str, Any]) -> RunStarted:
@@ -190,7 +193,7 @@ class RunTree:
 
     def hear(self, live: DrivenRun, said: Said, source: str = "agent") -> Record | None:
         """Take what an attempt says; None if it came too late. Only while an event is handled (`Shell.post`)."""
-        record = live.core.accept(self._clock.now(), self._informed(live, said), source)
+        record = live.core.accept(self._clock.now(), self._hidden(said), source)
         if record is None:
             return None
         if live.core.turns[said.turn].status != "running":
@@ -200,17 +203,15 @@ class RunTree:
 
     def hear_late(self, live: DrivenRun, emit: Emit) -> Record | None:
         """Take what an attempt had emitted when its owner died, in that owner's time; nothing follows from it yet."""
-        return live.core.accept(live.core.at, self._informed(live, emit))
+        return live.core.accept(live.core.at, self._hidden(emit))
 
-    def _informed(self, live: DrivenRun, said: Said) -> Said:
-        """*said* without secrets, and with the open tasks where a verdict may depend on them."""
-        if self.secrets.values:
-            said = self.secrets.hide_fields(
-                said, "text", "outputs", "given", "event", "payload", "reason", "log", "incomplete"
-            )
-        if live.kind.waits_for_tasks and isinstance(said, Reply | Emit) and live.kind.needs_open_tasks(said):
-            return msgspec.structs.replace(said, open_tasks=self.notes.open_tasks(live.run, live.kind.notes))
-        return said
+    def _hidden(self, said: Said) -> Said:
+        """*said* without secrets."""
+        if not self.secrets.values:
+            return said
+        return self.secrets.hide_fields(
+            said, "text", "outputs", "given", "event", "payload", "reason", "log", "incomplete"
+        )
 
     def cut(self, live: DrivenRun, said: OperatorSaid) -> bool:
         """Interrupt the attempt of one turn, or all attempts of *live* and below; False if there is none."""
@@ -251,9 +252,25 @@ class RunTree:
         """Write what is decided in *live*, and put what it leads to into its outbox."""
         core = live.core
         if not core.called_off:
-            live.outbox += core.pump(self._clock.now(), partial(self._room, core))
+            self._take(live, core.pump(self._clock.now(), partial(self._room, core)))
         elif live.ending and core.finished is None:
             self._end(live)
+
+    def _take(self, live: DrivenRun, effects: list[Effect]) -> None:
+        """Put *effects* into the outbox of *live*; what only reads need not wait there until its cause is durable."""
+        for effect in effects:
+            if type(effect) is Gather:
+                question = partial(gather, effect, live.run, live.kind.notes, self._files, self.notes, self._workspace)
+                self.facts.ask(question, partial(self._gathered, live, effect))
+                continue
+            if type(effect) is Start and live.kind.keeps_prompts and not effect.resumed:
+                self._files.keep_question(live.run, effect.ask.turn, effect.attempt, effect.prompt)
+            live.outbox.append(effect)
+
+    def _gathered(self, live: DrivenRun, asked: Gather, used: dict[str, str | None]) -> None:
+        used = self.secrets.hide_in(used) if self.secrets.values else used
+        self._take(live, live.core.gathered(self._clock.now(), asked, used, may_start=not self.closing))
+        self.pump(live)
 
     def pump_queued(self) -> None:
         """Pump the runs with a queued start: there may be room for it now."""
@@ -326,24 +343,10 @@ class RunTree:
             while live.unseen and live.writer.is_durable(live.unseen[0].seq):
                 self._observe(live.run, live.unseen.popleft())
 
-    def _renderer(self, run: str) -> Callable[[Fold, Turn], str]:
-        """Gives the whole question of a turn's current attempt in *run*; some kinds keep it."""
-        files = self._files
-        sources = sources_of(run, files, self.notes, self._workspace.read)
-
-        def whole(core: Fold, turn: Turn) -> str:
-            keeps, known = core.coordination.keeps_prompts, core.turns.get(turn.ask.turn)
-            was_asked = keeps and known is not None and known.attempt == turn.attempt
-            if was_asked and (kept := files.question(run, turn.ask.turn, turn.attempt)):
-                return kept  # what is remembered may have changed since
-            prompt = render(core, turn, sources)
-            if self.secrets.values:
-                prompt = self.secrets.hide(prompt)
-            if keeps:
-                files.keep_question(run, turn.ask.turn, turn.attempt, prompt)
-            return prompt
-
-        return whole
+    def _render(self, core: Fold, turn: Turn) -> str:
+        """The whole prompt of a turn's current attempt, without secrets."""
+        prompt = render(core, turn)
+        return self.secrets.hide(prompt) if self.secrets.values else prompt
 
 
 def _launched(core: Core) -> list[AttemptLaunched]:

@@ -10,9 +10,10 @@ at once: every attempt is ended, nothing more leaves, and the run is resumed fro
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,6 +30,7 @@ from coterie.journal.records import (
     ConfigKept,
     ConfigRejected,
     Record,
+    TreeMade,
     TreesJoined,
 )
 from coterie.planning.plan import AgentPlan, Limits, Plan
@@ -39,6 +41,7 @@ from coterie.runs.commands import Close, Effect, Halt, ReadPlan, Start, Wait
 from coterie.runs.driven_run import Clear, DrivenRun, InterruptAttempt, MakeKind, Observe, Steer
 from coterie.runs.ended import Ended
 from coterie.runs.event_queue import Event, EventQueue
+from coterie.runs.facts import Facts
 from coterie.runs.kinds import kind_of
 from coterie.runs.notes import NoNotes, Notes
 from coterie.runs.plan_secrets import filled
@@ -67,9 +70,10 @@ class Shell:
         notes: Keeps memory and tasks.
         workspace: The files that agents work on.
         closing: The steps before the root run ends or stops.
-        held: Gives the secret values that the plan of a root run refers to; see `coterie.runs.plan_secrets`.
+        held: Gives the secret values that the plan refers to now; see `coterie.runs.plan_secrets`.
         reload: Reads a run's plan again, for engines that ask for it; raises `CoterieError` when it cannot. Without
             it a plan stays what it is.
+        environment: The variables of this process, whose secrets are hidden in all that is recorded.
         cwd: The working directory of the agents.
 
     Attributes:
@@ -92,8 +96,9 @@ class Shell:
         notes: Notes | None = None,
         workspace: Workspace | None = None,
         closing: ClosingSteps | None = None,
-        held: Callable[[str], dict[str, str]] = lambda run: {},
-        reload: Callable[[str, Plan], ConfigAnswer] | None = None,
+        held: Callable[[], Mapping[str, str]] = dict,
+        reload: Callable[[str, Plan], Awaitable[ConfigAnswer]] | None = None,
+        environment: Mapping[str, str] = MappingProxyType({}),
         cwd: Path | None = None,
     ) -> None:
         self._turns, self._clock, self._park, self._reload = turns, clock, park, reload
@@ -101,6 +106,7 @@ class Shell:
         notes, closing = notes or NoNotes(), closing or NoClosingSteps()
         self._queue = EventQueue()
         self._timers = Timers(clock, self._queue)
+        self._facts = Facts(self._queue)
         self.tree = RunTree(
             store,
             make_kind,
@@ -111,6 +117,8 @@ class Shell:
             self._workspace,
             closing.closes,
             held,
+            self._facts,
+            environment,
             cwd,
             observe,
         )
@@ -126,6 +134,7 @@ class Shell:
         self._external_tasks = 0
         self._deferrals = 0
         self._lacks = ""
+        self._handing_over = False
         self.opened = asyncio.Event()
 
     # -- from outside -------------------------------------------------------------------------------------------------
@@ -169,6 +178,16 @@ class Shell:
     def defer_sync(self, turns: int) -> None:
         """Let other tasks run for up to *turns* turns of the event loop before the next sync, to share it."""
         self._deferrals = turns
+
+    def hand_over(self) -> None:
+        """Come to rest without a record that says so: another owner continues the run.
+
+        Nothing starts any more, and the attempts under way come to their results. Questions to humans, child runs and
+        retries that wait are left to the next owner.
+        """
+        self._handing_over = True
+        self.tree.closing = True
+        self._queue.wake()
 
     def lack(self, what: str) -> None:
         """Stop the run, which can be resumed, because the machine lacks *what*; nothing starts any more."""
@@ -222,18 +241,24 @@ class Shell:
         """Handle all that has happened and let what follows leave; whether that is the end, and durable."""
         while True:
             self._drain()
+            if self._facts.pending:
+                self.defer_sync(1)  # what is at hand is answered at once, and shares the sync
             if self._lacks and not root.core.finished:
                 raise Shortage(self._lacks)
             if self._deferrals:
                 await self._let_programs_go_on()
             await self._leave()
-            if root.core.finished or root.core.stopped:
+            if root.core.finished or root.core.stopped or self._is_at_rest():
                 return True
             if not self._queue:
                 reason = self._reason_to_stop()
                 if not reason:
                     return False
                 await self._end.stop(root, reason, lambda: bool(self._queue))
+
+    def _is_at_rest(self) -> bool:
+        """Whether the run is to be handed over, and no attempt or question of it is under way."""
+        return self._handing_over and not (self._queue or self._facts.pending or self.tree.ledger.busy)
 
     def _drain(self) -> None:
         """Handle all that has happened. Attempts that ended together count in the order their turns were started."""
@@ -297,7 +322,7 @@ class Shell:
 
     def _reason_to_stop(self) -> str:
         """Why the tree is to be stopped; empty: it goes on."""
-        if self._expected or self.tree.ledger.busy:
+        if self._expected or self._facts.pending or self.tree.ledger.busy:
             return ""
         retries = self._timers.retries
         humans = [turn.ask.turn in live.held for live in self.runs.values() for turn in live.humans()]
@@ -327,6 +352,7 @@ class Shell:
     async def _let_nothing_start(self) -> None:
         """End every attempt and handle what had arrived; nothing new starts, and nothing is queued any more."""
         await self._attempts.end()
+        await self._facts.end()
         self.tree.closing = True
         self._queue.close()
         self._queue.handle()
@@ -338,7 +364,7 @@ class Shell:
             case Start() if not live.kind.wants_tree(effect.ask.agent):
                 self._start(live, effect)
             case Start():
-                await self._start_branch(live, effect)
+                self._facts.ask(partial(self._begin_branch, live, effect), partial(self._branch_began, live, effect))
             case Halt(turn=turn):
                 live.halt(turn)
                 self._children.halt(live, turn)
@@ -347,8 +373,7 @@ class Shell:
             case Wait(cause=cause, again=again):
                 self._timers.retry(live, again.due, partial(self._due, live, cause))
             case ReadPlan(cause=cause):
-                joined = await self._end.joined(live)
-                self._queue.put(0, partial(self._read_plan, live, cause, joined))
+                self._facts.ask(partial(self._reread, live), partial(self._read_plan, live, cause))
             case InterruptAttempt(turn=turn):
                 self._attempts.interrupt(live, turn)
             case Close():
@@ -371,21 +396,25 @@ class Shell:
         if was_cut:
             raise asyncio.CancelledError
 
-    async def _start_branch(self, live: DrivenRun, start: Start) -> None:
-        """Start a branch of a wave, once it has where to work."""
+    async def _begin_branch(self, live: DrivenRun, start: Start) -> TreeMade | AttemptFailed | None:
+        """Make the work tree of a branch of a wave, if it is to have one."""
         agent = live.core.agents.get(start.ask.agent)
-        child = agent.child if agent is not None else None
-        made = None
+        if agent is None or agent.child is None:
+            return None
         try:
-            if child is not None:
-                made = await self._workspace.begin_branch(child_run_id(live.run, start.ask.turn, start.attempt), child)
+            return await self._workspace.begin_branch(
+                child_run_id(live.run, start.ask.turn, start.attempt), agent.child
+            )
         except CoterieError as error:
             if shortage(error):
                 raise
-            failed = AttemptFailed(turn=start.ask.turn, attempt=start.attempt, kind="failed", reason=str(error))
-            self._queue.put(0, partial(self.tree.hear, live, failed))
+            return AttemptFailed(turn=start.ask.turn, attempt=start.attempt, kind="failed", reason=str(error))
+
+    def _branch_began(self, live: DrivenRun, start: Start, made: TreeMade | AttemptFailed | None) -> None:
+        if isinstance(made, AttemptFailed):
+            self.tree.hear(live, made)
             return
-        if made is not None and made.path not in live.core.trees:
+        if made is not None and made.path not in live.core.trees and live.core.is_live:
             live.core.write(self._clock.now(), made)
         self._start(live, start)
 
@@ -418,18 +447,22 @@ class Shell:
         live.core.due(cause)
         self.tree.pump(live)
 
-    def _read_plan(self, live: DrivenRun, cause: Cause, joined: TreesJoined | None = None) -> None:
-        if joined is not None and live.core.is_live:
-            live.core.write(self._clock.now(), joined)
-        answer: ConfigAnswer
+    async def _reread(self, live: DrivenRun) -> tuple[TreesJoined | None, ConfigAnswer]:
+        """Merge what the branches of a wave did, which may change the plan's files, then read these again."""
+        joined = await self._end.joined(live)
         try:
-            answer = ConfigKept() if self._reload is None else self._reload(live.run, live.plan)
+            return joined, ConfigKept() if self._reload is None else await self._reload(live.run, live.plan)
         except (CoterieError, OSError) as error:
             if shortage(error):
                 raise
-            answer = ConfigRejected(reason=str(error))
+            return joined, ConfigRejected(reason=str(error))
+
+    def _read_plan(self, live: DrivenRun, cause: Cause, found: tuple[TreesJoined | None, ConfigAnswer]) -> None:
+        joined, answer = found
+        if joined is not None and live.core.is_live:
+            live.core.write(self._clock.now(), joined)
         if isinstance(answer, ConfigChanged):
             live.plan = live.kind.adopt(answer.plan)
-            self.tree.learn_secrets(live.run, live.plan)
+            self.tree.learn_secrets(live.plan)
         live.core.reloaded(self._clock.now(), cause, answer)
         self.tree.pump(live)

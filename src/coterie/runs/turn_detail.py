@@ -1,8 +1,9 @@
 """One turn in detail; its prompt is rendered again from the journal."""
 
 import hashlib
-from functools import partial
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -12,17 +13,18 @@ from coterie.errors import NoSuchTurn
 from coterie.ids import child_run_id
 from coterie.journal.records import TurnStarted
 from coterie.journal.runs import Journal
-from coterie.runs.attempt_files import NoAttemptFiles
 from coterie.runs.attempt_folders import AttemptFolders
-from coterie.runs.commands import Again, Turn
+from coterie.runs.commands import Again, Gather, Turn
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of
 from coterie.runs.note_files import NoteFiles
-from coterie.runs.notes import NoNotes
-from coterie.runs.prompts import render, sources_of
+from coterie.runs.prompts import gather, outside, render
 from coterie.runs.repository import Runs
 from coterie.runs.trees.workspace import read_below
+from coterie.runs.workspace import SharedWorkspace
 from coterie.views.run import TurnView, fold
+
+T = TypeVar("T")
 
 
 class TurnPrompt(Struct, frozen=True, kw_only=True):
@@ -87,20 +89,45 @@ def asked(journal: Journal, turn: str, runs: Runs | None = None, cwd: Path = Pat
         ReplayMismatch: If today's engine decides otherwise than the journal says.
     """
     run = journal.run
-    files = AttemptFolders(runs) if runs is not None else NoAttemptFiles()
-    notes = NoteFiles(runs) if runs is not None else NoNotes()
+    files = AttemptFolders(runs) if runs is not None else None
     starts = [record for record in journal.records if isinstance(record, TurnStarted)]
     start = next((record for record in reversed(starts) if record.turn == turn), None)
     if start is None or start.cause is None:
         raise NoSuchTurn(run, turn, dict.fromkeys(record.turn for record in starts))
-    kept = files.question(run, turn, start.attempt)
+    kept = files.kept_question(run, turn, start.attempt) if files is not None else ""
     if kept and _digest(kept) == start.prompt:
         return TurnPrompt(turn=turn, attempt=start.attempt, prompt=kept, same=True)
     before = Fold(run, kind_of(journal.plan(start.seq)))
     before.fold(record for record in journal.records if record.seq < start.seq)
-    sources = sources_of(run, files, notes, partial(read_below, cwd))
-    prompt = render(before, _turn(before, start), sources)
+    asked = _turn(before, start)
+    asked.used = start.used
+    if not start.used and runs is not None and files is not None and (names := outside(before, asked)):
+        wanted = Gather(turn=turn, attempt=start.attempt, names=names)  # of an earlier coterie: as they are today
+        workspace = _Folder(cwd)
+        reading = gather(wanted, run, before.coordination.notes, files, NoteFiles(runs), workspace)
+        asked.used = _at_once(reading)
+    prompt = render(before, asked)
     return TurnPrompt(turn=turn, attempt=start.attempt, prompt=prompt, same=_digest(prompt) == start.prompt)
+
+
+class _Folder(SharedWorkspace):
+    """The files below a folder."""
+
+    def __init__(self, cwd: Path) -> None:
+        self._cwd = cwd
+
+    async def read(self, name: str) -> str | None:
+        return read_below(self._cwd, name)
+
+
+def _at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of *work*, which does not wait for anything."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise AssertionError("files on disk are read without waiting")
 
 
 def _digest(prompt: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coterie.engines.commands import Emit, Reply
 from coterie.ids import child_run_id
@@ -138,7 +139,14 @@ def _answer(shell: Shell, live: DrivenRun, turn: str, message: Message) -> str:
     if turn in live.held:
         return shell.tree.decide(live, turn, message.text, message.id)
     attempt = asking[turn].attempt
-    reply = Reply(turn=turn, attempt=attempt, text=message.text, outputs=message.outputs, message=message.id)
+    reply = Reply(
+        turn=turn,
+        attempt=attempt,
+        text=message.text,
+        outputs=message.outputs,
+        message=message.id,
+    )
+    reply = replace(reply, open_tasks=_open_tasks(shell, live, reply))
     judged = live.core.engine.judge(reply)
     if isinstance(judged, AttemptFailed):
         return judged.reason
@@ -223,6 +231,7 @@ def _emit(shell: Shell, live: DrivenRun, turn: str, message: Message, source: st
         return stale
     if message.event or not message.outputs:
         emit = Emit(turn=turn, attempt=attempt, event=message.event, payload=message.payload, message=message.id)
+        emit = replace(emit, open_tasks=_open_tasks(shell, live, emit))
         record = shell.tree.hear_late(live, emit) if late else shell.tree.hear(live, emit, source)
         if record is None:
             return f"attempt {turn}.{attempt} is over (stale)"
@@ -232,6 +241,15 @@ def _emit(shell: Shell, live: DrivenRun, turn: str, message: Message, source: st
         given = OutputsGiven(turn=turn, attempt=attempt, outputs=message.outputs, message=message.id)
         live.core.write(live.core.at, given, source=source)
     return ""
+
+
+def _open_tasks(shell: Shell, live: DrivenRun, said: Reply | Emit) -> tuple[str, ...]:
+    """The open tasks, if the verdict on *said* may depend on them."""
+    settings = live.kind.notes
+    if settings is None or settings.of_parent or not live.kind.needs_open_tasks(said):
+        return ()
+    files = shell.tree.notes.files(live.run, settings, "task")
+    return notes.Tasks.of(files).blocking() if files is not None else ()
 
 
 def _works(live: DrivenRun, turn: Turn) -> bool:

@@ -20,7 +20,7 @@ class Workspace(Protocol):
         """The folder in which the agents of *run* work; None: the one in which everything was started."""
         return None
 
-    def read(self, name: str) -> str | None:
+    async def read(self, name: str) -> str | None:
         """The text of a file that an agent `reads`, or None."""
         return None
 

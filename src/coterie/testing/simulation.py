@@ -193,6 +193,10 @@ class _Schedule:
             )
         return loads
 
+    async def _reread(self, run: str, plan: Plan) -> ConfigChanged:
+        assert self._reload is not None
+        return self._reload(run, plan)
+
     def _drive_owner(self) -> None:
         """One owner, until it ends, is interrupted, or is killed."""
         world = self._world
@@ -211,7 +215,7 @@ class _Schedule:
             make_kind=world.kinds,
             clock=world.clock,
             limits=limits,
-            reload=self._reload,
+            reload=None if self._reload is None else self._reread,
         )
         loop = world.clock.new_loop()
         main = (

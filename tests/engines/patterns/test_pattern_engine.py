@@ -14,7 +14,7 @@ from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of
-from coterie.runs.prompts import Sources, render
+from coterie.runs.prompts import render
 
 DOC = {"doc": "RAW"}
 
@@ -62,7 +62,9 @@ def test_a_file_that_an_agent_reads_joins_its_question() -> None:
     records = perform(plan, DOC, {"a": ["RESULT OF A"]}).records()
     fold.fold(takewhile(lambda record: not (isinstance(record, TurnFinished) and record.turn == "b#1"), records))
 
-    asked = render(fold, fold.turns["b#1"], Sources(read={"style.md": "Be short."}.get))
+    turn = fold.turns["b#1"]
+    turn.used = {"file:style.md": "Be short.", "file:gone.md": None}
+    asked = render(fold, turn)
     assert asked.endswith("# style.md\n\n~~~text\nBe short.\n~~~")
     assert asked.count("RESULT OF A") == 1
 

@@ -311,7 +311,7 @@ class _KeptPrompts(AttemptFiles):
     def keep_question(self, run: str, turn: str, attempt: int, prompt: str) -> None:
         self.kept[run, turn, attempt] = prompt
 
-    def question(self, run: str, turn: str, attempt: int) -> str:
+    async def question(self, run: str, turn: str, attempt: int) -> str:
         return self.kept.get((run, turn, attempt), "")
 
 
@@ -321,7 +321,7 @@ class _ChangingNotes(Notes):
     def __init__(self) -> None:
         self.calls = 0
 
-    def shown(self, run: str, settings: NoteSettings | None) -> ShownNotes:
+    async def shown(self, run: str, settings: NoteSettings | None) -> ShownNotes:
         self.calls += 1
         return ShownNotes(memory=f"memory {self.calls}")
 

@@ -51,8 +51,9 @@ class AttemptFailed(Record, frozen=True, kw_only=True, tag="attempt.failed", gc=
 class AttemptInterrupted(Record, frozen=True, kw_only=True, tag="attempt.interrupted", gc=False):
     """An attempt was cut off.
 
-    *reason* is `crash` (its owner died), `interrupted` (Ctrl-C, `control interrupt`), `shortage` (the machine lacked
-    space, descriptors or memory) or `forked` (it belongs to the run that this one was forked from).
+    *reason* is `crash` (its owner died), `lost` (what ran it died), `interrupted` (Ctrl-C, `control interrupt`),
+    `shortage` (the machine lacked space, descriptors or memory) or `forked` (it belongs to the run that this one was
+    forked from).
     """
 
     turn: str

@@ -12,6 +12,9 @@ class TurnStarted(Record, frozen=True, kw_only=True, tag="turn.started", gc=Fals
         attempt: From 1.
         inputs: The turns whose results marked it, in the source order of the arrows.
         prompt: SHA-256 of what is asked, in hex; the text itself follows from the journal.
+        used: The parts of the prompt that no other record holds, by name: `memory`, `tasks` and `tool` of a loop,
+            `file:NAME` for a file that an agent `reads` (null: it is missing), `said` for the output of an attempt
+            that was interrupted.
     """
 
     turn: str
@@ -19,6 +22,7 @@ class TurnStarted(Record, frozen=True, kw_only=True, tag="turn.started", gc=Fals
     attempt: int = 1
     inputs: tuple[str, ...] = ()
     prompt: str = ""
+    used: dict[str, str | None] = {}
 
 
 class TurnFinished(Record, frozen=True, kw_only=True, tag="turn.finished", gc=False):

@@ -1,6 +1,7 @@
 """Execute and resume topology objects: definitions, plan, journal, rows, and the outcome as an execution."""
 
 import asyncio
+import os
 import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -90,7 +91,14 @@ async def execute(
         store = MemoryStore()
 
         def begin(turns: Host, attach: Attach, observe: Observe, clock: Clock) -> Awaitable[Any]:
-            shell = Shell(store=store, turns=turns, clock=clock, limits=options.limits, observe=observe)
+            shell = Shell(
+                store=store,
+                turns=turns,
+                clock=clock,
+                limits=options.limits,
+                observe=observe,
+                environment=os.environ,
+            )
             attach(shell)
             return shell.start(run, plan, given)
 

@@ -18,7 +18,7 @@ from coterie.planning.coordination import Coordination
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs import prompts
-from coterie.runs.attempt_files import AttemptFiles
+from coterie.runs.attempt_files import KeptPrompts
 from coterie.runs.commands import Turn
 from coterie.runs.notes import Notes, NoteSettings
 
@@ -109,17 +109,21 @@ class Kind:
         """The command to start when the run ends, as an argv list; empty: none."""
         return ()
 
-    def observers(self, journals: Reader, run: str, files: AttemptFiles) -> "list[Observe]":
+    def observers(self, journals: Reader, run: str, files: KeptPrompts) -> "list[Observe]":
         """What writes files for people as the run's records become durable."""
         return []
 
     # -- a turn -------------------------------------------------------------------------------------------------------
 
-    def prompt(self, fold: "Fold", turn: Turn, sources: prompts.Sources) -> list[str]:
-        """The parts of a prompt that the engine has not written."""
-        return prompts.question(fold, turn, sources)
+    def outside(self, fold: "Fold", turn: Turn) -> tuple[str, ...]:
+        """The names of the parts of a prompt that the journal does not hold; see `TurnStarted.used`."""
+        return prompts.unread(fold, turn) if turn.ask.prompt is None else ()
 
-    def additions(self, fold: "Fold", turn: Turn, sources: prompts.Sources) -> list[str]:
+    def prompt(self, fold: "Fold", turn: Turn) -> list[str]:
+        """The parts of a prompt that the engine has not written."""
+        return prompts.question(fold, turn)
+
+    def additions(self, fold: "Fold", turn: Turn) -> list[str]:
         """The parts that join a prompt which the engine has written."""
         return []
 

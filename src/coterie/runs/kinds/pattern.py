@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.engines import generator
 from coterie.engines.commands import Engine
-from coterie.engines.fences import fenced
 from coterie.errors import UsageError
 from coterie.planning.coordination import Coordination
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs import prompts
 from coterie.runs.commands import Turn
 from coterie.runs.kinds.base import Kind
-from coterie.runs.prompts import Sources, how_to_answer
 
 if TYPE_CHECKING:
     from coterie.runs.fold import Fold
@@ -47,14 +46,21 @@ class PatternKind(Kind):
         for fault in input_faults(self.plan, given):
             raise UsageError(f"{self.plan.name}: {_sentence(fault)}")
 
-    def additions(self, fold: "Fold", turn: Turn, sources: Sources) -> list[str]:
+    def outside(self, fold: "Fold", turn: Turn) -> tuple[str, ...]:
+        """The files that an agent `reads`."""
+        agent = fold.agents.get(turn.ask.agent)
+        if turn.ask.prompt is None or agent is None:
+            return super().outside(fold, turn)
+        return prompts.files_named(agent.reads)
+
+    def additions(self, fold: "Fold", turn: Turn) -> list[str]:
         """The files that an agent `reads`, and how to give the outputs that it declares: the pattern knows neither."""
         agent = fold.agents.get(turn.ask.agent)
         if agent is None:
             return []
-        parts = [f"# {name}\n\n{fenced(text)}" for name in agent.reads if (text := sources.read(name)) is not None]
+        parts = prompts.file_parts(agent.reads, turn)
         if agent.outputs:
-            parts.append(how_to_answer(agent.outputs, human=agent.kind == "human"))
+            parts.append(prompts.how_to_answer(agent.outputs, human=agent.kind == "human"))
         return parts
 
     def mentions(self) -> Iterable[str]:

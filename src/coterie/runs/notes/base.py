@@ -77,11 +77,11 @@ class Notes(Protocol):
         """The files of the `memory`, or of the `task`s, of *run*; None: there are none."""
         return None
 
-    def shown(self, run: str, settings: NoteSettings | None) -> ShownNotes:
+    async def shown(self, run: str, settings: NoteSettings | None) -> ShownNotes:
         """The memory and the tasks of *run* as a prompt shows them."""
         return ShownNotes()
 
-    def open_tasks(self, run: str, settings: NoteSettings | None) -> tuple[str, ...]:
+    async def open_tasks(self, run: str, settings: NoteSettings | None) -> tuple[str, ...]:
         """The tasks that keep *run* from completing."""
         return ()
 

@@ -48,7 +48,7 @@ class GitWorkspace(Workspace):
         """Whether a snapshot is taken at each turn's end."""
         return self._saves
 
-    def read(self, name: str) -> str | None:
+    async def read(self, name: str) -> str | None:
         """The text of a file in the root's folder, shortened to a limit; None if it cannot be shown."""
         return read_below(self._cwd, name)
 

@@ -17,14 +17,13 @@ from coterie.planning.coordination import Coordination
 from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, from_json
-from coterie.runs.attempt_files import AttemptFiles
+from coterie.runs.attempt_files import KeptPrompts
 from coterie.runs.commands import Turn
 from coterie.runs.kinds.base import Kind
 from coterie.runs.kinds.loop import environment, prompt, reload
 from coterie.runs.kinds.loop.projection_file import Projector, journal_file
 from coterie.runs.kinds.loop.waves import WaveFiles
-from coterie.runs.notes import Notes, NoteSettings
-from coterie.runs.prompts import Sources
+from coterie.runs.notes import Notes, NoteSettings, ShownNotes
 
 if TYPE_CHECKING:
     from coterie.runs.driven_run import Observe
@@ -72,7 +71,7 @@ class LoopKind(Kind):
         """`notify.command`."""
         return self._began.notify
 
-    def observers(self, journals: Reader, run: str, files: AttemptFiles) -> "list[Observe]":
+    def observers(self, journals: Reader, run: str, files: KeptPrompts) -> "list[Observe]":
         """The writers of the projection and of the wave files, for a loop with a folder."""
         path, here = journal_file(self.plan), self._began.place
         if path is None:
@@ -82,10 +81,14 @@ class LoopKind(Kind):
 
     # -- a turn -------------------------------------------------------------------------------------------------------
 
-    def prompt(self, fold: "Fold", turn: Turn, sources: Sources) -> list[str]:
+    def outside(self, fold: "Fold", turn: Turn) -> tuple[str, ...]:
+        """Memory, tasks, and the command through which the attempt emits."""
+        return ("memory", "tasks", "tool") if turn.ask.prompt is None else ()
+
+    def prompt(self, fold: "Fold", turn: Turn) -> list[str]:
         """The prompt of an iteration or a review, with memory and tasks."""
-        name, plan = turn.ask.turn, self._loop.plan
-        return [prompt.render(plan, self._loop.brief(name), sources.notes(self.notes, name, turn.attempt))]
+        shown = ShownNotes(**{name: text for name in ("memory", "tasks", "tool") if (text := turn.used.get(name))})
+        return [prompt.render(self._loop.plan, self._loop.brief(turn.ask.turn), shown)]
 
     def context(self, fold: "Fold", turn: Turn) -> dict[str, Any]:
         """The prompt as data, with the position of the loop."""

@@ -16,7 +16,7 @@ from coterie.journal.base import Reader, Store
 from coterie.journal.records import Record, RunStarted
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, from_json
-from coterie.runs.attempt_files import AttemptFiles
+from coterie.runs.attempt_files import KeptPrompts
 from coterie.views.projection import LoopProjection, as_line, beginning, fold
 
 Read = Callable[[str], Iterable[Record]]
@@ -32,9 +32,9 @@ class Projector:
         files: Has the prompts of the run's attempts.
     """
 
-    def __init__(self, journals: Reader, run: str, path: Path, files: AttemptFiles) -> None:
+    def __init__(self, journals: Reader, run: str, path: Path, files: KeptPrompts) -> None:
         self._journals, self._run, self._path = journals, run, path
-        self._view = LoopProjection(lambda turn, attempt: files.question(run, turn, attempt))
+        self._view = LoopProjection(lambda turn, attempt: files.kept_question(run, turn, attempt))
         self._seen = 0
 
     def observe(self, run: str, record: Record) -> None:
@@ -69,7 +69,7 @@ def journal_file(plan: Plan) -> Path | None:
     return Path(loop.place.work_dir) / loop.place.journal_file
 
 
-def rebuild(store: Store, runs: Iterable[str], files: AttemptFiles) -> dict[Path, int]:
+def rebuild(store: Store, runs: Iterable[str], files: KeptPrompts) -> dict[Path, int]:
     """Rebuild the projections of *runs* from their journals; returns each file with its number of runs.
 
     Lines of other runs in these files are kept. Runs with unreadable journals are skipped.
@@ -81,7 +81,7 @@ def rebuild(store: Store, runs: Iterable[str], files: AttemptFiles) -> dict[Path
             first = records[0] if records else None
             path = journal_file(from_json(first.plan)) if isinstance(first, RunStarted) and first.plan else None
             if path is not None:
-                lines = fold(records, lambda turn, attempt, run=run: files.question(run, turn, attempt))  # type: ignore[misc]
+                lines = fold(records, lambda turn, attempt, run=run: files.kept_question(run, turn, attempt))  # type: ignore[misc]
                 made.setdefault(path, []).append((run, b"".join(map(as_line, lines))))
     for path, texts in made.items():
         with _opened(path) as file:
