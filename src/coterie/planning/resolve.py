@@ -126,7 +126,9 @@ class _Job:
         if topology.flow is None:
             report(error("no-flow", f"{topology.name!r} has no flow, so there is nothing to run", topology.span))
         coordination = _coordination(topology, topology.flow or Flow())
-        agents = self._agents(topology, coordination, folder, chain, report)
+        setting = _setting(topology, coordination, folder, self.backend, report)
+        planned = {node.name: self._node(node, setting, chain) for node in topology.nodes}
+        agents = {name: agent for name, agent in planned.items() if agent is not None}
         _refuse_groups(topology, report)
         return Plan(
             name=topology.name,
@@ -135,18 +137,6 @@ class _Job:
             folder=str(folder) if folder is not None else "",
             notes=sentences(topology),
         )
-
-    def _agents(
-        self,
-        topology: Topology,
-        coordination: FlowPlan,
-        folder: Path | None,
-        chain: tuple[Path, ...],
-        report: Report,
-    ) -> dict[str, AgentPlan]:
-        setting = _setting(topology, coordination, folder, self.backend, report)
-        planned = {node.name: self._node(node, setting, chain) for node in topology.nodes}
-        return {name: agent for name, agent in planned.items() if agent is not None}
 
     def _node(self, node: AnyNode, setting: Setting, chain: tuple[Path, ...]) -> AgentPlan | None:
         """The plan of *node* and of its team; None for a group."""
@@ -166,20 +156,13 @@ class _Job:
     def _written(self, node: AnyNode, team: Topology, setting: Setting, chain: tuple[Path, ...]) -> Plan | None:
         """The plan of the inline *team* at *node*; None, with a report, if it is invalid."""
         report, name = setting.report, team.file or team.name
-        if len(chain) > MAX_DEPTH:
-            steps = " -> ".join(each.name for each in (*chain, Path(node.name)))
-            message = f"topologies are nested more than {MAX_DEPTH} deep: {steps}"
-            report(error("nested-too-deep", message, node.span))
-        elif self.topologies >= MAX_TOPOLOGIES:
-            report(error("too-many-topologies", f"one plan holds at most {MAX_TOPOLOGIES} topologies", node.span))
-        elif wrong := unusable(team, name, node.span):
+        if wrong := self._too_much(chain, node.name, node.span) or unusable(team, name, node.span):
             report(wrong)
-        else:
-            folder = Path(team.file).parent.resolve() if team.file else setting.folder
-            here = team.file == setting.topology.file
-            told = report if here else lambda found: report(_of_child(found, name, node.span))
-            return self.plan(team, folder, (*chain, Path(node.name)), told)
-        return None
+            return None
+        folder = Path(team.file).parent.resolve() if team.file else setting.folder
+        here = team.file == setting.topology.file
+        of_team = report if here else lambda found: report(_of_child(found, name, node.span))
+        return self.plan(team, folder, (*chain, Path(node.name)), of_team)
 
     def _child(
         self, node: AnyNode, file: str, folder: Path | None, chain: tuple[Path, ...], report: Report
@@ -213,27 +196,13 @@ class _Job:
         path = find(folder, file, owner, span, report)
         if path is None:
             return None
-        steps = " -> ".join(each.name for each in (*chain, path))
         if path in chain:
+            steps = " -> ".join(each.name for each in (*chain, path))
             report(error("topology-cycle", f"a topology cannot contain itself: {steps}", span))
-        elif len(chain) > MAX_DEPTH:
-            report(error("nested-too-deep", f"topologies are nested more than {MAX_DEPTH} deep: {steps}", span))
-        elif self.topologies >= MAX_TOPOLOGIES:
-            report(error("too-many-topologies", f"one plan holds at most {MAX_TOPOLOGIES} topologies", span))
-        else:
-            return self._read_child(path, file, imported, (*chain, path), span, report)
-        return None
-
-    def _read_child(
-        self,
-        path: Path,
-        file: str,
-        imported: Import | None,
-        chain: tuple[Path, ...],
-        span: Span | None,
-        report: Report,
-    ) -> Plan | None:
-        """The plan of the topology at *path*; what an import names was read already."""
+            return None
+        if wrong := self._too_much(chain, path.name, span):
+            report(wrong)
+            return None
         topology = imported.topology if imported is not None else None
         if topology is None:
             try:
@@ -249,9 +218,19 @@ class _Job:
         return self.plan(
             topology,
             path.parent,
-            chain,
+            (*chain, path),
             lambda found: report(_of_child(found, file_of(found.span, included, file), span)),
         )
+
+    def _too_much(self, chain: tuple[Path, ...], name: str, span: Span | None) -> Diagnostic | None:
+        """The error that topologies nest too deeply, or are too many, if *name* is planned below *chain*."""
+        if len(chain) > MAX_DEPTH:
+            steps = " -> ".join([*(each.name for each in chain), name])
+            message = f"topologies are nested more than {MAX_DEPTH} deep: {steps}"
+            return error("nested-too-deep", message, span)
+        if self.topologies >= MAX_TOPOLOGIES:
+            return error("too-many-topologies", f"one plan holds at most {MAX_TOPOLOGIES} topologies", span)
+        return None
 
 
 def _not_by_itself(topology: Topology) -> list[Diagnostic]:
