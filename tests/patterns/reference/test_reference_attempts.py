@@ -7,7 +7,7 @@ import pytest
 
 from coterie.backends.base import Answer, Failure, Request
 from coterie.clock import VirtualClock
-from coterie.patterns.reference.attempts import Answering
+from coterie.patterns.reference.attempts import CallAttempt
 from coterie.patterns.reference.program_run import ProgramRun
 from coterie.planning.plan import AgentPlan
 
@@ -29,10 +29,10 @@ class Thinking:
         return {"content": call}
 
 
-async def begun() -> tuple[Thinking, Answering, "asyncio.Task[Any]"]:
+async def begun() -> tuple[Thinking, CallAttempt, "asyncio.Task[Any]"]:
     """An attempt that thinks."""
     model = Thinking()
-    attempt = Answering(cast(ProgramRun, model), REQUEST)
+    attempt = CallAttempt(cast(ProgramRun, model), REQUEST)
     task = asyncio.create_task(attempt.result())
     await model.begun.wait()
     return model, attempt, task

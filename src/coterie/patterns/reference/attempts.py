@@ -14,7 +14,7 @@ _KINDS = FAILURES - {"interrupted"}
 """The kinds of failure that a call may report; interruptions are reported only by this module."""
 
 
-class Answering:
+class CallAttempt:
     """One attempt to answer a call. It runs in the task that awaits its result: one task per call, not two."""
 
     def __init__(self, program_run: ProgramRun, request: Request) -> None:

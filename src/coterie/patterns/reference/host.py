@@ -29,7 +29,7 @@ from coterie.journal.records import (
     TurnFailed,
     TurnFinished,
 )
-from coterie.patterns.reference.attempts import Answering, told
+from coterie.patterns.reference.attempts import CallAttempt, told
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.program_run import HUMAN, ProgramRun
 from coterie.planning.plan import AgentPlan
@@ -265,7 +265,7 @@ class Host:
         program_run = self._program_runs.get(request.run)
         if program_run is None:
             return Settled(Failure(kind="not_found", reason=f"no program runs for {request.run}"))
-        return Answering(program_run, request)
+        return CallAttempt(program_run, request)
 
     def uses_context(self, agent: AgentPlan) -> bool:
         """False: a program composes its own prompts."""
