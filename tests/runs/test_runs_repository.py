@@ -2,22 +2,21 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
+from decoded import count_decoded
 from loop_play import loop_plan, plan_of
 from msgspec.structs import replace
 
 from coterie.backends.base import Answer, OnEvent, Request
 from coterie.errors import JournalUnreadable, NoSuchRun, NoSuchTurn
-from coterie.journal.codec import Decoder
 from coterie.journal.jsonl import JOURNAL
-from coterie.journal.records import Record
+from coterie.journal.records import OperatorSaid, RunFinished, TurnCancelled
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs import launch
+from coterie.runs.fork import fork
 from coterie.runs.repository import Runs, find
 from coterie.runs.turn_detail import detail
 from coterie.runs.turns import LocalTurns, Settled
@@ -59,16 +58,7 @@ def stopped(tmp_path: Path) -> Path:
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, int]]:
     """How often each record was decoded, by its journal and seq."""
-    counts: Counter[tuple[str, int]] = Counter()
-    read = Decoder.read
-
-    def counted(self: Decoder, file: BinaryIO) -> Iterator[Record]:
-        for record in read(self, file):
-            counts[self.place, record.seq] += 1
-            yield record
-
-    monkeypatch.setattr(Decoder, "read", counted)
-    return counts
+    return count_decoded(monkeypatch)
 
 
 def test_a_resume_decodes_each_record_once(stopped: Path, decoded: Counter[tuple[str, int]]) -> None:
@@ -213,3 +203,36 @@ def test_a_resume_of_a_loop_decodes_each_record_once(tmp_path: Path, decoded: Co
     assert asyncio.run(resumed).status == "stopped"
     assert set(decoded.values()) == {1}
     assert b"iteration" in (tmp_path / ".autoloop/journal.jsonl").read_bytes()
+
+
+def test_a_resume_decodes_a_child_run_that_was_called_off_once(
+    tmp_path: Path, decoded: Counter[tuple[str, int]]
+) -> None:
+    """Its owner was killed before it ended the child: whether that is open, its claim and its fold share a reading."""
+    turns = LocalTurns({"stub": Stub()})
+    main = launch.start(
+        team(1), {"prompt": "x"}, state_dir=tmp_path, run_id="r", turns=turns, limits=Limits(max_turns=2)
+    )
+    assert asyncio.run(main).status == "stopped"
+    runs = Runs(tmp_path)
+    seq = len(list(runs.read("r")))
+    writer = runs.store.claim("r")
+    writer.append([OperatorSaid(seq=seq + 1, at=9e9, message="m", what="cancel", turn="team#1", source="operator")])
+    cancelled = TurnCancelled(seq=seq + 2, at=9e9, turn="team#1", reason="cancelled by the operator")
+    writer.append([cancelled])
+    asyncio.run(writer.close())
+    decoded.clear()
+
+    assert asyncio.run(launch.resume("r", state_dir=tmp_path, turns=turns)).status != "stopped"
+    child = str(runs.file(CHILD))
+    assert {count for (place, _), count in decoded.items() if place == child} == {1}
+    assert isinstance(list(runs.read(CHILD))[-1], RunFinished)
+
+
+def test_a_fork_decodes_each_record_once(stopped: Path, decoded: Counter[tuple[str, int]]) -> None:
+    """For the plan, the files that were kept and the copies of the run and its child runs."""
+    made = fork("r", state_dir=stopped, run_id="again")
+
+    assert made.run == "again"
+    originals = {place: count for (place, _), count in decoded.items() if "again" not in place}
+    assert (len(originals), set(originals.values())) == (3, {1})

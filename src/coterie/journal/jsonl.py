@@ -115,9 +115,12 @@ class JsonlStore:
     def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
         """The records of *run* from *from_seq* on; see `coterie.journal.base.Archive`.
 
-        The first read by an owner gives what its claim has decoded, which is not kept any longer.
+        The first read by an owner gives what its claim has decoded, which is not kept any longer. What the owner of a
+        root reads of a child run is kept for its claim.
         """
         path = self._existing(run)
+        if run not in self._writers and root_of(run) in self._writers:
+            return iter(self.load_for_claim(run)[max(from_seq, 1) - 1 :])
         if run in self._writers:
             reading = self._readings.pop(run, None)
             if reading is not None and reading.decoder.last == self._writers[run].last:

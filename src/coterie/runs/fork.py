@@ -12,8 +12,9 @@ from these. A fork at the last record takes its child runs as they are.
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from math import inf
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from coterie.clock import Clock, SystemClock
 from coterie.errors import JournalFailed, UsageError
 from coterie.journal.lines import make_folder, sync_folder
 from coterie.journal.records import Record, RunFinished, RunNotified, RunStarted, TreeCleared, TreeMerged
-from coterie.journal.runs import Journal
+from coterie.journal.runs import Journal, Read, history
 from coterie.planning.plan import Plan
 from coterie.runs import index, run_ids
 from coterie.runs.kinds import kind_of
@@ -84,14 +85,15 @@ def fork(
     if "/" in run:
         raise UsageError(f"{run!r} is a child run, which is forked with its root: fork {run.split('/')[0]!r}")
     runs = Runs(state_dir)
-    records = list(_settled(runs, run))
+    read = cache(lambda name: tuple(runs.read(name)))
+    records = _settled(runs, run, read)
     seq = _place(run, records, at)
     recorded = Journal(runs, run, records).plan(seq)
     plan = change(recorded) if change is not None else recorded
     fork = run_id or run_ids.choose_id(plan, state_dir)
     first = records[0]
     before = records[seq - 1].at if seq < len(records) else inf
-    commit = last_snapshot(one for one in runs.history(run) if _is_before(one, run, seq, before)) if files else ""
+    commit = last_snapshot(one for one in history(read, run) if _is_before(one, run, seq, before)) if files else ""
     tree = None
     if commit and isinstance(first, RunStarted):
         tree = make_fork_tree(state_dir, first, fork, commit, kind_of(plan).place)
@@ -99,7 +101,7 @@ def fork(
     made = False
     try:
         plan = hold(plan, part / "runs" / folder.name, held=read_held(runs.folder(run)))
-        copy = RunCopy(runs, Runs(part), plan, changed=plan != recorded, clock=clock or SystemClock())
+        copy = RunCopy(runs, read, Runs(part), plan, changed=plan != recorded, clock=clock or SystemClock())
         copy.root(run, fork, records[:seq], is_all=seq == len(records), cwd=tree.cwd if tree is not None else "")
         make_folder(folder.parent)
         (part / "runs" / folder.name).rename(folder)
@@ -128,9 +130,9 @@ def _is_before(told: tuple[str, Record], root: str, seq: int, at: float) -> bool
     return record.seq <= seq if run == root else record.at < at
 
 
-def _settled(runs: Runs, run: str) -> Iterator[Record]:
+def _settled(runs: Runs, run: str, read: Read) -> Sequence[Record]:
     """The records of *run*, each safe from a power cut: a living owner may have written some and not synced them."""
-    records = runs.read(run)
+    records = tuple(read(run))
     with files.open_private(runs.file(run), "rb") as file:
         os.fsync(file.fileno())
     return records

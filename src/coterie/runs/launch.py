@@ -129,6 +129,7 @@ async def resume(
     attach: Callable[[Shell], object] | None = None,
     clock: Clock | None = None,
     recall: Callable[[Iterable[RunRecord]], object] | None = None,
+    runs: Runs | None = None,
 ) -> Outcome:
     """Carry *run* on from its journal, under the recorded plan or *reload*.
 
@@ -136,6 +137,7 @@ async def resume(
 
     Args:
         recall: Called once with the records of earlier owners, those of child runs included, before *observe*.
+        runs: The runs of *state_dir*, if their caller has read this one with `is_claimed_next`.
 
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished, JournalUnreadable: If it cannot be taken over.
@@ -144,7 +146,7 @@ async def resume(
         UsageError: If the folder it was started in is gone: every turn would fail for good; or if a program decides
             in it, which only that program can carry on.
     """
-    runs, clock = Runs(state_dir), clock or SystemClock()
+    runs, clock = runs or Runs(state_dir), clock or SystemClock()
     tree = runs.tree(run, is_claimed_next=True)
     journal = next(tree)
     first = journal.started

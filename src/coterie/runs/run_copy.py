@@ -27,6 +27,7 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
+from coterie.journal.runs import Read
 from coterie.journal.writer import JsonlWriter
 from coterie.planning.plan import Plan, to_json
 from coterie.runs.commands import Turn
@@ -43,8 +44,8 @@ class RunCopy:
         again: The turns that are asked again.
     """
 
-    def __init__(self, here: Runs, there: Runs, plan: Plan, *, changed: bool, clock: Clock) -> None:
-        self._here, self._there, self._plan, self._changed = here, there, plan, changed
+    def __init__(self, here: Runs, read: Read, there: Runs, plan: Plan, *, changed: bool, clock: Clock) -> None:
+        self._here, self._read, self._there, self._plan, self._changed = here, read, there, plan, changed
         self.now = clock.now()
         self.again: list[str] = []
 
@@ -96,7 +97,7 @@ class RunCopy:
     def _child(self, origin: str, fork: str, plan: Plan, before: float | None, ended: bool, began: int) -> None:
         """Bring a child run along, if it had begun; one whose turn had not *ended* goes on in the fork."""
         try:
-            records = [one for one in self._here.read(origin) if before is None or one.at < before]
+            records = [one for one in self._read(origin) if before is None or one.at < before]
         except NoSuchRun:
             return
         if not records:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from decoded import count_decoded
 from reference_play import agent
 from steps import lines_run
 
@@ -89,6 +90,24 @@ async def cut_off(made: Own, reached: asyncio.Event, folder: Path) -> str:
         await task
     [run] = JsonlStore(folder).list()
     return run
+
+
+def test_a_resume_decodes_each_record_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the check of the class, the plan, the claim and the fold."""
+
+    async def body(self: Own, context: ExecutionContext) -> dict[str, Any]:
+        return {"all": [await self.ask("a", "one", context), await self.ask("b", "two", context)]}
+
+    async def main() -> None:
+        model, reached = stops_at("b#1")
+        run = await cut_off(own(body, model), reached, tmp_path)
+        decoded = count_decoded(monkeypatch)
+        done = await own(body, echo).resume(run, state_dir=tmp_path)
+        assert done.status is ExecutionStatus.COMPLETED
+        assert len({place for place, _ in decoded}) == 1
+        assert [key for key, count in decoded.items() if count > 1 and key[1] > 1] == []
+
+    asyncio.run(main())
 
 
 def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:

@@ -73,3 +73,21 @@ def test_many_waves_read_nothing_back(tmp_path: Path) -> None:
     """Each is told from what was heard since it was opened; only the next owner reads, and once."""
     assert told(tmp_path / "whole", waves(30)) == 0
     assert told(tmp_path / "again", waves(30), crash=100) == 101
+
+
+def test_the_files_of_a_branch_are_written_by_one_owner(tmp_path: Path) -> None:
+    """The next owner writes only those of waves that have no `join.md` yet, so it reads no other branch."""
+    records = waves(2)
+    told(tmp_path, records)
+    result = tmp_path / "r-wave-1" / "branch-1" / "result.md"
+    result.write_text("read by a person")
+    (tmp_path / "r-wave-2" / "join.md").unlink()
+    (tmp_path / "r-wave-2" / "branch-1" / "result.md").unlink()
+
+    store = Counting()
+    store.claim("r").append(records)
+    WaveFiles(store, "r", tmp_path).observe("r", records[-1])
+
+    assert result.read_text() == "read by a person"
+    assert (tmp_path / "r-wave-2" / "join.md").exists()
+    assert (tmp_path / "r-wave-2" / "branch-1" / "result.md").exists()

@@ -111,7 +111,7 @@ async def resume(topology: "BaseTopology", wanted: UUID | str, options: Options)
     """Continue an execution of *topology*; see `BaseTopology.resume`."""
     runs = Runs(options.state_dir)
     run = _find(runs, wanted)
-    recorded = runs.plan(run).coordination
+    recorded = runs.journal(run, is_claimed_next=True).plan().coordination
     program = f"{type(topology).__module__}:{type(topology).__qualname__}"
     if not isinstance(recorded, ProgramPlan):
         raise PatternRefused(
@@ -124,7 +124,7 @@ async def resume(topology: "BaseTopology", wanted: UUID | str, options: Options)
         )
     await prepare(topology)
 
-    again = partial(launch.resume, run, state_dir=options.state_dir, limits=options.limits)
+    again = partial(launch.resume, run, state_dir=options.state_dir, limits=options.limits, runs=runs)
     return await _drive(topology, run, options, again, runs.read, recorded.correlation or None)
 
 

@@ -89,9 +89,11 @@ class WaveFiles:
         elif isinstance(record, WaveJoined) and self._open is not None:
             joined, self._open = self._open.joined(self._run, record), None
             self._joined = joined, record.wave
-            for k, branch in enumerate(joined.branches, 1):
-                self._write_branch(self._folder(record.wave) / f"branch-{k}", branch)
-            _put(self._folder(record.wave) / "join.md", as_text(joined, record.wave))
+            last = self._folder(record.wave) / "join.md"
+            if self._caught_up or not last.exists():  # an earlier owner wrote them all
+                for k, branch in enumerate(joined.branches, 1):
+                    self._write_branch(self._folder(record.wave) / f"branch-{k}", branch)
+            _put(last, as_text(joined, record.wave))
         elif isinstance(record, TreesJoined) and self._joined is not None:
             joined, wave = self._joined
             text = as_text(replace(joined, unmerged=describe_unmerged(record)), wave)
