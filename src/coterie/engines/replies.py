@@ -103,7 +103,9 @@ def fit(value: Any, want: Wanted) -> Any:
                 return json.dumps(value)
             return value if isinstance(value, str) else None
         case "list":
-            return [_item(item) for item in value] if isinstance(value, list | tuple) else None
+            if not isinstance(value, list | tuple):
+                return None
+            return [item if isinstance(item, str) else json.dumps(item, ensure_ascii=False) for item in value]
         case _:
             return value
 
@@ -135,10 +137,6 @@ def _fault(want: Wanted, found: dict[str, Any]) -> str:
 def _shown(value: Scalar) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else f"{text[:80]}…"
-
-
-def _item(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _number(value: Any, *, whole: bool) -> int | float | None:

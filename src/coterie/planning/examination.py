@@ -48,7 +48,8 @@ def examine(
         found += more
     elif source.topology is not None and not source.has_errors:
         made, more = plan(source.topology, backend=backend)
-        found += [*map(_for_any_use, more), *not_executed(source.topology, made)]
+        found += [replace(one, severity=_FOR_ANY_USE.get(one.code, one.severity)) for one in more]
+        found += not_executed(source.topology, made)
     return made, tuple(_by_place(found, source))
 
 
@@ -69,10 +70,6 @@ def _thinks(agent: AgentPlan) -> str:
     if agent.kind == "agent" and not agent.backend:
         return f"{agent.model}, no backend chosen".removeprefix(", ")
     return agent.backend
-
-
-def _for_any_use(found: Diagnostic) -> Diagnostic:
-    return replace(found, severity=_FOR_ANY_USE.get(found.code, found.severity))
 
 
 def _by_place(found: Iterable[Diagnostic], source: "Source") -> list[Diagnostic]:

@@ -154,15 +154,12 @@ def _why(facts: FlowFacts, source: int, place: int) -> str:
         return f"{condition.agent!r} is not in the flow"
     if agent not in facts.ran:
         return f"{condition.agent!r} never runs"
-    if not any(answer.holds >> place & 1 for ways in _answers_of(facts, agent) for answer in ways):
+    answers = (ways for (node, _), ways in facts.proof.answers.items() if node == agent)
+    if not any(answer.holds >> place & 1 for ways in answers for answer in ways):
         return f"{condition.agent}.{condition.field} takes no such value"
     if not facts.known[source] >> place & 1:
         return f"{condition.agent!r} has never answered by then"
     return f"{condition.agent!r} never answers so before {facts.name(source)!r} ends"
-
-
-def _answers_of(facts: FlowFacts, node: int) -> Iterator[Any]:
-    return (ways for (other, _), ways in facts.proof.answers.items() if other == node)
 
 
 def _unset(facts: FlowFacts) -> Iterator[Finding]:

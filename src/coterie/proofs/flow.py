@@ -155,7 +155,7 @@ class FlowProof:
 
     def longest(self, ends: Admit = lambda step: True, *, halts: bool = False) -> tuple[Amounts, Callable[[], Play]]:
         """The most of each measure over all runs that end as *ends* says, and a run with the most turns."""
-        space, halting = self.space, self.halting if halts else _never
+        space, halting = self.space, self.halting if halts else lambda state: NEVER
         if space.first == END:
             return self.measures.nothing, lambda: Play()
         rest = most(space, self.most_of, self.measures.size, ends, halting)
@@ -288,10 +288,6 @@ class FlowProof:
 def answered(step: Step) -> bool:
     """Whether the turn that *step* ends was answered and did not fail."""
     return step.how != "failure"
-
-
-def _never(state: FlowState) -> Amounts:
-    return NEVER
 
 
 def _ends_with(result: Result) -> Admit:

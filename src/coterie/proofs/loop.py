@@ -3,7 +3,7 @@
 A loop always ends, at the latest by its iteration limit.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import inf, isinf
 
 from coterie.diagnostics import Severity, Span
@@ -181,11 +181,7 @@ def _idle_keys(loop: LoopPlan, paths: Paths, keys: dict[str, Handoff]) -> Iterat
 
 def _may_be_meant(key: str, loop: LoopPlan) -> bool:
     """Whether events that no file names could match *key*: patterns in emits, or no roles at all."""
-    return is_pattern(key) and (not loop.roles or any(map(is_pattern, _emitted(loop))))
-
-
-def _emitted(loop: LoopPlan) -> Iterable[str]:
-    return (event for role in loop.roles for event in role.emits)
+    return is_pattern(key) and (not loop.roles or any(any(map(is_pattern, role.emits)) for role in loop.roles))
 
 
 def _span(roles: dict[str, Role], name: str) -> Span | None:

@@ -99,8 +99,6 @@ def _team(old: Topology, new: Topology) -> Iterator[Difference]:
             yield from _blocks(before, after)
         elif _is_keyed(before) and _is_keyed(after):
             yield from _things(before, after)
-        elif each.name in ("name", "patterns", "fragment"):
-            yield from _compare("topology", word, before, after)
         elif isinstance(before, Mapping) or is_dataclass(before) or is_dataclass(after):
             yield from _compare(word, "", before, after)
         else:
@@ -377,12 +375,10 @@ def _plain(value: Any) -> Any:
         return {
             each.name: _plain(inner)
             for each in fields(value)
-            if each.compare and (inner := getattr(value, each.name)) not in _NOTHING and inner != _default(each)
+            if each.compare
+            and (inner := getattr(value, each.name)) not in _NOTHING
+            and inner != (None if each.default is MISSING else each.default)
         }
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, tuple | list) else value
-
-
-def _default(field: Any) -> Any:
-    return None if field.default is MISSING else field.default

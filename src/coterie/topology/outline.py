@@ -178,7 +178,8 @@ def _roles(loop: Loop, thinks: Mapping[str, str], teams: Mapping[str, Outline]) 
     starts = starters(loop)
     for role in loop.roles:
         own = list(handoffs(loop, role))
-        rules = [_completes(each.event, role.events.get(each.event, "")) for each in own if not each.targets]
+        whens = [(each.event, role.events.get(each.event, "")) for each in own if not each.targets]
+        rules = [f"completes with {event}" + (f" when {when}" if when else "") for event, when in whens]
         if "timeout" in role.backend:
             rules.append(f"timeout {_duration(role.backend['timeout'])}")
         yield OutlinedNode(
@@ -199,10 +200,6 @@ def _roles(loop: Loop, thinks: Mapping[str, str], teams: Mapping[str, Outline]) 
     for name, who in thinks.items():
         if name not in known:
             yield OutlinedNode(name=name, kind="agent", thinks=who, starts=not known and name == "@loop")
-
-
-def _completes(event: str, when: str) -> str:
-    return f"completes with {event}" + (f" when {when}" if when else "")
 
 
 def first_line(text: str) -> str:

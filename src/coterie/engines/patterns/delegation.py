@@ -107,7 +107,8 @@ def delegation(team: Team, given: dict[str, Any]) -> Conversation:
             yield Tell(order.slot, recipient, "response", {"task": order.task, "status": "complete"})
             done.append(Done(task=order.task, slot=order.slot, output=output, reason=order.reason))
         else:
-            lost = failure(order.slot, got) if isinstance(got, AgentFailed) else _empty(order.slot)
+            empty = SlotFailure(order.slot, "failed", "an empty answer")
+            lost = failure(order.slot, got) if isinstance(got, AgentFailed) else empty
             failures.append(lost)
             done.append(Done(task=order.task, slot=order.slot, output="", reason=order.reason, error=lost.reason))
     text = _final(done, unrouted, "" if unrouted else one_kind(failures))
@@ -168,10 +169,6 @@ def _stray(config: DelegationSettings, task: str, why: str) -> _Order:
     """The order for a task without a worker."""
     fallback = config.fallback_agent_name
     return _Order(task, fallback, f"it is the fallback: {why}") if fallback else _Order(task, "", why)
-
-
-def _empty(slot: str) -> SlotFailure:
-    return SlotFailure(slot, "failed", "an empty answer")
 
 
 def _question(team: Team, order: _Order) -> Question:
