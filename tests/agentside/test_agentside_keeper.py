@@ -7,19 +7,19 @@ import sys
 from pathlib import Path
 
 from coterie.agentside import keeper
-from coterie.backends.kept import Kept
+from coterie.backends.kept_command import KeptCommand
 
 PRINTS = "head -c 30000000 /dev/zero | tr '\\0' x; echo; echo the end; echo oops >&2; exit 3"
 
 
-def kept(folder: Path, *command: str, merged: bool = False) -> Kept:
+def kept(folder: Path, *command: str, merged: bool = False) -> KeptCommand:
     """What a keeper leaves of *command* in *folder*."""
-    made = Kept(folder)
+    made = KeptCommand(folder)
     subprocess.run(made.command(command, merged), check=True, stdin=subprocess.DEVNULL, timeout=60)
     return made
 
 
-def heard(made: Kept) -> tuple[dict[int, bytes], dict[int, int]]:
+def heard(made: KeptCommand) -> tuple[dict[int, bytes], dict[int, int]]:
     """All that is left of both outputs, by number, and how much of each is lost."""
     said, lost = {1: b"", 2: b""}, {1: 0, 2: 0}
 
@@ -29,7 +29,7 @@ def heard(made: Kept) -> tuple[dict[int, bytes], dict[int, int]]:
     def skip(number: int, size: int) -> None:
         lost[number] += size
 
-    made.hear(hear, skip)
+    made.read(hear, skip)
     return said, lost
 
 

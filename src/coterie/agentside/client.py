@@ -1,6 +1,6 @@
-"""`emit`, `memory` and `task` as an agent calls them: say it to the run of the attempt, print the verdict, exit.
+"""`emit`, `memory` and `task` for agents: send a message to the run of the attempt, print the verdict, exit.
 
-Exit status: 0 accepted, 1 rejected, 2 when nobody could be told or the words make no sense.
+Exit status: 0 accepted, 1 rejected, 2 not delivered or not understood.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 COMMANDS = frozenset({"emit", "memory", "task"})
 RUN_FOLDER = "COTERIE_RUN_DIR"
 NOTES_FOLDER = "COTERIE_NOTES_DIR"
-"""Where the memory and tasks of the loop lie that the attempt is part of."""
+"""The folder of the memory and the tasks of the attempt's loop."""
 TOKEN = "COTERIE_TOKEN"
 """Proves that a message comes from the attempt that it names; a secret."""
 MESSAGE = "COTERIE_MESSAGE"
-"""The id under which a message was put into the inbox already, for the command line that goes on with it."""
+"""The id of a message that is in the inbox already, for the command line that continues with it."""
 
 
 def main(arguments: Sequence[str], env: MutableMapping[str, str]) -> int | None:
-    """Say what *arguments* mean to the run that *env* names; the exit status, or None: the command line has to do it.
+    """Send the message of *arguments* to the run that *env* names; return the exit status.
 
-    That is so for all else it can do, for a message that was put there already and for a run that nobody owns, and
-    outside of any attempt.
+    Returns None where the command line takes over: for other commands, outside an attempt, for a message that is in
+    the inbox already, and for a run without an owner.
     """
     if not arguments or arguments[0] not in COMMANDS or not env.get(RUN_FOLDER) or env.get(MESSAGE):
         return None
@@ -42,9 +42,9 @@ def main(arguments: Sequence[str], env: MutableMapping[str, str]) -> int | None:
     except words.Misused as misuse:
         return _complain(f"coterie: {misuse}", 2)
     except UnicodeEncodeError:
-        return _complain("coterie: this is not UTF-8 text, and nothing was sent", 2)
+        return _complain("coterie: the message is not UTF-8 text and was not sent", 2)
     except OSError as error:
-        return _complain(f"coterie: nothing could be put into the run's inbox: {error.strerror}: {error.filename}", 2)
+        return _complain(f"coterie: cannot write to the run's inbox: {error.strerror}: {error.filename}", 2)
     if status in (delivery.UNOWNED, delivery.TAKEN):
         env[MESSAGE] = name
         return None
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str], env: MutableMapping[str, str]) -> int | None:
 
 
 def wrapper(known: dict[str, str], python: str) -> int:
-    """Run as the wrapper of an attempt, of which *known* says whose it is."""
+    """Run as the wrapper of the attempt that *known* identifies."""
     arguments = sys.argv[1:]
     status = main(arguments, known)
     if status is None:
@@ -66,7 +66,7 @@ def new_id() -> str:
 
 
 def sender(env: Mapping[str, str]) -> dict[str, Any]:
-    """Who says it: the turn's address in its root's run, its attempt, the epoch, the token. Empty outside a turn."""
+    """The sender: the turn's address in its root run, the attempt, the epoch, the token. Empty outside a turn."""
     turn = env.get("COTERIE_TURN", "")
     if not turn:
         return {}
@@ -76,7 +76,7 @@ def sender(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def tell(message: Mapping[str, Any], status: str, detail: str) -> int:
-    """Print what became of *message*, and give the exit status that says the same."""
+    """Print the verdict on *message*, and return the exit status for it."""
     match status:
         case "accepted":
             emitted = f"emitted {message['event']}" if message.get("event") else ""
@@ -98,12 +98,12 @@ def _complain(text: str, status: int) -> int:
 
 
 def _print(stream: Any, text: str) -> None:
-    """Print *text*; control characters in it, which others wrote, are shown and not sent."""
+    """Print *text* with its control characters escaped."""
     shown = "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
     try:
         stream.write(shown + "\n")
         stream.flush()
-    except (OSError, AttributeError):  # nobody reads it
+    except (OSError, AttributeError):  # the stream is closed
         return
     except UnicodeEncodeError:
         stream.write(shown.encode("ascii", "backslashreplace").decode() + "\n")

@@ -1,7 +1,7 @@
 """Put a message into the inbox of a run, ring its doorbell, and wait for the verdict.
 
-The file is renamed into place, so an owner never sees half of it. Whether an owner lives is told by the run's lock,
-never by a connection that fails: an agent in a sandbox may reach the folder and not the socket.
+The file is renamed into place, so an owner never sees half of it. The run's lock says whether an owner lives; a failed
+connection does not, since an agent in a sandbox may reach the folder and not the socket.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ except ImportError:  # no Unix: no run can be owned there
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE = 10.0
-"""Seconds for which the verdict of a living owner is awaited."""
+"""Seconds to wait for the verdict of a living owner."""
 PAUSE = 0.05
 BELL = "bell"
 """In the folder of a run, a link to the socket of its owner's doorbell."""
 PLAIN = "plain"
-"""Behind a message's id, it asks for the verdict as text: its status, and from the second line on what is said."""
+"""After a message's id, asks for the verdict as text: its status, and its detail from the second line on."""
 
 ACCEPTED = "accepted"
 REFUSED = "refused"
 QUEUED = "queued"
 """The owner is letting go of the run: the message waits for the next one."""
 UNOWNED = "unowned"
-"""Nobody owns the run: the message waits for the next owner."""
+"""The run has no owner: the message waits for the next one."""
 UNREACHABLE = "unreachable"
-"""An owner lives and does not answer: the message stays, and it looks into its inbox by itself."""
+"""The owner does not answer: the message stays, and the owner will read it by itself."""
 TAKEN = "taken"
-"""An owner took the message without having been asked for a verdict: the journal has it."""
+"""The owner read the message by itself: its verdict is in the journal."""
 
 
 def send(folder: str, name: str, message: dict[str, Any], patience: float = PATIENCE) -> tuple[str, str]:
-    """Give *message* the id *name* and put it into the inbox of the run in *folder*; its status, and what is said.
+    """Put *message* into the inbox of the run in *folder* under the id *name*; return its status and a detail.
 
     The status is one of those above. A message that waits is on the disk; one with a verdict is in the journal.
 
@@ -72,7 +72,7 @@ def send(folder: str, name: str, message: dict[str, Any], patience: float = PATI
 
 
 def put(folder: str, name: str, message: dict[str, Any]) -> str:
-    """Put *message* into the inbox of the run in *folder* under the id *name*; the path of its file."""
+    """Put *message* into the inbox of the run in *folder* under the id *name*; return the path of its file."""
     data = _json({"id": name, **message}).encode()
     inbox = os.path.join(folder, "inbox")
     part, path = os.path.join(inbox, f".{name}.part"), os.path.join(inbox, f"{name}.json")
@@ -102,7 +102,7 @@ def is_owned(folder: str) -> bool:
 
 
 def _ring(folder: str, name: str, deadline: float) -> tuple[str, str] | None:
-    """The owner's verdict, or None when its doorbell cannot be reached."""
+    """The owner's verdict; None if its doorbell cannot be reached."""
     try:
         path = os.readlink(os.path.join(folder, BELL))
         bell = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -140,7 +140,7 @@ def _json(value: Any) -> str:
 
 
 def _sync(path: str) -> None:
-    """Have the file at *path*, if it is still there, survive a power cut."""
+    """Make the file at *path*, if it still exists, durable."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,6 @@
-"""What the words of `emit`, `memory` and `task` mean, as the message to the run that they become.
+"""The words of `emit`, `memory` and `task` commands, parsed into messages to the run.
 
-Only what changes something is a message; lists, help, and whatever else stands there is left to the command line.
+Only commands that change something become messages; the rest, such as lists and help, is left to the command line.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _GRAMMAR: dict[tuple[str, ...], Options] = {
 
 
 class Misused(ValueError):
-    """The words make no sense; the message says what would."""
+    """The words are not a valid command; the message names one that is."""
 
 
 def message_of(words: Sequence[str]) -> dict[str, Any] | None:
-    """The message that a command line means, with `id` when it names one; None if it is none of these.
+    """The message of a command line, with `id` if it names one; None if it is another command.
 
     Raises:
-        Misused: If a value is missing or makes no sense.
+        Misused: If a value is missing or invalid.
     """
     for command, options in _GRAMMAR.items():
         if tuple(words[: len(command)]) == command:
@@ -83,7 +83,7 @@ def named(word: str) -> tuple[str, Any]:
 
 
 def _parse(words: Sequence[str], known: Options) -> tuple[list[str], dict[str, Any]] | None:
-    """The words that are no options, and the options; None if one is not known, or lacks its value."""
+    """The positional words and the options; None if an option is unknown or lacks its value."""
     given: list[str] = []
     options: dict[str, Any] = {}
     rest = iter(words)
@@ -140,7 +140,7 @@ def _meaning(command: tuple[str, ...], given: list[str], options: dict[str, Any]
 
 
 def emit(given: Sequence[str], outputs: Sequence[str], name: str = "") -> dict[str, Any]:
-    """The message of an `emit`: an event with what comes with it, or outputs of the turn, or both.
+    """The message of an `emit`: an event with its payload, or outputs of the turn, or both.
 
     Raises:
         Misused: If there is neither.

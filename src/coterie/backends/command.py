@@ -25,7 +25,7 @@ from coterie.backends.base import (
     Unknown,
 )
 from coterie.backends.child import Child, spawn
-from coterie.backends.kept import LOOK_EVERY, Kept, commands_of, could_not_start, is_kept
+from coterie.backends.kept_command import LOOK_EVERY, KeptCommand, commands_of, could_not_start, is_kept
 from coterie.backends.outcome import OutputReader, cannot_start, exit_of, failure_of
 from coterie.backends.processes import GRACE, end_group, end_orphans, marked, started
 from coterie.backends.reported import VARIABLE, reported
@@ -74,7 +74,7 @@ class CommandBackend:
         """
         if not is_kept(request) or request.folder is None:
             return Unknown()
-        kept = Kept(request.folder)
+        kept = KeptCommand(request.folder)
         launched, ended = kept.launched(), kept.status()
         if launched is None and ended is None:
             return Unknown()
@@ -184,7 +184,7 @@ class _Attempt(Underway):
     ) -> int | Failure:
         """Run one program under a keeper, or go on with it, and return its exit status."""
         assert self._request.folder is not None
-        kept, argv = Kept(self._request.folder), environment.fill(command)
+        kept, argv = KeptCommand(self._request.folder), environment.fill(command)
         child: Child | None = None
         if self._found:
             if (launched := kept.launched()) is not None:

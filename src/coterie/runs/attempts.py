@@ -1,4 +1,4 @@
-"""The attempts under way in this process: each a task of its own, from its start to its one result."""
+"""The running attempts of this process: each is a task, from its start to its one result."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -46,20 +46,20 @@ from coterie.runs.workspace import Workspace
 
 
 class Hear(Protocol):
-    """Takes what an attempt of a run says, and who speaks."""
+    """Takes a message of an attempt of a run, with its source."""
 
     def __call__(self, live: DrivenRun, said: Said, source: str = "agent") -> object:
         """Judge it and write it down."""
 
 
 class Attempts:
-    """Starts attempts and ends them; what they say comes to *hear*, one by one, through *queue*.
+    """Starts attempts and ends them; *hear* is called with their messages, one by one, through *queue*.
 
-    None outlives `end`: it cancels what still runs and waits until it is gone.
+    No attempt outlives `end`, which cancels those that run and waits until they have ended.
 
     Args:
         cwd: The working directory of the agents.
-        lack: Called with what the machine lacks, when an attempt could not go on for that: the run is to stop.
+        lack: Called when an attempt failed for want of a resource of the machine, with its name; it stops the run.
 
     Attributes:
         events: What the attempts do while they run; their files are the first subscriber.
@@ -91,14 +91,14 @@ class Attempts:
         self._go(live, start, agent, lambda heard: self._turns.start(request, heard))
 
     async def find(self, live: DrivenRun, start: Start, agent: AgentPlan, taken: float) -> Session | None:
-        """The session of an attempt that an earlier owner started *taken* seconds ago; None: it is lost."""
+        """The session of an attempt that an earlier owner started *taken* seconds ago; None if it is lost."""
         launched = live.core.turns[start.ask.turn].launched
         handle = next((one.handle for one in reversed(launched) if one.attempt == start.attempt), "")
         request = self._request(live, start, agent, taken, handle)
         skipped = self._files.said(live.run, request.turn, request.attempt)
 
         def heard(event: Event) -> None:
-            """Take what the attempt says from its beginning, and leave out what is in its stream already."""
+            """Take the events of the attempt from its beginning, without the text that its file has already."""
             if isinstance(event, Text) and (known := skipped.get(event.channel, 0)):
                 skipped[event.channel] = max(known - len(event.text), 0)
                 event = msgspec.structs.replace(event, text=event.text[known:])
@@ -115,7 +115,7 @@ class Attempts:
                 return None
 
     def adopt(self, live: DrivenRun, start: Start, agent: AgentPlan, session: Session) -> None:
-        """Go on with an attempt that was found."""
+        """Continue an attempt that was found."""
 
         async def found(heard: OnEvent) -> Session:
             return session
@@ -129,23 +129,23 @@ class Attempts:
         live.attempts[turn] = self._own(self._attempt(live, start, agent, begin, self.order(live, turn)))
 
     def order(self, live: DrivenRun, turn: str) -> int:
-        """The place of *turn* of *live* among all that were started here, which its attempts share."""
+        """The position of *turn* of *live* among all turns started here; its attempts share it."""
         return self._orders.setdefault((live.run, turn), len(self._orders) + 1)
 
     def interrupt(self, live: DrivenRun, turn: str) -> None:
-        """Have the attempt of *turn*, if one runs, end as interrupted."""
+        """Interrupt the running attempt of *turn*, if there is one."""
         if (session := live.sessions.get(turn)) is not None:
             self._own(self._interrupt(session))
 
     def steer(self, live: DrivenRun, turn: str, said: OperatorSaid) -> None:
-        """Give the attempt of *turn*, if one runs, guidance while it works, where its backend can do that."""
+        """Give guidance to the running attempt of *turn*, if there is one and its backend can be steered."""
         if (session := live.sessions.get(turn)) is not None:
             attempt = live.core.turns[turn].attempt
             delivered = GuidanceDelivered(turn=turn, messages=(said.message,), attempt=attempt)
             self._own(self._steer(live, session, said.text, delivered))
 
     async def end(self) -> None:
-        """End all that still run, and wait until they have."""
+        """End all attempts, and wait until they have ended."""
         while self._tasks:
             for task in self._tasks:
                 task.cancel()
@@ -204,7 +204,7 @@ class Attempts:
                 cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "lost", "shortage")
                 if agent.kind != "human" and not cut_off:
                     saved = await self._workspace.saved(live.run, name, attempt)
-            finally:  # whoever ends the attempt now still gets what it said
+            finally:  # the result counts even if the attempt is cancelled here
                 self._queue.put(order, partial(self._answered, live, start, agent, result, saved, open_tasks))
         except Exception as error:
             self._queue.put(0, partial(_raise, error))
@@ -277,7 +277,7 @@ class Attempts:
             self._leave()
 
     def _launched(self, live: DrivenRun, launched: AttemptLaunched) -> None:
-        """Write where an attempt runs, unless the journal of an earlier owner says it already."""
+        """Record where an attempt runs, unless an earlier owner did."""
         known = {(one.attempt, one.pid, one.started, one.handle) for one in live.core.turns[launched.turn].launched}
         if (launched.attempt, launched.pid, launched.started, launched.handle) not in known:
             self._hear(live, launched)
@@ -336,5 +336,5 @@ class Attempts:
 
 
 def _raise(error: Exception) -> None:
-    """A defect of ours ends the owner, aloud."""
+    """End the owner with *error*, a defect."""
     raise error

@@ -110,7 +110,7 @@ class Inbox:
         return attempt_of(pid, launched)
 
     async def _take(self, name: str, peer: str | None = "", *, rung: bool = True) -> Verdict:
-        """The verdict on the message *name*, which is judged once however often it comes.
+        """The verdict on the message *name*, which is judged once, however often it comes.
 
         Args:
             peer: As for `coterie.runs.verdicts.sender_of`.
@@ -132,7 +132,7 @@ class Inbox:
         return verdict
 
     async def _deliver(self, message: Message, sender: Sender) -> Verdict:
-        """Have *message* judged and wait until that is durable; then its file may go."""
+        """Have *message* judged and wait until that is durable; then its file may be removed."""
         loop = asyncio.get_running_loop()
         judged: asyncio.Future[tuple[DrivenRun, Verdict]] = loop.create_future()
 
@@ -152,10 +152,10 @@ class Inbox:
         return verdict
 
     def _take_what_came_before(self, live: DrivenRun) -> None:
-        """Judge what the attempts of *live* said before their owner died, and guidance for *live* that waits.
+        """Judge the messages that the attempts of *live* sent before their owner died, and guidance for *live*.
 
-        So an attempt that is retried has the guidance in its prompt. The messages stay until this owner looks into its
-        inbox and finds that they are recorded. A fork has the notes of its records, and no file of them yet.
+        So an attempt that is retried has the guidance in its prompt. The files stay until this owner reads its inbox
+        and finds that they are recorded. A fork has the notes of its records, but no files of them yet.
         """
         restore_notes(self._shell, live)
         for path in _in_order(self._folder / "inbox"):
@@ -164,14 +164,14 @@ class Inbox:
             except (OSError, ValueError, RecursionError) as error:
                 if shortage(error):
                     raise
-                continue  # to be told of when it is looked at
+                continue  # refused when this owner reads its inbox
             sender = sender_of(message, live.root, self._tokens)
             if not sender.problem and (_belongs_to_the_dead(live, message) or _guides(self._shell, live, message)):
                 take(self._shell, message, live.core.at, sender, late=True)
 
 
 def _belongs_to_the_dead(live: DrivenRun, message: Message) -> bool:
-    """Whether *message* comes from an attempt of *live* that its last owner had under way."""
+    """Whether *message* comes from an attempt of *live* that ran under its last owner."""
     below, _, turn = message.turn.rpartition("/")
     return (
         message.kind in OF_AGENTS

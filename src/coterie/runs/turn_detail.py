@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 
 class TurnPrompt(Struct, frozen=True, kw_only=True):
-    """A question as it was put.
+    """The prompt of an attempt.
 
     Attributes:
-        same: Whether it is to the letter what was asked then; where that was not kept, files that an agent reads may
-            have changed since, and so may what a loop remembers.
+        same: Whether it is exactly the prompt that was sent. Where that was not kept, files that an agent reads, and
+            the memory of a loop, may have changed since.
     """
 
     turn: str
@@ -46,8 +46,8 @@ class TurnDetail(Struct, frozen=True, kw_only=True):
 
     Attributes:
         view: Its state, its attempts and its answer.
-        question: What its latest attempt was asked.
-        child: The child run that its latest attempt is; None if it is none.
+        question: The prompt of its latest attempt.
+        child: The child run that its latest attempt is, if it is one.
         run_started: When its run began.
     """
 
@@ -82,7 +82,7 @@ def detail(runs: Runs, run: str, turn: str) -> TurnDetail:
 
 
 def asked(journal: Journal, turn: str, runs: Runs | None = None, cwd: Path = Path()) -> TurnPrompt:
-    """The question of the latest attempt of *turn* in the run of *journal*, which may be a child run.
+    """The prompt of the latest attempt of *turn* in the run of *journal*, which may be a child run.
 
     Raises:
         NoSuchTurn: If the turn never started there.

@@ -1,4 +1,4 @@
-"""Judging messages to a run: who sent one, whether it counts, and the record that says so."""
+"""Verdicts on messages to a run: the sender, whether the message counts, and the record of it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -28,7 +28,7 @@ OF_AGENTS = frozenset({"emit", *notes.COLLECTIONS})
 
 
 class Sender(Struct, frozen=True):
-    """Who sent a message: `agent` or `operator`, and why it does not count, if so.
+    """The sender of a message: `agent` or `operator`, and the problem with it, if there is one.
 
     Without proof that an operator sent it, an agent did.
     """
@@ -38,7 +38,7 @@ class Sender(Struct, frozen=True):
 
 
 def sender_of(message: Message, root: str, tokens: Tokens, peer: str | None = "") -> Sender:
-    """Find out who sent *message* to the run *root*.
+    """Return the sender of *message* to the run *root*.
 
     Args:
         peer: The attempt whose process brought it; empty: a process that no attempt started; None: not known.
@@ -55,7 +55,7 @@ def sender_of(message: Message, root: str, tokens: Tokens, peer: str | None = ""
         elif peer and peer != named:
             problem = f"a process of {peer} sent it in the name of {named}"
         elif message.kind not in OF_AGENTS:
-            problem = f"{message.kind!r} is for an operator to say, and an agent sent it"
+            problem = f"only an operator may send {message.kind!r}, and an agent sent it"
         return Sender("agent", problem)
     if peer:
         return Sender("agent", f"a process of the attempt {peer} sent it, and an agent is not the operator")
@@ -69,7 +69,7 @@ def sender_of(message: Message, root: str, tokens: Tokens, peer: str | None = ""
 def take(
     shell: Shell, message: Message, now: float, sender: Sender, *, late: bool = False
 ) -> tuple[DrivenRun, Verdict]:
-    """Judge *message* and write what it deserves, in one piece; the verdict counts once that is durable.
+    """Judge *message* and record it, in one step; the verdict counts once that is durable.
 
     Args:
         late: It was sent before the owner took the run over, which it is just doing.
@@ -96,7 +96,7 @@ def take(
 def _follow(
     shell: Shell, live: DrivenRun, turn: str, message: Message, now: float, source: str, late: bool
 ) -> tuple[str, str]:
-    """Do what *message* wants; return why that is not possible, if so, and what to tell its sender."""
+    """Carry out *message*; return the problem, if there is one, and the detail of an accepted verdict."""
     match message.kind:
         case "answer":
             return _answer(shell, live, turn, message), ""
@@ -108,15 +108,15 @@ def _follow(
             word = OperatorSaid(message=message.id, what="interrupt", turn=turn)
             if shell.tree.cut(live, word):
                 return "", ""
-            return f"nothing runs that could be interrupted{turn and ' as ' + turn}", ""
+            return f"turn {turn!r} is not running" if turn else "no turn is running", ""
         case "guide":
             return _guide(shell, live, turn, message, now)
         case _:
-            return f"nobody knows what {message.kind!r} means", ""
+            return f"unknown kind of message: {message.kind!r}", ""
 
 
 def _addressee(shell: Shell, message: Message) -> tuple[DrivenRun, str]:
-    """The run that *message* is for, and the turn there; the root when nothing better is known."""
+    """The run and the turn that *message* is for; the root run if they are not known."""
     root = next(iter(shell.runs.values()))
     if message.kind == "guide" and len(targets := guided(shell, message)) == 1:
         return targets[0]
@@ -132,7 +132,7 @@ def _addressee(shell: Shell, message: Message) -> tuple[DrivenRun, str]:
 
 
 def _answer(shell: Shell, live: DrivenRun, turn: str, message: Message) -> str:
-    """Give a human's answer to the turn that asked; return why it cannot be used, if so."""
+    """Give a human's answer to the turn that waits for it; return the problem, if it cannot be used."""
     asking = {one.ask.turn: one for one in live.humans()}
     if turn not in asking:
         return not_asking(turn, asking)
@@ -155,7 +155,7 @@ def _answer(shell: Shell, live: DrivenRun, turn: str, message: Message) -> str:
 
 
 def not_asking(turn: str, asking: Iterable[str]) -> str:
-    """Why an answer for *turn* cannot be used, where only the turns *asking* wait for one."""
+    """The problem with an answer for *turn* if only the turns *asking* wait for one."""
     known = ", ".join(asking) or "none"
     if not turn:
         return f"say which turn the answer is for: {known}"
@@ -163,7 +163,7 @@ def not_asking(turn: str, asking: Iterable[str]) -> str:
 
 
 def _guide(shell: Shell, live: DrivenRun, turn: str, message: Message, now: float) -> tuple[str, str]:
-    """Record an operator's guidance; return why no prompt would show it, if so, and which prompts will."""
+    """Record an operator's guidance; return the problem, if there is one, and how it will be delivered."""
     if not message.text.strip():
         return "the guidance is empty", ""
     if (live, turn) not in (found := guided(shell, message)):
@@ -212,7 +212,7 @@ def _guidable_turn(live: DrivenRun, turn: Turn) -> Iterator[tuple[DrivenRun, str
 
 
 def _address(live: DrivenRun, turn: str) -> str:
-    """The name by which a message calls *turn* of *live*; without a turn, that of the turn that *live* is."""
+    """The address of *turn* of *live* in a message; without a turn, that of the turn that *live* answers."""
     if not turn and live.parent is not None:
         live, turn = live.parent[0], live.turn
     below = live.run.partition("/")[2]
@@ -220,7 +220,7 @@ def _address(live: DrivenRun, turn: str) -> str:
 
 
 def _emit(shell: Shell, live: DrivenRun, turn: str, message: Message, source: str, late: bool) -> str:
-    """Take an event, outputs, or both, from the turn that runs; return why they do not count, if so."""
+    """Take an event, outputs, or both, from a running turn; return the problem, if they do not count."""
     attempt = message.attempt
     if not turn:
         running = [(one, turn) for one in shell.runs.values() for turn in one.core.turns.values() if _works(one, turn)]
@@ -257,14 +257,14 @@ def _works(live: DrivenRun, turn: Turn) -> bool:
 
 
 def _stale(live: DrivenRun, turn: str, message: Message) -> str:
-    """Why what *message* says no longer counts; empty if it does."""
+    """Why *message* no longer counts; empty if it does."""
     if message.attempt and not live.core.counts(turn, message.attempt, message.epoch):
         return f"attempt {turn}.{message.attempt} is over (stale)"
     return ""
 
 
 def _note(shell: Shell, live: DrivenRun, turn: str, message: Message, now: float, source: str) -> tuple[str, str]:
-    """Record a change of memory or tasks; return why it cannot be made, if so, and what is said of it."""
+    """Record a change of memory or tasks; return the problem, if there is one, and the reply to the sender."""
     if stale := _stale(live, turn, message):
         return stale, ""
     files = shell.tree.notes.files(live.run, live.kind.notes, message.kind)
@@ -281,9 +281,9 @@ def _note(shell: Shell, live: DrivenRun, turn: str, message: Message, now: float
 
 
 def keep(shell: Shell, live: DrivenRun, message: Message) -> None:
-    """Have the change of memory or tasks that *message* made, and which is durable, stand in its files too.
+    """Write the change of memory or tasks that *message* made, which is durable, to its files.
 
-    A message whose owner died in between comes again, and what stands there is not written twice.
+    A message whose owner died in between comes again; what the files contain is not written twice.
     """
     record = live.core.notes.get(message.id)
     if record is not None and (files := shell.tree.notes.files(live.run, live.kind.notes, message.kind)) is not None:
@@ -291,7 +291,7 @@ def keep(shell: Shell, live: DrivenRun, message: Message) -> None:
 
 
 def restore_notes(shell: Shell, live: DrivenRun) -> None:
-    """Have all that *live* remembers, and has to do, stand in its own files."""
+    """Write the memory and the tasks of *live* to its files."""
     for kind, record in (("memory", MemoryChanged), ("task", TaskChanged)):
         known = tuple(entry for one in live.core.notes.values() if isinstance(one, record) for entry in one.entries)
         if known and (files := shell.tree.notes.files(live.run, live.kind.notes, kind)) is not None:

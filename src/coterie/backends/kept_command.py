@@ -45,7 +45,7 @@ def is_kept(request: Request) -> bool:
     return wants and len(commands_of(request)) == 1
 
 
-class Kept:
+class KeptCommand:
     """The program of the attempt whose files lie in *folder*."""
 
     def __init__(self, folder: Path) -> None:
