@@ -112,4 +112,4 @@ class Archive(Store, Protocol):
 
     def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
         """Like `read`, and then every record as it becomes durable; ends after `run.finished` or `run.stopped`
-        when nobody owns the run."""
+        when the run has no owner."""

@@ -1,7 +1,7 @@
 """Records as lines of JSON, and back.
 
-One line is one record, told apart by `topic`. A text above `LIMIT` bytes stands in a journal once, as a line of its
-own before the first record that holds it; in the record, and in every later one, stands a reference: `@text:` and the
+One line is one record, distinguished by `topic`. A text above `LIMIT` bytes is in a journal once, on a separate line
+before the first record that holds it; in the record, and in every later one, is a reference: `@text:` and the
 text's SHA-256. So a journal grows with what is new in it. Callers never see references: texts come back whole.
 
 A text that looks like a reference is written as a text line whatever its length, which is all the escaping there is.
@@ -9,9 +9,9 @@ Values are JSON values; NaN and the infinities, which JSON does not know, become
 
 A commit is the lines that one sync made durable together; the last of them ends in a blank (`MARK`), and a journal
 whose commits do begins with one: early ones do not say where theirs end. Behind the last commit a file may hold room
-for the next ones, filled with tabs (`ROOM`), which stand nowhere else in a journal. So what a power cut left of a
-commit can be told from damage: a line with a tab in it was not written whole. Where the file had just grown there may
-be zeros instead of tabs.
+for the next ones, filled with tabs (`ROOM`), which occur nowhere else in a journal. So what a power cut left of a
+commit can be distinguished from damage: a line with a tab in it was not written whole. Where the file had just grown
+there may be zeros instead of tabs.
 
 A journal that begins with two blanks (`HEAD`) has checksums: the last field of every record is `crc`, the CRC-32 of the
 line up to that field. Text lines need none, their hash covers them. In such a journal a last commit without a gap that
@@ -32,7 +32,7 @@ from coterie.errors import JournalUnreadable
 from coterie.journal.records import RECORDS, SCHEMA, AnyRecord, Record, RunStarted
 
 LIMIT = 1000
-"""The longest text, in bytes of UTF-8, that stands in the record itself."""
+"""The longest text, in bytes of UTF-8, that is written in the record itself."""
 MARK = b" "
 """Begins a journal, and ends the last line of a commit, before its newline. To JSON it is nothing."""
 HEAD = MARK * 2

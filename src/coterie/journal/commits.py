@@ -23,7 +23,7 @@ class CommitFile:
     at the very end.
 
     Args:
-        folders: Those in which a name leads to the file. Whoever made it may have been killed before the name would
+        folders: Those in which a name leads to the file. Its maker may have been killed before the name would
             survive a power cut, so the first commit of every owner sees to that. Behind the file itself they cost
             little: a file system writes its journal once.
     """

@@ -34,9 +34,9 @@ _SHARED = ("memory.jsonl", "tasks.jsonl", "waves", "worktrees")
 class JsonlStore:
     """Keep journals under *root*, safe from crashes and power cuts.
 
-    A run has one owner at a time, on one machine: whoever holds its lock. What an owner killed half-way left is read
-    up to its last whole line. Reading takes no lock and disturbs nobody; a reader can see a record a moment before it
-    is durable, between its write and its sync.
+    A run has one owner at a time, on one machine: the holder of its lock. What an owner killed half-way left is read
+    up to its last whole line. Reading takes no lock and disturbs no other process; a reader can see a record a
+    moment before it is durable, between its write and its sync.
 
         store = JsonlStore(Path(".coterie"))
         for record in store.read("20261121-154233-9f3a1c"): ...

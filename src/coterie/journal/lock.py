@@ -27,7 +27,7 @@ class RunLock:
 
     Raises:
         RunIsOwned: If a living process holds it, this one included.
-        JournalFailed: If the file system cannot lock files: without that, two owners could not be told apart.
+        JournalFailed: If the file system cannot lock files: without that, two owners could not be distinguished.
     """
 
     def __init__(self, run: str, path: Path) -> None:

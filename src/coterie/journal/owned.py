@@ -1,11 +1,11 @@
-"""How long a run has been owned: the time in which nobody drove it does not count."""
+"""How long a run has been owned: time without an owner does not count."""
 
 from dataclasses import dataclass
 
 from coterie.journal.records import JournalRepaired, PlanReloaded, Record, RunOwned
 
 _TAKING_OVER = frozenset({JournalRepaired, PlanReloaded, RunOwned})
-"""What a new owner writes first: the time before it was nobody's."""
+"""The first records of a new owner: the time before them had no owner."""
 
 
 @dataclass(slots=True)

@@ -22,31 +22,31 @@ HEAD = """\
 <!-- Written by `python -m coterie.journal.reference`; a test keeps it fresh. -->
 
 A run is its journal, `.coterie/runs/RUN/journal.jsonl`: a record a line, as JSON, in the order in which things
-happened. `coterie inspect RUN` tells it in sentences, `coterie inspect RUN journal` as it stands. Here is a record:
+happened. `coterie inspect RUN` shows it in sentences, `coterie inspect RUN journal` unchanged. Here is a record:
 
 ```json
 {"topic":"turn.started","seq":12,"at":1790943321.5,"cause":[11,0],"turn":"writer#2","agent":"writer","inputs":["reviewer#1"]}
 ```
 
 A field that has its default is not written. Fields are added with defaults and nothing is renamed, so a journal of any
-earlier version can still be read; what reads journals should leave alone what it does not know. A text above 1 kB
-stands in a line of its own, a [`text`](#text), and records refer to it as `@text:HASH`.
+earlier version can still be read; readers of journals should ignore what they do not know. A text above 1 kB
+is on a separate line, a [`text`](#text), and records refer to it as `@text:HASH`.
 
 The last field of a record, `crc`, is the CRC-32 of its line up to that field, without blanks. A record that does not
 match it is refused with its line. Journals of earlier versions begin without two blanks and have none.
 """
 
 COMMON = {
-    "turn": "The turn it speaks of: `reviewer#2` is the second start of `reviewer` in this run.",
-    "agent": "Who is asked.",
+    "turn": "The turn: `reviewer#2` is the second start of `reviewer` in this run.",
+    "agent": "The agent.",
     "attempt": "Which attempt of the turn, from 1.",
     "message": "The message in the run's inbox that brought it.",
-    "usage": "What it used.",
-    "text": "What was said.",
+    "usage": "Tokens, cost and time used.",
+    "text": "The text.",
     "outputs": "The named values of the answer.",
     "event": "The event's topic.",
-    "payload": "What the event carries.",
-    "kind": "What kind of failure it was.",
+    "payload": "The event's payload.",
+    "kind": "The kind of failure.",
     "reason": "Why.",
     "run": "The run's id.",
     "plan": "A plan, as JSON.",
@@ -55,13 +55,13 @@ COMMON = {
     "epoch": "Which owner it is, from 1.",
     "limits": "What it allows the run.",
     "wave": "Which wave of the run, from 1.",
-    "allowed": "What might have been emitted.",
+    "allowed": "The events that may be emitted.",
     "schema": "The version of the record format.",
     "engine_version": "The engine's version.",
-    "result": "What came of it.",
+    "result": "The result.",
     "pid": "The process.",
     "group": "Its process group.",
-    "turns": "The turns it speaks of.",
+    "turns": "The turns.",
     "file": "The file's name.",
     "size": "Bytes.",
     "hash": "A content hash.",

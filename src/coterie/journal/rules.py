@@ -66,7 +66,7 @@ def check_next(last: int, records: Sequence[Record]) -> int:
 
 
 def at_rest(last: Record | None, owned: bool) -> bool:
-    """Whether nothing comes after *last* for now: the run has finished, or has stopped and nobody owns it."""
+    """Whether nothing comes after *last* for now: the run has finished, or has stopped and has no owner."""
     return isinstance(last, RunFinished) or (isinstance(last, RunStopped) and not owned)
 
 

@@ -1,8 +1,8 @@
-"""Fork a run: a new one that shares its first records and goes on from there, perhaps under other words.
+"""Fork a run: make a new one that shares its first records and continues from there, perhaps with a changed plan.
 
 A fork is a copy: nothing of the original is touched, and what the fork does never reaches it. It begins with the
-original's records up to one of them. Behind those stands what makes it a run of its own: the changed plan, the attempts
-that were under way there, which belong to the original and are asked again here, and `run.stopped`. So a fork is made
+original's records up to one of them. Then follows what sets it apart: the changed plan, the attempts
+that were under way there, which belong to the original and are retried here, and `run.stopped`. So a fork is made
 whole, and then resumed like any other run.
 
 Child runs come along as far as they had come by then: those whose turn had ended whole, those under way with what they
@@ -45,7 +45,7 @@ class Forked(Struct, frozen=True, kw_only=True):
     Attributes:
         run: Its id.
         origin: The run that it was forked from, and *seq* the last record that it shares.
-        again: The turns that were under way there and are asked again; in a child run `<turn>.<attempt>/<turn>`.
+        again: The turns that were under way there and are retried; in a child run `<turn>.<attempt>/<turn>`.
         cwd: Where it works, with the files as they were; empty: where *origin* did, with the files as they are.
     """
 
@@ -66,7 +66,7 @@ def fork(
     files: bool = True,
     clock: Clock | None = None,
 ) -> Forked:
-    """Make a run that shares the records of *run* up to the record *at*, that one included; nobody is asked yet.
+    """Make a run that shares the records of *run* up to the record *at*, that one included; no backend is called yet.
 
     Args:
         run: A root run; it may have ended, and it may be under way.

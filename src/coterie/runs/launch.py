@@ -69,15 +69,15 @@ async def start(
         human: Asks a human at a terminal; without it humans answer through the inbox.
         turns: Who starts attempts; by default the backends of this process.
         cassette: Answers for the providers of models; by default the one that `COTERIE_CASSETTE` names.
-        cwd: The agents' working directory; by default the current one. A loop may get a work tree of its own instead.
-        snapshots: Keep what the files are at each turn's end, where there is a git work tree.
-        tell: Takes what has to be said before the run begins.
-        attach: Called with who will drive the run, for programs that run beside it.
+        cwd: The agents' working directory; by default the current one. A loop may get a separate work tree instead.
+        snapshots: Keep a snapshot of the files at each turn's end, if there is a git work tree.
+        tell: Called with each notice before the run begins.
+        attach: Called with the shell that will drive the run, for programs that run beside it.
 
     Raises:
-        TopologyError: If an agent has nobody who thinks, its model cannot be asked, or nothing says who is asked.
+        TopologyError: If no backend is configured for an agent, its model cannot be used, or there is no coordination.
         UsageError: If the name of the topology's folder cannot be written down, or a cassette not be read, or it
-            must have a work tree of its own and cannot, or is not given what it is to work on.
+            must have a separate work tree and cannot, or a required input is missing.
         GitFailed: If that work tree could not be made.
         JournalFailed: If the journal could not be written.
 
@@ -131,9 +131,10 @@ async def resume(
     recall: Callable[[Iterable[RunRecord]], object] | None = None,
     runs: Runs | None = None,
 ) -> Outcome:
-    """Carry *run* on from its journal, under the recorded plan or *reload*.
+    """Continue *run* from its journal, under the recorded plan or *reload*.
 
-    What an earlier owner left alive is ended first; attempts that were cut off are asked again and told so.
+    Processes that an earlier owner left are ended first; attempts that were cut off are retried,
+    and their prompts say so.
 
     Args:
         recall: Called once with the records of earlier owners, those of child runs included, before *observe*.
@@ -142,7 +143,7 @@ async def resume(
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished, JournalUnreadable: If it cannot be taken over.
         ReplayMismatch: If the plan or today's engine decides otherwise than the journal says.
-        TopologyError: If *reload* has nobody who thinks for an agent, or its model cannot be asked.
+        TopologyError: If *reload* has no backend for an agent, or its model cannot be used.
         UsageError: If the folder it was started in is gone: every turn would fail for good; or if a program decides
             in it, which only that program can carry on.
     """

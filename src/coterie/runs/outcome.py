@@ -21,9 +21,9 @@ class Outcome(Struct, frozen=True, kw_only=True):
         exit: The exit status that says the same.
         seconds: How long the run was owned in all; *usage* adds up what its attempts took, side by side or not.
         waiting: The questions to humans that are open.
-        overshoot: By how much a budget was exceeded by what was running when it was reached; empty if not.
-        notices: What there is to say beside: where its work is, whom nobody could notify.
-        iterations: How many a loop has begun; None: it is none.
+        overshoot: The amount by which running attempts exceeded a budget after it was reached; empty if they did not.
+        notices: Further notices: where the work is, which notification failed.
+        iterations: How many iterations a loop has begun; None: the run is no loop.
     """
 
     run: str

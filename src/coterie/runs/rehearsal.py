@@ -35,7 +35,7 @@ Script = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 class _Stage:
-    """Everybody who is asked is played by the script."""
+    """The script plays all agents."""
 
     def __init__(self, script: Script | None) -> None:
         self._backend = ScriptedBackend(script)
@@ -75,7 +75,7 @@ def rehearse(
             each, in order.
 
     Raises:
-        TopologyError: If nothing says who is asked.
+        TopologyError: If there is no coordination.
     """
     clock = VirtualClock()
     store = MemoryStore()

@@ -11,7 +11,7 @@ from coterie.runs.repository import Runs
 
 
 class ReplayReport(Struct, frozen=True, kw_only=True):
-    """What a replay found: today's engine agrees with every record.
+    """The result of a replay: today's engine agrees with every record.
 
     Attributes:
         records: How many records were fed to the engine, those of child runs included.
@@ -24,7 +24,7 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
 
 
 def replay(run: str, *, state_dir: Path) -> ReplayReport:
-    """Feed the journal of *run* and its child runs to today's engines; nothing is written and nobody is asked.
+    """Feed the journal of *run* and its child runs to today's engines; nothing is written, and no backend is called.
 
     Raises:
         ReplayMismatch: If an engine decides otherwise than its journal says.

@@ -1,4 +1,4 @@
-"""Copy the beginning of a run into a store of its own, as the beginning of another run: what a fork is made of.
+"""Copy the beginning of a run into a separate store, as the beginning of another run: a fork.
 
 What is copied is history: processes that ran are the original's, attempts that were under way are over here. The child
 runs come along, each as far as it had come.
@@ -41,7 +41,7 @@ class RunCopy:
 
     Attributes:
         now: When.
-        again: The turns that are asked again.
+        again: The turns that are retried.
     """
 
     def __init__(self, here: Runs, read: Read, there: Runs, plan: Plan, *, changed: bool, clock: Clock) -> None:
@@ -134,11 +134,11 @@ class RunCopy:
         return core
 
     def _let_go(self, core: Core) -> None:
-        """End the time of the original's owner, with its last record: what came after was nobody's time here.
+        """End the time of the original's owner, with its last record: what came after does not count here.
 
-        What was under way belongs to it, and is asked again here.
+        Attempts under way belong to it, and are retried here.
 
-        A question to a human stands, and a child run goes on; one that had not begun is asked all the same.
+        A question to a human stays open, and a child run goes on; one that had not begun is started all the same.
         """
         if core.finished is not None:
             return

@@ -1,4 +1,4 @@
-"""What runs are called. A loop's settings say how: `quiet-harbor`, `run-mwpmf7sc-f747` or `run-3`."""
+"""The ids of runs. A loop's settings say how: `quiet-harbor`, `run-mwpmf7sc-f747` or `run-3`."""
 
 import re
 import secrets
@@ -36,7 +36,7 @@ _WHAT = (
 
 
 def choose_id(plan: Plan, state_dir: Path) -> str:
-    """An id for a new run of *plan* under *state_dir*, which nobody else gets: its folder is made."""
+    """An id for a new run of *plan* under *state_dir*, which no other run gets: its folder is made."""
     place = kind_of(plan).place
     if place is None or not place.project:
         return new_run_id()
@@ -54,7 +54,7 @@ def choose_id(plan: Plan, state_dir: Path) -> str:
 
 
 def candidates(how: str, here: Collection[str], known: Collection[str]) -> Iterator[str]:
-    """Ids in the format *how*, without end: `compact`, `counter`, or `human`, which any other word stands for too.
+    """Ids in the format *how*, without end: `compact`, `counter`, or `human`, which any other word means, too.
 
     Args:
         here: The ids of the runs beside which it will lie; a counter goes on from these.

@@ -1,4 +1,4 @@
-"""What the runs of this machine came to: how they ended, what they cost, how long they took."""
+"""Statistics of the runs of this machine: how they ended, what they cost, how long they took."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ class RunStats(Struct, frozen=True, kw_only=True):
     """One run in numbers.
 
     Attributes:
-        state: How it stands with it; the reason of a stop is left out.
+        state: Its state; the reason of a stop is left out.
         turns: Turns of agents, those of child runs included.
         seconds: How long it was owned.
     """

@@ -1,6 +1,6 @@
 """A run of a loop in the journal lines of the earlier system, `loop.start`, `iteration.start`, `backend.finish` ….
 
-Tools that read that system's journal can read a run of ours. What is told is told from the records alone, so the lines
+Tools that read that system's journal can read a run of ours. The lines follow from the records alone, so the lines
 can be made again at any time; nothing of ours ever reads them. Where that system has no topic for what happened (a plan
 that was read again), the record's own topic is used.
 """
@@ -17,7 +17,7 @@ from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
 from coterie.planning.plan import AgentPlan, from_json
 
 Prompts = Callable[[str, int], str]
-"""Gives what an attempt was asked, `prompts(turn, attempt)`; an empty text where that is not kept."""
+"""Gives the prompt of an attempt, `prompts(turn, attempt)`; an empty text where that is not kept."""
 
 VERSION = 1
 """The version that each line names."""
@@ -64,7 +64,7 @@ class LoopProjection:
         lines = [line for record in store.read(run) for line in projection.apply(record)]
 
     Args:
-        prompts: Gives what an attempt was asked.
+        prompts: Gives the prompt of an attempt.
     """
 
     def __init__(self, prompts: Prompts = lambda turn, attempt: "") -> None:
@@ -424,7 +424,7 @@ def fold(records: Iterable[r.Record], prompts: Prompts = lambda turn, attempt: "
 
 
 def as_line(line: dict[str, Any]) -> bytes:
-    """*line* as it stands in the file."""
+    """*line* as in the file."""
     return json.dumps(line, separators=(",", ":")).encode() + b"\n"
 
 

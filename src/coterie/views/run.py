@@ -105,7 +105,7 @@ class RunView:
     Attributes:
         id: The run's id; empty before `run.started`.
         topology: The name of its team.
-        input: What it was asked.
+        input: Its input.
         state: `running`, `stopped`, `waiting` (for a human), `completed` or `failed`. A run whose owner was killed
             reads `running` too: only the store knows whether somebody owns it.
         reason: Why it stopped or failed.

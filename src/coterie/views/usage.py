@@ -14,10 +14,10 @@ class Totals(Struct, kw_only=True, gc=False):
     Attributes:
         turns: Turns started.
         attempts: Attempts started; a turn has at least one.
-        nested: Turns inside child runs, which are told when the child's turn ends.
+        nested: Turns inside child runs, which are known when the child's turn ends.
         cached_tokens: Those of the input tokens that a provider had in its cache.
         cost: US dollars, as far as backends know it.
-        unpriced: Answers whose price nobody knows: *cost* leaves them out.
+        unpriced: Answers without a known price; *cost* leaves them out.
         seconds: Time the attempts ran, added up.
     """
 

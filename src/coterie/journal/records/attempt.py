@@ -29,8 +29,8 @@ class AttemptFailed(Record, frozen=True, kw_only=True, tag="attempt.failed", gc=
     """An attempt failed by itself. *kind* is one of `coterie.backends.base.FAILURES`.
 
     Attributes:
-        wait: Seconds that whoever was asked wants to be left alone.
-        text: What the agent had answered or printed; the end of a long output. It is no answer of the turn.
+        wait: The provider's Retry-After in seconds, if given.
+        text: The text that the agent had written; the end of a long output. It is no answer of the turn.
         log: The end of what its program wrote to standard error.
         exit_code: The exit status of its program, as a shell counts it: 128 and the number of a signal.
         signal: The name of the signal that ended its program.

@@ -10,12 +10,12 @@ Cause = tuple[int, int]
 
 
 class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What a turn used.
+    """Usage of a turn.
 
     Attributes:
-        cached_tokens: Those of the input tokens that the provider had in its cache.
-        cost: US dollars, when the backend knows.
-        unpriced: Answers of models whose price nobody knows: *cost* leaves them out.
+        cached_tokens: Input tokens that were in the provider's cache.
+        cost: US dollars, if the backend reports them.
+        unpriced: Answers of models without a known price; *cost* leaves them out.
         seconds: Time the attempts ran.
         turns: Turns of agents inside, when the turn was a child run.
     """

@@ -6,7 +6,7 @@ from coterie.journal.records.base import Record
 
 
 class MessageRefused(Record, frozen=True, kw_only=True, tag="message.refused", gc=False):
-    """A message to the run could not be used: its turn is over, unknown, or asks nobody."""
+    """A message to the run could not be used: its turn is over, unknown, or waits for no answer."""
 
     message: str
     reason: str
@@ -14,10 +14,10 @@ class MessageRefused(Record, frozen=True, kw_only=True, tag="message.refused", g
 
 
 class MessageSent(Record, frozen=True, kw_only=True, tag="message.sent", gc=False):
-    """One agent of a pattern told another, or everybody, something: a trace, which causes nothing.
+    """One agent of a pattern sent a message to another one, or to all: a trace, which causes nothing.
 
     Attributes:
-        recipient: Empty: everybody.
+        recipient: Empty: all agents.
         type: `request`, `response`, `feedback`, `escalation`, `broadcast` or `system`.
     """
 
@@ -29,7 +29,7 @@ class MessageSent(Record, frozen=True, kw_only=True, tag="message.sent", gc=Fals
 
 
 class OperatorSaid(Record, frozen=True, kw_only=True, tag="operator.said", gc=False):
-    """An operator's word to the run: *what* is `interrupt`, `retry`, `cancel` or `guide`; an empty *turn* means all."""
+    """A command of an operator: *what* is `interrupt`, `retry`, `cancel` or `guide`; an empty *turn* means all."""
 
     message: str
     what: str

@@ -6,7 +6,7 @@ from coterie.journal.records.base import Record
 
 
 class MemoryChanged(Record, frozen=True, kw_only=True, tag="memory.changed", gc=False):
-    """What is remembered was changed by these entries: of the run's own memory, and of the project's."""
+    """These entries changed the run's own memory, and the project's."""
 
     message: str
     turn: str = ""
@@ -15,7 +15,7 @@ class MemoryChanged(Record, frozen=True, kw_only=True, tag="memory.changed", gc=
 
 
 class TaskChanged(Record, frozen=True, kw_only=True, tag="task.changed", gc=False):
-    """The tasks were changed by these entries: of the run's own tasks, and of the project's."""
+    """These entries changed the run's own tasks, and the project's."""
 
     message: str
     turn: str = ""

@@ -9,10 +9,10 @@ class CallAsked(Record, frozen=True, kw_only=True, tag="call.asked", gc=False):
     """A program asks an agent: its *n*-th call there is the turn `agent#n`.
 
     Attributes:
-        hash: SHA-256 of what it asked, in hex, before anything was added to that: asked again, it must be the same.
-        request: What the agent is sent.
-        given: The whole input, when a team is asked; then there is no request.
-        state: What the agent remembers from here on, when adding to the request changed that.
+        hash: SHA-256 of the program's request, in hex, before anything was added; a replay must repeat it.
+        request: The request to the agent.
+        given: The whole input of a team, which has no request.
+        state: The agent's memory from here on, if adding to the request changed it.
     """
 
     turn: str
@@ -24,18 +24,18 @@ class CallAsked(Record, frozen=True, kw_only=True, tag="call.asked", gc=False):
 
 
 class CallDropped(Record, frozen=True, kw_only=True, tag="call.dropped", gc=False):
-    """A program no longer waits for a call of its own, and calls it off."""
+    """A program cancelled one of its calls."""
 
     turn: str
 
 
 class StateChanged(Record, frozen=True, kw_only=True, tag="state.changed", gc=False):
-    """What an agent of a program remembers was changed by the reply to a turn; it counts once that has ended.
+    """The reply to a turn changed the memory of an agent of a program; it counts once the turn has ended.
 
     Attributes:
-        agent: Whose memory it is.
+        agent: The owner of the memory.
         turn: The turn whose reply changed it.
-        state: All that it remembers now.
+        state: The whole memory now.
     """
 
     agent: str
@@ -44,15 +44,15 @@ class StateChanged(Record, frozen=True, kw_only=True, tag="state.changed", gc=Fa
 
 
 class ResultRecorded(Record, frozen=True, kw_only=True, tag="result.recorded", gc=False):
-    """A program recorded a result of its own making for an agent; those of turns are in `turn.finished`.
+    """A program recorded a result that it made for an agent; results of turns are in `turn.finished`.
 
     Attributes:
         id: `agent+n`, the n-th of the agent.
-        agent: For whom.
-        output: What came of it.
-        confidence: How sure that is, from 0 to 1.
-        reasoning: What led there.
-        tokens: What it used.
+        agent: The agent that the result is for.
+        output: The result.
+        confidence: Its confidence, from 0 to 1.
+        reasoning: Its reasoning.
+        tokens: Tokens used.
     """
 
     id: str

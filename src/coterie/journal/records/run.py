@@ -22,11 +22,11 @@ class RunStarted(Record, frozen=True, kw_only=True, tag="run.started", gc=False)
         engine: Which engine decides, and *engine_version* which of its versions.
         plan: The plan as JSON; empty in a child run, whose plan is part of its parent's.
         plan_hash: The plan's content hash.
-        input: What the run was asked: `prompt` and further named values.
-        parent: The run that asked, when this is a child.
+        input: The input: `prompt` and further named values.
+        parent: The parent of a child run.
         cwd: The working directory it was started in.
         forked_from: The run whose first records these are, when it is a fork; those behind them are its own.
-        snapshots: The files are kept at each turn's end.
+        snapshots: A snapshot of the files is kept at each turn's end.
     """
 
     run: str
@@ -44,14 +44,14 @@ class RunStarted(Record, frozen=True, kw_only=True, tag="run.started", gc=False)
 
 
 class RunOwned(Record, frozen=True, kw_only=True, tag="run.owned", gc=False):
-    """A process took the run over; what earlier owners still say is stale."""
+    """A process took the run over; messages of earlier owners are stale from here on."""
 
     epoch: int
     limits: Limits = Limits()
 
 
 class RunStopped(Record, frozen=True, kw_only=True, tag="run.stopped", gc=False):
-    """The owner let go; the run can be resumed. *reason*: `max_turns`, `waiting`, `interrupted`, `forked`,
+    """The owner gave the run up; it can be resumed. *reason*: `max_turns`, `waiting`, `interrupted`, `forked`,
     `shortage: …` (what the machine lacked), …"""
 
     reason: str

@@ -6,7 +6,7 @@ from coterie.journal.records.base import Record
 
 
 class TreeSaved(Record, frozen=True, kw_only=True, tag="tree.saved", gc=False):
-    """What the files were when an attempt of a turn had ended, before anything followed from it.
+    """A snapshot of the files when an attempt of a turn had ended, before anything followed from it.
 
     Attributes:
         commit: The git commit that holds them; empty: they could not be kept.

@@ -11,7 +11,7 @@ class TurnStarted(Record, frozen=True, kw_only=True, tag="turn.started", gc=Fals
     Attributes:
         attempt: From 1.
         inputs: The turns whose results marked it, in the source order of the arrows.
-        prompt: SHA-256 of what is asked, in hex; the text itself follows from the journal.
+        prompt: SHA-256 of the prompt, in hex; the text itself follows from the journal.
         used: The parts of the prompt that no other record holds, by name: `memory`, `tasks` and `tool` of a loop,
             `file:NAME` for a file that an agent `reads` (null: it is missing), `said` for the output of an attempt
             that was interrupted.
@@ -49,7 +49,7 @@ class TurnFailed(Record, frozen=True, kw_only=True, tag="turn.failed", gc=False)
 
 
 class TurnCancelled(Record, frozen=True, kw_only=True, tag="turn.cancelled", gc=False):
-    """A turn was called off; what it still says is too late.
+    """A turn was called off; later replies are ignored.
 
     *usage*: what the child run that it is had used by then, the runs below it included.
     """
