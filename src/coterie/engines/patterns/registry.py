@@ -9,7 +9,7 @@ def second_opinion(team, given):
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from msgspec import Struct
 
@@ -76,11 +76,8 @@ PatternFunction = Callable[[Team, dict[str, Any]], Conversation]
 """A pattern: a generator of questions, given its team and the run's input."""
 
 
-class CallCounter(Protocol):
-    """Counts the turns of a pattern from its configuration and, if that is not enough, from *numbers* of a run."""
-
-    def __call__(self, team: Team, **numbers: Any) -> Calls:
-        """The turns of each slot."""
+CallCounter = Callable[..., Calls]
+"""Counts the turns of each slot from the team and, if that is not enough, from numbers of a run given by name."""
 
 
 class PatternDefinition(Struct, frozen=True):

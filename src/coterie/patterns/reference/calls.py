@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from inspect import isawaitable
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -24,11 +24,9 @@ Model = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 Tool = Callable[..., Any]
 
 
-class AskHuman(Protocol):
-    """Asks a human on behalf of a turn, and waits for the answer, for days if need be."""
-
-    async def __call__(self, turn: str, question: str, n: int) -> str:
-        """The answer to the *n*-th *question* with these words; after a crash, the recorded one."""
+Ask = Callable[[str, str, int], Awaitable[str]]
+"""Asks a human on behalf of a turn the n-th question with these words, and waits for the answer, for days if need be;
+after a crash, it returns the recorded one."""
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -50,7 +48,7 @@ class Call(Struct, frozen=True, kw_only=True):
     interrupted: int
     sent: dict[str, Any]
     model: Model
-    human: AskHuman
+    human: Ask
     models: Callable[[], Backend]
     timeout: float | None = None
     spent: list[Any] = []
