@@ -54,7 +54,7 @@ def emit(
     name = str(message.pop("id", "")) or os.environ.get(client.MESSAGE, "") or client.new_id()
     found, sender = _run(run, state_dir)
     if found is None:
-        complain("coterie: there is not exactly one active run here; name one with --run")
+        complain("coterie: no active run here, or several; name one with --run")
         return 2
     return _send(*found, name, message | sender)
 

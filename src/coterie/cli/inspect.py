@@ -60,8 +60,8 @@ def inspect(
     if (turn is not None) != (view in views.OF_TURNS):
         takes = "a turn, such as reviewer#2, or the number of an iteration of a loop"
         raise UsageError(f"`inspect RUN {view}` takes {takes if view in views.OF_TURNS else 'no turn'}")
-    place = views.locate(run, state_dir)
-    value, shown = views.OF_TURNS[view](place, views.named(turn)) if turn is not None else views.OF_RUNS[view](place)
+    at = views.locate(run, state_dir)
+    value, shown = views.OF_TURNS[view](*at, views.named(turn)) if turn is not None else views.OF_RUNS[view](*at)
     print_result(as_json, value, lambda: shown)
     return 0
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from coterie import files
 from coterie.cli.text import plans
@@ -22,14 +22,7 @@ from coterie.views import why as why_view
 Shown = tuple[Any, str]
 
 
-class Located(Struct, frozen=True, kw_only=True):
-    """A run, or a child run, and the runs of its state directory."""
-
-    runs: Runs
-    run: str
-
-
-def locate(run: str, state_dir: Path) -> Located:
+def locate(run: str, state_dir: Path) -> tuple[Runs, str]:
     """Return the run that *run* names: an id, the beginning of one, or `last`, with `/TURN.ATTEMPT` for a child run.
 
     Raises:
@@ -38,24 +31,24 @@ def locate(run: str, state_dir: Path) -> Located:
     """
     runs, found = find(run, state_dir)
     runs.first(found)
-    return Located(runs=runs, run=found)
+    return runs, found
 
 
-def timeline(at: Located) -> Shown:
+def timeline(runs: Runs, run: str) -> Shown:
     """The events of the run."""
-    lines = timeline_view.fold(at.runs.read(at.run)).lines
+    lines = timeline_view.fold(runs.read(run)).lines
     return lines, text.timeline(lines)
 
 
-def usage(at: Located) -> Shown:
+def usage(runs: Runs, run: str) -> Shown:
     """Usage in total and by agent."""
-    view = usage_view.fold(at.runs.read(at.run))
+    view = usage_view.fold(runs.read(run))
     return {"total": view.total, "agents": view.agents}, text.usage_table(view)
 
 
-def journal(at: Located) -> Shown:
+def journal(runs: Runs, run: str) -> Shown:
     """The records; as text, the unchanged file."""
-    return list(at.runs.read(at.run)), _text(at.runs.file(at.run)).rstrip()
+    return list(runs.read(run)), _text(runs.file(run)).rstrip()
 
 
 def _text(path: Path) -> str:
@@ -63,18 +56,18 @@ def _text(path: Path) -> str:
         return file.read().decode("utf-8", "replace")
 
 
-def why(at: Located, turn: str) -> Shown:
+def why(runs: Runs, run: str, turn: str) -> Shown:
     """The causes of a turn."""
-    reasons = why_view.why(at.runs.read(at.run), turn)
+    reasons = why_view.why(runs.read(run), turn)
     return reasons, "\n".join(f"{reason.seq:>5}  {reason.text}" for reason in reasons)
 
 
-def turn(at: Located, turn: str) -> Shown:
+def turn(runs: Runs, run: str, turn: str) -> Shown:
     """The prompt, answer and attempts of a turn."""
-    detail = turn_detail.detail(at.runs, at.run, turn)
+    detail = turn_detail.detail(runs, run, turn)
     found, question = detail.view, detail.question
     value = {
-        "run": at.run,
+        "run": run,
         "turn": found.id,
         "agent": found.agent,
         "state": found.state,
@@ -93,17 +86,17 @@ def turn(at: Located, turn: str) -> Shown:
     return value, text.turn(value, detail.run_started)
 
 
-def prompt(at: Located, turn: str) -> Shown:
+def prompt(runs: Runs, run: str, turn: str) -> Shown:
     """The prompt of a turn, verbatim."""
-    value = _found(at, turn)
+    value = _found(runs, run, turn)
     kept = {name: value[name] for name in ("run", "turn", "prompt", "prompt_is_exact")}
     exact = "" if value["prompt_is_exact"] else f"({text.INEXACT})\n\n"
     return kept, exact + value["prompt"]
 
 
-def output(at: Located, turn: str) -> Shown:
+def output(runs: Runs, run: str, turn: str) -> Shown:
     """The answer of a turn, verbatim; without one, the output and the failure of its last failed attempt."""
-    value = _found(at, turn)
+    value = _found(runs, run, turn)
     kept = {name: value[name] for name in ("run", "turn", "state", "reason", "text", "outputs")}
     if value["state"] == "finished":
         return kept, value["text"].rstrip("\n") or f"({value['state']})"
@@ -114,21 +107,21 @@ def output(at: Located, turn: str) -> Shown:
     return kept, "\n".join(filter(None, (said, f"({': '.join(filter(None, (value['state'], value['reason'])))})")))
 
 
-def topology(at: Located) -> Shown:
+def topology(runs: Runs, run: str) -> Shown:
     """The agents and the coordination of the run's current plan."""
-    plan = at.runs.journal(at.run).plan_now()
+    plan = runs.journal(run).plan_now()
     return plan, plans.plan(plan)
 
 
-def memory(at: Located) -> Shown:
+def memory(runs: Runs, run: str) -> Shown:
     """The memory of the run."""
-    found = Memory.of(_notes_place(at, "memory"))
+    found = Memory.of(_notes_place(runs, run, "memory"))
     return found.find(), found.listing()
 
 
-def tasks(at: Located) -> Shown:
+def tasks(runs: Runs, run: str) -> Shown:
     """The open and the completed tasks of the run."""
-    found = Tasks.of(_notes_place(at, "task"))
+    found = Tasks.of(_notes_place(runs, run, "task"))
     return [*found.open, *found.done], found.listing()
 
 
@@ -137,17 +130,17 @@ def named(turn: str) -> str:
     return f"iteration#{turn}" if turn.isdecimal() else turn
 
 
-def _found(at: Located, name: str) -> dict[str, Any]:
-    value: dict[str, Any] = turn(at, name)[0]
+def _found(runs: Runs, run: str, name: str) -> dict[str, Any]:
+    value: dict[str, Any] = turn(runs, run, name)[0]
     return value
 
 
-def _notes_place(at: Located, kind: str) -> Any:
-    plan = at.runs.journal(at.run).plan_now()
-    return NoteFiles(at.runs).files(at.run, kind_of(plan).notes, kind)
+def _notes_place(runs: Runs, run: str, kind: str) -> Any:
+    plan = runs.journal(run).plan_now()
+    return NoteFiles(runs).files(run, kind_of(plan).notes, kind)
 
 
-OF_RUNS: Mapping[str, Callable[[Located], Shown]] = {
+OF_RUNS: Mapping[str, Callable[[Runs, str], Shown]] = {
     "timeline": timeline,
     "usage": usage,
     "topology": topology,
@@ -155,7 +148,7 @@ OF_RUNS: Mapping[str, Callable[[Located], Shown]] = {
     "tasks": tasks,
     "journal": journal,
 }
-OF_TURNS: Mapping[str, Callable[[Located, str], Shown]] = {
+OF_TURNS: Mapping[str, Callable[[Runs, str, str], Shown]] = {
     "turn": turn,
     "prompt": prompt,
     "output": output,
