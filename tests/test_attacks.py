@@ -542,7 +542,7 @@ topology attacked : [pipeline, fan-out] {
 PRELUDE = f"""
 import atexit, msgspec, os, pathlib, subprocess, sys
 from coterie.agentside import client, delivery
-from coterie.runs.messages import Message
+from coterie.runs.messages import RunMessage
 from coterie.runs.tokens import Tokens
 atexit.register(pathlib.Path("victim").write_text, '{{"verdict": "revise"}}')  # a pipe: the victim ends now
 coterie = [{sys.executable!r}, "-m", "coterie"]
@@ -632,10 +632,10 @@ def test_an_agent_writes_an_answer_and_rings(team: Attacked) -> None:
 SIGNING = """
 import sys, msgspec, pathlib
 from coterie.agentside import delivery
-from coterie.runs.messages import Message
+from coterie.runs.messages import RunMessage
 from coterie.runs.tokens import Tokens
 run, forged = pathlib.Path(sys.argv[1]), msgspec.json.decode(sys.argv[2])
-message = msgspec.convert({"id": "m", **forged}, Message)
+message = msgspec.convert({"id": "m", **forged}, RunMessage)
 print(delivery.send(str(run), "m", {**forged, "token": Tokens(run).operator(message.signed)}))
 """
 ORPHAN = """

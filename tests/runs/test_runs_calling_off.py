@@ -10,7 +10,7 @@ from coterie.journal.records import AttemptFailed, Record, RunFinished, TurnCanc
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.ended import Ended
-from coterie.runs.messages import Message
+from coterie.runs.messages import RunMessage
 from coterie.runs.shell import Shell
 from coterie.runs.verdicts import Sender, take
 
@@ -118,7 +118,7 @@ def test_an_interruption_that_comes_with_the_end_of_a_team_is_refused() -> None:
     stage, verdicts = Stage(flow("team -> b", team=nested(1, flow("x -> y")))), list[str]()
 
     def interrupt() -> None:
-        _, verdict = take(stage.shell, Message(id="m", kind="interrupt"), stage.clock.now(), Sender("operator"))
+        _, verdict = take(stage.shell, RunMessage(id="m", kind="interrupt"), stage.clock.now(), Sender("operator"))
         verdicts.append(verdict.status)
 
     def observe(run: str, record: Record) -> None:

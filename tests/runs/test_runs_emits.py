@@ -21,7 +21,7 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, Wanted
 from coterie.runs import launch, provisional
-from coterie.runs.messages import Message
+from coterie.runs.messages import RunMessage
 from coterie.runs.notes import entries
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import replay
@@ -190,7 +190,7 @@ def test_an_event_without_a_turn_belongs_to_the_one_that_runs(tmp_path: Path) ->
     """As from a terminal beside the run; the record says that an operator emitted it."""
 
     def planner(say: Say) -> None:
-        assert send(tmp_path / "runs/r", Message(id="m1", kind="emit", event="tasks.ready")).status == "accepted"
+        assert send(tmp_path / "runs/r", RunMessage(id="m1", kind="emit", event="tasks.ready")).status == "accepted"
 
     loop(tmp_path, {"iteration#1": planner})
     [emitted] = journal(tmp_path, r.EventEmitted)
@@ -286,7 +286,7 @@ def test_what_came_before_the_owner_was_killed_counts(tmp_path: Path) -> None:
     message = emit(folder, "task.complete", payload="done")
 
     assert delivery.send(str(folder), "m1", message)[0] == delivery.UNOWNED
-    verdict = provisional.verdict(*run_in(folder), Message(id="m1", **message))
+    verdict = provisional.verdict(*run_in(folder), RunMessage(id="m1", **message))
     assert (verdict.status, "provisional" in verdict.detail) == ("accepted", True)
 
     outcome = resumed(tmp_path)
@@ -315,10 +315,10 @@ def test_what_an_orphan_of_an_earlier_owner_says_is_refused(tmp_path: Path) -> N
     message = emit(folder, "tasks.ready", epoch=9)
     delivery.put(str(folder), "m1", message)
 
-    verdict = provisional.verdict(*run_in(folder), Message(id="m1", **message))
+    verdict = provisional.verdict(*run_in(folder), RunMessage(id="m1", **message))
     assert (verdict.status, "stale" in verdict.detail) == ("refused", True)
     assert not (folder / "inbox/m1.json").exists()
-    verdict = provisional.verdict(*run_in(folder), Message(id="m2", **emit(folder, "nothing")))
+    verdict = provisional.verdict(*run_in(folder), RunMessage(id="m2", **emit(folder, "nothing")))
     assert (verdict.status, "allowed events: tasks.ready" in verdict.detail) == ("refused", True)
 
 

@@ -25,7 +25,7 @@ from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
 from coterie.runs import launch
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of
-from coterie.runs.messages import Message, guidance
+from coterie.runs.messages import RunMessage, guidance
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import replay
 from coterie.runs.turns import LocalTurns
@@ -34,8 +34,8 @@ NOTE = "- Mind the tests"
 FAILED = Failure(kind="failed", reason="no")
 
 
-def said(turn: str = "") -> Message:
-    return Message(id="m1", kind="guide", turn=turn, text=" Mind the tests ")
+def said(turn: str = "") -> RunMessage:
+    return RunMessage(id="m1", kind="guide", turn=turn, text=" Mind the tests ")
 
 
 def guided(cast: Cast) -> list[str]:
@@ -88,7 +88,7 @@ def test_a_retried_attempt_has_it_in_its_prompt(can: bool) -> None:
 
 def test_an_interrupt_after_it_loses_nothing() -> None:
     """The attempt that follows the one that was cut off has it in its prompt."""
-    cast = Steered(said(), Message(id="m2", kind="interrupt"), at="a#1", can=False)
+    cast = Steered(said(), RunMessage(id="m2", kind="interrupt"), at="a#1", can=False)
     stage = steered(RETRIED, cast)
     assert [verdict.status for verdict in cast.verdicts] == ["accepted", "accepted"]
     assert guided(cast) == ["a#1.2"]

@@ -22,7 +22,7 @@ from coterie.journal.records import MessageRefused, TurnFinished, TurnStarted
 from coterie.journal.writer import JsonlWriter
 from coterie.planning.plan import AgentPlan
 from coterie.runs import inbox, launch
-from coterie.runs.messages import Message, Verdict
+from coterie.runs.messages import RunMessage, Verdict
 from coterie.runs.outcome import Outcome
 from coterie.runs.tokens import Tokens
 
@@ -60,8 +60,8 @@ async def with_owner(state: Path, meanwhile: Callable[[Path], object]) -> Outcom
         owner.cancel()
 
 
-def answer(name: str = "m1", turn: str = "boss#1") -> Message:
-    return Message(id=name, kind="answer", turn=turn, text="yes")
+def answer(name: str = "m1", turn: str = "boss#1") -> RunMessage:
+    return RunMessage(id=name, kind="answer", turn=turn, text="yes")
 
 
 def results(state: Path) -> list[str]:
@@ -152,7 +152,7 @@ def test_an_answer_that_waits_is_taken_by_the_next_owner(tmp_path: Path) -> None
 def test_an_answer_that_is_no_text_is_not_sent(tmp_path: Path) -> None:
     """Half a surrogate pair, as bytes of a command line become that are not UTF-8."""
     with pytest.raises(UsageError, match="not UTF-8"):
-        send(tmp_path, Message(id="m1", kind="answer", text="\udcff"))
+        send(tmp_path, RunMessage(id="m1", kind="answer", text="\udcff"))
     assert not list(tmp_path.iterdir())
 
 
@@ -233,7 +233,7 @@ def test_messages_that_waited_count_in_the_order_they_came(tmp_path: Path) -> No
     cast = Asked(lambda: None)
     asyncio.run(launch.start(PLAN, {}, state_dir=tmp_path, park=True, turns=cast, run_id="r", cwd=tmp_path))
     for second, name in enumerate(("z", "a", "m")):
-        send(tmp_path / "runs/r", Message(id=name, kind="answer", turn="boss#1", text=name))
+        send(tmp_path / "runs/r", RunMessage(id=name, kind="answer", turn="boss#1", text=name))
         os.utime(tmp_path / "runs/r/inbox" / f"{name}.json", (1000 + second, 1000 + second))
 
     assert asyncio.run(launch.resume("r", state_dir=tmp_path, turns=Asked(lambda: None))).status == "completed"
@@ -293,7 +293,7 @@ def test_an_operators_message_that_is_not_rung_for_waits_for_the_next_owner(
     monkeypatch.setattr(inbox, "LOOK_EVERY", 0.001)
 
     def meanwhile(folder: Path) -> None:
-        left = Message(id="m1", kind="answer", turn="boss#1", text="left there")
+        left = RunMessage(id="m1", kind="answer", turn="boss#1", text="left there")
         signed = msgspec.structs.replace(left, token=Tokens(folder).operator(left.signed))
         delivery.put(str(folder), "m1", msgspec.to_builtins(signed))
         assert looked.wait(10)

@@ -29,7 +29,7 @@ from coterie.journal.records import (
 )
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Limits, Plan
-from coterie.runs.messages import Message
+from coterie.runs.messages import RunMessage
 from coterie.runs.shell import Shell
 from coterie.runs.verdicts import Sender, take
 
@@ -102,7 +102,7 @@ def test_an_attempt_that_an_operator_interrupted_is_asked_again_unasked() -> Non
 
     async def owner() -> None:
         stage.shell = stage._shell(None)
-        word = Message(id="m", kind="interrupt", turn="a#1")
+        word = RunMessage(id="m", kind="interrupt", turn="a#1")
 
         def say() -> None:
             take(stage.shell, word, stage.clock.now(), Sender("operator"))

@@ -40,7 +40,7 @@ from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Start
 from coterie.runs.driven_run import DrivenRun
 from coterie.runs.ended import Ended
-from coterie.runs.messages import Message
+from coterie.runs.messages import RunMessage
 from coterie.runs.shell import Shell
 from coterie.runs.verdicts import Sender, take
 
@@ -215,10 +215,10 @@ def test_a_human_parks_the_run_and_the_answer_carries_it_on() -> None:
 
     assert (ended.status, ended.reason) == ("stopped", "waiting")
     assert [(one.turn, one.agent) for one in ended.waiting] == [("h#1", "h")]
-    stage.cast.say = Message(id="m1", kind="answer", text="verdict: perhaps")
+    stage.cast.say = RunMessage(id="m1", kind="answer", text="verdict: perhaps")
     assert stage.resume().reason == "waiting"
     assert "verdict" in stage.records(MessageRefused)[0].reason
-    stage.cast.say = Message(id="m2", kind="answer", turn="h#1", text="verdict: approve")
+    stage.cast.say = RunMessage(id="m2", kind="answer", turn="h#1", text="verdict: approve")
     assert stage.resume().status == "completed"
     assert [r.attempt for r in stage.records(TurnStarted) if r.turn == "h#1"] == [1]
     answer = next(r for r in stage.records(TurnFinished) if r.turn == "h#1")
@@ -230,9 +230,9 @@ def test_a_human_who_is_asked_for_one_value_may_just_say_it() -> None:
     human = AgentPlan(name="h", kind="human", backend="human", outputs=(VERDICT,))
     stage = Stage(flow("h -> b", h=human), _Patient({}), park=True)
     assert stage.start().reason == "waiting"
-    stage.cast.say = Message(id="m1", kind="answer", text="never")
+    stage.cast.say = RunMessage(id="m1", kind="answer", text="never")
     assert stage.resume().reason == "waiting"
-    stage.cast.say = Message(id="m2", kind="answer", text=" approve\n")
+    stage.cast.say = RunMessage(id="m2", kind="answer", text=" approve\n")
     assert stage.resume().status == "completed"
 
     assert [r.outputs for r in stage.records(TurnFinished) if r.turn == "h#1"] == [{"verdict": "approve"}]
@@ -254,7 +254,7 @@ def test_a_message_is_recorded_once_however_often_it_comes() -> None:
     """Its sender repeats it when the answer was lost."""
     stage = Stage(flow("a -> b"))
     stage.cast = _Patient({})
-    stage.cast.say = stage.cast.again = Message(id="m", kind="interrupt", turn="a#1")
+    stage.cast.say = stage.cast.again = RunMessage(id="m", kind="interrupt", turn="a#1")
     assert stage.start().status == "completed"
 
     assert len(stage.records(OperatorSaid)) == 1
@@ -265,7 +265,7 @@ def test_an_operators_interrupt_ends_the_attempt_and_is_no_failure() -> None:
     """The same agent is asked again and told so; `retry 0` is not touched."""
     stage = Stage(flow("a -> b"))
     stage.cast = _Patient({})
-    stage.cast.say = Message(id="m", kind="interrupt", turn="a#1")
+    stage.cast.say = RunMessage(id="m", kind="interrupt", turn="a#1")
     assert stage.start().status == "completed"
 
     assert [r.reason for r in stage.records(AttemptInterrupted)] == ["interrupted"]
@@ -283,9 +283,9 @@ def test_with_on_interrupt_ask_a_human_decides_on_what_a_crash_cut_off(word: str
     ended = stage.resume()
     assert (ended.reason, [one.turn for one in ended.waiting]) == ("waiting", ["a#1"])
     assert ended.waiting[0].prompt.endswith("answer `retry` to ask it again, or `cancel` to call it off")
-    assert resumed(stage, Message(id="m1", kind="answer", turn="a#1", text="go on")).reason == "waiting"
+    assert resumed(stage, RunMessage(id="m1", kind="answer", turn="a#1", text="go on")).reason == "waiting"
     assert "answer `retry` to ask it again" in stage.records(MessageRefused)[0].reason
-    assert resumed(stage, Message(id="m2", kind="answer", text=word)).status == "completed"
+    assert resumed(stage, RunMessage(id="m2", kind="answer", text=word)).status == "completed"
     assert [r.what for r in stage.records(OperatorSaid)] == [word]
     assert [type(r).__name__.removeprefix("Turn").lower() for r in stage.records(TurnFinished, TurnCancelled)] == ends
 
@@ -546,7 +546,7 @@ def test_what_a_fallback_answered_is_read_as_the_result_of_the_agent_it_replaced
     assert "# Result of a (f#1)\n\n~~~text\ninstead\n~~~" in asked
 
 
-def resumed(stage: Stage, message: Message) -> Ended:
+def resumed(stage: Stage, message: RunMessage) -> Ended:
     """Resume the run of *stage*, whose inbox holds *message*."""
 
     def deliver() -> None:
@@ -578,8 +578,8 @@ def _never(request: object) -> Answer:
 class _Patient(Cast):
     """Humans never answer by themselves; *say* arrives at the run half a second after an attempt started."""
 
-    say: Message | None = None
-    again: Message | None = None
+    say: RunMessage | None = None
+    again: RunMessage | None = None
 
     def __init__(self, parts: object) -> None:
         super().__init__({})
@@ -597,7 +597,7 @@ class _Patient(Cast):
             part._seconds = 10**9
         return part
 
-    def _deliver(self, stage: Stage, message: Message) -> None:
+    def _deliver(self, stage: Stage, message: RunMessage) -> None:
         _, verdict = take(stage.shell, message, stage.clock.now(), Sender("operator"))
         self.verdicts.append(verdict)
         stage.shell.arrived()

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from coterie.runs.messages import Message, Verdict
+from coterie.runs.messages import RunMessage, Verdict
 from coterie.runs.repository import run_in
 
 
-def send(folder: Path, message: Message) -> Verdict:
+def send(folder: Path, message: RunMessage) -> Verdict:
     """Send the run in *folder* a message."""
     runs, run = run_in(folder)
     return runs.send(run, message)

@@ -7,7 +7,7 @@ from stage import Behaviour, Cast, Part, Stage
 
 from coterie.backends.base import OnEvent, Request
 from coterie.planning.plan import Plan
-from coterie.runs.messages import Message, Verdict
+from coterie.runs.messages import RunMessage, Verdict
 from coterie.runs.verdicts import Sender, take
 
 
@@ -20,7 +20,7 @@ class Steered(Cast):
 
     def __init__(
         self,
-        *words: Message,
+        *words: RunMessage,
         can: bool = True,
         at: str = "iteration#1",
         parts: Mapping[str, Sequence[Behaviour]] | None = None,
@@ -47,7 +47,7 @@ class Steered(Cast):
         for message in self._words:
             self.say(message)
 
-    def say(self, message: Message) -> None:
+    def say(self, message: RunMessage) -> None:
         """Have *message* judged."""
         self.verdicts.append(take(self.stage.shell, message, self.stage.clock.now(), Sender("operator"))[1])
 

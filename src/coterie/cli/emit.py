@@ -91,14 +91,14 @@ def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
 
     from coterie.journal.status import ENDS
     from coterie.runs import dispatch
-    from coterie.runs.messages import Message, Verdict
+    from coterie.runs.messages import RunMessage, Verdict
 
     verdict = dispatch.recorded(runs, run, name)  # it may have been sent and judged before
     if verdict is None and (state := runs.status(run)) in ENDS:
         (runs.inbox(run) / f"{name}.json").unlink(missing_ok=True)
         verdict = Verdict(status="refused", detail=f"the run has {state}, so every attempt has ended (stale)")
     if verdict is None:
-        sent = msgspec.convert({"id": name, **message}, Message)
+        sent = msgspec.convert({"id": name, **message}, RunMessage)
         verdict = runs.send(run, sent)
         if verdict.status == "queued" and sent.kind == "emit" and not runs.is_owned(run):
             from coterie.runs import provisional

@@ -18,14 +18,14 @@ from coterie.journal.records import AttemptLaunched
 from coterie.journal.runs import RunReader
 from coterie.runs import index
 from coterie.runs.fold import refusal
-from coterie.runs.messages import WAITS, Message, Verdict, verdict
+from coterie.runs.messages import WAITS, RunMessage, Verdict, verdict
 from coterie.runs.tokens import Tokens
 
 
-def send(runs: RunReader, run: str, folder: Path, message: Message) -> Verdict:
+def send(runs: RunReader, run: str, folder: Path, message: RunMessage) -> Verdict:
     """Send the root run *run* in *folder* a message; see `coterie.runs.repository.Runs.send`."""
     try:
-        message = msgspec.json.decode(msgspec.json.encode(message), type=Message)
+        message = msgspec.json.decode(msgspec.json.encode(message), type=RunMessage)
     except UnicodeEncodeError:
         raise UsageError("the message is not UTF-8 text, and nothing was sent") from None
     if not message.attempt:
@@ -45,7 +45,7 @@ def send(runs: RunReader, run: str, folder: Path, message: Message) -> Verdict:
             return Verdict(status=status, detail=detail)
 
 
-def _not_an_operator(runs: RunReader, run: str, message: Message) -> str:
+def _not_an_operator(runs: RunReader, run: str, message: RunMessage) -> str:
     """Return why this process may not send *message* as an operator; empty if it may."""
     attempt = os.environ.get(MARK) or attempt_of(os.getppid())
     if attempt:

@@ -22,7 +22,7 @@ from coterie.errors import JournalFailed, shortage, suppress_os_errors
 from coterie.ids import child_run_id
 from coterie.runs.doorbell import Doorbell
 from coterie.runs.driven_run import DrivenRun
-from coterie.runs.messages import UNREADABLE, WAITS, Message, Verdict
+from coterie.runs.messages import UNREADABLE, WAITS, RunMessage, Verdict
 from coterie.runs.shell import Shell
 from coterie.runs.tokens import Tokens
 from coterie.runs.verdicts import OF_AGENTS, Sender, guided, keep, restore_notes, sender_of, take
@@ -131,7 +131,7 @@ class Inbox:
             path.unlink(missing_ok=True)
         return verdict
 
-    async def _deliver(self, message: Message, sender: Sender) -> Verdict:
+    async def _deliver(self, message: RunMessage, sender: Sender) -> Verdict:
         """Have *message* judged and wait until that is durable; then its file may be removed."""
         loop = asyncio.get_running_loop()
         judged: asyncio.Future[tuple[DrivenRun, Verdict]] = loop.create_future()
@@ -160,7 +160,7 @@ class Inbox:
         restore_notes(self._shell, live)
         for path in _in_order(self._folder / "inbox"):
             try:
-                message = decode_json(files.read(path, LARGEST), Message)
+                message = decode_json(files.read(path, LARGEST), RunMessage)
             except (OSError, ValueError, RecursionError) as error:
                 if shortage(error):
                     raise
@@ -170,7 +170,7 @@ class Inbox:
                 take(self._shell, message, live.core.at, sender, late=True)
 
 
-def _belongs_to_the_dead(live: DrivenRun, message: Message) -> bool:
+def _belongs_to_the_dead(live: DrivenRun, message: RunMessage) -> bool:
     """Whether *message* comes from an attempt of *live* that ran under its last owner."""
     below, _, turn = message.turn.rpartition("/")
     return (
@@ -180,7 +180,7 @@ def _belongs_to_the_dead(live: DrivenRun, message: Message) -> bool:
     )
 
 
-def _guides(shell: Shell, live: DrivenRun, message: Message) -> bool:
+def _guides(shell: Shell, live: DrivenRun, message: RunMessage) -> bool:
     """Whether *message* is guidance for *live*, or for one of its turns, which can still use it.
 
     A turn that is a child run takes none here: that run is taken over next.
@@ -202,10 +202,10 @@ def _in_order(inbox: Path) -> list[Path]:
     return sorted(came, key=lambda path: (came[path], path.name))
 
 
-def _load(path: Path) -> Message | Verdict:
+def _load(path: Path) -> RunMessage | Verdict:
     """The message in *path*, or a verdict if there is none; an unreadable one is moved aside and will be refused."""
     try:
-        return decode_json(files.read(path, LARGEST), Message)
+        return decode_json(files.read(path, LARGEST), RunMessage)
     except FileNotFoundError:
         return Verdict(status="refused", detail="there is no such message")
     except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
@@ -215,4 +215,4 @@ def _load(path: Path) -> Message | Verdict:
         with suppress(OSError):
             path.rename(path.with_suffix(".unreadable"))
         name = os.fsencode(path.stem).decode("utf-8", "replace")
-        return Message(id=name, kind=UNREADABLE, text=f"the message cannot be read: {why}")
+        return RunMessage(id=name, kind=UNREADABLE, text=f"the message cannot be read: {why}")

@@ -12,7 +12,7 @@ UNREADABLE = "unreadable"
 WAITS = "the message waits in its inbox for `coterie resume`"
 
 
-class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What another process says to a run.
 
     Attributes:
@@ -49,23 +49,23 @@ class Verdict(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-def answer(turn: str, text: str, outputs: dict[str, Any] | None = None) -> Message:
+def answer(turn: str, text: str, outputs: dict[str, Any] | None = None) -> RunMessage:
     """A message that answers the question of the human turn *turn*; empty: the only open one."""
-    return Message(id=new_message_id(), kind="answer", turn=turn, text=text, outputs=outputs)
+    return RunMessage(id=new_message_id(), kind="answer", turn=turn, text=text, outputs=outputs)
 
 
-def interruption(turn: str = "") -> Message:
+def interruption(turn: str = "") -> RunMessage:
     """A message that cuts off the attempt of *turn*, or of all turns; they are retried, and no failure is counted."""
-    return Message(id=new_message_id(), kind="interrupt", turn=turn)
+    return RunMessage(id=new_message_id(), kind="interrupt", turn=turn)
 
 
-def guidance(text: str, turn: str = "") -> Message:
+def guidance(text: str, turn: str = "") -> RunMessage:
     """A message that guides *turn*; without it, the loop of the run, or the only turn that runs.
 
     The attempt under way is steered if its backend can do that; else the turn's next attempt, or its agent's next turn,
     has the guidance in its prompt. A loop's next iteration has it in any case.
     """
-    return Message(id=new_message_id(), kind="guide", turn=turn, text=text)
+    return RunMessage(id=new_message_id(), kind="guide", turn=turn, text=text)
 
 
 def verdict(refusal: str, detail: str = "") -> Verdict:

@@ -9,7 +9,7 @@ from coterie.engines.commands import Emit, Reply
 from coterie.journal.records import AttemptFailed
 from coterie.runs.fold import Fold, refusal
 from coterie.runs.kinds import kind_of
-from coterie.runs.messages import WAITS, Message, Verdict
+from coterie.runs.messages import WAITS, RunMessage, Verdict
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
 from coterie.runs.tokens import Tokens
@@ -18,7 +18,7 @@ from coterie.runs.verdicts import not_asking, sender_of
 PROVISIONAL = f"provisional: nobody runs it now; {WAITS}"
 
 
-def verdict(runs: Runs, run: str, said: Message) -> Verdict:
+def verdict(runs: Runs, run: str, said: RunMessage) -> Verdict:
     """What the root run *run* would say to the emit *said*, whose attempt may have outlived its owner.
 
     One that no owner could ever take, since its attempt is over, is taken out of the inbox.
@@ -39,7 +39,7 @@ def verdict(runs: Runs, run: str, said: Message) -> Verdict:
     return Verdict(status="accepted", detail=f"({PROVISIONAL})")
 
 
-def unusable(runs: Runs, run: str, message: Message) -> str:
+def unusable(runs: Runs, run: str, message: RunMessage) -> str:
     """Why whoever takes the root run *run* up next cannot use the answer *message*; empty: it may be of use.
 
     Said only of a run that waits for people, and has no other message that would be heard first. Such an answer is
@@ -59,7 +59,7 @@ def unusable(runs: Runs, run: str, message: Message) -> str:
     return why
 
 
-def _unusable(fold: Fold, turn: str, message: Message) -> str:
+def _unusable(fold: Fold, turn: str, message: RunMessage) -> str:
     open_turns = [one for one in fold.turns.values() if one.status != "ended"]
     if any(fold.kind(one.ask.agent) != "human" for one in open_turns):
         return ""  # a child run may ask, or an attempt that was cut off may be waiting for a decision
@@ -72,7 +72,7 @@ def _unusable(fold: Fold, turn: str, message: Message) -> str:
     return judged.reason if isinstance(judged, AttemptFailed) else ""
 
 
-def _refused(fold: Fold, runs: Runs, turn: str, said: Message) -> str:
+def _refused(fold: Fold, runs: Runs, turn: str, said: RunMessage) -> str:
     if not said.event and said.outputs:
         return ""
     emit = Emit(turn=turn, attempt=said.attempt, event=said.event, payload=said.payload)

@@ -14,7 +14,7 @@ from coterie.journal.status import RunStatus
 from coterie.runs import index
 
 if TYPE_CHECKING:
-    from coterie.runs.messages import Message, Verdict
+    from coterie.runs.messages import RunMessage, Verdict
 
 STATE_DIR = ".coterie"
 
@@ -48,7 +48,7 @@ class Runs(RunReader):
         """The folder in which messages to the root run *run* wait."""
         return self.folder(run) / "inbox"
 
-    def send(self, run: str, message: "Message") -> "Verdict":
+    def send(self, run: str, message: "RunMessage") -> "Verdict":
         """Send the root run *run* a message and, if its owner lives, wait for the verdict.
 
         Refused at once: an operator's message from within an attempt, and an answer to a run without an owner while an

@@ -19,7 +19,7 @@ from coterie.runs import notes
 from coterie.runs.commands import Turn
 from coterie.runs.driven_run import DrivenRun
 from coterie.runs.fold import refusal
-from coterie.runs.messages import UNREADABLE, WAITS, Message, Verdict, verdict
+from coterie.runs.messages import UNREADABLE, WAITS, RunMessage, Verdict, verdict
 from coterie.runs.shell import Shell
 from coterie.runs.tokens import Tokens
 
@@ -37,7 +37,7 @@ class Sender(Struct, frozen=True):
     problem: str = ""
 
 
-def sender_of(message: Message, root: str, tokens: Tokens, peer: str | None = "") -> Sender:
+def sender_of(message: RunMessage, root: str, tokens: Tokens, peer: str | None = "") -> Sender:
     """Return the sender of *message* to the run *root*.
 
     Args:
@@ -67,7 +67,7 @@ def sender_of(message: Message, root: str, tokens: Tokens, peer: str | None = ""
 
 
 def take(
-    shell: Shell, message: Message, now: float, sender: Sender, *, late: bool = False
+    shell: Shell, message: RunMessage, now: float, sender: Sender, *, late: bool = False
 ) -> tuple[DrivenRun, Verdict]:
     """Judge *message* and record it, in one step; the verdict counts once that is durable.
 
@@ -94,7 +94,7 @@ def take(
 
 
 def _follow(
-    shell: Shell, live: DrivenRun, turn: str, message: Message, now: float, source: str, late: bool
+    shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: float, source: str, late: bool
 ) -> tuple[str, str]:
     """Carry out *message*; return the problem, if there is one, and the detail of an accepted verdict."""
     match message.kind:
@@ -115,7 +115,7 @@ def _follow(
             return f"unknown kind of message: {message.kind!r}", ""
 
 
-def _addressee(shell: Shell, message: Message) -> tuple[DrivenRun, str]:
+def _addressee(shell: Shell, message: RunMessage) -> tuple[DrivenRun, str]:
     """The run and the turn that *message* is for; the root run if they are not known."""
     root = next(iter(shell.runs.values()))
     if message.kind == "guide" and len(targets := guided(shell, message)) == 1:
@@ -131,7 +131,7 @@ def _addressee(shell: Shell, message: Message) -> tuple[DrivenRun, str]:
     return root, turn
 
 
-def _answer(shell: Shell, live: DrivenRun, turn: str, message: Message) -> str:
+def _answer(shell: Shell, live: DrivenRun, turn: str, message: RunMessage) -> str:
     """Give a human's answer to the turn that waits for it; return the problem, if it cannot be used."""
     asking = {one.ask.turn: one for one in live.humans()}
     if turn not in asking:
@@ -162,7 +162,7 @@ def not_asking(turn: str, asking: Iterable[str]) -> str:
     return f"turn {turn!r} does not wait for an answer; those that do: {known}"
 
 
-def _guide(shell: Shell, live: DrivenRun, turn: str, message: Message, now: float) -> tuple[str, str]:
+def _guide(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: float) -> tuple[str, str]:
     """Record an operator's guidance; return the problem, if there is one, and how it will be delivered."""
     if not message.text.strip():
         return "the guidance is empty", ""
@@ -180,7 +180,7 @@ def _guide(shell: Shell, live: DrivenRun, turn: str, message: Message, now: floa
     return "", f"delivered at once if the backend can be steered, else to {where}"
 
 
-def guided(shell: Shell, message: Message | None = None) -> list[tuple[DrivenRun, str]]:
+def guided(shell: Shell, message: RunMessage | None = None) -> list[tuple[DrivenRun, str]]:
     """The turns that the guidance *message* may be for, each with its run; without one, all that take guidance.
 
     A turn that is a child run stands for the turns that run in it. A run whose engine keeps guidance takes it as a
@@ -219,7 +219,7 @@ def _address(live: DrivenRun, turn: str) -> str:
     return f"{below}/{turn}" if below else turn
 
 
-def _emit(shell: Shell, live: DrivenRun, turn: str, message: Message, source: str, late: bool) -> str:
+def _emit(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, source: str, late: bool) -> str:
     """Take an event, outputs, or both, from a running turn; return the problem, if they do not count."""
     attempt = message.attempt
     if not turn:
@@ -256,14 +256,14 @@ def _works(live: DrivenRun, turn: Turn) -> bool:
     return turn.status == "running" and live.core.takes_a_slot(turn.ask.agent)
 
 
-def _stale(live: DrivenRun, turn: str, message: Message) -> str:
+def _stale(live: DrivenRun, turn: str, message: RunMessage) -> str:
     """Why *message* no longer counts; empty if it does."""
     if message.attempt and not live.core.counts(turn, message.attempt, message.epoch):
         return f"attempt {turn}.{message.attempt} is over (stale)"
     return ""
 
 
-def _note(shell: Shell, live: DrivenRun, turn: str, message: Message, now: float, source: str) -> tuple[str, str]:
+def _note(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: float, source: str) -> tuple[str, str]:
     """Record a change of memory or tasks; return the problem, if there is one, and the reply to the sender."""
     if stale := _stale(live, turn, message):
         return stale, ""
@@ -280,7 +280,7 @@ def _note(shell: Shell, live: DrivenRun, turn: str, message: Message, now: float
     return "", change.said
 
 
-def keep(shell: Shell, live: DrivenRun, message: Message) -> None:
+def keep(shell: Shell, live: DrivenRun, message: RunMessage) -> None:
     """Write the change of memory or tasks that *message* made, which is durable, to its files.
 
     A message whose owner died in between comes again; what the files contain is not written twice.

@@ -15,11 +15,11 @@ from coterie.journal.records import GuidanceDelivered, OperatorSaid
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Limits
 from coterie.runs import launch
-from coterie.runs.messages import Message, guidance
+from coterie.runs.messages import RunMessage, guidance
 from coterie.runs.replay import replay
 
 
-def played(*words: Message, can: bool = True) -> Stage:
+def played(*words: RunMessage, can: bool = True) -> Stage:
     """A loop of two iterations, in the first of which an operator says *words*."""
     cast = Steered(*words, can=can)
     stage = steered(plan_of(loop_plan(max_iterations=2)), cast)
@@ -27,7 +27,7 @@ def played(*words: Message, can: bool = True) -> Stage:
     return stage
 
 
-GUIDE = Message(id="m1", kind="guide", text=" Mind the tests ")
+GUIDE = RunMessage(id="m1", kind="guide", text=" Mind the tests ")
 
 
 def deliveries(stage: Stage) -> list[tuple[str, int]]:
@@ -50,7 +50,7 @@ def test_an_agent_that_cannot_be_steered_is_not_said_to_have_it() -> None:
 
 def test_an_interrupt_after_it_loses_nothing() -> None:
     """The iteration that follows the one that was cut off has it in its prompt."""
-    stage = played(GUIDE, Message(id="m2", kind="interrupt"))
+    stage = played(GUIDE, RunMessage(id="m2", kind="interrupt"))
     assert stage.records(r.TurnCancelled)
     assert "- Mind the tests" in stage.cast.asked[1].prompt
 
