@@ -26,7 +26,7 @@ from coterie.patterns.rows.fold import RowFold
 from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import Projection
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.driven_run import Observe
+from coterie.runs.kinds import Observe
 from coterie.runs.shell import Shell
 from patterns import ensemble, of
 

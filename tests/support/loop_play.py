@@ -16,6 +16,7 @@ from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
 from coterie.runs.commands import Effect, ReadPlan, Start, Wait
 from coterie.runs.core import Core
 from coterie.runs.kinds import kind_of
+from coterie.runs.succession import own
 
 HANDOFF = (
     ("loop.start", ("planner",)),
@@ -131,7 +132,7 @@ class Play:
         self.core = self._core()
         self.core.fold(list(self.log))
         self.running, self.waits = [], []
-        self.core.own(self.now, limits or Limits(max_parallel=None))
+        own(self.core, self.now, limits or Limits(max_parallel=None))
         self._pump()
 
     def stop(self) -> None:

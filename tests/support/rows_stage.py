@@ -17,8 +17,8 @@ from coterie.patterns.rows import models
 from coterie.patterns.rows.engine import READS, open_engine
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.driven_run import Observe
 from coterie.runs.ended import Ended
+from coterie.runs.kinds import Observe
 from coterie.runs.shell import Shell
 from coterie.topology.patterns.kinds import KINDS, read_config
 

@@ -13,6 +13,7 @@ from random_flows import random_flow_plan
 from coterie.backends.base import Request
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record
 from coterie.planning.plan import Plan
+from coterie.runs import run_tree, succession
 from coterie.runs.core import Core
 from coterie.runs.driven_run import DrivenRun
 from coterie.runs.fold import Fold
@@ -94,7 +95,7 @@ def causes_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def nested_run_retried(patch: pytest.MonkeyPatch) -> None:
     """A child run that was cut off is asked again instead of continued."""
-    patch.setattr(Core, "_goes_on", lambda core, agent: core.kind(agent) == "human")
+    patch.setattr(succession, "goes_on", lambda core, agent: core.kind(agent) == "human")
 
 
 def interruption_counted(patch: pytest.MonkeyPatch) -> None:
@@ -138,14 +139,14 @@ def receipt_after_effect(patch: pytest.MonkeyPatch) -> None:
 
     def own(core: Core, now: float, limits: Any) -> Any:
         for turn in core.turns.values():
-            if turn.status == "ended" and turn.result is not None and not core._goes_on(turn.ask.agent):
+            if turn.status == "ended" and turn.result is not None and core.takes_a_slot(turn.ask.agent):
                 turn.status = "running"
                 core.busy += 1
                 break
         return real(core, now, limits)
 
-    real = Core.own
-    patch.setattr(Core, "own", own)
+    real = succession.own
+    patch.setattr(run_tree, "own", own)
 
 
 MUTANTS = [

@@ -12,7 +12,7 @@ from coterie.planning.plan import Limits, Plan
 from coterie.runs import fork as forking
 from coterie.runs import launch
 from coterie.runs.backend_setup import AskHuman
-from coterie.runs.driven_run import Observe
+from coterie.runs.kinds import Observe
 from coterie.runs.outcome import Outcome
 from coterie.runs.repository import STATE_DIR, find
 from coterie.topology.conditions import Scalar

@@ -41,6 +41,7 @@ from coterie.runs.commands import Said, Start
 from coterie.runs.driven_run import Clear, DrivenRun, Steer
 from coterie.runs.event_queue import EventQueue
 from coterie.runs.notes import Notes
+from coterie.runs.succession import may_live_on
 from coterie.runs.turns import Settled, Turns, ask
 from coterie.runs.workspace import Workspace
 
@@ -292,7 +293,7 @@ class Attempts:
         open_tasks: tuple[str, ...],
     ) -> None:
         turn, attempt = start.ask.turn, start.attempt
-        if agent.on_interrupt == "adopt" and live.core.may_live_on(start.ask.agent):
+        if agent.on_interrupt == "adopt" and may_live_on(live.core, start.ask.agent):
             live.outbox.append(Clear(turn=turn, attempt=attempt))
         if saved is not None:
             self._hear(live, saved)

@@ -6,20 +6,16 @@
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from coterie.backends.base import AttemptRef
 from coterie.engines.commands import Ask, Cancel, Command, Finish, Note, Reload, Reply
 from coterie.journal import records
-from coterie.journal.records import NO_USAGE, AttemptInterrupted, Cause, Record, Usage
+from coterie.journal.records import NO_USAGE, Cause, Record, Usage
 from coterie.planning.plan import Limits
 from coterie.runs.commands import Again, Close, Effect, Gather, Halt, ReadPlan, Said, Start, Turn, Wait
-from coterie.runs.fold import Fold
-
-if TYPE_CHECKING:
-    from coterie.runs.kinds.base import Kind
+from coterie.runs.fold import Coordinator, Fold
 
 Room = Callable[[str, bool], bool]
 """`room(agent, again)`: whether a turn of *agent* may start now, for the first time or again."""
@@ -45,7 +41,7 @@ class Core(Fold):
     def __init__(
         self,
         run: str,
-        coordination: "Kind",
+        coordination: Coordinator,
         append: Callable[[Record], object],
         render: Callable[[Fold, Turn], str],
         digest: Callable[[str], str],
@@ -55,7 +51,7 @@ class Core(Fold):
     ) -> None:
         super().__init__(run, coordination)
         self.render, self._append, self._digest = render, append, digest
-        self._call_off, self._is_ending, self._outside = call_off, is_ending, outside
+        self._call_off, self._is_ending, self.outside = call_off, is_ending, outside
         self.reserved: dict[Cause, Turn] = {}
         self.closes: Callable[[], bool] = lambda: False
         self._closing = False
@@ -141,7 +137,7 @@ class Core(Fold):
         else:
             assert isinstance(command, Again)
             turn = msgspec.structs.replace(self.turns[command.turn], attempt=command.attempt, used={})
-        if names := self._outside(self, turn):
+        if names := self.outside(self, turn):
             self.reserved[cause] = turn
             self.busy += self.takes_a_slot(turn.ask.agent)
             return Gather(turn=turn.ask.turn, attempt=turn.attempt, names=names, cause=cause)
@@ -153,7 +149,7 @@ class Core(Fold):
             if not self.hears(asked.turn, asked.attempt):
                 return []
             self.turns[asked.turn].used = used
-            return [self._resumed(self.turns[asked.turn])]
+            return [self.resumed(self.turns[asked.turn])]
         turn = self.reserved.pop(asked.cause)
         self.busy -= self.takes_a_slot(turn.ask.agent)
         if asked.cause not in self.todo or not may_start or self._closing or self.called_off or not self.is_live:
@@ -174,7 +170,8 @@ class Core(Fold):
         self.write(now, intent, cause)
         return Start(ask=ask, attempt=turn.attempt, prompt=prompt)
 
-    def _resumed(self, turn: Turn) -> Start:
+    def resumed(self, turn: Turn) -> Start:
+        """The start of the current attempt of *turn*, which began under an earlier owner."""
         return Start(ask=turn.ask, attempt=turn.attempt, prompt=self.render(self, turn), resumed=True)
 
     def due(self, cause: Cause) -> None:
@@ -206,53 +203,6 @@ class Core(Fold):
         if cause in self.todo:
             self.write(now, answer, cause)
 
-    def own(self, now: float, limits: Limits) -> list[Effect]:
-        """Take over a folded run: a new epoch, attempts that were cut off, and what goes on as it was.
-
-        A child run is continued under its id and a human's question stands. Any other attempt in flight was cut off
-        and is to be asked again, but for those that are `in_doubt`.
-        """
-        self.write(now, records.RunOwned(epoch=self.epoch + 1, limits=limits))
-        effects: list[Effect] = []
-        for name, turn in list(self.turns.items()):
-            if turn.status != "running":
-                continue
-            if self._goes_on(turn.ask.agent):
-                names = self._outside(self, turn) if not turn.used else ()
-                if names:  # an earlier coterie did not record them
-                    effects.append(Gather(turn=name, attempt=turn.attempt, names=(*names, "prompt")))
-                else:
-                    effects.append(self._resumed(turn))
-            elif not self.may_live_on(turn.ask.agent):
-                self.cut_off(now, name)
-        return effects
-
-    def cut_off(self, now: float, turn: str) -> None:
-        """Write that the attempt of *turn*, which an earlier owner started, ended with its owner."""
-        self.write(now, AttemptInterrupted(turn=turn, attempt=self.turns[turn].attempt, reason="crash"))
-
-    def in_doubt(self) -> list[Start]:
-        """The attempts of an earlier owner that may live on: it must be decided of each whether it does."""
-        return [
-            self._resumed(turn)
-            for turn in list(self.turns.values())
-            if turn.status == "running" and turn.epoch < self.epoch and self.may_live_on(turn.ask.agent)
-        ]
-
     def ref(self, turn: str, attempt: int) -> AttemptRef:
         """The name of *attempt*, the current one of *turn*."""
         return AttemptRef(run=self.run, turn=turn, attempt=attempt, epoch=self.turns[turn].epoch)
-
-    def adopt(self, now: float, start: Start) -> None:
-        """Write that the attempt of *start*, which an earlier owner started, goes on."""
-        self.write(now, records.AttemptAdopted(turn=start.ask.turn, attempt=start.attempt, epoch=self.epoch))
-
-    def may_live_on(self, agent: str) -> bool:
-        """Whether an attempt of *agent* is to be adopted by the next owner, if it can be found."""
-        known = self.agents.get(agent)
-        wants = known is not None and known.on_interrupt == "adopt"
-        return wants and not self.called_off and not self._goes_on(agent)
-
-    def _goes_on(self, agent: str) -> bool:
-        """Whether a turn of *agent* outlives its owner."""
-        return not self.takes_a_slot(agent)

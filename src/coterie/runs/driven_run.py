@@ -21,7 +21,6 @@ from coterie.runs.commands import Effect, Start, Turn
 from coterie.runs.core import Core
 from coterie.runs.kinds import Kind
 
-Observe = Callable[[str, Record], None]
 MakeKind = Callable[[Plan], Kind]
 """Gives a fresh kind for one run of a plan."""
 
@@ -50,13 +49,19 @@ class DrivenRun:
     """One run of the tree while it is driven."""
 
     def __init__(
-        self, run: str, plan: Plan, core: Core, writer: Writer, parent: "tuple[DrivenRun, Start] | None"
+        self,
+        run: str,
+        plan: Plan,
+        kind: Kind,
+        core: Core,
+        writer: Writer,
+        parent: "tuple[DrivenRun, Start] | None",
     ) -> None:
         self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
         self.nodes: tuple[str, ...] = (*parent[0].nodes, _node(*parent)) if parent is not None else ()
         """Where it answers: the nodes from the root down."""
         self.outbox: list[Effect | InterruptAttempt | Steer | Clear] = []
-        self.kind: Kind = core.coordination
+        self.kind = kind
         self.limits_time: bool = self.kind.limits_time or (parent is not None and parent[0].limits_time)
         """Whether it, or a run above it, may have a limit of time."""
         self.root = root_of(run)

@@ -5,12 +5,12 @@ Every command has the identity (seq of the record that caused it, index). The re
 """
 
 from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Finish, Note, Reload, Stop
+from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Engine, Finish, Note, Reload, Stop
 from coterie.errors import ReplayMismatch
 from coterie.journal.owned import OwnedTime
 from coterie.journal.records import (
@@ -51,11 +51,37 @@ from coterie.planning.plan import AgentPlan, Limits, from_record
 from coterie.runs.commands import Again, Turn, carries_out, describe
 from coterie.runs.guidance import Guidance
 
-if TYPE_CHECKING:
-    from coterie.runs.kinds.base import Kind
-
 _DECIDED = frozenset({TurnStarted, TurnFailed, ConfigChanged, ConfigRejected, ConfigKept})
 """What is never written unless a command wants it."""
+
+
+class Coordinator(Protocol):
+    """The kind of a run, as far as its fold and its prompts need it; see `coterie.runs.kinds.base.Kind`."""
+
+    keeps_guidance: ClassVar[bool]
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of this run."""
+
+    @property
+    def agents(self) -> Mapping[str, AgentPlan]:
+        """The agents that the engine may call, by name."""
+
+    def outside(self, fold: "Fold", turn: Turn) -> tuple[str, ...]:
+        """The names of the parts of a prompt that the journal does not hold."""
+
+    def prompt(self, fold: "Fold", turn: Turn) -> list[str]:
+        """The parts of a prompt that the engine has not written."""
+
+    def additions(self, fold: "Fold", turn: Turn) -> list[str]:
+        """The parts that join a prompt which the engine has written."""
+
+    def context(self, fold: "Fold", turn: Turn) -> dict[str, Any]:
+        """The prompt as data, for programs."""
+
+    def retained(self, result: TurnFinished) -> TurnFinished:
+        """The part of *result* that stays in memory once its turn has ended."""
 
 
 class Fold:
@@ -82,7 +108,7 @@ class Fold:
         plan: The plan it goes on under, as JSON, when it was read again; empty: the one it began with.
     """
 
-    def __init__(self, run: str, coordination: "Kind") -> None:
+    def __init__(self, run: str, coordination: Coordinator) -> None:
         self.run, self.coordination = run, coordination
         self.engine, self.agents = coordination.engine, coordination.agents
         self.seq, self.at, self.epoch = 0, 0.0, 0

@@ -21,10 +21,9 @@ from coterie.runs import index, run_ids
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.backend_setup import AskHuman, ready_turns
 from coterie.runs.closing_steps import LocalClosingSteps, notices
-from coterie.runs.driven_run import Observe
 from coterie.runs.inbox import Inbox
 from coterie.runs.isolation import isolate
-from coterie.runs.kinds import Kind, check_start, kind_of
+from coterie.runs.kinds import Kind, Observe, check_start, kind_of
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.plan_secrets import hold, refuse_lost

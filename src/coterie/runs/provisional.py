@@ -8,7 +8,7 @@ import msgspec
 from coterie.engines.commands import Emit, Reply
 from coterie.journal.records import AttemptFailed
 from coterie.runs.fold import Fold, refusal
-from coterie.runs.kinds import kind_of
+from coterie.runs.kinds import Kind, kind_of
 from coterie.runs.messages import WAITS, RunMessage, Verdict
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
@@ -29,12 +29,12 @@ def verdict(runs: Runs, run: str, said: RunMessage) -> Verdict:
     if said.attempt and (problem := sender_of(said, run, Tokens(runs.folder(run))).problem):
         return Verdict(status="refused", detail=f"{problem}\n({PROVISIONAL})")
     below, _, turn = said.turn.rpartition("/")
-    fold = _fold(runs, f"{run}/{below}" if below else run)
-    if fold is None or not fold.counts(turn, said.attempt, said.epoch):
+    found = _fold(runs, f"{run}/{below}" if below else run)
+    if found is None or not found[0].counts(turn, said.attempt, said.epoch):
         (runs.inbox(run) / f"{said.id}.json").unlink(missing_ok=True)
         over = f"attempt {turn}.{said.attempt} is over (stale)"
         return Verdict(status="refused", detail=over if turn else "an event belongs to a turn, and none runs")
-    if refused := _refused(fold, runs, turn, said):
+    if refused := _refused(*found, runs, turn, said):
         return Verdict(status="refused", detail=f"{refused}\n({PROVISIONAL})")
     return Verdict(status="accepted", detail=f"({PROVISIONAL})")
 
@@ -52,8 +52,8 @@ def unusable(runs: Runs, run: str, message: RunMessage) -> str:
     if runs.status(run) != "stopped: waiting" or [one.stem for one in inbox.glob("*.json")] != [message.id]:
         return ""
     below, _, turn = message.turn.rpartition("/")
-    fold = _fold(runs, f"{run}/{below}" if below else run)
-    why = _unusable(fold, turn, message) if fold is not None else f"no turn {below!r} is a run that goes on"
+    found = _fold(runs, f"{run}/{below}" if below else run)
+    why = _unusable(found[0], turn, message) if found is not None else f"no turn {below!r} is a run that goes on"
     if why:
         (inbox / f"{message.id}.json").unlink(missing_ok=True)
     return why
@@ -72,21 +72,22 @@ def _unusable(fold: Fold, turn: str, message: RunMessage) -> str:
     return judged.reason if isinstance(judged, AttemptFailed) else ""
 
 
-def _refused(fold: Fold, runs: Runs, turn: str, said: RunMessage) -> str:
+def _refused(fold: Fold, kind: Kind, runs: Runs, turn: str, said: RunMessage) -> str:
     if not said.event and said.outputs:
         return ""
     emit = Emit(turn=turn, attempt=said.attempt, event=said.event, payload=said.payload)
-    if fold.coordination.needs_open_tasks(emit):
-        tasks = NoteFiles(runs).blocking(fold.run, fold.coordination.notes)
+    if kind.needs_open_tasks(emit):
+        tasks = NoteFiles(runs).blocking(fold.run, kind.notes)
         emit = msgspec.structs.replace(emit, open_tasks=tasks)
     return refusal(fold.engine.judge(emit))
 
 
-def _fold(runs: Runs, run: str) -> Fold | None:
-    """The fold of *run*; None if it has no journal."""
+def _fold(runs: Runs, run: str) -> tuple[Fold, Kind] | None:
+    """The fold of *run*, and its kind; None if it has no journal."""
     if not runs.has(run):
         return None
     journal = runs.journal(run)
-    fold = Fold(run, kind_of(journal.plan()))
+    kind = kind_of(journal.plan())
+    fold = Fold(run, kind)
     fold.fold(journal.records)
-    return fold
+    return fold, kind

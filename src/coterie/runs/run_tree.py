@@ -31,12 +31,14 @@ from coterie.planning.plan import Limits, Plan, environments, to_json
 from coterie.runs.attempt_files import AttemptFiles
 from coterie.runs.commands import Effect, Gather, Said, Start, Turn
 from coterie.runs.core import Core
-from coterie.runs.driven_run import DrivenRun, InterruptAttempt, MakeKind, Observe, Steer
+from coterie.runs.driven_run import DrivenRun, InterruptAttempt, MakeKind, Steer
 from coterie.runs.facts import Facts
 from coterie.runs.fold import Fold
+from coterie.runs.kinds import Observe
 from coterie.runs.ledger import Ledger
 from coterie.runs.notes import Notes
 from coterie.runs.prompts import gather, how_to_decide, outside, render
+from coterie.runs.succession import own
 from coterie.runs.workspace import Workspace
 from coterie.secrets import Secrets
 
@@ -133,7 +135,7 @@ class RunTree:
         if parent is None:
             core.closes = lambda: self._closes(live.plan)
         self.runs[run] = live = DrivenRun(
-            run, plan, core, writer, parent
+            run, plan, kind, core, writer, parent
         )  # whatever comes now, its journal is given up
         if parent is not None:
             parent[0].children[run] = live
@@ -168,7 +170,7 @@ class RunTree:
             core.write(now, PlanReloaded(plan=text, plan_hash=plan.content_hash()), source="operator")
         self.before_taking_over(live)
         live.reap = _launched(core)
-        effects = core.own(now, self._limits)
+        effects = own(core, now, self._limits)
         if not core.called_off:
             self._take(live, effects)
         self.taken_over(live)

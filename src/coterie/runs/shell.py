@@ -38,11 +38,11 @@ from coterie.runs.attempt_files import AttemptFiles, NoAttemptFiles
 from coterie.runs.attempts import Attempts
 from coterie.runs.children import Children
 from coterie.runs.commands import Close, Effect, Halt, ReadPlan, Start, Wait
-from coterie.runs.driven_run import Clear, DrivenRun, InterruptAttempt, MakeKind, Observe, Steer
+from coterie.runs.driven_run import Clear, DrivenRun, InterruptAttempt, MakeKind, Steer
 from coterie.runs.ended import Ended
 from coterie.runs.event_queue import Event, EventQueue
 from coterie.runs.facts import Facts
-from coterie.runs.kinds import kind_of
+from coterie.runs.kinds import Observe, kind_of
 from coterie.runs.notes import NoNotes, Notes
 from coterie.runs.plan_secrets import filled
 from coterie.runs.run_end import ClosingSteps, NoClosingSteps, RunEnd, uncut

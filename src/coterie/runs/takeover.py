@@ -12,6 +12,7 @@ from coterie.runs.attempts import Attempts
 from coterie.runs.commands import Start
 from coterie.runs.driven_run import DrivenRun
 from coterie.runs.run_tree import RunTree
+from coterie.runs.succession import adopt, cut_off, in_doubt, may_live_on
 from coterie.runs.turns import Turns
 
 
@@ -36,20 +37,20 @@ class Takeover:
 
         Nothing else that happens is handled meanwhile, and nothing leaves.
         """
-        doubtful, found = live.core.in_doubt(), list[tuple[Start, AgentPlan, Session]]()
+        doubtful, found = in_doubt(live.core), list[tuple[Start, AgentPlan, Session]]()
         for start in doubtful:
             taken = max(self._clock.now() - live.core.turns[start.ask.turn].asked, 0.0)
             agent = self._timed(live, start, taken)
             if (session := await self._attempts.find(live, start, agent, taken)) is not None:
                 found.append((start, agent, session))
             else:
-                live.core.cut_off(self._clock.now(), start.ask.turn)
+                cut_off(live.core, self._clock.now(), start.ask.turn)
         kept = [(start.ask.turn, start.attempt) for start, _, _ in found]
         spared = [live.core.ref(*one) for one in kept + _teams_with_lasting(live)]
         await self._turns.end(live.run, [one for one in launched if (one.turn, one.attempt) not in kept], spared)
         self._clear(live, kept)
         for start, agent, session in found:
-            live.core.adopt(self._clock.now(), start)
+            adopt(live.core, self._clock.now(), start)
             self._attempts.adopt(live, start, agent, session)
         if doubtful:
             self._tree.pump(live)
@@ -63,7 +64,7 @@ class Takeover:
         turns = [
             (name, turn.attempt)
             for name, turn in live.core.turns.items()
-            if turn.result is None or live.core.may_live_on(turn.ask.agent)
+            if turn.result is None or may_live_on(live.core, turn.ask.agent)
         ]
         cut = [(name, n) for name, last in turns for n in range(1, last + 1) if (name, n) not in kept]
         self._files.clear_attempts(live.run, cut)

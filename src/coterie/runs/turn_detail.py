@@ -97,14 +97,15 @@ def asked(journal: Journal, turn: str, runs: Runs | None = None, cwd: Path = Pat
     kept = files.kept_question(run, turn, start.attempt) if files is not None else ""
     if kept and _digest(kept) == start.prompt:
         return TurnPrompt(turn=turn, attempt=start.attempt, prompt=kept, same=True)
-    before = Fold(run, kind_of(journal.plan(start.seq)))
+    kind = kind_of(journal.plan(start.seq))
+    before = Fold(run, kind)
     before.fold(record for record in journal.records if record.seq < start.seq)
     asked = _turn(before, start)
     asked.used = start.used
     if not start.used and runs is not None and files is not None and (names := outside(before, asked)):
         wanted = Gather(turn=turn, attempt=start.attempt, names=names)  # of an earlier coterie: as they are today
         workspace = _Folder(cwd)
-        reading = gather(wanted, run, before.coordination.notes, files, NoteFiles(runs), workspace)
+        reading = gather(wanted, run, kind.notes, files, NoteFiles(runs), workspace)
         asked.used = _at_once(reading)
     prompt = render(before, asked)
     return TurnPrompt(turn=turn, attempt=start.attempt, prompt=prompt, same=_digest(prompt) == start.prompt)

@@ -8,13 +8,13 @@ from typing import Any
 
 from coterie.planning.coordination import Coordination
 from coterie.planning.plan import Plan
-from coterie.runs.kinds.base import Kind
+from coterie.runs.kinds.base import Kind, Observe
 from coterie.runs.kinds.flow import FlowKind
 from coterie.runs.kinds.loop import LoopKind
 from coterie.runs.kinds.pattern import PatternKind, StandInKind, check_own_patterns, own_pattern, own_patterns
 from coterie.runs.kinds.program import ProgramKind
 
-__all__ = ["KINDS", "Kind", "check_start", "kind_of", "kind_without_imports", "own_pattern", "own_patterns"]
+__all__ = ["KINDS", "Kind", "Observe", "check_start", "kind_of", "kind_without_imports", "own_pattern", "own_patterns"]
 
 KINDS: dict[type[Coordination] | None, type[Kind]] = {
     kind.coordination: kind for kind in (Kind, FlowKind, LoopKind, PatternKind, ProgramKind)

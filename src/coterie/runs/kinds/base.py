@@ -6,25 +6,25 @@ engine needs nothing but its agents; a kind overrides what differs.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from coterie.diagnostics import error
 from coterie.engines.commands import Emit, Engine, Reply
 from coterie.errors import TopologyError
 from coterie.footprint import Footprint
 from coterie.journal.base import Reader
-from coterie.journal.records import ConfigAnswer, ConfigKept, TurnFinished
+from coterie.journal.records import ConfigAnswer, ConfigKept, Record, TurnFinished
 from coterie.planning.coordination import Coordination
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs import prompts
 from coterie.runs.attempt_files import KeptPrompts
 from coterie.runs.commands import Turn
+from coterie.runs.fold import Fold
 from coterie.runs.notes import Notes, NoteSettings
 
-if TYPE_CHECKING:
-    from coterie.runs.driven_run import Observe
-    from coterie.runs.fold import Fold
+Observe = Callable[[str, Record], None]
+"""Called with the id of a run and each record of it, in order, once it is durable."""
 
 
 class Kind:
@@ -109,25 +109,25 @@ class Kind:
         """The command to start when the run ends, as an argv list; empty: none."""
         return ()
 
-    def observers(self, journals: Reader, run: str, files: KeptPrompts) -> "list[Observe]":
+    def observers(self, journals: Reader, run: str, files: KeptPrompts) -> list[Observe]:
         """What writes files for people as the run's records become durable."""
         return []
 
     # -- a turn -------------------------------------------------------------------------------------------------------
 
-    def outside(self, fold: "Fold", turn: Turn) -> tuple[str, ...]:
+    def outside(self, fold: Fold, turn: Turn) -> tuple[str, ...]:
         """The names of the parts of a prompt that the journal does not hold; see `TurnStarted.used`."""
         return prompts.unread(fold, turn) if turn.ask.prompt is None else ()
 
-    def prompt(self, fold: "Fold", turn: Turn) -> list[str]:
+    def prompt(self, fold: Fold, turn: Turn) -> list[str]:
         """The parts of a prompt that the engine has not written."""
         return prompts.question(fold, turn)
 
-    def additions(self, fold: "Fold", turn: Turn) -> list[str]:
+    def additions(self, fold: Fold, turn: Turn) -> list[str]:
         """The parts that join a prompt which the engine has written."""
         return []
 
-    def context(self, fold: "Fold", turn: Turn) -> dict[str, Any]:
+    def context(self, fold: Fold, turn: Turn) -> dict[str, Any]:
         """The prompt as data, for programs."""
         return prompts.as_data(fold, turn)
 

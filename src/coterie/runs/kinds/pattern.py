@@ -12,10 +12,10 @@ from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs import prompts
 from coterie.runs.commands import Turn
+from coterie.runs.fold import Fold
 from coterie.runs.kinds.base import Kind
 
 if TYPE_CHECKING:
-    from coterie.runs.fold import Fold
     from coterie.topology.patterns.faults import Fault
 
 
@@ -46,14 +46,14 @@ class PatternKind(Kind):
         for fault in input_faults(self.plan, given):
             raise UsageError(f"{self.plan.name}: {_sentence(fault)}")
 
-    def outside(self, fold: "Fold", turn: Turn) -> tuple[str, ...]:
+    def outside(self, fold: Fold, turn: Turn) -> tuple[str, ...]:
         """The files that an agent `reads`."""
         agent = fold.agents.get(turn.ask.agent)
         if turn.ask.prompt is None or agent is None:
             return super().outside(fold, turn)
         return prompts.files_named(agent.reads)
 
-    def additions(self, fold: "Fold", turn: Turn) -> list[str]:
+    def additions(self, fold: Fold, turn: Turn) -> list[str]:
         """The files that an agent `reads`, and how to give the outputs that it declares: the pattern knows neither."""
         agent = fold.agents.get(turn.ask.agent)
         if agent is None:

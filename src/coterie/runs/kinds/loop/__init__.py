@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -19,15 +19,12 @@ from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, from_json
 from coterie.runs.attempt_files import KeptPrompts
 from coterie.runs.commands import Turn
-from coterie.runs.kinds.base import Kind
+from coterie.runs.fold import Fold
+from coterie.runs.kinds.base import Kind, Observe
 from coterie.runs.kinds.loop import environment, prompt, reload
 from coterie.runs.kinds.loop.projection_file import Projector, journal_file
 from coterie.runs.kinds.loop.waves import WaveFiles
 from coterie.runs.notes import Notes, NoteSettings, ShownNotes
-
-if TYPE_CHECKING:
-    from coterie.runs.driven_run import Observe
-    from coterie.runs.fold import Fold
 
 
 class LoopKind(Kind):
@@ -71,7 +68,7 @@ class LoopKind(Kind):
         """`notify.command`."""
         return self._began.notify
 
-    def observers(self, journals: Reader, run: str, files: KeptPrompts) -> "list[Observe]":
+    def observers(self, journals: Reader, run: str, files: KeptPrompts) -> list[Observe]:
         """The writers of the projection and of the wave files, for a loop with a folder."""
         path, here = journal_file(self.plan), self._began.place
         if path is None:
@@ -81,16 +78,16 @@ class LoopKind(Kind):
 
     # -- a turn -------------------------------------------------------------------------------------------------------
 
-    def outside(self, fold: "Fold", turn: Turn) -> tuple[str, ...]:
+    def outside(self, fold: Fold, turn: Turn) -> tuple[str, ...]:
         """Memory, tasks, and the command through which the attempt emits."""
         return ("memory", "tasks", "tool") if turn.ask.prompt is None else ()
 
-    def prompt(self, fold: "Fold", turn: Turn) -> list[str]:
+    def prompt(self, fold: Fold, turn: Turn) -> list[str]:
         """The prompt of an iteration or a review, with memory and tasks."""
         shown = ShownNotes(**{name: text for name in ("memory", "tasks", "tool") if (text := turn.used.get(name))})
         return [prompt.render(self._loop.plan, self._loop.brief(turn.ask.turn), shown)]
 
-    def context(self, fold: "Fold", turn: Turn) -> dict[str, Any]:
+    def context(self, fold: Fold, turn: Turn) -> dict[str, Any]:
         """The prompt as data, with the position of the loop."""
         if turn.ask.prompt is not None:
             return super().context(fold, turn)
