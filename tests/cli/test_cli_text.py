@@ -8,6 +8,8 @@ from coterie.cli.text.proofs import shares
 from coterie.cli.text.words import clock, table
 from coterie.journal.records import (
     AttemptLaunched,
+    ConditionUnknown,
+    PathEnded,
     Record,
     RunOwned,
     RunStarted,
@@ -19,8 +21,9 @@ from coterie.journal.records import (
 from coterie.runs.ended import Waiting
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import ReplayReport
+from coterie.views.run import RunView
 from coterie.views.timeline import sentence
-from coterie.views.tree import RunNode
+from coterie.views.tree import RunNode, tree
 
 
 @pytest.mark.parametrize(
@@ -155,6 +158,27 @@ def test_lines_tell_what_is_worth_telling() -> None:
     ]
     assert lines[3].startswith(f"00:02.0  in#1.1: {sentence(records[6][1])}")
     assert len(lines) == 4
+
+
+def test_a_condition_that_nothing_satisfies_is_shown_with_the_value_that_was_found() -> None:
+    """In the lines of a pipe and beside the turn in a tree: a flow never goes another way in silence."""
+    records = [
+        RunStarted(run="r1", engine="flow"),
+        TurnStarted(turn="r#1", agent="r"),
+        TurnFinished(turn="r#1", attempt=1, outputs={"verdict": "maybe"}),
+        ConditionUnknown(turn="r#1", agent="r", field="score"),
+        PathEnded(turn="r#1", found={"r.verdict": '"maybe"'}),
+    ]
+    printer, view = progress.Progress(), RunView()
+    for record in records:
+        view.apply(record)
+
+    assert [printer.line("r1", record) for record in records][-2:] == [
+        "00:00.0  after r#1, a condition read r.score, which has no value yet; it counted as false",
+        '00:00.0  the path ended after r#1: no arrow\'s condition held (r.verdict is "maybe")',
+    ]
+    (turn,) = tree(view, {}, now=0.0).children
+    assert turn.detail == 'r.score has no value; no arrow\'s condition held (r.verdict is "maybe")'
 
 
 def node(name: str, state: str, *children: RunNode) -> RunNode:

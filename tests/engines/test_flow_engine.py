@@ -22,6 +22,7 @@ from coterie.journal.records import (
     EventInvalid,
     LoopExhausted,
     PathEnded,
+    RunStarted,
     TurnCancelled,
     TurnFinished,
     TurnStarted,
@@ -619,3 +620,37 @@ def test_the_text_of_the_result_is_that_of_the_exit() -> None:
     assert list(flow.step(finished("c#1", n=2))) == [
         Finish(outcome="completed", result={"outputs": {"b": {"n": 1}}, "text": "said by b#1"})
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("Revise.", "revise"), (" REVISE ", "revise"), ("revise", "Revise."), (True, "true"), ("True", "true")],
+)
+def test_conditions_ignore_case_and_a_closing_full_stop(value: object, text: str) -> None:
+    """Rule 5: what models write around a word does not change its meaning, for `==` and `!=` alike."""
+    for op, follows in (("==", ["w#1"]), ("!=", ["e#1"])):
+        flow = make_flow(
+            group("r -> w", f"r.verdict {op} {text}"),
+            group("r -> e", f"r.verdict {'!=' if op == '==' else '=='} {text}"),
+        )
+        flow.step(RunStarted(run="r", engine="flow", engine_version=2))
+
+        assert asked(flow.step(finished("r#1", verdict=value))) == follows
+
+
+def test_the_end_of_a_path_names_the_values_that_were_found() -> None:
+    """An author who reads it sees at once why no arrow fired; long values are cut."""
+    flow = make_flow(group("r -> w", "r.verdict == revise"), group("r -> e", "r.score > 3"))
+    flow.step(RunStarted(run="r", engine="flow", engine_version=2))
+
+    unknown, ended = notes(flow.step(finished("r#1", verdict="m" * 100)))
+    assert unknown == ConditionUnknown(turn="r#1", agent="r", field="score")
+    assert ended == PathEnded(turn="r#1", found={"r.verdict": '"' + "m" * 79 + "…"})
+
+
+def test_runs_of_the_first_version_compare_as_they_did() -> None:
+    """A journal that an earlier version began is decided as it was."""
+    flow = make_flow(group("r -> w", "r.verdict == revise"))
+    flow.step(RunStarted(run="r", engine="flow"))
+
+    assert notes(flow.step(finished("r#1", verdict="Revise."))) == [PathEnded(turn="r#1")]

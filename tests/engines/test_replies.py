@@ -47,6 +47,13 @@ def fault_of(text: str, *wanted: Wanted) -> str:
         'verdict:   "approve"  ',
         "verdict: revise\nno, wait\nverdict: approve",
         '{"unrelated": 1}\nverdict: approve',
+        "Verdict: Approve.",
+        "**verdict:** approve",
+        "**Verdict:** Approve.",
+        "__Verdict__: _Approve_",
+        "## VERDICT: **approve**.",
+        '{"Verdict": "Approve."}',
+        '{"VERDICT": "revise", "verdict": "approve"}',
     ],
 )
 def test_the_verdict_is_found(text: str) -> None:
@@ -60,6 +67,26 @@ def test_the_verdict_is_found(text: str) -> None:
 def test_prose_is_no_output(text: str) -> None:
     """A name in the middle of a line, or a value elsewhere, says nothing."""
     assert fault_of(text, VERDICT)
+
+
+def test_names_of_structured_and_of_given_outputs_ignore_case() -> None:
+    """Wherever an output comes from, it is stored under the name that is wanted."""
+    emitted = Reply(turn="r#1", attempt=1, text="", given={"Verdict": "Revise."})
+    structured = Reply(turn="r#1", attempt=1, text="", outputs={"VERDICT": "approve"})
+
+    assert [judge_reply(reply, [VERDICT]).outputs for reply in (emitted, structured)] == [  # type: ignore[union-attr]
+        {"verdict": "revise"},
+        {"verdict": "approve"},
+    ]
+
+
+def test_emphasis_is_removed_only_around_a_value() -> None:
+    """What a value says stays: its own emphasis, a dunder, and the full stop of a sentence."""
+    text = Wanted(name="summary", type="text")
+
+    assert outputs_of("**Summary:** it is *nearly* done.", text) == {"summary": "it is *nearly* done."}
+    assert outputs_of("summary: __init__", text) == {"summary": "__init__"}
+    assert outputs_of("summary: **Done**.", text) == {"summary": "Done."}
 
 
 def test_a_whole_object_is_kept() -> None:
@@ -93,7 +120,18 @@ def test_an_undeclared_output_may_be_missing() -> None:
 
 @pytest.mark.parametrize(
     ("line", "value"),
-    [("3", 3), ("-2.5", -2.5), ("true", True), ('"3"', "3"), ("007", "007"), ("[1]", "[1]"), ("1e999", "1e999")],
+    [
+        ("3", 3),
+        ("3.", 3),
+        ("0.9.", 0.9),
+        ("true.", "true."),
+        ("-2.5", -2.5),
+        ("true", True),
+        ('"3"', "3"),
+        ("007", "007"),
+        ("[1]", "[1]"),
+        ("1e999", "1e999"),
+    ],
 )
 def test_an_undeclared_value_on_a_line_is_read_as_json_when_it_is_a_scalar(line: str, value: object) -> None:
     """So `n: 3` compares as a number, and `"3"` as a text."""

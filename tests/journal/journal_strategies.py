@@ -34,6 +34,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     float: st.floats(0, 1e10),
     dict[str, Any]: objects,
     dict[str, Any] | None: st.none() | objects,
+    dict[str, str]: st.dictionaries(keys, texts, max_size=2),
     dict[str, str | None]: st.dictionaries(keys, st.none() | texts, max_size=2),
     dict[str, int] | None: st.none() | st.dictionaries(keys, counts, max_size=2),
     float | None: st.none() | st.floats(0, 1e10),

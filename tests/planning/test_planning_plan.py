@@ -41,6 +41,19 @@ def test_what_the_file_says_is_taken_over() -> None:
     assert list(plan_.agents) == ["a", "b", "c", "d"]
 
 
+def test_conditions_spell_an_output_as_it_is_declared_or_first_read() -> None:
+    """Names ignore case, so `b.Verdict` and `b.verdict` are one output, and `a.Mood` is the declared one."""
+    text = team(
+        "a -> b [when a.Mood == good]  b -> a [when b.Verdict == revise, max 2]  b -> c [when b.verdict == approve]",
+        a="model: m outputs { mood: good | bad }",
+    )
+    plan_ = planned(text)
+
+    assert plan_.flow is not None
+    assert [group.when.field for group in plan_.flow.groups if group.when] == ["mood", "Verdict", "Verdict"]
+    assert [wanted.name for wanted in (*plan_.agents["a"].outputs, *plan_.agents["b"].outputs)] == ["mood", "Verdict"]
+
+
 def test_outputs_are_wanted_and_what_conditions_read_as_well() -> None:
     """A field that nobody declares is untyped, and is shown what conditions compare it with."""
     text = team(

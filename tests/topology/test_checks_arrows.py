@@ -93,6 +93,7 @@ def test_a_value_unlike_any_other_is_told_what_there_is() -> None:
         ("v: boolean", "v == true"),
         ("v: boolean", 'v == "false"'),
         ("v: approve | revise", 'v == " approve "'),
+        ("v: approve | revise", 'V == "Approve."'),
         ("v: text", "v == anything"),
         ("v: number", "v >= 2"),
         ("v: 1 | 2", "v > 7"),

@@ -1,13 +1,13 @@
 """Read a reply: find its outputs in what the backend returned or in the text, and check them.
 
 Structured outputs count first, then those given while the attempt ran, then the last JSON object in the text, fenced
-or bare, that holds a wanted name, then lines like `verdict: approve`. Time is linear in the text, whatever it holds: a
-reply may be a log full of braces.
+or bare, that holds a wanted name, then lines like `verdict: approve`. Names ignore case and are stored as they are
+wanted. Time is linear in the text, whatever it holds: a reply may be a log full of braces.
 """
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from coterie.engines.commands import Reply
 from coterie.journal.records import AttemptFailed, TurnFinished
 from coterie.planning.plan import Wanted
-from coterie.topology.conditions import Scalar, equal, is_number
+from coterie.topology.conditions import equal, is_number
 
 MAX_DEPTH = 100
 """How deep a JSON object in a text may be nested to be read."""
@@ -37,12 +37,13 @@ def judge_reply(reply: Reply, wanted: Sequence[Wanted], bare: bool = False) -> T
     Args:
         bare: Accept a text of one line as the only wanted output, for people who type just the value.
     """
+    given = renamed(reply.given, wanted)
     if reply.outputs is None:
-        found = (find_outputs(reply.text, wanted) if wanted else {}) | reply.given
+        found = (find_outputs(reply.text, wanted) if wanted else {}) | given
         if bare and len(wanted) == 1 and wanted[0].name not in found and "\n" not in reply.text.strip():
             found = {wanted[0].name: reply.text.strip()} | found
     else:
-        found = reply.given | reply.outputs
+        found = given | renamed(reply.outputs, wanted)
     outputs, faults = dict(found), list[str]()
     for want in wanted:
         if want.declared:
@@ -71,14 +72,22 @@ def judge_reply(reply: Reply, wanted: Sequence[Wanted], bare: bool = False) -> T
 
 def find_outputs(text: str, wanted: Sequence[Wanted]) -> dict[str, Any]:
     """Find the outputs in *text*: the whole JSON object that holds them, or the lines that name them."""
-    names = {want.name for want in wanted}
-    if any(f'"{name}"' in text for name in names):
+    names, lowered = {want.name for want in wanted}, text.lower()
+    if any(f'"{name.lower()}"' in lowered for name in names):
         last = None
         for found in objects_in(text):
-            last = last if names.isdisjoint(found) else found
+            last = last if names.isdisjoint(one := renamed(found, wanted)) else one
         if last is not None:
             return last
     return _from_lines(text, wanted)
+
+
+def renamed(found: Mapping[str, Any], wanted: Sequence[Wanted]) -> dict[str, Any]:
+    """*found* with each name as it is wanted: `Verdict` becomes `verdict`, unless that is there, too."""
+    names = {want.name.lower(): want.name for want in wanted}
+    return {
+        name if (known := names.get(name.lower(), name)) in found else known: value for name, value in found.items()
+    }
 
 
 def fit(value: Any, want: Wanted) -> Any:
@@ -91,12 +100,13 @@ def fit(value: Any, want: Wanted) -> Any:
         return None
     match want.type:
         case "enum":
-            return next((member for member in want.values if equal(value, member)), None)
+            fitting = [member for member in want.values if equal(value, member)]
+            return next((member for member in fitting if equal(value, member, exact=True)), next(iter(fitting), None))
         case "number" | "integer":
             return _number(value, whole=want.type == "integer")
         case "boolean":
             if isinstance(value, str):
-                return {"true": True, "false": False}.get(value.strip().lower())
+                return {"true": True, "false": False}.get(value.strip().lower().removesuffix("."))
             return value if isinstance(value, bool) else None
         case "text":
             if isinstance(value, bool) or is_number(value):
@@ -114,7 +124,7 @@ def expectation(want: Wanted) -> str:
     """Describe a value of *want* for people and models: `one of "approve", "revise"`."""
     match want.type:
         case "enum":
-            return f"one of {', '.join(map(_shown, want.values))}"
+            return f"one of {', '.join(map(shown, want.values))}"
         case "number":
             return "a number"
         case "integer":
@@ -129,14 +139,15 @@ def expectation(want: Wanted) -> str:
             return "a value"
 
 
-def _fault(want: Wanted, found: dict[str, Any]) -> str:
-    came = f"gives {_shown(found[want.name])}" if want.name in found else "does not give it"
-    return f"expected the output {want.name!r} to be {expectation(want)}, the reply {came}"
-
-
-def _shown(value: Scalar) -> str:
+def shown(value: Any) -> str:
+    """*value* as JSON, cut after 80 characters."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _fault(want: Wanted, found: dict[str, Any]) -> str:
+    came = f"gives {shown(found[want.name])}" if want.name in found else "does not give it"
+    return f"expected the output {want.name!r} to be {expectation(want)}, the reply {came}"
 
 
 def _number(value: Any, *, whole: bool) -> int | float | None:
@@ -151,25 +162,35 @@ def _number(value: Any, *, whole: bool) -> int | float | None:
 
 
 def _from_lines(text: str, wanted: Sequence[Wanted]) -> dict[str, Any]:
-    """Find lines `name: value`; the last line of a name counts, and bullets, bold and code marks are ignored."""
-    texts = {want.name for want in wanted if want.declared and want.type == "text"}
+    """Find lines `name: value`; the last line of a name counts, and bullets, headings and emphasis are ignored."""
+    by_name = {want.name.lower(): want for want in wanted}
     names = "|".join(re.escape(want.name) for want in wanted)
-    line = re.compile(rf"^[ \t]*+(?:[-*+>][ \t]++)?([*`]*+)({names})[*`]*+[ \t]*+:(.*)$", re.MULTILINE)
+    line = re.compile(
+        rf"^[ \t]*+(?:(?:[-+>*]|#{{1,6}})[ \t]++)?([*`_]*)({names})[*`_]*+[ \t]*+:(.*)$", re.MULTILINE | re.IGNORECASE
+    )
     outputs = {}
     for marks, name, value in line.findall(text):
-        value = value.strip()
-        if marks or (value[:1] in ("*", "`") and value[:1] == value[-1:]):
-            value = value.strip("*`").strip()
-        outputs[name] = value if name in texts else _plain(value)
+        want = by_name[name.lower()]
+        value = _without_marks(value.strip(), "*`_" if want.values else "*`", marked=bool(marks))
+        outputs[want.name] = value if want.declared and want.type == "text" else _plain(value)
     return outputs
 
 
+def _without_marks(value: str, marks: str, *, marked: bool) -> str:
+    """*value* without the emphasis around it; *marked*: its name begins with emphasis, which may end in the value."""
+    core = value.removesuffix(".")
+    if marked or (core and core[0] in marks and core[0] == core[-1]):
+        return (core.strip(marks) + value[len(core) :]).strip()
+    return value
+
+
 def _plain(text: str) -> Any:
-    """Decode *text* if it is a JSON number, boolean or string; otherwise return it."""
-    if not _SCALAR.fullmatch(text):
+    """Decode *text* if it is a JSON number, boolean or string; a number may end in a full stop. Otherwise return it."""
+    number = text.removesuffix(".")
+    if not _SCALAR.fullmatch(number) or (number != text and number[-1] not in "0123456789"):
         return text
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.decode(number)
     except msgspec.DecodeError:
         return text
 

@@ -1,6 +1,6 @@
 """Plan a topology and the topologies at its nodes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,11 @@ from coterie.planning.notes import sentences
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.topology.checks import check
 from coterie.topology.checks.composition import unusable
-from coterie.topology.checks.facts import listing, title
+from coterie.topology.checks.facts import Facts, listing, title
 from coterie.topology.composition import MAX_DEPTH, Import, file_of, missing
 from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import bounded
-from coterie.topology.model import Agent, AgentGroup, AnyNode, Flow, Gate, Topology
+from coterie.topology.model import Agent, AgentGroup, AnyNode, ArrowGroup, Flow, Gate, Topology
 
 MAX_TOPOLOGIES = 1000
 """Maximum number of topologies in a plan, each counted as often as it is used."""
@@ -260,10 +260,21 @@ def _coordination(topology: Topology, flow: Flow) -> FlowPlan:
     gated = gates.insert(flow, standing)
     return FlowPlan(
         mentions=gated.mentions,
-        groups=tuple(replace(group, span=None, spans={}) for group in gated.groups),
+        groups=tuple(_spelled(gated.groups, topology)),
         entries=tuple(FlowGraph(flow.mentions, flow.groups).entries),
         exit=topology.interface.exit if topology.interface is not None else "",
     )
+
+
+def _spelled(groups: Iterable[ArrowGroup], topology: Topology) -> Iterator[ArrowGroup]:
+    """*groups* without spans; conditions, which ignore the case of an output's name, spell it as it is declared."""
+    outputs = Facts(topology).outputs
+    known = {(node.name, output.name.lower()): output.name for node in topology.nodes for output in outputs(node.name)}
+    for group in groups:
+        when = group.when
+        if when is not None:
+            when = replace(when, field=known.setdefault((when.agent, when.field.lower()), when.field))
+        yield replace(group, when=when, span=None, spans={})
 
 
 def _phases(topology: Topology) -> Mapping[str, float | None]:

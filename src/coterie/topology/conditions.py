@@ -48,17 +48,19 @@ class Condition:
         """The same without the agent: `verdict == "revise"`."""
         return f"{self.field} {self.op.value} {json.dumps(self.value)}"
 
-    def holds(self, actual: Any) -> bool:
+    def holds(self, actual: Any, *, exact: bool = False) -> bool:
         """Whether an output that was produced, *actual* (any JSON value), satisfies the condition.
 
-        `==` and `!=` compare numbers as numbers when both sides are numbers, else trimmed, case-sensitive text, other
-        JSON values by their JSON text. The ordered operators hold for two numbers only.
+        `==` and `!=` compare as `equal` does. The ordered operators hold for two numbers only.
+
+        Args:
+            exact: Compare texts by case and full stop, too, as runs of earlier versions do.
         """
         match self.op:
             case Operator.EQ:
-                return equal(actual, self.value)
+                return equal(actual, self.value, exact=exact)
             case Operator.NE:
-                return not equal(actual, self.value)
+                return not equal(actual, self.value, exact=exact)
             case Operator.LT:
                 return _numbers(actual, self.value) and actual < self.value
             case Operator.LE:
@@ -96,18 +98,24 @@ def _constant(word: str) -> Scalar | None:
     return value if isinstance(value, str | int | float | bool) else None
 
 
-def equal(left: Any, right: Any) -> bool:
-    """Whether a condition treats two JSON values as equal: numbers as numbers, all else as trimmed text."""
-    if isinstance(left, str) and isinstance(right, str):
-        return left.strip() == right.strip()
+def equal(left: Any, right: Any, *, exact: bool = False) -> bool:
+    """Whether a condition treats two JSON values as equal: numbers as numbers, all else as text (`as_text`).
+
+    Texts are compared without case and without a closing full stop, unless *exact*.
+    """
     if _numbers(left, right):
         return bool(left == right)
-    return as_text(left) == as_text(right)
+    one, other = as_text(left), as_text(right)
+    return one == other or (not exact and _folded(one) == _folded(other))
 
 
 def as_text(value: Any) -> str:
     """The text by which a JSON value is compared: a string trimmed, anything else as JSON."""
     return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _folded(text: str) -> str:
+    return text.removesuffix(".").rstrip().casefold()
 
 
 def is_number(value: Any) -> bool:

@@ -9,6 +9,8 @@ from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
     AttemptLaunched,
+    ConditionUnknown,
+    PathEnded,
     Record,
     RunFinished,
     RunOwned,
@@ -20,6 +22,7 @@ from coterie.journal.records import (
     TurnStarted,
     Usage,
 )
+from coterie.views.words import path_end
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class TurnView:
         inputs: The turns whose results marked it, in the source order of the arrows.
         finished: Unix seconds, None until it ended.
         kind: Of its failure; *reason* says why it failed or was cancelled.
+        note: Why the flow does not continue after it, and the outputs that its conditions lacked.
         usage: Of all its attempts together.
     """
 
@@ -79,6 +83,7 @@ class TurnView:
     usage: Usage = NO_USAGE
     kind: str = ""
     reason: str = ""
+    note: str = ""
 
     @property
     def n(self) -> int:
@@ -188,6 +193,10 @@ class RunView:
                     attempt._end(record.at, "finished", usage=record.usage)
             case TurnFailed() if turn := self._end(record.turn, "failed", record.at):
                 turn.kind, turn.reason = record.kind, record.reason
+            case ConditionUnknown() if turn := self._turns.get(record.turn):
+                turn.note = "; ".join(filter(None, (turn.note, f"{record.agent}.{record.field} has no value")))
+            case PathEnded() if turn := self._turns.get(record.turn):
+                turn.note = "; ".join(filter(None, (turn.note, path_end(record.reason, record.found))))
             case TurnCancelled() if turn := self._end(record.turn, "cancelled", record.at):
                 turn.reason, turn.usage = record.reason, turn.usage + record.usage
                 if turn.attempts and turn.attempts[-1].finished is None:

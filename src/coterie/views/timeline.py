@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.journal import records as r
-from coterie.views.words import arrow, duration, exited, listed, pairs, plural, quoted
+from coterie.views.words import arrow, duration, exited, listed, pairs, path_end, plural, quoted
 
 _SAID = 200
 """Characters of what a failed attempt had said."""
@@ -140,11 +140,6 @@ def _loop_exhausted(record: r.LoopExhausted) -> str:
     return f"{spent}; {f'went on by {arrow(record.forced)}' if record.forced else 'that path ended'}"
 
 
-def _path_ended(record: r.PathEnded) -> str:
-    why = {"no_match": "no arrow's condition held", "failed": "the turn failed"}.get(record.reason, record.reason)
-    return f"the path ended after {record.turn}: {why}"
-
-
 def _config_changed(record: r.ConfigChanged) -> str:
     return "the plan was read again" + (f"; changed: {listed(record.keys)}" if record.keys else "; nothing changed")
 
@@ -240,7 +235,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.PlanReloaded: lambda x: "the run is carried on under another plan",
     r.OperatorSaid: _operator_said,
     r.LoopExhausted: _loop_exhausted,
-    r.PathEnded: _path_ended,
+    r.PathEnded: lambda x: f"the path ended after {x.turn}: {path_end(x.reason, x.found)}",
     r.ConditionUnknown: lambda x: (
         f"after {x.turn}, a condition read {x.agent}.{x.field}, which has no value yet; it counted as false"
     ),

@@ -17,7 +17,7 @@ class RunNode(Struct, frozen=True, kw_only=True):
         state: As `RunView` and `TurnView` name it.
         seconds: How long it has taken.
         cost: US dollars, what lies below it included.
-        detail: Why it failed or stopped, or which attempt it is in; often empty.
+        detail: Why it failed or stopped, which attempt it is in, or why nothing follows; often empty.
         children: In start order.
     """
 
@@ -65,4 +65,4 @@ def _detail(turn: TurnView) -> str:
         return turn.reason
     if turn.state == "waiting" and last:
         return f"attempt {last.n} {last.state}: {last.reason}"
-    return f"attempt {turn.attempt}" if turn.attempt > 1 else ""
+    return "; ".join(filter(None, (f"attempt {turn.attempt}" if turn.attempt > 1 else "", turn.note)))

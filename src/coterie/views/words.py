@@ -44,6 +44,13 @@ def arrow(group: tuple[str, tuple[str, ...]]) -> str:
     return f"{source} -> {targets[0] if len(targets) == 1 else '[' + ', '.join(targets) + ']'}"
 
 
+def path_end(reason: str, found: Mapping[str, str]) -> str:
+    """Why a path of a flow ended: `no arrow's condition held (critic.verdict is "maybe")`."""
+    why = {"no_match": "no arrow's condition held", "failed": "the turn failed"}.get(reason, reason)
+    values = ", ".join(f"{name} is {value}" for name, value in found.items())
+    return why + (f" ({values})" if values else "")
+
+
 def plural(n: int, noun: str, many: str = "") -> str:
     """`1 byte`, `2 bytes`; *many* is the plural where it is not that."""
     return f"{n} {noun}" if n == 1 else f"{n} {many or noun + 's'}"

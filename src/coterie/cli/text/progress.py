@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 SHOWN = (
     records.AttemptFailed,
     records.AttemptInterrupted,
+    records.ConditionUnknown,
     records.ConfigChanged,
     records.ConfigRejected,
     records.EventEmitted,
@@ -24,6 +25,7 @@ SHOWN = (
     records.LoopExhausted,
     records.MessageRefused,
     records.OperatorSaid,
+    records.PathEnded,
     records.TreeMerged,
     records.TreesJoined,
     records.TurnCancelled,

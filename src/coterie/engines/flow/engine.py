@@ -12,7 +12,7 @@ from msgspec import Struct
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reply
 from coterie.engines.flow.counters import Counters
 from coterie.engines.flow.readiness import Readiness
-from coterie.engines.replies import judge_reply
+from coterie.engines.replies import judge_reply, shown
 from coterie.ids import turn_id
 from coterie.journal import records
 from coterie.journal.records import Record, RunStarted, TurnCancelled, TurnFailed, TurnFinished
@@ -62,7 +62,8 @@ class FlowEngine:
     """
 
     name: ClassVar[str] = "flow"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
+    """Since 2 conditions compare texts without case and a closing full stop, and the end of a path names the values."""
 
     def __init__(self, plan: FlowPlan, agents: Mapping[str, AgentPlan]) -> None:
         self._decided: tuple[str, str, Sequence[int], Sequence[int]] | None = None  # turn, node, fired, spent
@@ -84,6 +85,8 @@ class FlowEngine:
         self._ends: set[str] = set()  # nodes whose latest turn fired nothing
         self._commands: list[Command] = []  # of this step
         self._over = False
+        self._exact = True
+        """Whether the run was begun by version 1."""
 
     @property
     def decision(self) -> Decision | None:
@@ -114,6 +117,7 @@ class FlowEngine:
                 return ()
             self._end(record, turn)
         elif isinstance(record, RunStarted):
+            self._exact = record.engine_version < 2
             for node in self._entries:
                 self._ready.mark(node)
         else:
@@ -174,11 +178,20 @@ class FlowEngine:
                 held.append(i)
             elif when.field not in (outputs := self._outputs.get(when.agent, {})):
                 missing.append((when.agent, when.field))
-            elif when.holds(outputs[when.field]):
+            elif when.holds(outputs[when.field], exact=self._exact):
                 held.append(i)
         for agent, field in dict.fromkeys(missing):
             self._note(records.ConditionUnknown(turn=turn, agent=agent, field=field))
         return held
+
+    def _read_by(self, node: str) -> dict[str, str]:
+        """The values that the conditions of *node* read, as JSON: `{"critic.verdict": '"maybe"'}`."""
+        read = [when for i in self._graph.groups_of(node) if (when := self._groups[i].when) is not None]
+        return {
+            f"{when.agent}.{when.field}": shown(outputs[when.field])
+            for when in read
+            if when.field in (outputs := self._outputs.get(when.agent, {}))
+        }
 
     def _at_max(self, turn: str, node: str, spent: Sequence[int], way: str) -> None:
         """Go the *way* of the first group's `on-max`, or of a human, when only spent groups would fire."""
@@ -213,7 +226,8 @@ class FlowEngine:
         else:
             self._ends.add(node)
             if self._graph.groups_of(node):
-                self._note(records.PathEnded(turn=turn, reason=reason))
+                found = self._read_by(node) if reason == "no_match" and not self._exact else {}
+                self._note(records.PathEnded(turn=turn, reason=reason, found=found))
         self._ready.end(node)
 
     def _go_on(self) -> None:

@@ -18,10 +18,16 @@ class LoopExhausted(Record, frozen=True, kw_only=True, tag="loop.exhausted", gc=
 
 
 class PathEnded(Record, frozen=True, kw_only=True, tag="path.ended", gc=False):
-    """A turn ended, its node has arrows, and none fired. *reason*: `no_match`, `failed`, or what `on-max` decided."""
+    """A turn ended, its node has arrows, and none fired.
+
+    Attributes:
+        reason: `no_match`, `failed`, or what `on-max` decided.
+        found: With `no_match`, the values that conditions read, by `agent.output`, as JSON; long ones are cut.
+    """
 
     turn: str
     reason: str = "no_match"
+    found: dict[str, str] = {}
 
 
 class ConditionUnknown(Record, frozen=True, kw_only=True, tag="condition.unknown", gc=False):

@@ -120,7 +120,7 @@ def outputs_are_covered(facts: Facts) -> Iterator[Diagnostic]:
     for node in sorted({group.source for group, _ in facts.conditional}, key=place.__getitem__):
         indices = facts.graph.groups_of(node)
         conditions = [when for i in indices if (when := facts.flow.groups[i].when) is not None]
-        reads = {(condition.agent, condition.field) for condition in conditions}
+        reads = {(condition.agent, condition.field.lower()) for condition in conditions}
         if len(conditions) < len(indices) or len(reads) != 1 or all(map(facts.graph.is_loop_group, indices)):
             continue
         output = facts.output(*reads.pop())

@@ -137,8 +137,8 @@ class Facts:
         return start in self.graph.place and end in self.graph.place and self.graph.leads_to(start, end)
 
     def output(self, agent: str, name: str) -> Output | None:
-        """The declaration of the output *name* of *agent*, if there is one."""
-        return next((output for output in self.outputs(agent) if output.name == name), None)
+        """The declaration of the output *name*, in any case, of *agent*, if there is one."""
+        return next((output for output in self.outputs(agent) if output.name.lower() == name.lower()), None)
 
     def outputs(self, agent: str) -> Sequence[Output]:
         """The outputs that *agent* declares; those of a gate are fixed."""
