@@ -183,7 +183,7 @@ def test_files_together_are_no_larger_than_one_may_be(tmp_path: Path, monkeypatc
 
     [found] = read(tmp_path / "main.at").diagnostics
     assert found.code == "unreadable-file"
-    assert "it and what it belongs to are larger than" in found.message
+    assert "it and the files it includes are larger than" in found.message
 
 
 def test_what_multiplies_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,7 +132,7 @@ def test_a_file_that_is_no_text_is_one_diagnostic(
         ("", "Is a directory"),
         ("plain", "a name without a suffix is in no notation coterie knows"),
         ("x.toml", "'.toml' is no notation coterie knows"),
-        ("nul\0.at", "its name holds a NUL character"),
+        ("nul\0.at", "its name contains a NUL character"),
         ("a" * 300 + ".at", "File name too long"),
     ],
 )
@@ -165,7 +165,7 @@ def test_what_is_no_file_is_not_even_opened(
 
     assert (found.code, found.is_error) == ("unreadable-file", True)
     assert found.message == f"{name!r} cannot be read: it is {kind}, not a regular file"
-    assert found.hint == "write the text into a file, and name that"
+    assert found.hint == "write the text to a file and pass its name"
 
 
 def test_an_empty_file_holds_no_topology(tmp_path: Path) -> None:

@@ -67,14 +67,14 @@ def _read(path: Path, most: int) -> bytes:
         return files.read(path, most, follow=True)
     except OSError as failure:
         if failure.errno == errno.EOVERFLOW:
-            what = "it is" if most == MAX_BYTES else "it and what it belongs to are"
+            what = "it is" if most == MAX_BYTES else "it and the files it includes are"
             raise Unreadable(
                 f"{what} larger than {MAX_BYTES // 2**20} MB", "split the team into several topologies"
             ) from None
-        hint = "write the text into a file, and name that" if failure.errno == errno.EINVAL else ""
+        hint = "write the text to a file and pass its name" if failure.errno == errno.EINVAL else ""
         raise Unreadable(failure.strerror or str(failure), hint) from None
     except ValueError:
-        raise Unreadable("its name holds a NUL character, and no file's does") from None
+        raise Unreadable("its name contains a NUL character") from None
 
 
 def _decoded(data: bytes) -> str:

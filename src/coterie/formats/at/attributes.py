@@ -71,7 +71,7 @@ class _Reader:
         if not self._words:
             comma = attribute.comma
             assert comma is not None  # the parser creates no empty attribute
-            self._error("unexpected-text", "no attribute stands before this comma", comma, "remove the comma")
+            self._error("unexpected-text", "no attribute before this comma", comma, "remove the comma")
             return
         while self._at < len(self._words):
             start = self._at
@@ -90,8 +90,8 @@ class _Reader:
             for at, (name, words) in enumerate(self._pieces)
             if (earlier := self._earlier(at, name))
         )
-        message = f"{late.text!r} stands before {first!r}"
-        hint = "the order is when, max, per, on-max"
+        message = f"{late.text!r} is written before {first!r}"
+        hint = "write them in this order: when, max, per, on-max"
         self._error("attribute-order", message, late, hint, self._in_order(attributes))
 
     def _in_order(self, attributes: Attributes) -> Fix | None:
@@ -118,11 +118,11 @@ class _Reader:
         name = word.text
         if word.kind != NAME or name not in ATTRIBUTE_WORDS:
             if not self._is_upper(word):
-                hint = did_you_mean(name, ATTRIBUTE_WORDS) or f"attributes are {', '.join(ATTRIBUTE_WORDS)}"
-                return self._error("unknown-attribute", f"there is no attribute {name!r}", word, hint)
+                hint = did_you_mean(name, ATTRIBUTE_WORDS) or f"known attributes: {', '.join(ATTRIBUTE_WORDS)}"
+                return self._error("unknown-attribute", f"unknown attribute {name!r}", word, hint)
             name = name.lower()
         if name in self.result.spans:
-            return self._error("duplicate-attribute", f"{name!r} stands here twice", word, "an arrow has one")
+            return self._error("duplicate-attribute", f"{name!r} is written twice", word, "remove one of them")
         self.result.spans[name] = word.span
         if name != "tolerance" and (colon := self._take(":")):
             fix = Fix("remove the colon", colon.span, "")
@@ -134,7 +134,7 @@ class _Reader:
         if lower not in ATTRIBUTE_WORDS:
             return False
         fix = Fix("write it in lower case", word.span, lower)
-        self._error("unknown-attribute", f"there is no attribute {word.text!r}", word, f"did you mean {lower!r}?", fix)
+        self._error("unknown-attribute", f"unknown attribute {word.text!r}", word, f"did you mean {lower!r}?", fix)
         return True
 
     def _value_of(self, name: str, word: Token) -> bool:
@@ -149,9 +149,7 @@ class _Reader:
                 return self._on_max(word)
             case "race":
                 if not self._after_list:
-                    self._error(
-                        "race-without-list", "'race' stands behind a single agent", word, "only a list can race"
-                    )
+                    self._error("race-without-list", "'race' follows a single agent", word, "it needs a list of agents")
                 self.result.kept[name] = True
             case "reflection":
                 self.result.kept[name] = True
@@ -169,20 +167,20 @@ class _Reader:
             return self._bad_condition(agent or word)
         op = self._next()
         if op is None:
-            return self._bad_condition(field, "it compares nothing")
+            return self._bad_condition(field, "the condition has no comparison")
         operator = _OPERATORS.get(op.text) or self._corrected(op)
         if operator is None:
-            return self._bad_condition(op, f"{op.text!r} is no comparison")
+            return self._bad_condition(op, f"{op.text!r} is not a comparison")
         value = self._next()
         if value is None or value.kind not in _VALUES:
-            return self._bad_condition(value or op, "it compares with nothing")
+            return self._bad_condition(value or op, "the condition has no value to compare with")
         self.result.when = Condition(agent.text, field.text, operator, scalar(value))
         length = value.offset + len(value.text) - agent.offset
         self.result.spans["when"] = Span(agent.line, agent.column, length, agent.offset)
         self.result.spans["when.value"] = value.span
         if self._at < len(self._words) and (after := self._words[self._at]).text not in ATTRIBUTE_WORDS:
-            hint = "a condition is one comparison; write one arrow for each"
-            return self._bad_condition(after, f"{after.text!r} stands behind the condition", hint)
+            hint = "a condition is a single comparison; write one arrow for each"
+            return self._bad_condition(after, f"unexpected {after.text!r} after the condition", hint)
         return True
 
     def _corrected(self, op: Token) -> Operator | None:
@@ -191,10 +189,10 @@ class _Reader:
         if meant is None:
             return None
         fix = Fix(f"write '{meant}'", op.span, meant)
-        self._error("bad-condition", f"{op.text!r} is no comparison", op, f"write '{meant}'", fix)
+        self._error("bad-condition", f"{op.text!r} is not a comparison", op, f"write '{meant}'", fix)
         return _OPERATORS[meant]
 
-    def _bad_condition(self, at: Token, why: str = "this is no condition", hint: str = "") -> bool:
+    def _bad_condition(self, at: Token, why: str = "this is not a condition", hint: str = "") -> bool:
         self._at = len(self._words)
         return self._error("bad-condition", why, at, hint or 'write: when agent.output == "value"')
 
@@ -204,7 +202,7 @@ class _Reader:
         if value is None:
             return self._error("bad-max", "'max' has no number", word, "write max 3")
         if value.kind != NUMBER or not value.text.isdecimal() or int(value.text) < 1:
-            return self._error("bad-max", f"'max' cannot be {value.text!r}", value, "it is a whole number from 1")
+            return self._error("bad-max", f"'max' cannot be {value.text!r}", value, "write a whole number, 1 or more")
         self.result.max = int(value.text)
         self.result.spans["max"] = value.span
         return True
@@ -221,7 +219,7 @@ class _Reader:
         value = self._argument()
         if value is None or value.text not in _ON_MAX:
             text = value.text if value else "nothing"
-            hint = did_you_mean(text, _ON_MAX) or f"it is one of {', '.join(_ON_MAX)}"
+            hint = did_you_mean(text, _ON_MAX) or f"write one of {', '.join(_ON_MAX)}"
             return self._error("bad-on-max", f"'on-max' cannot be {text!r}", value or word, hint)
         self.result.on_max = value.text
         self.result.spans["on-max"] = value.span
@@ -231,7 +229,7 @@ class _Reader:
         colon, value = self._take(":"), self._argument()
         if colon is None:
             fix = Fix("insert the colon", word.end, ":")
-            self._error("bad-tolerance", "'tolerance' lacks its colon", word, "write tolerance: 1", fix)
+            self._error("bad-tolerance", "'tolerance' has no colon", word, "write tolerance: 1", fix)
         if value is None or value.kind != NUMBER or not value.text.isdecimal():
             hint = "write tolerance: 1 or tolerance: 20%"
             return self._error("bad-tolerance", "'tolerance' has no whole number", value or word, hint)
@@ -248,7 +246,9 @@ class _Reader:
     def _weight(self, word: Token) -> bool:
         value = self._argument()
         if value is None or value.kind != NUMBER or not 0 < number(value) <= 1:
-            return self._error("bad-weight", "'weight' has no number", value or word, "it is above 0, at most 1")
+            return self._error(
+                "bad-weight", "'weight' has no number", value or word, "write a number above 0, at most 1"
+            )
         self.result.kept["weight"] = number(value)
         return True
 
@@ -261,7 +261,7 @@ class _Reader:
             self._report(error("missing-comma", f"a comma is missing before {word.text!r}", at, "", fix))
             return True
         return self._error(
-            "unexpected-text", f"{word.text!r} stands behind the attribute", word, "separate them by commas"
+            "unexpected-text", f"unexpected {word.text!r} after the attribute", word, "separate attributes with commas"
         )
 
     def _argument(self) -> Token | None:

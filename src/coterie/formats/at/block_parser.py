@@ -84,7 +84,7 @@ def parse_entry(cursor: Cursor, owner: str, lenient: bool = False) -> Entry:
         return _block(cursor, length, owner, lenient)
     if not cursor.on_new_line(1) and (after.kind in KEYS or after.kind == "["):
         return _field(cursor, lenient)
-    return _stray(cursor, lenient, f"':' or '{{' behind {shown(token)!r}", ahead=1)
+    return _stray(cursor, lenient, f"':' or '{{' after {shown(token)!r}", ahead=1)
 
 
 def _block(cursor: Cursor, length: int, owner: str, lenient: bool) -> Entry:
@@ -123,7 +123,7 @@ def _raw_follows(cursor: Cursor, length: int) -> bool:
 def _raw(cursor: Cursor) -> Raw:
     key, colon, open, text = cursor.take(), cursor.take_if(":"), cursor.take(), cursor.take()
     if text.kind == OPEN_RAW:
-        hint = "a prompt ends at the brace that matches its first one: balance those in its text"
+        hint = "a prompt ends at the brace that matches its first one: balance the braces in its text"
         cursor.error("unclosed-prompt", "the braces of this prompt do not balance", open.span, hint)
     return Raw(key, colon, open, text, cursor.take_if("}"), cursor.take_if(","))
 
@@ -155,7 +155,7 @@ def _field(cursor: Cursor, lenient: bool) -> FieldNode:
     key, colon = cursor.take(), cursor.take_if(":")
     if colon is None and not lenient:
         fix = Fix("insert the colon", key.end, ":")
-        cursor.error("missing-colon", f"a colon is missing behind {shown(key)!r}", key.end, "write 'name: value'", fix)
+        cursor.error("missing-colon", f"a colon is missing after {shown(key)!r}", key.end, "write 'name: value'", fix)
     value = _value(cursor, lenient)
     if value is None and not lenient:
         cursor.error("missing-value", f"{shown(key)!r} has no value", key.span, "write 'name: value'")

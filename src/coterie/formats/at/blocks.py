@@ -148,7 +148,7 @@ def _one_of(fields: Fields, name: str, kind: Kind) -> str | None:
         fields.wrong(name, value, "", hint or f"it is one of {', '.join(kind.choices)}")
         return UNREADABLE
     message = f"{name!r} of {fields.owner} has the unusual value {text!r}"
-    fields.report(warning("unusual-value", message, span_of(value), hint or f"usual are {', '.join(kind.choices)}"))
+    fields.report(warning("unusual-value", message, span_of(value), hint or f"usual values: {', '.join(kind.choices)}"))
     return text
 
 
@@ -221,7 +221,7 @@ def _sort(item: Tree, plain: list[Entry], found: list[tuple[Entries, list[tuple[
 
 def _unread(item: Stray | Directive | FlowBlock, owner: str, report: Report) -> None:
     first = next(item.tokens())
-    message = f"{str(item).strip()[:40]!r} is no field of {owner}"
+    message = f"{str(item).strip()[:40]!r} is not a field of {owner}"
     report(warning("unread-text", message, first.span, "write 'name: value'; it has no effect"))
 
 

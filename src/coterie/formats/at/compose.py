@@ -162,8 +162,8 @@ class _Composer:
         if self._interface is None:
             self._interface = read_interface(block, self._report)
         else:
-            message = "a second 'interface' block begins here"
-            self._report(error("duplicate-block", message, block.head[0].span, "a topology has one"))
+            message = "a second 'interface' block"
+            self._report(error("duplicate-block", message, block.head[0].span, "a topology has only one"))
 
     def _include(self, directive: Directive, place: _Place) -> Iterator[tuple[int, Entry]]:
         source = read_include(directive, self._report)
@@ -175,9 +175,9 @@ class _Composer:
             return
         steps = " -> ".join(each.name for each in (*place.chain, path))
         if path in place.chain:
-            self._report(error("include-cycle", f"a file cannot be a part of itself: {steps}", span))
+            self._report(error("include-cycle", f"a file cannot include itself: {steps}", span))
         elif len(place.chain) > MAX_DEPTH:
-            message = f"fragments lie more than {MAX_DEPTH} deep in each other: {steps}"
+            message = f"includes are nested more than {MAX_DEPTH} deep: {steps}"
             self._report(error("nested-too-deep", message, span))
         elif path not in self._seen:  # a file included twice is inserted once
             self._seen.add(path)
@@ -185,7 +185,7 @@ class _Composer:
 
     def _find(self, name: str, span: Span, place: _Place) -> Path | None:
         if self._folder is None:
-            message = f"{name!r} is included, and this text has no folder"
+            message = f"{name!r} cannot be included: this text has no folder"
             self._report(error("no-folder", message, span, "read it from a file"))
             return None
         try:
@@ -217,16 +217,16 @@ class _Composer:
         if root is None:
             return
         if root.keyword.text == "topology":
-            message = f"{name!r} holds a topology, and only a fragment can be included"
-            self._report(error("no-fragment", message, span, f'import "{name}" as {fragment} makes a node of it'))
+            message = f"{name!r} contains a topology, but only a fragment can be included"
+            self._report(error("no-fragment", message, span, f'write import "{name}" as {fragment} to make it a node'))
             self._lost_items = True
             return
         if root.patterns is not None:
-            hint = "the topology that includes it lists them"
-            self._report(warning("fragment-patterns", "a fragment has no patterns", root.patterns.open.span, hint))
+            hint = "list them in the topology that includes it"
+            self._report(warning("fragment-patterns", "a fragment cannot list patterns", root.patterns.open.span, hint))
         for other in roots[1:]:
-            message = f"a second {other.keyword.text} begins here"
-            self._report(error("second-topology", message, other.keyword.span, "a file holds one: move it to its own"))
+            message = f"a second {other.keyword.text} in this file"
+            self._report(error("second-topology", message, other.keyword.span, "move it to a file of its own"))
         folder = PurePosixPath(os.path.normpath(place.folder / PurePosixPath(name).parent))
         yield from self._entries(root, _Place(file, folder, (*place.chain, path), len(self._included)))
 
@@ -264,7 +264,7 @@ def _together(first: Entry, second: Entry) -> Entry:
             return replace(first, items=first.items + second.items)
         case FlowBlock(), FlowBlock():
             return replace(first, statements=first.statements + second.statements)
-    raise AssertionError("blocks of one keyword are of one kind")
+    raise AssertionError("blocks with the same keyword must have the same kind")
 
 
 def _placed(found: Diagnostic, start: int) -> Diagnostic:

@@ -73,19 +73,19 @@ class Cursor:
         """Report *token* if no valid file can hold it."""
         if token.kind == OPEN_STRING:
             fix = None if token.text.endswith(("]", "}")) else Fix("close the string", token.end, '"')
-            hint = "close it; a line end in a text is \\n"
+            hint = "close it; write a line break as \\n"
             self.error("unclosed-string", "this string is not closed on its line", token.span, hint, fix)
         elif token.kind == SINGLE_QUOTED:
             double = '"' + token.text[1:-1].replace("\\", "\\\\").replace('"', '\\"') + '"'
             self.error(
                 "single-quotes",
-                f"{token.text} stands in single quotes",
+                f"{token.text} is in single quotes",
                 token.span,
-                "strings stand in double quotes",
+                "write strings in double quotes",
                 Fix("use double quotes", token.span, double),
             )
         elif token.kind == BAD:
-            self.error("unexpected-text", f"{token.text!r} is no part of the notation", token.span, "put it in quotes")
+            self.error("unexpected-text", f"unexpected {token.text!r}", token.span, "put it in quotes")
 
     def unexpected(self, expected: str, hint: str = "", ahead: int = 0) -> None:
         """Report that the next token, or the one *ahead* of it, is not what was *expected*."""
@@ -113,7 +113,7 @@ class Cursor:
         self.lost_items = True
         if token.text not in self._bad_names:
             self._bad_names.add(token.text)
-            hint = "a name begins with a letter and holds a-z, A-Z, 0-9, '_' and '-'"
+            hint = "a name begins with a letter and contains only a-z, A-Z, 0-9, '_' and '-'"
             self.error("bad-name", f"{shown(token)!r} is not a name", token.span, hint)
 
     def unclosed_bracket(self, open: Token) -> None:

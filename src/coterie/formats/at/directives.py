@@ -13,7 +13,7 @@ from coterie.formats.at.values import scalar, string
 from coterie.formats.files import SUFFIXES
 from coterie.topology.conditions import Scalar
 
-IMPORT_FORM = 'write import "./file.at" as name, and if you like with { parameter: value }'
+IMPORT_FORM = 'write import "./file.at" as name, optionally with { parameter: value }'
 INCLUDE_FORM = 'write include "./file.at"'
 
 _REGISTRY = re.compile(r"[a-z0-9-]+(?:/[a-z0-9-]+)*(?:@(?:latest|[0-9]+(?:\.[0-9]+){0,2}(?:[-+][A-Za-z0-9.+-]+)?))?")
@@ -42,16 +42,16 @@ def read_import(directive: Directive, report: Report) -> ImportStatement | None:
     clauses = _clauses(directive, report)
     if clauses is None or source.kind != STRING or not string(source):
         if clauses is not None:
-            report(error("bad-import", "this import names no file", source.span, IMPORT_FORM))
+            report(error("bad-import", "this import does not name a file", source.span, IMPORT_FORM))
         return None
     text = string(source)
     if not text.endswith(SUFFIXES) and not _REGISTRY.fullmatch(text):
-        message = f"{text!r} is neither an .at or .yaml file nor a name of the registry"
-        report(error("bad-import", message, source.span, "a name of the registry is written as team/name@1.2.0"))
+        message = f"{text!r} is neither an .at or .yaml file nor a registry name"
+        report(error("bad-import", message, source.span, "write a registry name as team/name@1.2.0"))
         return None
     if "as" not in clauses or not clauses["as"] or clauses["as"][0].kind != NAME:
         at = clauses["as"][0].span if clauses.get("as") else source.span
-        report(error("bad-import", "this import gives its topology no name", at, IMPORT_FORM))
+        report(error("bad-import", "this import does not name its topology", at, IMPORT_FORM))
         return None
     statement = ImportStatement(text, source.span, clauses["as"][0])
     if "with" in clauses:
@@ -65,11 +65,18 @@ def read_include(directive: Directive, report: Report) -> Token | None:
     """The token that names the file; None, with a report, if there is none."""
     source, *clause = [word for word in directive.words[1:] if word.kind != ","]
     if source.kind != STRING or not string(source).endswith(".at"):
-        report(error("bad-include", "this include names no .at file", source.span, INCLUDE_FORM))
+        report(error("bad-include", "this include does not name an .at file", source.span, INCLUDE_FORM))
         return None
     if clause:
-        message = f"an include takes no {clause[0].text!r}"
-        report(error("bad-include", message, clause[0].span, "its declarations become those of this file; or import"))
+        message = f"an include cannot have {clause[0].text!r}"
+        report(
+            error(
+                "bad-include",
+                message,
+                clause[0].span,
+                "remove it, or use import; an include adds declarations to this file",
+            )
+        )
         return None
     return source
 
@@ -82,7 +89,7 @@ def _clauses(directive: Directive, report: Report) -> dict[str, list[Token]] | N
     for word in directive.words[2:]:
         if depth == 0 and word.kind == NAME and word.text in ("as", "with", "sha256") and not _waits(found, current):
             if word.text in found:
-                report(error("bad-import", f"{word.text!r} stands there twice", word.span, "remove one of them"))
+                report(error("bad-import", f"{word.text!r} is written twice", word.span, "remove one of them"))
                 return None
             current = found[word.text] = []
             continue
@@ -103,15 +110,15 @@ def _given(words: list[Token], report: Report) -> dict[str, Scalar]:
     inner = [word for word in words[1:-1] if word.kind != ","] if words and words[0].kind == "{" else []
     if not inner and len(words) != 2:
         span = words[0].span if words else None
-        report(error("bad-import", "'with' gives no values", span, "write with { parameter: value }"))
+        report(error("bad-import", "'with' has no values", span, "write with { parameter: value }"))
     while inner:
         if len(inner) < 3 or inner[0].kind != NAME or inner[1].kind != ":" or inner[2].kind not in _VALUES:
-            message = f"{inner[0].text!r} is not given a value"
+            message = f"{inner[0].text!r} has no value"
             report(error("bad-import", message, inner[0].span, "write with { parameter: value }"))
             return found
         name, _, value = inner[:3]
         if name.text in found:
-            report(error("bad-import", f"{name.text!r} is given twice", name.span, "remove one of them"))
+            report(error("bad-import", f"{name.text!r} is set twice", name.span, "remove one of them"))
         found[name.text] = scalar(value)
         inner = inner[3:]
     return found
@@ -121,6 +128,6 @@ def _sha256(words: list[Token], source: Token, report: Report) -> str:
     text = string(words[0]) if words and words[0].kind == STRING else ""
     if not _SHA256.fullmatch(text):
         span = words[0].span if words else source.span
-        report(error("bad-import", "this is no SHA-256", span, "it has 64 hexadecimal digits, in quotes"))
+        report(error("bad-import", "this is not a SHA-256", span, "write 64 hexadecimal digits, in quotes"))
         return ""
     return text.lower()

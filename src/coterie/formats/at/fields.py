@@ -119,7 +119,7 @@ class Fields:
             message = f"a comma is missing before {split.text!r}"
             self.report(error("missing-comma", message, at, "write '[a, b]'", fix))
         elif isinstance(value, ListValue | BlockNode):
-            self.report(error("bad-value", "a list stands in a list", span_of(value), "write [a, b]"))
+            self.report(error("bad-value", "lists cannot be nested", span_of(value), "write [a, b]"))
         return text_of(value)
 
     def seconds(self, name: str, bare: bool = False) -> float | None:
@@ -192,7 +192,7 @@ class Fields:
         elif text == "fallback":
             self.wrong(name, value, "", "name the agent: fallback NAME")
         else:
-            hint = did_you_mean(text, choices) or f"it is one of {', '.join(choices)}, fallback NAME"
+            hint = did_you_mean(text, choices) or f"write one of {', '.join(choices)}, fallback NAME"
             self.wrong(name, value, "", hint)
         return None
 
@@ -293,7 +293,7 @@ class Fields:
         dashed = _HUMP.sub("-", name).replace("_", "-").lower()
         close = f"did you mean {dashed!r}?" if dashed in known else did_you_mean(name, known)
         fix = Fix("correct the name", key.span, close.split("'")[1]) if close else None
-        hint = close or "it is kept, and has no effect"
+        hint = close or "it is kept but has no effect"
         self.report(warning("unknown-field", f"{self.owner} has no field {name!r}", key.span, hint, fix))
 
     def rest(self, durations: bool = False) -> dict[str, Any]:

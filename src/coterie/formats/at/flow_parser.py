@@ -91,7 +91,7 @@ def _misplaced_arrow(cursor: Cursor, parts: list[Token | NameList | Attributes])
     token = cursor.take()
     if parts:
         fix = Fix("remove one arrow", token.span, "")
-        cursor.error("double-arrow", "two arrows follow each other", token.span, "name an agent between them", fix)
+        cursor.error("double-arrow", "two arrows in a row", token.span, "write an agent between them", fix)
     else:
         fix = Fix("remove the arrow", token.span, "")
         cursor.error("missing-source", "this arrow comes from nowhere", token.span, "name the agent it leaves", fix)
@@ -101,7 +101,7 @@ def _misplaced_arrow(cursor: Cursor, parts: list[Token | NameList | Attributes])
 def _without_arrow(cursor: Cursor, part: Token | NameList | Attributes) -> Stray:
     tokens = list(part.tokens()) if not isinstance(part, Token) else [part]
     first = tokens[0]
-    cursor.error("missing-arrow", f"{shown(first)!r} stands without an arrow", first.span, "write 'a -> b'")
+    cursor.error("missing-arrow", f"{shown(first)!r} has no arrow", first.span, "write 'a -> b'")
     return _skip_line(cursor, tokens)
 
 
@@ -141,7 +141,7 @@ def _name_list(cursor: Cursor) -> NameList:
     if close is None:
         cursor.unclosed_bracket(open)
     elif all(word.kind == "," for word in words):
-        cursor.error("empty-list", "this list names nobody", open.span, "name the agents: [a, b]")
+        cursor.error("empty-list", "this list is empty", open.span, "list the agents: [a, b]")
     return NameList(open, words, close)
 
 
@@ -166,9 +166,9 @@ def _attributes(cursor: Cursor, parts: list[Token | NameList | Attributes]) -> N
         at = Span(cursor.token.line, cursor.token.column, 0, cursor.token.offset)
         cursor.error(
             "attributes-in-chain",
-            "attributes stand in the middle of a chain",
+            "attributes in the middle of a chain of arrows",
             _first(parts[-count]).span,
-            "they belong to its last arrow: begin a new statement here",
+            "they apply only to the last arrow: begin a new statement here",
             Fix("begin a new statement", at, f"\n    {name} "),
         )
 
@@ -204,7 +204,7 @@ def _attribute_list(cursor: Cursor) -> Attributes:
     if close is None:
         cursor.unclosed_bracket(open)
     elif not items:
-        cursor.error("empty-list", "no attribute stands in this list", open.span, "write '[max 3]' or leave it out")
+        cursor.error("empty-list", "this list of attributes is empty", open.span, "write '[max 3]' or leave it out")
     return Attributes(open, items, close)
 
 

@@ -33,7 +33,7 @@ def read_flow(block: FlowBlock, report: Report) -> Flow:
                 continue  # reported as an empty list
             arrows += len(sources.names) * len(targets.names)
             if arrows > MAX_ARROWS:
-                hint = "put a node between the lists, or split the team"
+                hint = "write a node between the lists, or split the team"
                 report(error("too-large", f"the flow has more than {MAX_ARROWS} arrows", arrow.span, hint))
                 return Flow(
                     groups=tuple(groups), mentions=tuple(mentions), errors=tuple(errors), span=block.keyword.span
@@ -60,8 +60,8 @@ def _without_repeats(part: NameList, report: Report) -> _Names:
     names: dict[str, Token] = {}
     for name in part.names:
         if name.text in names:
-            message = f"{name.text!r} stands twice in this list"
-            report(warning("repeated-name", message, name.span, "it counts once"))
+            message = f"{name.text!r} is in this list twice"
+            report(warning("repeated-name", message, name.span, "remove one of them; it counts once"))
         names.setdefault(name.text, name)
     return list(names.values())
 

@@ -132,7 +132,7 @@ def _output(fields: Fields, name: str, key: Token) -> Output:
             return Output(name=name, type="enum", values=(scalar(value),), span=key.span)
         case WordsNode() if members := _alternatives(value):
             if len({(type(member), member) for member in members}) < len(members):
-                fields.wrong(name, value, "", "one of its values stands there twice")
+                fields.wrong(name, value, "", "it lists a value twice")
             return Output(name=name, type="enum", values=members, span=key.span)
         case None:
             return Output(name=name, type="any", span=key.span)

@@ -12,7 +12,7 @@ from coterie.topology.checks.facts import listing
 from coterie.topology.composition import PARAM_TYPES, Interface, Param, converted
 from coterie.topology.conditions import Scalar
 
-_FORM = "write name: string, number or boolean, with a default if you like: rounds: number = 3"
+_FORM = "write name: string, number or boolean, optionally with a default: rounds: number = 3"
 
 
 def read_params(block: BlockNode, report: Report) -> list[Param]:
@@ -24,7 +24,7 @@ def read_params(block: BlockNode, report: Report) -> list[Param]:
             found.append(_param(name, item.key, item.value, report))
         else:
             key = item.key if isinstance(item, FieldNode | Raw) else item.head[0]
-            report(error("bad-value", f"{name!r} is no parameter", key.span, _FORM))
+            report(error("bad-value", f"{name!r} is not a parameter", key.span, _FORM))
     return [param for param in found if param is not None]
 
 
@@ -33,7 +33,7 @@ def _param(name: str, key: Token, value: Value, report: Report) -> Param | None:
     type = words[0].text if words else ""
     if type not in PARAM_TYPES or len(words) not in (1, 3) or (len(words) == 3 and words[1].kind != "="):
         hint = did_you_mean(type, PARAM_TYPES) or _FORM
-        report(error("bad-value", f"the parameter {name!r} has no type that there is", span_of(value), hint))
+        report(error("bad-value", f"the parameter {name!r} has no valid type", span_of(value), hint))
         return None
     if len(words) == 1:
         return Param(name=name, type=type, span=key.span)

@@ -39,7 +39,7 @@ def parse(text: str, start: int = 0) -> Parsed:
         hint = "split it into several files"
         found = error(
             "too-large",
-            f"it holds more than {MAX_TOKENS} words and signs, or {MAX_TEXT // 2**20} MB",
+            f"it has more than {MAX_TOKENS} words and symbols, or {MAX_TEXT // 2**20} MB",
             tokens[-2].span,
             hint,
         )
@@ -91,8 +91,8 @@ def _text_before_root(cursor: Cursor) -> Stray:
 
 
 def _text_behind_root(cursor: Cursor) -> bool:
-    message = f"{shown(cursor.token)!r} stands behind the end of the topology"
-    cursor.error("text-behind-end", message, cursor.token.span, "is there a '}' too many above?")
+    message = f"unexpected {shown(cursor.token)!r} after the end of the topology"
+    cursor.error("text-behind-end", message, cursor.token.span, "is there an extra '}' above?")
     return True
 
 

@@ -20,7 +20,7 @@ def read_pattern(block: BlockNode, report: Report) -> tuple[Pattern, Mapping[str
     fields = Fields(block.items, "'pattern'", report)
     if "type" not in fields:
         hint = f"write type: debate, or another of {', '.join(words())}"
-        report(error("unknown-type", "the pattern does not say of which type it is", key, hint))
+        report(error("unknown-type", "the pattern has no type", key, hint))
     kind = fields.text("type")
     config = fields.block("config", "config { max_rounds: 2 }")
     named = fields.block("slots", "slots { proponent: AGENT }")
@@ -53,7 +53,7 @@ def _slots(named: Fields, report: Report) -> Iterator[Slot]:
         elif isinstance(item, FieldNode) and item.value is not None:
             yield Slot(name=name, node=text_of(item.value), span=span_of(item.value))
         else:
-            report(error("bad-value", f"slot {name!r} names nobody", key, f"write {name}: AGENT"))
+            report(error("bad-value", f"slot {name!r} has no agent", key, f"write {name}: AGENT"))
 
 
 def _value(item: FieldNode | Raw | BlockNode) -> Any:

@@ -69,8 +69,8 @@ def unknown_places(entries: Sequence[SyntaxNode], params: Sequence[Param], repor
 
 
 def _unknown(name: str, token: Token, known: Sequence[str]) -> Diagnostic:
-    hint = did_you_mean(name, known) or f"declare it: params {{ {name}: string }}; the text is left as it is"
-    return warning("unknown-param", f"there is no parameter {name!r}", token.span, hint)
+    hint = did_you_mean(name, known) or f"declare it: params {{ {name}: string }}; the text stays unchanged"
+    return warning("unknown-param", f"unknown parameter {name!r}", token.span, hint)
 
 
 def mapped(node: N, change: Callable[[Token], Token]) -> N:

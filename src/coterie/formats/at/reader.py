@@ -67,10 +67,10 @@ class _Reader:
             return None
         root = roots[0]
         for other in roots[1:]:
-            message = f"a second {other.keyword.text} begins here"
-            self._report(error("second-topology", message, other.keyword.span, "a file holds one: move it to its own"))
+            message = f"a second {other.keyword.text} in this file"
+            self._report(error("second-topology", message, other.keyword.span, "move it to a file of its own"))
         if root.keyword.text == "library":
-            message = "this file holds a library, and only a topology or a fragment can be read"
+            message = "this file contains a library, but only a topology or a fragment can be read"
             self._report(error("no-topology", message, root.keyword.span))
             return None
         for item in (*root.items, *(item for item in items if not isinstance(item, Root))):
@@ -145,7 +145,7 @@ class _Reader:
     def _field(self, item: FieldNode) -> None:
         name = text_of(item.key)
         message = f"the topology has no field {name!r}"
-        self._report(warning("unknown-field", message, item.key.span, "fields stand in blocks: agent, meta, …"))
+        self._report(warning("unknown-field", message, item.key.span, "write fields inside a block: agent, meta, …"))
         self._kept.append(Block(kind=name, kept={name: plain(item.value)}, span=item.key.span))
 
     def _block(self, block: Tree) -> None:
@@ -186,8 +186,8 @@ class _Reader:
         if keyword not in self._seen:
             self._seen.add(keyword)
             return True
-        message = f"a second {keyword!r} block begins here"
-        self._report(error("duplicate-block", message, span, "a topology has one: put them together"))
+        message = f"a second {keyword!r} block"
+        self._report(error("duplicate-block", message, span, "merge the two blocks"))
         return False
 
     def _node(self, block: Tree) -> None:
@@ -195,7 +195,7 @@ class _Reader:
         if len(block.head) != 2:
             behind = block.head[2] if len(block.head) > 2 else block.head[0]
             message = (
-                f"this {keyword} has no name" if len(block.head) == 1 else f"{behind.text!r} stands behind the name"
+                f"this {keyword} has no name" if len(block.head) == 1 else f"unexpected {behind.text!r} after the name"
             )
             self._report(error("bad-name", message, behind.span, f"write: {keyword} NAME {{ … }}"))
             if len(block.head) == 1:
@@ -213,7 +213,7 @@ class _Reader:
                 self._node(item)
             elif isinstance(item, Tree | FieldNode | Raw):
                 head = item.head[0] if isinstance(item, Tree) else item.key
-                self._report(error("bad-value", f"{head.text!r} is no gate", head.span, "write: gate NAME { … }"))
+                self._report(error("bad-value", f"{head.text!r} is not a gate", head.span, "write: gate NAME { … }"))
 
     def _fields(self, block: Tree) -> Fields:
         self._spans[block.keyword] = block.head[0].span
@@ -238,7 +238,7 @@ class _Reader:
             self._named(block, spec)
         else:
             if name:
-                message = f"{name!r} stands behind {keyword!r}"
+                message = f"unexpected {name!r} after {keyword!r}"
                 self._report(warning("unread-text", message, block.head[1].span, f"write: {keyword} {{ … }}"))
             self._spans[keyword] = span
             self._blocks[keyword] = self._beside(block, spec)
@@ -270,5 +270,5 @@ class _Reader:
         # Do not suggest `pattern` for unrelated words: its fields would be wrong, too.
         close = did_you_mean(keyword, [name for name in BLOCKS if name != "pattern" or keyword.startswith("patt")])
         fix = Fix("correct the name", span, close.split("'")[1]) if close else None
-        hint = close or "it is kept, and has no effect"
-        self._report(warning("unknown-block", f"there is no block {keyword!r}", span, hint, fix))
+        hint = close or "it is kept but has no effect"
+        self._report(warning("unknown-block", f"unknown block {keyword!r}", span, hint, fix))

@@ -45,7 +45,7 @@ def _field(item: Entry, owner: str, report: Report) -> Block | None:
 
 
 def _unread(at: Token, owner: str, report: Report) -> Block | None:
-    message = f"{at.text!r} is no field of {owner}"
+    message = f"{at.text!r} is not a field of {owner}"
     report(warning("unread-text", message, at.span, "write 'name: type'; it has no effect"))
     return None
 
@@ -76,7 +76,7 @@ def _typed(key: Token, words: list[Token], optional: bool, owner: str, report: R
         return Block(kind="field", name=name, fields=fields, span=key.span, spans={"type": span})
     if len(texts) > 2 and all(text == "|" for text in texts[1::2]) and len(texts) % 2:
         return Block(kind="field", name=name, fields={**fields, "values": tuple(texts[::2])}, span=key.span)
-    report(error("bad-value", f"{name!r} of {owner} has no type that can be read", _whole(words, span), _HINT))
+    report(error("bad-value", f"{name!r} of {owner} has no valid type", _whole(words, span), _HINT))
     return None
 
 
