@@ -67,7 +67,7 @@ def check_toml(text: str) -> Diagnostic | None:
         if depth > MAX_NESTED:
             return _beyond(text, found.start(), "too-deep", f"values are nested more than {MAX_NESTED} deep")
         if values > MAX_VALUES:
-            return _beyond(text, found.start(), "too-large", f"it holds more than {MAX_VALUES} values")
+            return _beyond(text, found.start(), "too-large", f"it has more than {MAX_VALUES} values")
     return None
 
 
@@ -86,7 +86,7 @@ def check_json(text: str) -> Diagnostic | None:
         if depth > MAX_NESTED:
             return _beyond(text, found.start(), "too-deep", f"values are nested more than {MAX_NESTED} deep")
         if values > MAX_JSON_VALUES:
-            return _beyond(text, found.start(), "too-large", f"it holds more than {MAX_JSON_VALUES} values")
+            return _beyond(text, found.start(), "too-large", f"it has more than {MAX_JSON_VALUES} values")
     return None
 
 
@@ -156,5 +156,5 @@ def read_bytes(path: Path, most: int = MAX_TEXT, *, any_kind: bool = False) -> b
 def _beyond(text: str, offset: int, code: str, message: str) -> Diagnostic:
     line = text.count("\n", 0, offset) + 1
     column = offset - text.rfind("\n", 0, offset)
-    hint = "nest less" if code == "too-deep" else "split it into several files, or leave something out"
+    hint = "reduce the nesting" if code == "too-deep" else "split it into several files, or remove a part of it"
     return error(code, message, Span(line, column, 1, offset), hint)

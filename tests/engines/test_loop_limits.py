@@ -192,7 +192,7 @@ def test_what_a_failed_turn_had_said_is_told_though_its_event_stands() -> None:
     play.fail(text="half of the plan")
     brief = play.engine.brief(play.turn)
 
-    assert brief.failure == "iteration#1: it failed, and what it emitted stands"
+    assert brief.failure == "iteration#1: it failed; the events it emitted are kept"
     assert brief.printed == "It had said:\n~~~text\nhalf of the plan\n~~~"
 
 

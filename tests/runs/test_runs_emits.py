@@ -151,7 +151,7 @@ def test_fifty_speak_at_once(tmp_path: Path) -> None:
 
 
 def test_what_an_attempt_says_that_is_over_is_stale(tmp_path: Path) -> None:
-    """From an earlier turn, from an earlier owner, and from nobody's turn at all; a review emits nothing."""
+    """From an earlier turn, from an earlier owner, and from nobody's turn at all; a review cannot emit events."""
     voices: list[Say] = []
     said: list[tuple[str, str]] = []
 
@@ -168,7 +168,7 @@ def test_what_an_attempt_says_that_is_over_is_stale(tmp_path: Path) -> None:
     loop(tmp_path, parts, review=review())  # type: ignore[arg-type]
 
     assert [status for status, _ in said] == ["refused"] * 4
-    assert "a review emits nothing" in said[0][1]
+    assert "a review cannot emit events" in said[0][1]
     assert all("stale" in detail for _, detail in said[1:])
     assert journal(tmp_path, r.TaskChanged) == []
 

@@ -122,14 +122,14 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('event_loop.max_iterations = "many"', "event_loop.max_iterations is a whole number, not 'many'"),
-        ("event_loop.max_iterations = -1", "event_loop.max_iterations is a whole number, 0 or more, not -1"),
-        ("event_loop.max_runtime = '1 h'", "event_loop.max_runtime is a duration"),
-        ("review.enabled = 'no'", "review.enabled is true or false, not 'no'"),
-        ("backend.args = [[1]]", "backend.args is a list of texts"),
-        ("backend.command = 7", "backend.command is a text, not 7"),
-        ("worktree.cleanup = 'later'", "worktree.cleanup is one of on_success, always, never, not 'later'"),
-        ("backend.timeout_ms = 0", "backend.timeout_ms is milliseconds, a whole number, 1 or more, not 0"),
+        ('event_loop.max_iterations = "many"', "event_loop.max_iterations must be a whole number, not 'many'"),
+        ("event_loop.max_iterations = -1", "event_loop.max_iterations must be a whole number, 0 or more, not -1"),
+        ("event_loop.max_runtime = '1 h'", "event_loop.max_runtime must be a duration"),
+        ("review.enabled = 'no'", "review.enabled must be true or false, not 'no'"),
+        ("backend.args = [[1]]", "backend.args must be a list of texts"),
+        ("backend.command = 7", "backend.command must be a text, not 7"),
+        ("worktree.cleanup = 'later'", "worktree.cleanup must be one of on_success, always, never, not 'later'"),
+        ("backend.timeout_ms = 0", "backend.timeout_ms must be a whole number of milliseconds, 1 or more, not 0"),
     ],
 )
 def test_a_value_that_does_not_fit_is_a_finding_with_its_place(tmp_path: Path, line: str, message: str) -> None:

@@ -38,7 +38,7 @@ def test_a_conditional_way_back_is_bounded_by_ten() -> None:
         "warning[implied-max] c -> b: nothing bounds the cycle b -> c -> b: c -> b counts as 'max 10'"
     ]
     found = checked(text)[0]
-    assert found.hint == "write ', max 10' behind its condition"
+    assert found.hint == "write ', max 10' after its condition"
     assert mended(text, found.fix).count('[when c.verdict == "revise", max 10]') == 1
     assert checked(mended(text, found.fix)) == []
 
@@ -90,7 +90,7 @@ def test_a_count_that_begins_anew_is_no_bound(flow: str, scope: str) -> None:
     (found,) = [each for each in checked(letters(flow, **PHASES)) if each.code == "unbounded-cycle"]
 
     assert found.message.endswith(f": the count '{scope}' is reset inside it")
-    assert found.hint == "count per run, or per an agent outside the cycle"
+    assert found.hint == "count per run, or per agent outside the cycle"
 
 
 def test_a_count_that_a_round_begins_anew_from_outside_is_no_bound() -> None:

@@ -103,7 +103,7 @@ def _check_key(key: str) -> None:
     base, dot, name = key.partition(".")
     if base not in KEYS or bool(name) != (base in NAMED) or bool(dot) != bool(name):
         listed = ", ".join(f"{known}.NAME" if known in NAMED else known for known in KEYS)
-        raise UsageError(f"{key!r} cannot be set; {did_you_mean(key, KEYS) or f'what can be is {listed}'}")
+        raise UsageError(f"{key!r} cannot be set; {did_you_mean(key, KEYS) or f'known settings: {listed}'}")
 
 
 def _base(key: str) -> str:
@@ -140,7 +140,7 @@ def _text(field: str) -> Callable[[Plan, AgentPlan, AgentChange], dict[str, Any]
 def _retry(plan: Plan, agent: AgentPlan, wanted: AgentChange) -> dict[str, Any]:
     text = str(wanted.value) if not isinstance(wanted.value, bool) else ""
     if not (text.isascii() and text.isdigit()):
-        raise _Wrong("a number of further attempts, 0 or more")
+        raise _Wrong("a number of retries, 0 or more")
     return {"retry": int(text)}
 
 

@@ -18,11 +18,11 @@ def human_agent(name: str, groups: Sequence[ArrowGroup] = ()) -> AgentPlan:
         if group.source == source and group.max is not None
     ]
     lines = [
-        f"`{source}` asks for another round, but has had as many as the flow allows.",
+        f"`{source}` requests another round, but the flow allows no more.",
         *bounds,
-        "How shall it go on?",
-        "- `forward`: take the next way forward, whatever its condition says",
-        "- `again`: go one more round",
+        "How should the run continue?",
+        "- `forward`: follow the next forward arrow, whatever its condition",
+        "- `again`: run one more round",
         "- `end`: end this path",
     ]
     decision = Wanted(name="decision", type="enum", values=("forward", "again", "end"))

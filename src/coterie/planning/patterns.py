@@ -95,7 +95,7 @@ def _names(pattern: Pattern, declared: Mapping[str, AnyNode], setting: Setting) 
             continue
         if stands_in in names:
             node = declared[node_name]
-            message = f"{title(node)} falls back on {stands_in!r}, which is an agent and also the slot of another one"
+            message = f"{title(node)} falls back on {stands_in!r}, which is both an agent and the slot of another agent"
             setting.report(error("duplicate-name", message, node.spans.get("on-fail") or node.span, "rename the agent"))
             continue
         names[stands_in] = stands_in

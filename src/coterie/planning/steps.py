@@ -27,7 +27,7 @@ def split(
         return tuple(argv for line in lines if (argv := _words(line, folder, owner, span, report)))
     interpreter = _LANGUAGES.get(lang)
     if interpreter is None:
-        hint = did_you_mean(lang, _LANGUAGES) or f"it is one of {', '.join(_LANGUAGES)}"
+        hint = did_you_mean(lang, _LANGUAGES) or f"write one of {', '.join(_LANGUAGES)}"
         report(error("unknown-language", f"{owner} is written in {lang!r}, which is not supported", span, hint))
         return ()
     return tuple((*interpreter, line) for line in lines)

@@ -26,7 +26,7 @@ def find(name: str) -> Path:
         UsageError: If there is none of that name.
     """
     if not is_preset(name):
-        hint = did_you_mean(name, names()) or f"there are {', '.join(names())}"
+        hint = did_you_mean(name, names()) or f"known presets: {', '.join(names())}"
         raise UsageError(f"unknown preset {name!r}; {hint}")
     return _HERE / name
 

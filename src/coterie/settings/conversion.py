@@ -16,7 +16,7 @@ _WANTED = {
     "flag": "true or false",
     "list": "a list of texts",
     "duration": "a duration such as 90s, 15m or 1h30m, or milliseconds",
-    "ms": "milliseconds, a whole number",
+    "ms": "a whole number of milliseconds",
 }
 
 
@@ -35,13 +35,13 @@ def convert(key: Key, value: Any, raw: str | None = None) -> Any:
     """
     found = _CONVERT[key.type](value, raw)
     if found is None:
-        raise InvalidSetting(f"{key.name} is {_WANTED[key.type]}, not {shown(value)}")
+        raise InvalidSetting(f"{key.name} must be {_WANTED[key.type]}, not {shown(value)}")
     if key.meaning.choices and found not in key.meaning.choices:
         known = ", ".join(choice or '""' for choice in key.meaning.choices)
-        raise InvalidSetting(f"{key.name} is one of {known}, not {shown(value)}")
+        raise InvalidSetting(f"{key.name} must be one of {known}, not {shown(value)}")
     least = key.meaning.least
     if least is not None and (found * 1000 if key.type == "ms" else found) < least:
-        raise InvalidSetting(f"{key.name} is {_WANTED[key.type]}, {least:g} or more, not {shown(value)}")
+        raise InvalidSetting(f"{key.name} must be {_WANTED[key.type]}, {least:g} or more, not {shown(value)}")
     return found
 
 

@@ -65,7 +65,7 @@ def known(name: str) -> Key:
     key = keys().get(name)
     if key is None:
         hint = did_you_mean(name, keys()) or "`coterie config show` lists them"
-        raise UsageError(f"there is no setting {name!r}: {hint}")
+        raise UsageError(f"unknown setting {name!r}: {hint}")
     return key
 
 

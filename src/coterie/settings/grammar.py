@@ -74,7 +74,7 @@ def read(text: str, grammar: str = "") -> ParsedSettings:
     found = _as_lines(text)
     if grammar == LINES or wrong is None:
         return found
-    hint = "the file is read line by line instead; quote texts to have it read as TOML"
+    hint = "the file is read line by line instead; quote texts to make it valid TOML"
     wrong = replace(wrong, severity=Severity.WARNING, hint=hint)
     return ParsedSettings(found.entries, LINES, (wrong, *found.diagnostics))
 
@@ -132,7 +132,7 @@ def _as_lines(text: str) -> ParsedSettings:
         key_text, equals, _ = stripped.partition("=")
         key = ".".join(_key(key_text))
         if not equals or not key:
-            message = f"this line is skipped: it holds no '=': {stripped[:40]!r}"
+            message = f"this line has no '=' and is skipped: {stripped[:40]!r}"
             found.append(warning("skipped-line", message, span, "write key = value, or begin it with '#'"))
             continue
         begin = starts[number] + line.index("=") + 1
@@ -190,7 +190,7 @@ def _close(text: str, start: int) -> int:
         elif sign in "[{":
             closing.append("]" if sign == "[" else "}")
         elif closing.pop() != sign:
-            raise _Unclosed("a bracket does not fit")
+            raise _Unclosed("a bracket does not match")
         if not closing:
             return token.end()
     raise _Unclosed(f"{closing[-1]} is missing")

@@ -133,7 +133,7 @@ class _Job:
         """Apply a setting of the command line."""
         name, equals, value = text.partition("=")
         if not equals:
-            self.found.append(error("bad-override", f"{text!r} sets nothing", hint="write key=value"))
+            self.found.append(error("bad-override", f"{text!r} is not a setting", hint="write key=value"))
             return
         raw = value.strip()
         reading = read(f"{name.strip()} = {raw}", "lines")
@@ -158,11 +158,11 @@ class _Job:
         """Keep and report an unknown setting."""
         self._unknown[entry.key] = entry.value
         if entry.key in SECTIONS:
-            message = f"{entry.key!r} is a table of settings, not one"
+            message = f"{entry.key!r} is a table of settings, not a single setting"
             self._report(error("bad-setting", message, entry.span, f"write {entry.key}.NAME = …"), file)
             return
-        hint = did_you_mean(entry.key, keys()) or "it is kept, and has no effect"
-        self._report(warning("unknown-setting", f"there is no setting {entry.key!r}", entry.span, hint), file)
+        hint = did_you_mean(entry.key, keys()) or "it is kept but has no effect"
+        self._report(warning("unknown-setting", f"unknown setting {entry.key!r}", entry.span, hint), file)
 
     def _report(self, found: Diagnostic, file: str) -> None:
         self.found.append(replace(found, file=file or GIVEN, text=self._texts.get(file, "")))

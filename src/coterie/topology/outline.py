@@ -249,7 +249,7 @@ def _duration(seconds: float) -> str:
 def _place(gate: Gate) -> str:
     if not gate.after:
         return ""
-    return f"on {gate.after} -> {gate.before}" if gate.before else f"behind {gate.after}"
+    return f"on {gate.after} -> {gate.before}" if gate.before else f"after {gate.after}"
 
 
 def _output(output: Output) -> str:

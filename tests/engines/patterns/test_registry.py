@@ -71,5 +71,5 @@ def test_a_word_that_is_none_of_them_is_mended() -> None:
     """Or told which there are."""
     with pytest.raises(UsageError, match="debate"):
         definition("debatte")
-    with pytest.raises(UsageError, match="there are debate, chain"):
+    with pytest.raises(UsageError, match="known patterns: debate, chain"):
         definition("zzz")

@@ -282,7 +282,7 @@ class LoopEngine:
         """Cancel the turn if it emitted events, which are kept, instead of retrying it."""
         turn = self.state.turns.get(name)
         if turn is not None and turn.events:
-            self._commands.append(Cancel(turn=name, reason=f"{what}, and what it emitted stands"))
+            self._commands.append(Cancel(turn=name, reason=f"{what}; the events it emitted are kept"))
 
     def _ended(self, record: records.TurnFinished | records.TurnFailed | records.TurnCancelled) -> None:
         state = self.state

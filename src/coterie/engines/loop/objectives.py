@@ -23,12 +23,12 @@ def objectives(payload: str, most: int) -> tuple[str, ...]:
             continue
         item = _ITEM.fullmatch(text)
         if item is None:
-            raise NoObjectives(f"write one objective a line, as '- …' or '1. …', not {text[:_SHOWN]!r}")
+            raise NoObjectives(f"write one objective per line, as '- …' or '1. …', not {text[:_SHOWN]!r}")
         found.append(item[1].strip())
     if not found:
-        raise NoObjectives("a wave needs a list of objectives, one a line: '- …'")
+        raise NoObjectives("a wave needs a list of objectives, one per line: '- …'")
     if len(found) > most:
-        raise NoObjectives(f"a wave has at most {most} branches (parallel.max_branches), and these are {len(found)}")
+        raise NoObjectives(f"a wave has at most {most} branches (parallel.max_branches), but the list has {len(found)}")
     if twice := next((one for at, one in enumerate(found) if one in found[:at]), None):
         raise NoObjectives(f"two objectives are the same: {twice[:_SHOWN]!r}")
     return tuple(found)

@@ -72,9 +72,9 @@ def _rejection(view: View, emit: Emit) -> str:
     if view.over:
         return "the turn it belongs to is over (stale)"
     if view.review:
-        return "a review emits nothing"
+        return "a review cannot emit events"
     if view.waving:
-        return "this turn has opened a wave: what it emits after that does not count"
+        return "this turn has opened a wave; its later events do not count"
     if event.endswith(JOINED):
         return f"only the harness emits {event!r}"
     if event.endswith(PARALLEL):
@@ -89,16 +89,16 @@ def _rejection(view: View, emit: Emit) -> str:
 def incomplete(missing: tuple[str, ...], open_tasks: tuple[str, ...]) -> str:
     """Why the run cannot complete yet; empty if it can."""
     if missing:
-        return f"before it completes, this has to be accepted: {', '.join(missing)}"
+        return f"before completion, these events must be accepted: {', '.join(missing)}"
     if open_tasks:
-        return f"before it completes, these tasks have to be done: {', '.join(open_tasks)}"
+        return f"before completion, these tasks must be done: {', '.join(open_tasks)}"
     return ""
 
 
 def _no_wave(view: View, emit: Emit) -> str:
     base = emit.event[: -len(PARALLEL)]
     if not view.branches:
-        return "there are no waves here (parallel.enabled is off, or this is a branch of one)"
+        return "waves are not available here (parallel.enabled is off, or this is a branch of a wave)"
     if not base or base == view.completion or base in COORDINATION or base.endswith((PARALLEL, JOINED)):
         return f"no wave can be opened for {base!r}"
     if base != EXPLORE and not _is_allowed(view, base):

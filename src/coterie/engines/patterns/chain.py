@@ -226,7 +226,7 @@ class _Command:
     def _value(self, slot: str, answer: Answered) -> Mapping[str, Any]:
         """The plan in *answer*; empty without one, with a warning unless the answer is prose."""
         if answer.value is None and answer.asked > 1:
-            self.warnings.append(f"{slot} gave no plan that can be read, so its task stayed whole: {answer.fault}")
+            self.warnings.append(f"{slot} gave no readable plan, so its task was not divided: {answer.fault}")
         return answer.value or {}
 
     def _counted(self, value: Mapping[str, Any], task: str) -> tuple[tuple[str, ...], str]:

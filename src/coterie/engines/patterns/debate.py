@@ -146,7 +146,7 @@ def _voted(talk: Talk) -> _Deciding:
         for question, reply in zip(asked, replies, strict=True)
     ]
     if silent := [one.slot for one in votes if not one.text.strip()]:
-        raise PatternFailed(f"{silent[0]} said nothing when it was to vote")
+        raise PatternFailed(f"{silent[0]} gave no vote")
     won = weighted(votes) if method == "weighted" else vote(votes)
     assert won.tally is not None
     details: dict[str, Any] = {

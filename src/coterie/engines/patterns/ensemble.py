@@ -153,7 +153,7 @@ def _aggregate(
         case "concat":
             made = concat(answers)
         case "synthesis" if not _aggregates(team):
-            return concat(answers), False, ("there is no aggregator: the answers stand one after another",)
+            return concat(answers), False, ("there is no aggregator: the answers are concatenated",)
         case "synthesis":
             try:
                 reply = yield Question(AGGREGATOR, _synthesis(task, spread(answers, config.diversity_weight)))
@@ -162,7 +162,7 @@ def _aggregate(
                 failures.append(SlotFailure(AGGREGATOR, "empty", "it said nothing"))
             except AgentFailed as failed:
                 failures.append(failure(AGGREGATOR, failed))
-            return concat(answers), True, ("the aggregator failed: the answers stand one after another",)
+            return concat(answers), True, ("the aggregator failed: the answers are concatenated",)
         case _:
             assert_never(config.aggregation_method)
     return made, False, tuple(_remarks(made))
@@ -178,9 +178,9 @@ def _mean(answers: Sequence[Candidate], config: EnsembleSettings) -> Aggregate:
 
 def _remarks(made: Aggregate) -> Iterator[str]:
     if made.tie:
-        yield "several answers are tied; the first counts"
+        yield "several answers are tied; the first one counts"
     if made.left_out:
-        yield f"no number, and not counted: the answers of {', '.join(made.left_out)}"
+        yield f"not numbers, and not counted: the answers of {', '.join(made.left_out)}"
 
 
 def _voices(team: Team) -> tuple[str, ...]:

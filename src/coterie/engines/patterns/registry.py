@@ -149,7 +149,7 @@ def definition(type: str) -> PatternDefinition:
     if ":" in type:
         return _imported(type)
     known = (*KINDS, *_REGISTERED)
-    hint = did_you_mean(type, known) or f"there are {', '.join(dict.fromkeys(known))}"
+    hint = did_you_mean(type, known) or f"known patterns: {', '.join(dict.fromkeys(known))}"
     raise UsageError(f"unknown pattern {type!r}; {hint}")
 
 

@@ -87,7 +87,7 @@ def _with_prompt(role: Role, folder: Path, document: TomlDocument) -> Role:
 def _agents(document: TomlDocument) -> Mapping[str, Any]:
     """The contents of `agents.toml`: an agent for each role of a preset; other values are ignored."""
     for name in [each for each in document.values if each not in ("defaults", "preset")]:
-        hint = "it is kept, but has no effect"
+        hint = "it is kept but has no effect"
         document.warning("unknown-field", f"agents.toml has no table {name!r}", document.span(name), hint)
     presets = document.table("preset")
     for name, table in presets.items():

@@ -37,7 +37,7 @@ _WANTED = {
     "text": "a text",
     "list": "a list of texts",
     "mode": "one of arg, stdin, acp",
-    "ms": "milliseconds, a whole number above 0",
+    "ms": "a whole number of milliseconds above 0",
     "flag": "true or false",
 }
 
@@ -170,5 +170,5 @@ def _list(document: TomlDocument, value: Any, what: str, span: Span | None) -> t
 def _unknown(document: TomlDocument, owner: str, name: str, span: Span | None, known: tuple[str, ...]) -> None:
     close = did_you_mean(name, known)
     fix = Fix("correct the name", span, close.split("'")[1]) if close and span is not None else None
-    hint = close or "it is kept, but has no effect"
+    hint = close or "it is kept but has no effect"
     document.warning("unknown-field", f"{owner} has no field {name!r}", span, hint, fix)

@@ -163,10 +163,17 @@ def _read_backend(
     """Set the backend in *extension*, or return the inline team."""
     backend = fields.text("type")
     if backend and backend not in BACKENDS:
-        hint = did_you_mean(backend, BACKENDS) or f"it is one of {', '.join(BACKENDS)}"
+        hint = did_you_mean(backend, BACKENDS) or f"write one of {', '.join(BACKENDS)}"
         if _CLASS.fullmatch(backend):
             hint = 'a Python class cannot be an agent here: wrap it in a program, command: ["python3", "agent.py"]'
-        report(error("unknown-backend", f"'type' of {fields.owner} is {backend!r}", fields.span("type"), hint))
+        report(
+            error(
+                "unknown-backend",
+                f"'type' of {fields.owner} is not a known backend: {backend!r}",
+                fields.span("type"),
+                hint,
+            )
+        )
         extension["backend"] = UNREADABLE
         return None
     ways = [way for way in _WAYS if way in fields and way != "type"]
@@ -174,7 +181,7 @@ def _read_backend(
         ways.append(f"type: {backend}")
     if backend in ("model", "command") and backend not in fields:
         hint = "write model: NAME" if backend == "model" else 'write command: ["program", "argument"]'
-        report(error("bad-value", f"{fields.owner} has type {backend}, but names none", fields.span("type"), hint))
+        report(error("bad-value", f"{fields.owner} has type {backend}, but no {backend}", fields.span("type"), hint))
     elif len(ways) > 1:
         message = f"{fields.owner} has {len(ways)} backends: {listing(ways)}"
         report(error("two-thinkers", message, fields.span(ways[0]), "keep one of them"))

@@ -112,7 +112,7 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place: TextLocat
         message = f"no command configured for the ACP provider {spec.provider!r} of {name!r}"
         report(place.locate(error("no-command", message, hint='write backend.command = "program"')))
     if spec.kind == "command" and spec.prompt_mode == "acp":
-        message = f"{name!r} is a command, which cannot take its prompt by 'acp': it gets it as an argument"
+        message = f"{name!r} is a command, which cannot take its prompt by 'acp': the prompt is passed as an argument"
         report(place.locate(warning("bad-prompt-mode", message, hint='write prompt_mode = "arg" or "stdin"')))
     if layer.get("args") and spec.kind not in backends.TAKES_ARGUMENTS:
         message = f"the arguments of {name!r} have no effect: a backend of kind {spec.kind!r} takes no arguments"

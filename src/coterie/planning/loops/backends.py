@@ -40,7 +40,10 @@ class UnknownKind(ValueError):
     """Unknown kind of backend; the message lists the known ones."""
 
     def __init__(self, kind: str) -> None:
-        hint = did_you_mean(kind, KINDS) or f"it is one of {', '.join(KINDS)}, or empty: chosen by the command's name"
+        hint = (
+            did_you_mean(kind, KINDS)
+            or f"write one of {', '.join(KINDS)}, or leave it empty to choose by the command's name"
+        )
         super().__init__(f"unknown kind of backend {kind!r}: {hint}")
 
 

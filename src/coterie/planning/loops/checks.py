@@ -85,7 +85,7 @@ def _every_role_is_reached(plan: LoopPlan, loop: Loop, place: TextLocation) -> I
     reached = _reached(plan)
     for role in loop.roles:
         if role.id not in reached:
-            message = f"no event leads to role {role.id!r} from {START!r} on"
+            message = f"no chain of events leads from {START!r} to role {role.id!r}"
             found = warning("unreachable-role", message, hint="name it in [handoff], or remove it")
             yield replace(place, span=role.span).locate(found)
 

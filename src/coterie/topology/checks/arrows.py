@@ -41,7 +41,7 @@ def max_is_positive(facts: Facts) -> Iterator[Diagnostic]:
     for group in facts.flow.groups:
         if group.max is not None and group.max < 1:
             message = f"'max' cannot be '{group.max}'"
-            yield error("bad-max", message, group.spans.get("max") or group.span, "it is a whole number from 1")
+            yield error("bad-max", message, group.spans.get("max") or group.span, "write a whole number, 1 or more")
 
 
 def scope_needs_max(facts: Facts) -> Iterator[Diagnostic]:
@@ -131,7 +131,7 @@ def outputs_are_covered(facts: Facts) -> Iterator[Diagnostic]:
             words = listing(map(as_text, open_), "or")
             first = facts.flow.groups[indices[0]]
             message = f"no arrow from {node!r} covers {conditions[0].agent}.{conditions[0].field} == {words}"
-            yield warning("uncovered-output", message, _place(first), "the path ends there; draw an arrow for it")
+            yield warning("uncovered-output", message, _place(first), "the path ends there; add an arrow for it")
 
 
 def _place(group: ArrowGroup) -> Span | None:

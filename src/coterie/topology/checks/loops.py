@@ -24,11 +24,11 @@ def _endless(facts: Facts, cycle: Unbounded) -> Diagnostic:
     message = f"nothing bounds the cycle {cycle.path}"
     if cycle.conditional is not None:
         way_back = facts.written.groups[cycle.conditional]
-        hint = f"write ', max {IMPLIED_MAX}' behind the condition of {way_back}"
+        hint = f"write ', max {IMPLIED_MAX}' after the condition of {way_back}"
         return error("unbounded-cycle", f"{message}; nothing starts it", way_back.span, hint, _bound(way_back))
     if cycle.renewed:
         scopes = " and ".join(f"'per {scope}'" for scope in cycle.renewed)
-        hint = "count per run, or per an agent outside the cycle"
+        hint = "count per run, or per agent outside the cycle"
         return error("unbounded-cycle", f"{message}: the count {scopes} is reset inside it", group.span, hint)
     hint = f"give the arrow that goes back a bound: {group.source} -> {cycle.target} [max 3]"
     return error("unbounded-cycle", message, group.span, hint)
@@ -36,7 +36,7 @@ def _endless(facts: Facts, cycle: Unbounded) -> Diagnostic:
 
 def _implied(group: ArrowGroup, cycle: Unbounded) -> Diagnostic:
     message = f"nothing bounds the cycle {cycle.path}: {group} counts as 'max {IMPLIED_MAX}'"
-    hint = f"write ', max {IMPLIED_MAX}' behind its condition"
+    hint = f"write ', max {IMPLIED_MAX}' after its condition"
     return warning("implied-max", message, group.span, hint, _bound(group))
 
 
@@ -60,7 +60,7 @@ def exhaustion_is_clear(facts: Facts) -> Iterator[Diagnostic]:
             continue
         first, second = groups[forward[0]], groups[forward[1]]
         message = f"when {groups[spent[0]]} reaches its max, {first} fires regardless of its condition, not {second}"
-        hint = "their order decides; or write on-max end, fail or human behind the bound"
+        hint = "their order decides; or write on-max end, fail or human after the bound"
         yield warning("ambiguous-exhaustion", message, groups[spent[0]].span, hint)
 
 

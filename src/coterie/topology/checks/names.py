@@ -32,7 +32,7 @@ def declared_scopes(facts: Facts) -> Iterator[Diagnostic]:
     for group in facts.flow.groups:
         name = group.per
         if name not in ("run", "phase") and name not in facts.declared and name not in facts.undeclared:
-            hint = did_you_mean(name, ["run", "phase"]) or facts.near(name) or "it is run, phase or an agent's name"
+            hint = did_you_mean(name, ["run", "phase"]) or facts.near(name) or "write run, phase or an agent's name"
             span = group.spans.get("per") or group.span
             yield error("unknown-scope", f"'per {name}': {name!r} is not declared", span, hint)
 
