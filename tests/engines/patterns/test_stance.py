@@ -70,6 +70,9 @@ def test_what_a_turn_says_of_itself_comes_before_its_words() -> None:
     """An agreement as a number, else a stance, else the words; what is no agreement is not taken for one."""
     assert agreement(reply("I agree!\n\nagreement: 0.25")) == 0.25
     assert agreement(reply("I agree!", agreement=0.1)) == 0.1
+    assert agreement(reply("No way.\n\n**Agreement:** 80%")) == 0.8
+    assert agreement(reply("No way.\n\nAgreement: 9/10.")) == 0.9
+    assert agreement(reply("I agree!\n\nStance: Disagree.")) == 0
     assert agreement(reply('Certainly not. {"stance": "agree"}')) == 1
     assert agreement(reply("I agree!", stance="Disagree")) == 0
     assert agreement(reply("Hm.", stance="partly")) == HALF

@@ -31,6 +31,8 @@ GOOD = '{"approved": true, "confidence": 0.9, "issues": []}'
         f'{{"approved": false, "confidence": 0.2}} was my first thought, now: {GOOD}',
         "approved: true\nconfidence: 0.9\nissues: none\n",
         '{"approved": "true", "confidence": "0.9", "issues": "none"}',
+        '{"Approved": true, "CONFIDENCE": "90%", "Issues": []}',
+        "**Approved:** True.\n**Confidence:** 9/10",
     ],
 )
 def test_an_answer_is_found_wherever_it_stands(text: str) -> None:
@@ -119,6 +121,12 @@ def test_outputs_count_before_the_text_and_the_text_fills_them_up() -> None:
         ('{"confidence": 85}', {}, None),
         ('{"confidence": 85}', {"_confidence": 0.8}, 0.8),
         ("We say with confidence: yes", {}, None),
+        ("Canberra\n**Confidence:** 80%", {}, 0.8),
+        ("Canberra\nConfidence: 9/10", {}, 0.9),
+        ("Canberra\nconfidence: 0.9.", {}, 0.9),
+        ('{"Confidence": "62.5 %"}', {}, 0.625),
+        ("Canberra\nconfidence: 9/0", {}, None),
+        ("Canberra\nconfidence: 120%", {}, None),
     ],
 )
 def test_confidence_is_what_is_said_from_0_to_1(text: str, outputs: dict[str, Any], sure: float | None) -> None:
@@ -130,6 +138,7 @@ def test_the_answer_of_a_reply_in_json_is_its_answer() -> None:
     """So members of a vote may say how sure they are and still agree; any other reply is its whole text."""
     assert answer(reply('{"answer": "42", "confidence": 0.9}')) == "42"
     assert answer(reply('{"final_answer": 42}')) == "42"
+    assert answer(reply('{"Answer": "42"}')) == "42"
     assert answer(reply("text", answer="from the outputs")) == "from the outputs"
     assert answer(reply('{"answer": ""}')) == '{"answer": ""}'
     assert answer(reply("The answer is 42")) == "The answer is 42"

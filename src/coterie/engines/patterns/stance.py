@@ -6,7 +6,8 @@ concede`, `you would be right if`, a question and a quotation express no agreeme
 
 import re
 
-from coterie.engines.replies import find_outputs, fit
+from coterie.engines.patterns.structured import share
+from coterie.engines.replies import find_outputs, fit, renamed
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
 
@@ -43,14 +44,13 @@ _REACH = 4  # words before a phrase that may take it back
 
 def agreement(reply: TurnFinished) -> float:
     """The agreement of *reply* with the other side: as stated, otherwise from its words."""
-    wanted = (_AGREEMENT, _STANCE)
-    found = find_outputs(reply.text, wanted) if any(want.name in reply.text for want in wanted) else {}
-    said = found | reply.outputs
-    number = fit(said.get("agreement"), _AGREEMENT)
-    if number is not None and 0 <= number <= 1:
-        return float(number)
-    stance = said.get("stance")
-    known = fit(stance.strip().lower() if isinstance(stance, str) else None, _STANCE)
+    wanted, text = (_AGREEMENT, _STANCE), reply.text.lower()
+    found = find_outputs(reply.text, wanted) if any(want.name in text for want in wanted) else {}
+    said = found | renamed(reply.outputs, wanted)
+    stated = share(said.get("agreement"))
+    if stated is not None:
+        return stated
+    known = fit(said.get("stance"), _STANCE)
     return in_words(reply.text) if known is None else _STANCES[known]
 
 

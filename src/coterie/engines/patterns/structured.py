@@ -6,6 +6,7 @@ malformed. The texts `"true"` and `"false"` are booleans too; no other value is.
 the pattern decides.
 """
 
+import re
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from msgspec import Struct, structs
 
 from coterie.bounds import check_json
 from coterie.engines.generator import AgentFailed, Question, Together
-from coterie.engines.replies import expectation, find_outputs, fit
+from coterie.engines.replies import expectation, find_outputs, fit, renamed
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
 
@@ -26,6 +27,7 @@ REPAIRS = 1
 
 _CONFIDENCE = Wanted(name="confidence", type="number", declared=False)
 _ANSWERS = ("answer", "final_answer")
+_PART = re.compile(r"([0-9]++(?:\.[0-9]++)?)\s*(?:%|/\s*([0-9]++(?:\.[0-9]++)?))\.?")
 
 
 class Answered(Struct, frozen=True):
@@ -98,17 +100,20 @@ def parse(reply: TurnFinished, fields: Fields) -> dict[str, Any] | None:
 
 def confidence(reply: TurnFinished) -> float | None:
     """The stated confidence of a reply, from 0 to 1: `confidence` in its JSON, else the output `_confidence`."""
-    said = _found(reply, (_CONFIDENCE,)).get("confidence")
-    for value in (said, reply.outputs.get("_confidence")):
-        number = fit(value, _CONFIDENCE)
-        if number is not None and 0 <= number <= 1:
-            return float(number)
-    return None
+    said = share(_found(reply, (_CONFIDENCE,)).get("confidence"))
+    return said if said is not None else share(reply.outputs.get("_confidence"))
+
+
+def share(value: Any) -> float | None:
+    """The number from 0 to 1 that *value* is, also as `80%` or `9/10`; None if it is anything else."""
+    number = _fit(value, _CONFIDENCE)
+    return float(number) if number is not None and 0 <= number <= 1 else None
 
 
 def answer(reply: TurnFinished) -> str:
     """The answer in a reply: `answer` (or `final_answer`) in its JSON, otherwise its whole text."""
-    if any(f'"{name}"' in reply.text for name in _ANSWERS) or any(name in reply.outputs for name in _ANSWERS):
+    text = reply.text.lower()
+    if any(f'"{name}"' in text for name in _ANSWERS) or any(name.lower() in _ANSWERS for name in reply.outputs):
         for name in _ANSWERS:
             wanted = Wanted(name=name, type="text")
             said = fit(_found(reply, (wanted,)).get(name), wanted)
@@ -120,7 +125,7 @@ def answer(reply: TurnFinished) -> str:
 def _read(reply: TurnFinished, fields: Fields) -> tuple[TurnFinished, dict[str, Any] | None, str]:
     found, value, faults = _found(reply, fields), dict[str, Any](), list[str]()
     for want in fields:
-        fitting = fit(found.get(want.name), want)
+        fitting = _fit(found.get(want.name), want)
         if fitting is not None:
             value[want.name] = fitting
         elif want.declared:
@@ -131,7 +136,8 @@ def _read(reply: TurnFinished, fields: Fields) -> tuple[TurnFinished, dict[str, 
 
 def _found(reply: TurnFinished, fields: Fields) -> dict[str, Any]:
     """The raw values of *fields* in *reply*; its outputs count first."""
-    given = {want.name: reply.outputs[want.name] for want in fields if want.name in reply.outputs}
+    outputs = renamed(reply.outputs, fields)
+    given = {want.name: outputs[want.name] for want in fields if want.name in outputs}
     if len(given) == len(fields):
         return given
     declared = [want for want in fields if want.declared]
@@ -139,12 +145,27 @@ def _found(reply: TurnFinished, fields: Fields) -> dict[str, Any]:
         whole = _whole(reply.text, declared[0])
         if whole is not None:
             return {declared[0].name: whole} | given
-    if not any(want.name in reply.text for want in fields):
+    text = reply.text.lower()
+    if not any(want.name.lower() in text for want in fields):
         return given
-    said = _object(reply.text)
+    said = renamed(_object(reply.text), fields)
     if any(want.name in said for want in fields):
         return said | given
     return find_outputs(reply.text, fields) | given
+
+
+def _fit(value: Any, want: Wanted) -> Any:
+    """*value* as `fit` converts it; a number may also be a percentage or a fraction, `80%` or `9/10`."""
+    fitting = fit(value, want)
+    if (
+        fitting is None
+        and want.type == "number"
+        and isinstance(value, str)
+        and (part := _PART.fullmatch(value.strip()))
+    ):
+        whole = float(part[2] or 100)
+        return float(part[1]) / whole if whole else None
+    return fitting
 
 
 def _object(text: str) -> dict[str, Any]:
