@@ -21,19 +21,19 @@ from posted import send
 from repositories import git, put, repository
 from stage import Cast, Stage, flow
 
-from coterie.agentside import delivery
+from coterie.backends.agentside import delivery
 from coterie.backends.base import Answer
 from coterie.backends.command import CommandBackend
 from coterie.engines.fences import fenced
 from coterie.errors import GitFailed
 from coterie.journal import records as r
 from coterie.runs.messages import answer
-from coterie.runs.notes import entries
 from coterie.runs.repository import Runs
 from coterie.runs.tokens import Tokens
-from coterie.runs.trees import git as calls
-from coterie.runs.trees.git import require
-from coterie.runs.trees.snapshots import Snapshots
+from coterie.workspace.notes import entries
+from coterie.workspace.trees import git as calls
+from coterie.workspace.trees.git import require
+from coterie.workspace.trees.snapshots import Snapshots
 
 # -- git and hostile inputs -------------------------------------------------------------------------------------------
 
@@ -541,7 +541,7 @@ topology attacked : [pipeline, fan-out] {
 """
 PRELUDE = f"""
 import atexit, msgspec, os, pathlib, subprocess, sys
-from coterie.agentside import client, delivery
+from coterie.backends.agentside import client, delivery
 from coterie.runs.messages import RunMessage
 from coterie.runs.tokens import Tokens
 atexit.register(pathlib.Path("victim").write_text, '{{"verdict": "revise"}}')  # a pipe: the victim ends now
@@ -631,7 +631,7 @@ def test_an_agent_writes_an_answer_and_rings(team: Attacked) -> None:
 
 SIGNING = """
 import sys, msgspec, pathlib
-from coterie.agentside import delivery
+from coterie.backends.agentside import delivery
 from coterie.runs.messages import RunMessage
 from coterie.runs.tokens import Tokens
 run, forged = pathlib.Path(sys.argv[1]), msgspec.json.decode(sys.argv[2])

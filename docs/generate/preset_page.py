@@ -5,7 +5,7 @@ python docs/generate/preset_page.py > docs/presets.md
 
 from collections.abc import Iterator
 
-from coterie.presets.catalogue import Preset, PresetRole, catalogue
+from coterie.planning.presets.catalogue import Preset, PresetRole, catalogue
 
 HEAD = """\
 # Presets

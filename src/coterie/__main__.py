@@ -1,7 +1,7 @@
 """The entry point of the command line: `coterie`, or `python -m coterie`.
 
-Prints `--version` without further imports and leaves an agent's messages to `coterie.agentside`, so that both are fast.
-`coterie.cli` does the rest.
+Prints `--version` without further imports and leaves an agent's messages to `coterie.backends.agentside`, so that both
+are fast. `coterie.cli` does the rest.
 """
 
 import os
@@ -17,7 +17,7 @@ def main() -> int:
         print(f"coterie {__version__}")
         return 0
     if arguments[:1] in (["emit"], ["memory"], ["task"]):  # an agent's messages do not wait for further imports
-        from coterie.agentside import client
+        from coterie.backends.agentside import client
 
         status = client.main(arguments, os.environ)
         if status is not None:

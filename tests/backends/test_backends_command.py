@@ -16,9 +16,9 @@ from coterie.backends import command, processes
 from coterie.backends.base import Answer, Failure, Launched, Result, Text
 from coterie.backends.command import CommandBackend
 from coterie.backends.outcome import OutputReader
+from coterie.backends.secrets import Secrets
 from coterie.journal.records import NO_USAGE
 from coterie.planning.plan import AgentPlan
-from coterie.secrets import Secrets
 
 SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], sys.stdin.read(), dict(os.environ), os.getcwd()]))"
 

@@ -108,5 +108,6 @@ print(*sys.modules)
     assert not loaded & {"argparse", "asyncio", "msgspec", "pathlib", "socket", "subprocess", "typer", "typing"}
     assert {name for name in loaded if name.startswith("coterie.")} == {
         "coterie.__main__",
-        *(f"coterie.agentside{part}" for part in ("", ".client", ".delivery", ".words")),
+        "coterie.backends",
+        *(f"coterie.backends.agentside{part}" for part in ("", ".client", ".delivery", ".words")),
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from command_line import Place
 
-from coterie import presets
+from coterie.planning import presets
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.lock import RunLock
 from coterie.journal.records import RunFinished, RunOwned, RunStarted
 from coterie.runs import index
-from coterie.runs.trees import worktree
-from coterie.runs.trees.git import require
+from coterie.workspace.trees import worktree
+from coterie.workspace.trees.git import require
 
 
 @pytest.fixture

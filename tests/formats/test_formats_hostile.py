@@ -8,8 +8,8 @@ import pytest
 from coterie.diagnostics import Diagnostic
 from coterie.formats import read_text
 from coterie.formats.at.lexer import lex
+from coterie.formats.settings import grammar
 from coterie.formats.toml import read_folder
-from coterie.settings import grammar
 
 DATA = Path(__file__).parent.parent / "data"
 FILES = {

@@ -116,7 +116,10 @@ def _given() -> Iterator[str]:
     """The codes that modules report, by their calls."""
     folder = Path(coterie.__file__).parent
     packages = ("formats", "settings", "topology", "planning")
-    for module in (folder / "toml_text.py", *(path for each in packages for path in (folder / each).rglob("*.py"))):
+    for module in (
+        folder / "formats" / "toml_text.py",
+        *(path for each in packages for path in (folder / each).rglob("*.py")),
+    ):
         for call in ast.walk(ast.parse(module.read_text())):
             if isinstance(call, ast.Call):
                 yield from _codes(call, getattr(call.func, "attr", getattr(call.func, "id", "")))

@@ -13,7 +13,7 @@ from pathlib import Path
 import preforked
 import pytest
 
-from coterie.agentside import keeper
+from coterie.backends.agentside import keeper
 from coterie.backends.processes import end_orphans
 
 AGENT = """#!/bin/sh

@@ -195,7 +195,7 @@ def test_a_full_standard_output_does_not_disturb_the_run(place: Place) -> None:
         _, err = process.communicate(timeout=ENOUGH)
 
     assert process.returncode == 0
-    assert "standard output cannot be written: No space left on device" in one_error(Said("", err))
+    assert "cannot write to standard output: No space left on device" in one_error(Said("", err))
     assert reads(place)[-1] == "run.finished"
 
 

@@ -14,7 +14,7 @@ from loop_play import killed, loop_plan, plan_of, review
 from posted import send
 from stage import Cast, flow
 
-from coterie.agentside import delivery
+from coterie.backends.agentside import delivery
 from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
@@ -22,11 +22,11 @@ from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, Wanted
 from coterie.runs import launch, provisional
 from coterie.runs.messages import RunMessage
-from coterie.runs.notes import entries
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import replay
 from coterie.runs.repository import run_in
 from coterie.runs.tokens import Tokens
+from coterie.workspace.notes import entries
 
 Say = Callable[..., tuple[str, str]]
 Part = Callable[[Say], None]

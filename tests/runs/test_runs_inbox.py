@@ -13,7 +13,7 @@ from doorbell import control
 from posted import send
 from stage import Cast, flow
 
-from coterie.agentside import delivery
+from coterie.backends.agentside import delivery
 from coterie.backends.base import Request
 from coterie.backends.human import HumanBackend
 from coterie.errors import UsageError

@@ -26,8 +26,8 @@ from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.event_queue import EventQueue
-from coterie.runs.notes import EntryFiles
 from coterie.runs.repository import Runs
+from coterie.workspace.notes import EntryFiles
 
 LACKING = [
     *(

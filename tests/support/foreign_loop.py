@@ -34,11 +34,11 @@ from coterie.planning.plan import AgentPlan, Limits, Plan
 from coterie.runs.attempt_files import AttemptFiles
 from coterie.runs.ended import Ended
 from coterie.runs.facts import Facts
-from coterie.runs.notes import Notes, NoteSettings, ShownNotes
 from coterie.runs.run_end import ClosingSteps, Step
 from coterie.runs.run_tree import RunTree
 from coterie.runs.shell import Shell
-from coterie.runs.workspace import Workspace
+from coterie.workspace.base import Workspace
+from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
 
 T = TypeVar("T")
 

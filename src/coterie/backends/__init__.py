@@ -3,9 +3,7 @@
 The names below load on first use, so that a run imports only the backends it needs.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in `typing`, whose import would slow down the messages of agents (`agentside`)
 if TYPE_CHECKING:
     from coterie.backends.base import FAILURES, Answer, Backend, Failure, Request, Session
     from coterie.backends.command import CommandBackend
@@ -45,7 +43,9 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
     if name not in _PLACES:
         raise AttributeError(f"module 'coterie.backends' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"coterie.backends.{_PLACES[name]}"), name)

@@ -17,9 +17,9 @@ from typing import IO, Any
 import msgspec
 
 from coterie import files
-from coterie.agentside import keeper
-from coterie.agentside.client import MESSAGE, NOTES_FOLDER, RUN_FOLDER, TOKEN
 from coterie.backends import reported, wrapper
+from coterie.backends.agentside import keeper
+from coterie.backends.agentside.client import MESSAGE, NOTES_FOLDER, RUN_FOLDER, TOKEN
 from coterie.backends.base import Request
 from coterie.backends.processes import MARK
 

@@ -29,10 +29,10 @@ from coterie.backends.kept_command import LOOK_EVERY, KeptCommand, commands_of, 
 from coterie.backends.outcome import OutputReader, cannot_start, exit_of, failure_of
 from coterie.backends.processes import GRACE, end_group, end_orphans, marked, started
 from coterie.backends.reported import VARIABLE, reported
+from coterie.backends.secrets import Secrets
 from coterie.backends.underway import Underway
 from coterie.errors import shortage
 from coterie.journal.records import Usage
-from coterie.secrets import Secrets
 
 ANSWER_LIMIT = 8_000_000
 """Bytes of standard output that are kept, from the end: the answer."""

@@ -1,6 +1,7 @@
 """A program under a keeper: how it is started, its output so far, and how it ended.
 
-The keeper is `coterie.agentside.keeper`, a process between the run's owner and the program that survives the owner.
+The keeper is `coterie.backends.agentside.keeper`, a process between the run's owner and the program that survives the
+owner.
 """
 
 import errno
@@ -14,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from coterie import files
-from coterie.agentside import keeper
+from coterie.backends.agentside import keeper
 from coterie.backends.base import Launched, Request
 from coterie.backends.child import OnOutput
 from coterie.backends.processes import started

@@ -10,8 +10,8 @@ from typing import Any
 
 from coterie.backends.base import Failure, Text
 from coterie.backends.classify import classify
+from coterie.backends.secrets import Secrets, StreamRedactor
 from coterie.errors import shortage
-from coterie.secrets import Secrets, StreamRedactor
 
 _LINE = 300
 """Characters of a line of standard error that are quoted."""

@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from coterie import bounds
 from coterie.diagnostics import did_you_mean
 from coterie.errors import UsageError
+from coterie.formats import bounds
 
 T = TypeVar("T")
 

@@ -8,7 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-from coterie import agentside, files
+from coterie import files
+from coterie.backends import agentside
 
 NAME = "autoloops"
 ALIASES = ("autoloop", "coterie")
@@ -20,7 +21,7 @@ _SCRIPT = '''\
 """The command of one attempt, written when it began."""
 import sys
 sys.path.append({home!r})
-from coterie.agentside.client import wrapper
+from coterie.backends.agentside.client import wrapper
 sys.exit(wrapper({known!r}, {python!r}))
 '''
 
@@ -32,7 +33,7 @@ def write(folder: Path, known: dict[str, str]) -> Path:
         OSError: If it cannot be written.
     """
     path = folder / NAME
-    home = str(Path(agentside.__file__).parents[2])
+    home = str(Path(agentside.__file__).parents[3])
     script = _SCRIPT.format(start=_start(sys.executable), home=home, known=known, python=sys.executable)
     files.write(path, script.encode(), mode=files.PRIVATE_FOLDER)
     for alias in ALIASES:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from coterie.agentside.words import plain
+from coterie.backends.agentside.words import plain
 
 REHEARSE = "--rehearse"
 MOCK = "mock-backend"

@@ -175,7 +175,7 @@ def _settings(given: Given) -> Iterator[tuple[str, str]]:
 
 
 def _presets(given: Given) -> Iterator[tuple[str, str]]:
-    from coterie.presets.catalogue import catalogue
+    from coterie.planning.presets.catalogue import catalogue
 
     yield from ((one.name, one.about) for one in catalogue())
 

@@ -10,7 +10,7 @@ from coterie.cli.options import AsJson
 from coterie.cli.output import print_result, report, say
 
 if TYPE_CHECKING:
-    from coterie.settings import Settings
+    from coterie.formats.settings import Settings
 
 Project = Annotated[
     Path | None, typer.Option("--project", metavar="DIR", help="The project's folder (the current one).")
@@ -35,7 +35,7 @@ def show(
 
     Reports errors in the files, with exit status 1.
     """
-    from coterie.settings import resolve
+    from coterie.formats.settings import resolve
 
     folder = project or _preset_folder(preset) or Path()
     settings, found = resolve(folder, work_dir=Path.cwd(), env=os.environ, preset=preset, overrides=overrides or ())
@@ -53,7 +53,7 @@ def set_(
 ) -> int:
     """Set a value in the user's or this repository's override of a preset."""
     from coterie.errors import UsageError
-    from coterie.settings.edit import set_value
+    from coterie.formats.settings.edit import set_value
 
     name, equals, value = setting.partition("=")
     if not equals:
@@ -71,7 +71,7 @@ def unset(
     repo: Repo = False,
 ) -> int:
     """Remove a value from the user's or this repository's override of a preset."""
-    from coterie.settings.edit import unset_value
+    from coterie.formats.settings.edit import unset_value
 
     path = _override(preset, user, repo)
     say(f"unset {name} in {path}" if unset_value(path, name) else f"{name} is not set in {path}")
@@ -80,7 +80,7 @@ def unset(
 
 def path(project: Project = None, preset: Preset = "", as_json: AsJson = False) -> int:
     """Show the path of each layer's file, lowest first, and whether it exists."""
-    from coterie.settings.layers import layer_files
+    from coterie.formats.settings.layers import layer_files
 
     folder = project or _preset_folder(preset) or Path()
     layers = list(layer_files(folder, Path.cwd(), os.environ, preset))
@@ -95,7 +95,7 @@ def path(project: Project = None, preset: Preset = "", as_json: AsJson = False) 
 
 def _override(preset: str, user: bool, repo: bool) -> Path:
     from coterie.errors import UsageError
-    from coterie.settings.layers import override_file
+    from coterie.formats.settings.layers import override_file
 
     if user == repo:
         raise UsageError("choose the override to change: --user or --repo")
@@ -106,7 +106,7 @@ def _override(preset: str, user: bool, repo: bool) -> Path:
 
 def _preset_folder(preset: str) -> Path | None:
     """Return the folder of a preset that comes with coterie."""
-    from coterie import presets
+    from coterie.planning import presets
 
     return presets.find(preset) if presets.is_preset(preset) else None
 
@@ -119,7 +119,7 @@ def _text(file: str) -> str:
 
 
 def _lines(settings: "Settings", explain: bool) -> list[str]:
-    from coterie.settings import keys
+    from coterie.formats.settings import keys
 
     values = {name: _value(settings, name) for name in keys()} | dict(settings.unknown)
     shown = {name: f"{name} = {_written(value)}" for name, value in values.items()}
@@ -131,7 +131,7 @@ def _lines(settings: "Settings", explain: bool) -> list[str]:
 
 def _value(settings: "Settings", name: str) -> Any:
     """Return the value of a setting as it is written in a file, with times in milliseconds."""
-    from coterie.settings import keys
+    from coterie.formats.settings import keys
 
     value: Any = settings.value(name)
     return round(value * 1000) if value is not None and keys()[name].type in ("ms", "duration") else value
@@ -144,7 +144,7 @@ def _written(value: Any) -> str:
 
 
 def _as_data(settings: "Settings") -> dict[str, Any]:
-    from coterie.settings import keys
+    from coterie.formats.settings import keys
 
     return {
         "settings": {

@@ -1,7 +1,8 @@
 """`coterie emit`, and sending the changes of `memory` and `task` to a run.
 
-Within a turn of an active run, `coterie.agentside` handles these commands without importing this module. Here are the
-other cases: runs given by --run, the only active run, runs without an owner, and the files of a project without a run.
+Within a turn of an active run, `coterie.backends.agentside` handles these commands without importing this module. Here
+are the other cases: runs given by --run, the only active run, runs without an owner, and the files of a project without
+a run.
 """
 
 import os
@@ -12,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.agentside import client, words
+from coterie.backends.agentside import client, words
 from coterie.cli.options import STATE_DIR, StateDir
 from coterie.cli.output import complain, say
 
 if TYPE_CHECKING:
-    from coterie.runs.notes import EntryFiles
     from coterie.runs.repository import Runs
+    from coterie.workspace.notes import EntryFiles
 
 OfRun = Annotated[
     str | None,
@@ -113,7 +114,7 @@ def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) ->
     found, sender = _run(run, state_dir)
     if found is not None:
         return _send(*found, name, {"kind": kind, "note": note, **sender})
-    from coterie.runs.notes import COLLECTIONS, InvalidChange
+    from coterie.workspace.notes import COLLECTIONS, InvalidChange
 
     files = files_of(kind, None, state_dir)
     try:
@@ -130,7 +131,7 @@ def files_of(kind: str, run: str | None, state_dir: Path) -> "EntryFiles":
     """Return the files of the memory or the tasks: those of the turn's run, of *run*, or of the project."""
     from coterie.runs.kinds import kind_of
     from coterie.runs.note_files import NoteFiles
-    from coterie.runs.notes import EntryFiles
+    from coterie.workspace.notes import EntryFiles
 
     file, variable = {
         "memory": ("memory.jsonl", "AUTOLOOP_MEMORY_FILE"),
@@ -150,7 +151,7 @@ def files_of(kind: str, run: str | None, state_dir: Path) -> "EntryFiles":
 
 def _of_settings(kind: str) -> Path:
     """Return the project's file, from the settings of the current folder."""
-    from coterie import settings
+    from coterie.formats import settings
 
     here = Path.cwd()
     found, _ = settings.resolve(here, work_dir=here, env=os.environ)

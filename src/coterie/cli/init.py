@@ -67,7 +67,7 @@ def init(
 def _copy(preset: str, folder: Path, name: str | None, as_json: bool) -> int:
     """Copy the files of a preset."""
     from coterie.errors import UsageError
-    from coterie.presets import texts
+    from coterie.planning.presets import texts
 
     if name is not None:
         raise UsageError("a copied preset is named after its folder: omit --name and choose FOLDER")

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from coterie import bounds
 from coterie.errors import UsageError
+from coterie.formats import bounds
 
 
 def gather(prompt: str | None, file: Path | None, named: Iterable[str]) -> dict[str, Any]:

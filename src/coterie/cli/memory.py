@@ -38,7 +38,7 @@ def add(
 
 def list_(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
     """List the entries."""
-    from coterie.runs.notes import Memory
+    from coterie.workspace.notes import Memory
 
     say(Memory.of(files_of("memory", run, state_dir)).listing() or "Nothing is remembered.")
     return 0
@@ -46,7 +46,7 @@ def list_(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
 
 def find(text: Words, run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
     """List the entries that contain a text. The exit status is 1 if there are none."""
-    from coterie.runs.notes import Memory
+    from coterie.workspace.notes import Memory
 
     found = Memory.of(files_of("memory", run, state_dir)).listing(" ".join(text))
     if found:

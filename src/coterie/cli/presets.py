@@ -8,7 +8,7 @@ from coterie.cli.options import AsJson
 from coterie.cli.output import print_result
 
 if TYPE_CHECKING:
-    from coterie.presets.catalogue import Preset
+    from coterie.planning.presets.catalogue import Preset
 
 
 def presets(
@@ -21,7 +21,7 @@ def presets(
     `coterie run NAME` runs a preset; `coterie init --preset NAME` copies it for you to change.
     """
     from coterie.errors import UsageError
-    from coterie.presets.catalogue import catalogue, describe
+    from coterie.planning.presets.catalogue import catalogue, describe
 
     if show is not None and (show != "show" or preset is None):
         raise UsageError("write `coterie presets`, or `coterie presets show NAME`")

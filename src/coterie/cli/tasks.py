@@ -47,7 +47,7 @@ def remove(target: Target, run: OfRun = None, state_dir: StateDir = STATE_DIR) -
 
 def list_(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
     """List the tasks."""
-    from coterie.runs.notes import Tasks
+    from coterie.workspace.notes import Tasks
 
     say(Tasks.of(files_of("task", run, state_dir)).listing())
     return 0

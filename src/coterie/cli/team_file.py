@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from coterie import formats, planning, presets
+from coterie import formats, planning
 from coterie.cli.inputs import pair
 from coterie.diagnostics import Diagnostic, Fix, Severity, did_you_mean
 from coterie.errors import TopologyError, UsageError
 from coterie.formats.files import SUFFIXES
 from coterie.formats.folders import SETTINGS, TOPOLOGY, loop_folder
-from coterie.planning import ONLY_FOR_A_RUN
+from coterie.planning import ONLY_FOR_A_RUN, presets
 from coterie.planning.loop import LoopGiven
 from coterie.planning.plan import Plan
 from coterie.topology.conditions import Scalar
@@ -46,7 +46,7 @@ class Examined:
     @property
     def of_the_command_line(self) -> tuple[Diagnostic, ...]:
         """The warnings about options of the command, not about the file."""
-        from coterie.settings.layers import GIVEN
+        from coterie.formats.settings.layers import GIVEN
 
         return tuple(one for one in self.warnings if one.file == GIVEN)
 

@@ -13,11 +13,11 @@ from coterie.cli.text import runs as text
 from coterie.runs import turn_detail
 from coterie.runs.kinds import kind_of
 from coterie.runs.note_files import NoteFiles
-from coterie.runs.notes import Memory, Tasks
 from coterie.runs.repository import Runs, find
 from coterie.views import timeline as timeline_view
 from coterie.views import usage as usage_view
 from coterie.views import why as why_view
+from coterie.workspace.notes import Memory, Tasks
 
 Shown = tuple[Any, str]
 

@@ -10,7 +10,7 @@ from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
 from coterie.cli.output import complain, print_result, say, say_json
 
 if TYPE_CHECKING:
-    from coterie.runs.trees.worktree import WorkTree
+    from coterie.workspace.trees.worktree import WorkTree
 
 
 def list_(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
@@ -28,7 +28,7 @@ def list_(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
 def show(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """Show the state of a run's work tree and what to do next."""
     from coterie.runs.stale_trees import is_cut_off
-    from coterie.runs.trees.report import describe
+    from coterie.workspace.trees.report import describe
 
     home, tree = _tree(run, state_dir)
     lines = [f"run {tree.run}: {tree.status}", *describe(tree)]
@@ -40,7 +40,7 @@ def show(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> 
 
 def diff(run: Run, state_dir: StateDir = STATE_DIR) -> int:
     """Show the changes in a run's work tree as `git diff` does."""
-    from coterie.runs.trees import report
+    from coterie.workspace.trees import report
 
     home, tree = _tree(run, state_dir)
     if shown := report.diff(home, tree):
@@ -61,9 +61,9 @@ def merge(
     The exit status is 1 if it cannot be merged; then nothing changes, and the output says what to do.
     """
     from coterie.errors import UsageError
-    from coterie.runs.trees.disposal import is_removal_due, remove_files
-    from coterie.runs.trees.merge import STRATEGIES, merge_tree
-    from coterie.runs.trees.report import describe
+    from coterie.workspace.trees.disposal import is_removal_due, remove_files
+    from coterie.workspace.trees.merge import STRATEGIES, merge_tree
+    from coterie.workspace.trees.report import describe
 
     if strategy is not None and strategy not in STRATEGIES:
         raise UsageError(f"--strategy {strategy!r} is not one of {', '.join(STRATEGIES)}")
@@ -86,7 +86,7 @@ def clean(
     Unmerged work is committed first, and its branch is kept. Without RUN: all runs kept here or in this repository.
     """
     from coterie.runs import index, stale_trees
-    from coterie.runs.trees.disposal import remove_files
+    from coterie.workspace.trees.disposal import remove_files
 
     if run is not None:
         home, tree = _tree(run, state_dir)
@@ -116,7 +116,7 @@ def _tree(run: str, state_dir: Path) -> "tuple[Path, WorkTree]":
     """
     from coterie.errors import UsageError
     from coterie.runs.repository import find
-    from coterie.runs.trees import worktree
+    from coterie.workspace.trees import worktree
 
     root, _, branch = run.partition("/")
     fitting = [(home, tree) for home, tree in _trees(state_dir) if tree.run == run]
@@ -132,9 +132,9 @@ def _tree(run: str, state_dir: Path) -> "tuple[Path, WorkTree]":
 
 def _trees(state_dir: Path) -> "list[tuple[Path, WorkTree]]":
     """Return the work trees in all known state directories, including that of the project's settings."""
+    from coterie.formats.settings import resolve
     from coterie.runs import index
-    from coterie.runs.trees.worktree import trees
-    from coterie.settings import resolve
+    from coterie.workspace.trees.worktree import trees
 
     settings, _ = resolve(Path(), work_dir=Path.cwd(), env=os.environ)
     homes = dict.fromkeys([*index.state_dirs(state_dir), Path(settings.core.state_dir).resolve()])

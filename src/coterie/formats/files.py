@@ -3,8 +3,9 @@
 import errno
 from pathlib import Path
 
-from coterie import bounds, files
+from coterie import files
 from coterie.diagnostics import did_you_mean
+from coterie.formats import bounds
 
 MAX_BYTES = bounds.MAX_TEXT
 """Size limit of a file, and of all files of one topology together."""

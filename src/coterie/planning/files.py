@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from coterie import bounds, files
+from coterie import files
 from coterie.diagnostics import Span, error
+from coterie.formats import bounds
 from coterie.planning.extension import Report
 
 

@@ -1,8 +1,8 @@
 """Prove plans before anything is spent: that they end, what they take at worst, and what never happens."""
 
+from coterie.proofs.dispatch import check
 from coterie.proofs.measures import Prices
 from coterie.proofs.options import STATES
-from coterie.proofs.provers import check
 from coterie.proofs.report import Case, Cost, Finding, Join, Report
 
 __all__ = ["STATES", "Case", "Cost", "Finding", "Join", "Prices", "Report", "check"]

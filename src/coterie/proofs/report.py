@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Severity, Span
+from coterie.planning.plan import Plan
 from coterie.proofs.witness import Script
 
 EXACT = "exact"
@@ -115,3 +116,10 @@ class Report(Struct, frozen=True, kw_only=True):
         """The JSON form."""
         plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(self, findings=()))
         return {**plain, "findings": [finding.to_dict() for finding in self.findings]}
+
+
+def unproved(plan: Plan, what: str) -> Report:
+    """The report on a plan of which nothing can be proved, because of *what*."""
+    message = f"nothing can be proved: what {what!r} does is known only when it runs"
+    found = Finding(code="not-proved", severity=Severity.NOTE, message=message)
+    return Report(plan=plan.name, method=BOUND, states=0, ends=False, worst=None, best=None, findings=(found,))

@@ -40,10 +40,10 @@ from coterie.runs.attempt_files import AttemptFiles
 from coterie.runs.commands import Said, Start
 from coterie.runs.driven_run import Clear, DrivenRun, Steer
 from coterie.runs.event_queue import EventQueue
-from coterie.runs.notes import Notes
 from coterie.runs.succession import may_live_on
 from coterie.runs.turns import Settled, Turns, ask
-from coterie.runs.workspace import Workspace
+from coterie.workspace.base import Workspace
+from coterie.workspace.notes import Notes
 
 
 class Hear(Protocol):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie import files
+from coterie.backends.secrets import Secrets
 from coterie.ids import folder_name
 from coterie.journal.records import Record, RunNotified, TreeCleared, TreeMerged
 from coterie.planning.place import RunPlace
@@ -23,10 +24,9 @@ from coterie.runs.ended import Ended
 from coterie.runs.kinds import kind_of
 from coterie.runs.outcome import exit_of
 from coterie.runs.run_end import ClosingSteps, Step
-from coterie.runs.trees import disposal, report, worktree
-from coterie.runs.trees.git import in_thread
-from coterie.runs.trees.worktree import WorkTree
-from coterie.secrets import Secrets
+from coterie.workspace.trees import disposal, report, worktree
+from coterie.workspace.trees.git import in_thread
+from coterie.workspace.trees.worktree import WorkTree
 
 NOTIFY_WITHIN = 30.0
 """Seconds that the program which is notified may take."""

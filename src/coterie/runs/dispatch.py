@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from coterie.agentside import delivery
+from coterie.backends.agentside import delivery
 from coterie.backends.base import Launched
 from coterie.backends.processes import MARK, any_alive, attempt_of
 from coterie.errors import UsageError

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from coterie import files
-from coterie.agentside import delivery
+from coterie.backends.agentside import delivery
 from coterie.errors import JournalFailed
 from coterie.runs.messages import Verdict
 

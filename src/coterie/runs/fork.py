@@ -33,7 +33,7 @@ from coterie.runs.plan_secrets import hold
 from coterie.runs.plan_secrets import read as read_held
 from coterie.runs.repository import Runs
 from coterie.runs.run_copy import RunCopy
-from coterie.runs.trees.fork_tree import last_snapshot, make_fork_tree, remove_fork_tree
+from coterie.workspace.trees.fork_tree import last_snapshot, make_fork_tree, remove_fork_tree
 
 PARTS = "forks"
 """Where forks are made, beside `runs`, until they are whole; what a kill leaves there is not a run."""

@@ -17,8 +17,8 @@ import msgspec
 
 from coterie import files
 from coterie.backends.processes import attempt_of
-from coterie.bounds import decode_json
 from coterie.errors import JournalFailed, shortage, suppress_os_errors
+from coterie.formats.bounds import decode_json
 from coterie.ids import child_run_id
 from coterie.runs.doorbell import Doorbell
 from coterie.runs.driven_run import DrivenRun

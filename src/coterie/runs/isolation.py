@@ -9,8 +9,8 @@ from coterie.errors import CoterieError, UsageError
 from coterie.planning.place import RunPlace
 from coterie.runs import index
 from coterie.runs.repository import run_in
-from coterie.runs.trees.git import Repository, find, require
-from coterie.runs.trees.worktree import WorkTree, free_branch, new_tree
+from coterie.workspace.trees.git import Repository, find, require
+from coterie.workspace.trees.worktree import WorkTree, free_branch, new_tree
 
 
 def decide(wanted: bool | None, others: Callable[[], bool]) -> str:

@@ -30,12 +30,12 @@ from coterie.runs.plan_secrets import hold, refuse_lost
 from coterie.runs.plan_secrets import read as read_held
 from coterie.runs.repository import Runs
 from coterie.runs.shell import Shell
-from coterie.runs.trees import worktree
-from coterie.runs.trees.git import in_thread
-from coterie.runs.trees.gitignore import hide_state
-from coterie.runs.trees.workspace import GitWorkspace
-from coterie.runs.trees.worktree import WorkTree
 from coterie.runs.turns import Turns
+from coterie.workspace.trees import worktree
+from coterie.workspace.trees.git import in_thread
+from coterie.workspace.trees.gitignore import hide_state
+from coterie.workspace.trees.workspace import GitWorkspace
+from coterie.workspace.trees.worktree import WorkTree
 
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette

@@ -21,7 +21,7 @@ class RunMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
         turn: Which turn it is for; in a child run `<turn>.<attempt>/<turn>`; empty where one can be guessed.
         attempt: With *epoch*, the attempt that sends it; 0: an operator sends it.
         token: The attempt's token, or the operator's signature of all the rest.
-        note: What is to change in memory or tasks; `coterie.runs.notes` knows what it may hold.
+        note: What is to change in memory or tasks; `coterie.workspace.notes` knows what it may hold.
     """
 
     id: str

@@ -1,7 +1,7 @@
 """Memory and tasks of runs on disk: the project's files, and those in the folder of each run."""
 
-from coterie.runs.notes import EntryFiles, Memory, Notes, NoteSettings, ShownNotes, Tasks
 from coterie.runs.repository import Runs
+from coterie.workspace.notes import EntryFiles, Memory, Notes, NoteSettings, ShownNotes, Tasks
 
 
 class NoteFiles(Notes):

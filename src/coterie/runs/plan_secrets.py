@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from coterie import files
+from coterie.backends.secrets import HIDDEN, is_secret
 from coterie.errors import UsageError
 from coterie.planning.plan import AgentPlan, Plan, environments
-from coterie.secrets import HIDDEN, is_secret
 
 FILE = "env.json"
 _LARGEST = 1 << 24

@@ -18,8 +18,8 @@ from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs.attempt_files import AttemptFiles
 from coterie.runs.commands import Gather, Turn
 from coterie.runs.fold import Fold
-from coterie.runs.notes import Notes, NoteSettings, ShownNotes
-from coterie.runs.workspace import Workspace
+from coterie.workspace.base import Workspace
+from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
 
 _FILE = "file:"
 

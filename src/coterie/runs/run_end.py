@@ -15,7 +15,7 @@ from coterie.runs.driven_run import DrivenRun
 from coterie.runs.ended import Ended, Waiting
 from coterie.runs.prompts import how_to_decide
 from coterie.runs.run_tree import RunTree
-from coterie.runs.workspace import Workspace
+from coterie.workspace.base import Workspace
 
 T = TypeVar("T")
 GRACE = 5.0

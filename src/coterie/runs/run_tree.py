@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from coterie.backends.secrets import Secrets
 from coterie.clock import Clock
 from coterie.engines.commands import Ask, Emit
 from coterie.errors import NoSuchRun, RunIsFinished
@@ -36,11 +37,10 @@ from coterie.runs.facts import Facts
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import Observe
 from coterie.runs.ledger import Ledger
-from coterie.runs.notes import Notes
 from coterie.runs.prompts import gather, how_to_decide, outside, render
 from coterie.runs.succession import own
-from coterie.runs.workspace import Workspace
-from coterie.secrets import Secrets
+from coterie.workspace.base import Workspace
+from coterie.workspace.notes import Notes
 
 
 class RunTree:

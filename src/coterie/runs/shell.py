@@ -43,14 +43,14 @@ from coterie.runs.ended import Ended
 from coterie.runs.event_queue import Event, EventQueue
 from coterie.runs.facts import Facts
 from coterie.runs.kinds import Observe, kind_of
-from coterie.runs.notes import NoNotes, Notes
 from coterie.runs.plan_secrets import filled
 from coterie.runs.run_end import ClosingSteps, NoClosingSteps, RunEnd, uncut
 from coterie.runs.run_tree import RunTree
 from coterie.runs.takeover import Takeover
 from coterie.runs.timers import Timers
 from coterie.runs.turns import Turns
-from coterie.runs.workspace import SharedWorkspace, Workspace
+from coterie.workspace.base import SharedWorkspace, Workspace
+from coterie.workspace.notes import NoNotes, Notes
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from coterie.journal.rules import root_of
 from coterie.journal.status import ENDS
 from coterie.runs import index
 from coterie.runs.repository import Runs
-from coterie.runs.trees.git import find
-from coterie.runs.trees.snapshots import delete_old
-from coterie.runs.trees.worktree import WorkTree, with_current_origin
+from coterie.workspace.trees.git import find
+from coterie.workspace.trees.snapshots import delete_old
+from coterie.workspace.trees.worktree import WorkTree, with_current_origin
 
 KEPT_FOR = 14 * 24 * 3600.0
 """Seconds for which snapshots of unknown runs are kept."""

@@ -20,9 +20,9 @@ from coterie.runs.kinds import kind_of
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.prompts import gather, outside, render
 from coterie.runs.repository import Runs
-from coterie.runs.trees.workspace import read_below
-from coterie.runs.workspace import SharedWorkspace
 from coterie.views.run import TurnView, fold
+from coterie.workspace.base import SharedWorkspace
+from coterie.workspace.trees.workspace import read_below
 
 T = TypeVar("T")
 

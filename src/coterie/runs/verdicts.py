@@ -15,13 +15,13 @@ from coterie.journal.records import (
     OutputsGiven,
     TaskChanged,
 )
-from coterie.runs import notes
 from coterie.runs.commands import Turn
 from coterie.runs.driven_run import DrivenRun
 from coterie.runs.fold import refusal
 from coterie.runs.messages import UNREADABLE, WAITS, RunMessage, Verdict, verdict
 from coterie.runs.shell import Shell
 from coterie.runs.tokens import Tokens
+from coterie.workspace import notes
 
 OF_AGENTS = frozenset({"emit", *notes.COLLECTIONS})
 """The kinds of messages that an attempt may send; all others are an operator's."""

@@ -15,9 +15,9 @@ from coterie.backends.base import Answer, Failure, Result, Text
 from coterie.backends.models.backend import ModelBackend
 from coterie.backends.models.cassette import Cassette, CassetteMiss, Exchange, Mode, RecordedRequest, RecordedResponse
 from coterie.backends.models.redaction import redacted_events
+from coterie.backends.secrets import Secrets
 from coterie.errors import UsageError
 from coterie.planning.plan import AgentPlan, Wanted
-from coterie.secrets import Secrets
 from coterie.testing import cassette
 
 

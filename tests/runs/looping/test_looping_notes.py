@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.runs.notes import EntryFiles, InvalidChange, Memory, NoteChange, Tasks, entries, timestamp
+from coterie.workspace.notes import EntryFiles, InvalidChange, Memory, NoteChange, Tasks, entries, timestamp
 
 NOW = 1_800_000_000.0
 

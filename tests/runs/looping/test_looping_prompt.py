@@ -10,7 +10,7 @@ from loop_play import Play, loop_plan, review, waves
 from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
 from coterie.runs.kinds.loop.prompt import context, render
-from coterie.runs.notes import ShownNotes
+from coterie.workspace.notes import ShownNotes
 
 GOLDEN = Path(__file__).parent / "golden"
 NOTES = ShownNotes(memory="- always run the tests", tasks="- [ ] task-1: the parser", tool="/run/turns/autoloops")

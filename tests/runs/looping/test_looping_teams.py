@@ -31,9 +31,9 @@ from coterie.runs.attempt_files import AttemptFiles
 from coterie.runs.ended import Ended
 from coterie.runs.fold import Fold
 from coterie.runs.kinds import kind_of
-from coterie.runs.notes import Notes, NoteSettings, ShownNotes
 from coterie.runs.rehearsal import rehearse
 from coterie.runs.shell import Shell
+from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
 
 
 def stage(court: Court | None = None, plan: Plan | None = None) -> Stage:

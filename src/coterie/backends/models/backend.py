@@ -20,10 +20,10 @@ from coterie.backends.models.malformed import note_response
 from coterie.backends.models.needs import NO_KEY, address_of, chosen_of, key_of, missing
 from coterie.backends.models.threads import in_thread, start
 from coterie.backends.processes import end_orphans
+from coterie.backends.secrets import Secrets
 from coterie.backends.underway import Underway
 from coterie.planning.plan import AgentPlan
 from coterie.planning.providers import Unclear
-from coterie.secrets import Secrets
 
 if TYPE_CHECKING:
     import httpx2

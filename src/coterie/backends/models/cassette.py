@@ -20,10 +20,11 @@ from typing import Any, assert_never
 import msgspec
 from msgspec import Struct
 
-from coterie import bounds, files
+from coterie import files
 from coterie.backends.models.redaction import redacted_events
+from coterie.backends.secrets import Secrets
 from coterie.errors import CoterieError, UsageError
-from coterie.secrets import Secrets
+from coterie.formats import bounds
 
 VARIABLE = "COTERIE_CASSETTE"
 """The environment variable that names a cassette: `FILE`, or `MODE:FILE`."""

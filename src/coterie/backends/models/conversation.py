@@ -38,9 +38,9 @@ from coterie.backends.models.key import TURN_KEY
 from coterie.backends.models.malformed import guard_events, guard_request
 from coterie.backends.models.outputs import INSTRUCTION, TOOL, schema_of
 from coterie.backends.models.usage import usage_of
+from coterie.backends.secrets import Secrets, StreamRedactor
 from coterie.journal.records import NO_USAGE, Usage
 from coterie.planning.providers import Chosen
-from coterie.secrets import Secrets, StreamRedactor
 
 ROUNDS = 50
 """Requests to a model in one attempt, unless `max-turns` says otherwise: each may lead to calls of tools."""

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from coterie.secrets import Secrets, StreamRedactor
+from coterie.backends.secrets import Secrets, StreamRedactor
 
 _TEXTS = frozenset({"arguments", "content", "partial_json", "reasoning_content", "refusal", "text", "thinking"})
 """The fields in which providers stream the text of a model, a few characters at a time."""

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from coterie.bounds import check_json
 from coterie.engines.generator import AgentFailed, Question, Together
 from coterie.engines.replies import expectation, find_outputs, fit, renamed
 from coterie.journal.records import TurnFinished

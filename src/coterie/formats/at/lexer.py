@@ -11,8 +11,8 @@ from sys import intern
 
 from msgspec import Struct
 
-from coterie.bounds import MAX_TEXT
 from coterie.diagnostics import Span
+from coterie.formats.bounds import MAX_TEXT
 
 NAME = "name"
 WORD = "word"  # letters and digits that are not an identifier: `4o`, `café`

@@ -6,12 +6,12 @@ After an error, the rest of the file is still read.
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coterie.bounds import MAX_TEXT
 from coterie.diagnostics import Diagnostic, Fix, did_you_mean, error
 from coterie.formats.at.block_parser import KEYS, READ_BLOCKS, parse_body, parse_entry, parse_list
 from coterie.formats.at.cursor import Cursor, shown
 from coterie.formats.at.lexer import END, MAX_TOKENS, NAME, REST, Token, lex
 from coterie.formats.at.tree import Entry, File, ListValue, Root, Stray
+from coterie.formats.bounds import MAX_TEXT
 
 ROOTS = ("topology", "fragment", "library")
 

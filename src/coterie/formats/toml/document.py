@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coterie import bounds
 from coterie.diagnostics import Diagnostic, Fix, Span, error, warning
-from coterie.toml_text import Path as KeyPath
-from coterie.toml_text import key_spans, load
+from coterie.formats import bounds
+from coterie.formats.toml_text import Path as KeyPath
+from coterie.formats.toml_text import key_spans, load
 
 Report = Callable[[Diagnostic], None]
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from coterie import bounds, files
+from coterie import files
 from coterie.diagnostics import Diagnostic
+from coterie.formats import bounds
 from coterie.formats.folders import AGENTS, TOPOLOGY
 from coterie.formats.toml.document import TomlDocument, shown
 from coterie.formats.toml.roles import TOP_FIELDS, read_loop

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from coterie.diagnostics import error, warning
+from coterie.formats.settings import Settings
 from coterie.planning.extension import BACKENDS
 from coterie.planning.loop import GLOBAL, REVIEW, LoopGiven
 from coterie.planning.loops import backends
@@ -14,7 +15,6 @@ from coterie.planning.loops.backends import BackendSpec, Layer, NoArguments, Unk
 from coterie.planning.loops.texts import Report, TextLocation
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import Unclear, choose_provider
-from coterie.settings import Settings
 from coterie.topology.checks.facts import listing
 from coterie.topology.loop import Loop, Role
 

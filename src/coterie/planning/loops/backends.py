@@ -10,8 +10,8 @@ from pathlib import PurePath
 from typing import Any
 
 from coterie.diagnostics import did_you_mean
-from coterie.settings import Settings
-from coterie.settings.keys import DEFAULT, BackendSettings
+from coterie.formats.settings import Settings
+from coterie.formats.settings.keys import DEFAULT, BackendSettings
 
 Layer = Mapping[str, Any]
 """Fields of a layer: `kind`, `provider`, `command`, `args`, `prompt_mode`, `timeout`, `trust_all_tools`, `agent`,

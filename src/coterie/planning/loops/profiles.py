@@ -7,10 +7,11 @@ A profile is a folder `profiles/<name>/` in the repository's `.autoloop` or in t
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from coterie import bounds, files
+from coterie import files
 from coterie.diagnostics import did_you_mean, error, warning
+from coterie.formats import bounds
+from coterie.formats.settings.layers import scope_folder
 from coterie.planning.loops.texts import Report, TextLocation, joined
-from coterie.settings.layers import scope_folder
 
 SCOPES = ("repo", "user")
 

@@ -10,6 +10,10 @@ import msgspec
 from coterie import files
 from coterie.diagnostics import Diagnostic, error, warning
 from coterie.formats.folders import AGENTS, TOPOLOGY, is_folder
+from coterie.formats.settings import Settings
+from coterie.formats.settings import resolve as resolve_settings
+from coterie.formats.settings.keys import DEFAULT
+from coterie.formats.settings.layers import project_file
 from coterie.planning.loop import LoopGiven, LoopPlan, ParallelPlan, ReviewPlan, RolePlan
 from coterie.planning.loops import checks
 from coterie.planning.loops.agents import BackendSources, loop_agents
@@ -18,10 +22,6 @@ from coterie.planning.loops.texts import Report, TextLocation, fill, joined, pla
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
 from coterie.planning.resolve import Team, teams_of
-from coterie.settings import Settings
-from coterie.settings import resolve as resolve_settings
-from coterie.settings.keys import DEFAULT
-from coterie.settings.layers import project_file
 from coterie.topology.conditions import Condition, comparison
 from coterie.topology.loop import Loop, Role
 from coterie.topology.model import Topology

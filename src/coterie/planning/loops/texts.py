@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coterie import bounds, files
+from coterie import files
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
-from coterie.settings import Origin
-from coterie.settings.layers import as_span
+from coterie.formats import bounds
+from coterie.formats.settings import Origin
+from coterie.formats.settings.layers import as_span
 
 Report = Callable[[Diagnostic], None]
 

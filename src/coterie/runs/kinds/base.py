@@ -21,7 +21,7 @@ from coterie.runs import prompts
 from coterie.runs.attempt_files import KeptPrompts
 from coterie.runs.commands import Turn
 from coterie.runs.fold import Fold
-from coterie.runs.notes import Notes, NoteSettings
+from coterie.workspace.notes import Notes, NoteSettings
 
 Observe = Callable[[str, Record], None]
 """Called with the id of a run and each record of it, in order, once it is durable."""
@@ -37,6 +37,8 @@ class Kind:
 
     Attributes:
         coordination: The class of the plans that it plays; None: plans without coordination.
+        prover: The function that proves its plans, as `module:function`, imported only when a plan is proved; empty:
+            nothing can be proved of them.
         keeps_guidance: Whether the engine keeps an operator's guidance and puts it into prompts itself.
         keeps_prompts: Whether each prompt is kept in a file, because what it was made of may change.
         keeps_child_plans: Whether the journal of a child run holds its plan, because this run's plan may change.
@@ -46,6 +48,7 @@ class Kind:
     """
 
     coordination: ClassVar[type[Coordination] | None] = None
+    prover: ClassVar[str] = ""
     keeps_guidance: ClassVar[bool] = False
     keeps_prompts: ClassVar[bool] = False
     keeps_child_plans: ClassVar[bool] = False

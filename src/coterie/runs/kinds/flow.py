@@ -15,6 +15,7 @@ class FlowKind(Kind):
     """A flow: arrows say which agent runs next."""
 
     coordination: ClassVar[type[Coordination] | None] = FlowPlan
+    prover: ClassVar[str] = "coterie.proofs.flow_report:prove_flow"
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)

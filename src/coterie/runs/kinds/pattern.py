@@ -23,6 +23,7 @@ class PatternKind(Kind):
     """A pattern: a named collaboration, ours or a user's own."""
 
     coordination: ClassVar[type[Coordination] | None] = PatternPlan
+    prover: ClassVar[str] = "coterie.proofs.pattern:prove_pattern"
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)

@@ -24,13 +24,14 @@ from coterie.runs.kinds.base import Kind, Observe
 from coterie.runs.kinds.loop import environment, prompt, reload
 from coterie.runs.kinds.loop.projection_file import Projector, journal_file
 from coterie.runs.kinds.loop.waves import WaveFiles
-from coterie.runs.notes import Notes, NoteSettings, ShownNotes
+from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
 
 
 class LoopKind(Kind):
     """A loop: events route to roles until one completes it."""
 
     coordination: ClassVar[type[Coordination] | None] = LoopPlan
+    prover: ClassVar[str] = "coterie.proofs.loop:prove_loop"
     keeps_guidance = True
     keeps_prompts = True
     keeps_child_plans = True

@@ -5,10 +5,10 @@ They are informative only: the run itself decides whether an event is allowed.
 
 from pathlib import Path
 
-from coterie.agentside.client import NOTES_FOLDER
+from coterie.backends.agentside.client import NOTES_FOLDER
 from coterie.engines.loop import LoopEngine
 from coterie.planning.place import RunPlace
-from coterie.runs.notes import EntryFiles
+from coterie.workspace.notes import EntryFiles
 
 
 def environment(loop: LoopEngine, run: str, turn: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from coterie.engines.loop import Brief
 from coterie.engines.loop.brief import TurnOutput
 from coterie.engines.loop.nearest import nearest
 from coterie.planning.loop import TOOL_PATH, LoopPlan, RolePlan
-from coterie.runs.notes import ShownNotes
+from coterie.workspace.notes import ShownNotes
 
 OUTPUTS_MOST = 8_000
 """The most characters of all recent outputs; the ends are kept."""

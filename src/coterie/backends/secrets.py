@@ -1,0 +1,106 @@
+"""Redact the values of secret-looking environment variables in answers, events and errors.
+
+A variable looks secret if a part of its name ends in KEY, TOKEN, SECRET, PASSWORD, PASSPHRASE, CREDENTIAL or PAT. Its
+value is redacted if it has at least 6 characters and is not just a number, so `MAX_TOKENS=200000` redacts nothing.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from coterie.backends.agentside.client import TOKEN
+
+HIDDEN = "***"
+"""Replaces a secret."""
+
+_SECRET = re.compile(
+    rf"(?!COTERIE_(?!{TOKEN.removeprefix('COTERIE_')}$))"  # of the variables set here, only the token is a secret
+    r".*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?<![^_])PAT)S?(?:_|$)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SHORTEST = 6
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """*environment* without the variables whose names look secret, whatever their values.
+
+    For programs that a repository chooses and that need no secret: the filters and merge drivers that git calls.
+    """
+    return {name: value for name, value in environment.items() if not _SECRET.match(name)}
+
+
+class Secrets:
+    """The secret values of one or more environments."""
+
+    def __init__(self, *environments: Mapping[str, str]) -> None:
+        named = [pair for environment in environments for pair in environment.items()]
+        values = {value.strip() for name, value in named if _SECRET.match(name) and _is_redacted(value)}
+        # The longest first: one secret may begin with another.
+        self.values = sorted(sorted(values), key=len, reverse=True)
+        self.pattern = re.compile("|".join(map(re.escape, self.values)) or r"(?!)")
+
+    def hide(self, text: str) -> str:
+        """*text* with the secrets redacted."""
+        return self.pattern.sub(HIDDEN, text) if any(value in text for value in self.values) else text
+
+    def hide_in(self, value: Any) -> Any:
+        """*value*, plain data, with the secrets in its texts and keys redacted."""
+        match value:
+            case str():
+                return self.hide(value)
+            case dict():
+                return {self.hide_in(key): self.hide_in(each) for key, each in value.items()}
+            case list() | tuple():
+                return [self.hide_in(each) for each in value]
+        return value
+
+    def hide_fields(self, said: T, *names: str) -> T:
+        """The struct *said* with the secrets redacted in those of its fields that are in *names*."""
+        if not self.values:
+            return said
+        hidden = {name: self.hide_in(getattr(said, name)) for name in names if name in said.__struct_fields__}
+        return msgspec.structs.replace(said, **hidden)
+
+
+class StreamRedactor:
+    """Redacts secrets in a text that comes in pieces, also those split between two pieces.
+
+    What may be the beginning of a secret is held back until the next piece.
+    """
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._held = ""
+
+    def feed(self, text: str, final: bool = False) -> str:
+        """Add *text*, and return what can be shown by now; with *final*, all the rest."""
+        text = self._held + text
+        cut = len(text) if final else self._first_doubt(text)
+        shown, at = [], 0
+        for match in self._secrets.pattern.finditer(text):
+            if match.start() >= cut:
+                break
+            shown += [text[at : match.start()], HIDDEN]
+            at = match.end()
+            cut = max(cut, at)
+        self._held = text[cut:]
+        return "".join([*shown, text[at:cut]])
+
+    def _first_doubt(self, text: str) -> int:
+        """The offset of the longest suffix of *text* that is a proper prefix of a secret."""
+        beginnings = (value[:n] for value in self._secrets.values for n in range(1, len(value)))
+        return len(text) - max((len(beginning) for beginning in beginnings if text.endswith(beginning)), default=0)
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether the variable *name* looks secret and *value* is a secret; a reference to one is not."""
+    return _SECRET.match(name) is not None and _is_redacted(value)
+
+
+def _is_redacted(value: str) -> bool:
+    return not value.startswith(HIDDEN) and len(value.strip()) >= _SHORTEST and not value.strip().isdecimal()

@@ -1,0 +1,116 @@
+"""Change one setting in a file, keeping its comments and order."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coterie import files
+from coterie.diagnostics import did_you_mean
+from coterie.errors import UsageError
+from coterie.formats import bounds
+from coterie.formats.settings.conversion import InvalidSetting, convert
+from coterie.formats.settings.grammar import read
+from coterie.formats.settings.keys import Key, keys
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+
+def set_value(path: Path, name: str, text: str) -> None:
+    """Write `name = text` into the TOML file at *path*, creating it if necessary.
+
+    Raises:
+        UsageError: If there is no such setting, its value is invalid, or the file is not TOML.
+        OSError: If it cannot be written.
+    """
+    key = known(name)
+    entries = read(f"{name} = {text}", "lines").entries
+    value, raw = (entries[0].value, entries[0].raw) if entries else (text, text)
+    try:
+        converted = convert(key, value, raw)
+    except InvalidSetting as fault:
+        raise UsageError(str(fault)) from None
+    document = _load(path)
+    table = _table(document, name)
+    table[_leaf(name)] = _written(key, value, converted)
+    _save(path, document)
+
+
+def unset_value(path: Path, name: str) -> bool:
+    """Remove the setting *name* from the TOML file at *path*; False if it was not set.
+
+    Raises:
+        UsageError: If there is no such setting, or the file is not TOML.
+        OSError: If it cannot be written.
+    """
+    known(name)
+    if not path.exists():
+        return False
+    document = _load(path)
+    section, _, leaf = name.rpartition(".")
+    table = document.get(section)
+    if not isinstance(table, dict) or leaf not in table:
+        return False
+    del table[leaf]
+    if not table:
+        del document[section]
+    _save(path, document)
+    return True
+
+
+def known(name: str) -> Key:
+    """The setting called *name*.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    key = keys().get(name)
+    if key is None:
+        hint = did_you_mean(name, keys()) or "`coterie config show` lists them"
+        raise UsageError(f"unknown setting {name!r}: {hint}")
+    return key
+
+
+def _load(path: Path) -> "TOMLDocument":
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        text = bounds.read_bytes(path).decode()
+        if (beyond := bounds.check_toml(text)) is not None:
+            raise UsageError(f"{path} cannot be changed: {beyond.message}")
+        return tomlkit.parse(text)
+    except FileNotFoundError:
+        return tomlkit.document()
+    except (TOMLKitError, UnicodeDecodeError) as failure:
+        raise UsageError(f"{path} is not TOML, so nothing was changed: {failure}") from None
+
+
+def _table(document: "TOMLDocument", name: str) -> Any:
+    """The table of *name*, created if necessary."""
+    import tomlkit
+
+    section = name.rpartition(".")[0]
+    if section not in document:
+        document[section] = tomlkit.table()
+    table = document[section]
+    if not isinstance(table, dict):
+        raise UsageError(f"{section!r} is not a table in the file, so nothing was changed: correct it by hand")
+    return table
+
+
+def _leaf(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _written(key: Key, value: Any, converted: Any) -> Any:
+    """*value* for TOML: lists and numbers as such, a duration as given."""
+    if key.type in ("duration", "ms"):
+        return int(value) if isinstance(value, str) and value.strip().isdigit() else value
+    return list(converted) if isinstance(converted, tuple) else converted
+
+
+def _save(path: Path, document: "TOMLDocument") -> None:
+    import tomlkit
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.replace_text(path, tomlkit.dumps(document))

@@ -1,0 +1,179 @@
+"""Resolve the settings of a run from their layers.
+
+Later layers win: the defaults, the user's file, the project's file, the user's override for the preset, the
+repository's override, the command line. `autoloops.conf` is read only if a project has no `autoloops.toml`. The origin
+of each value is recorded.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from coterie import files
+from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
+from coterie.formats import bounds
+from coterie.formats.settings.conversion import InvalidSetting, convert
+from coterie.formats.settings.grammar import Assignment, read
+from coterie.formats.settings.keys import DEFAULT, SECTIONS, Origin, Settings, keys
+
+USER, PROJECT = "user", "project"
+USER_OVERRIDE, REPO_OVERRIDE, COMMAND_LINE = "user override", "repo override", "command line"
+
+PROJECT_FILES = ("autoloops.toml", "autoloops.conf")
+"""The settings file of a project: the first of these that exists."""
+
+GIVEN = "the command line"
+"""The file in diagnostics of values from the command line."""
+
+
+def resolve(
+    project: Path | None,
+    *,
+    work_dir: Path,
+    env: Mapping[str, str],
+    preset: str = "",
+    overrides: Sequence[str] = (),
+    grammars: Mapping[str, str] | None = None,
+) -> tuple[Settings, list[Diagnostic]]:
+    """Resolve the settings of a run in *project*, with diagnostics. An invalid value leaves that of the layer below.
+
+    Args:
+        project: The project's folder; None: use only the other layers.
+        work_dir: The working directory of the run; its git repository may have an override.
+        env: The environment: `AUTOLOOP_CONFIG`, `XDG_CONFIG_HOME` and `HOME` locate the user's files.
+        preset: The preset's name; by default the project's folder name.
+        overrides: Settings from the command line, each as `key=value`.
+        grammars: The grammars of files that were read before, which are used again.
+    """
+    job = _Job(grammars or {})
+    for layer, path in layer_files(project, work_dir, env, preset):
+        job.read(layer, path)
+    for text in overrides:
+        job.override(text)
+    return job.settings(), job.found
+
+
+def layer_files(
+    project: Path | None, work_dir: Path, env: Mapping[str, str], preset: str = ""
+) -> Iterator[tuple[str, Path]]:
+    """The layers that are files, lowest first, with their paths, which may not exist."""
+    preset = preset or (project.resolve().name if project is not None else "")
+    yield USER, user_file(env)
+    if project is not None:
+        yield PROJECT, project_file(project)
+    if preset:
+        yield USER_OVERRIDE, override_file("user", preset, work_dir, env)
+        yield REPO_OVERRIDE, override_file("repo", preset, work_dir, env)
+
+
+def project_file(project: Path) -> Path:
+    """The settings file of *project*: `autoloops.toml`, or `autoloops.conf` if only that exists."""
+    toml, conf = (project / name for name in PROJECT_FILES)
+    return conf if files.is_file(conf) and not files.is_file(toml) else toml
+
+
+def user_file(env: Mapping[str, str]) -> Path:
+    """The user's own settings file."""
+    given = env.get("AUTOLOOP_CONFIG")
+    return Path(given) if given else _user_folder(env) / "config.toml"
+
+
+def override_file(scope: str, preset: str, work_dir: Path, env: Mapping[str, str]) -> Path:
+    """The override file of *scope*, `user` or `repo`, for *preset*."""
+    return scope_folder(scope, work_dir, env) / "overrides" / f"{preset}.toml"
+
+
+def scope_folder(scope: str, work_dir: Path, env: Mapping[str, str]) -> Path:
+    """The folder of the overrides and profiles of *scope*, `user` or `repo`."""
+    return _user_folder(env) if scope == "user" else repo_root(work_dir) / ".autoloop"
+
+
+def repo_root(folder: Path) -> Path:
+    """The root of the git repository around *folder*; *folder* if there is none."""
+    return next((one for one in (folder, *folder.parents) if files.exists(one / ".git")), folder)
+
+
+def _user_folder(env: Mapping[str, str]) -> Path:
+    config = env.get("XDG_CONFIG_HOME") or str(Path(env.get("HOME") or Path.home()) / ".config")
+    return Path(config) / "autoloop"
+
+
+class _Job:
+    """One call of `resolve`."""
+
+    def __init__(self, grammars: Mapping[str, str]) -> None:
+        self.found: list[Diagnostic] = []
+        self._known = grammars
+        self._grammars: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+        self._origins = {name: Origin(DEFAULT) for name in keys()}
+        self._values: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+        self._unknown: dict[str, Any] = {}
+
+    def read(self, layer: str, path: Path) -> None:
+        """Apply the file at *path*, if it exists."""
+        file = str(path)
+        try:
+            text = bounds.read_bytes(path).decode()
+        except FileNotFoundError:
+            return
+        except (OSError, UnicodeDecodeError) as failure:
+            reason = failure.strerror if isinstance(failure, OSError) else "it is not UTF-8 text"
+            found = error("unreadable-file", f"{file!r} cannot be read: {reason or failure}")
+            self.found.append(replace(found, file=file))
+            return
+        self._texts[file] = text
+        reading = read(text, self._known.get(file, ""))
+        self._grammars[file] = reading.grammar
+        self.found += [replace(each, file=file, text=text) for each in reading.diagnostics]
+        for entry in reading.entries:
+            self._take(entry, layer, file)
+
+    def override(self, text: str) -> None:
+        """Apply a setting of the command line."""
+        name, equals, value = text.partition("=")
+        if not equals:
+            self.found.append(error("bad-override", f"{text!r} is not a setting", hint="write key=value"))
+            return
+        raw = value.strip()
+        reading = read(f"{name.strip()} = {raw}", "lines")
+        entries = reading.entries or (Assignment(name.strip(), raw, None, raw),)
+        for entry in entries:
+            self._take(replace(entry, span=None), COMMAND_LINE, "")
+
+    def _take(self, entry: Assignment, layer: str, file: str) -> None:
+        key = keys().get(entry.key)
+        if key is None:
+            self._keep(entry, file)
+            return
+        try:
+            value = convert(key, entry.value, entry.raw)
+        except InvalidSetting as fault:
+            self._report(error("bad-setting", str(fault), entry.span), file)
+            return
+        self._values[key.section][key.attribute] = value
+        self._origins[key.name] = Origin(layer, file, entry.span.line if entry.span else 0)
+
+    def _keep(self, entry: Assignment, file: str) -> None:
+        """Keep and report an unknown setting."""
+        self._unknown[entry.key] = entry.value
+        if entry.key in SECTIONS:
+            message = f"{entry.key!r} is a table of settings, not a single setting"
+            self._report(error("bad-setting", message, entry.span, f"write {entry.key}.NAME = …"), file)
+            return
+        hint = did_you_mean(entry.key, keys()) or "it is kept but has no effect"
+        self._report(warning("unknown-setting", f"unknown setting {entry.key!r}", entry.span, hint), file)
+
+    def _report(self, found: Diagnostic, file: str) -> None:
+        self.found.append(replace(found, file=file or GIVEN, text=self._texts.get(file, "")))
+
+    def settings(self) -> Settings:
+        """The resolved settings."""
+        sections = {name: kind(**self._values[name]) for name, kind in SECTIONS.items()}
+        return Settings(**cast(Any, sections), origins=self._origins, unknown=self._unknown, grammars=self._grammars)
+
+
+def as_span(origin: Origin) -> Span | None:
+    """The span of *origin*, for a diagnostic about its value."""
+    return Span(origin.line, 1) if origin.line else None

@@ -1,0 +1,96 @@
+"""Prove a flow: what its runs can take, and what never happens in them."""
+
+from collections.abc import Iterable, Iterator
+from math import inf, isinf
+
+from coterie.diagnostics import Severity
+from coterie.planning.loop import LoopPlan
+from coterie.planning.pattern import PatternPlan
+from coterie.planning.plan import FlowPlan, Plan
+from coterie.proofs import bounds
+from coterie.proofs.exploration import OverBudget
+from coterie.proofs.findings import FlowFacts, endless, findings, joins
+from coterie.proofs.flow import Budget, FlowProof
+from coterie.proofs.measures import Measures
+from coterie.proofs.options import ProofOptions
+from coterie.proofs.report import BOUND, EXACT, Case, Finding, Report, unproved
+from coterie.proofs.spans import Places
+from coterie.proofs.ways import NEVER, Amounts
+from coterie.topology.patterns.kinds import KINDS
+
+
+def prove_flow(plan: Plan, options: ProofOptions) -> Report:
+    """Prove a flow: by all its states, or by counting when there are too many."""
+    assert isinstance(plan.coordination, FlowPlan)
+    teams = list(_teams(plan))
+    for path, kind in teams:
+        if not kind:
+            return unproved(plan, path)
+    for path, kind in teams:
+        if kind != "flow":
+            return _counted(plan, options, Measures(plan, options.prices), "counted", f"{path!r} is a {kind}")
+    measures, places = Measures(plan, options.prices), Places(plan.coordination, options.topology)
+    budget = Budget(options.states)
+    try:
+        proof = FlowProof(plan, measures, budget)
+    except OverBudget as why:
+        return _counted(plan, options, measures, "too-many-states", str(why))
+    states = options.states - budget.left
+    if found := tuple(endless(proof, places)):
+        return Report(plan=plan.name, method=EXACT, states=states, ends=False, worst=None, best=None, findings=found)
+    facts = FlowFacts(proof, places)
+    most, longest = proof.longest(halts=proof.halts)
+    fewest, shortest = proof.shortest(lambda step: step.over == "completed")
+    return Report(
+        plan=plan.name,
+        method=EXACT,
+        states=states,
+        ends=not any(each.space.again for each in proof.all()),
+        worst=Case(turns=int(most[0]), agents=_agents(measures, most), script=longest().script()),
+        best=None if isinf(fewest) else Case(turns=int(fewest), script=shortest().script()),
+        cost=options.cost(most),
+        joins=tuple(joins(facts)),
+        findings=tuple(_by_severity(findings(facts))),
+    )
+
+
+def _counted(plan: Plan, options: ProofOptions, measures: Measures, code: str, why: str) -> Report:
+    most = bounds.at_most(plan, measures)
+    is_bounded = most is not NEVER and most[0] < inf
+    message = f"{why}: the numbers are counted from the arrows, and nothing is said of what can or cannot happen"
+    note = Finding(code=code, severity=Severity.NOTE, message=message)
+    return Report(
+        plan=plan.name,
+        method=BOUND,
+        states=options.states if code == "too-many-states" else 0,
+        ends=is_bounded,
+        worst=Case(turns=int(most[0]), agents=_agents(measures, most)) if is_bounded else None,
+        best=None,
+        cost=options.cost(most) if is_bounded else None,
+        findings=(note,),
+    )
+
+
+def _teams(plan: Plan, above: str = "") -> Iterator[tuple[str, str]]:
+    """The nodes of teams, `node/node` below each other, and their kinds; empty for one that cannot be analysed."""
+    for name, agent in plan.agents.items():
+        if agent.child is not None:
+            match agent.child.coordination:
+                case FlowPlan():
+                    yield above + name, "flow"
+                case LoopPlan():
+                    yield above + name, "loop"
+                case PatternPlan(type=type) if type in KINDS:
+                    yield above + name, "pattern"
+                case _:
+                    yield above + name, ""
+            yield from _teams(agent.child, f"{above}{name}/")
+
+
+def _agents(measures: Measures, most: Amounts) -> dict[str, int]:
+    return {path: int(most[n]) for n, path in enumerate(measures.paths, 1) if most[n] < inf}
+
+
+def _by_severity(found: Iterable[Finding]) -> list[Finding]:
+    order = list(Severity)
+    return sorted(found, key=lambda finding: order.index(finding.severity))

@@ -1,0 +1,1 @@
+"""The files that agents work on: git work trees and their snapshots, memory and tasks."""

@@ -1,0 +1,66 @@
+"""The work tree of a fork, with the files of its original at an earlier moment."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from coterie.errors import GitFailed, UsageError
+from coterie.journal.records import Record, RunStarted, TreeSaved
+from coterie.planning.place import RunPlace
+from coterie.workspace.trees import worktree
+from coterie.workspace.trees.git import Repository, find
+from coterie.workspace.trees.worktree import WorkTree
+
+
+def last_snapshot(records: Iterable[tuple[str, Record]]) -> str:
+    """The commit of the last snapshot in *records*; empty if there is none.
+
+    The records of child runs may come in any order. Snapshots of a wave's branches, which work apart, do not count.
+    """
+    saved = [one for _, one in records if isinstance(one, TreeSaved) and one.commit and not one.apart]
+    return max(saved, key=lambda one: (one.at, one.seq)).commit if saved else ""
+
+
+def make_fork_tree(state_dir: Path, first: RunStarted, fork: str, commit: str, place: RunPlace | None) -> WorkTree:
+    """Make a work tree for the run *fork*, with the files of *commit*, a snapshot of the original.
+
+    It is merged only by command, because the work of the original may have been merged already.
+
+    Args:
+        first: The first record of the original.
+        place: The settings of the fork.
+
+    Raises:
+        UsageError: If those files are gone.
+        GitFailed: If git cannot.
+    """
+    known = worktree.read(state_dir, first.run)
+    origin = find(Path(known.origin if known is not None else first.cwd))
+    if origin is None or not origin.commit_of(commit):
+        raise UsageError(
+            f"the files of run {first.run!r} were kept in the commit {commit[:12]}, which is gone: "
+            "fork with --no-worktree to continue with the current files"
+        )
+    if known is not None:
+        origin = replace(origin, prefix=os.path.relpath(known.cwd, known.path).removeprefix("."))
+    place = place or RunPlace(branch_prefix="coterie")
+    base = origin.commit_of(f"{commit}^") or commit
+    tree = worktree.new_tree(origin, state_dir, fork, prefix=place.branch_prefix, base=base)
+    tree = replace(tree, strategy=place.merge_strategy, cleanup=place.cleanup, by_itself=False)
+    tree = worktree.make(origin, state_dir, tree)
+    try:
+        worktree.restore(tree, commit)
+    except GitFailed:
+        worktree.remove(state_dir, tree, branch=True)
+        raise
+    Path(tree.cwd).mkdir(parents=True, exist_ok=True)
+    return tree
+
+
+def remove_fork_tree(state_dir: Path, tree: WorkTree) -> None:
+    """Remove the work tree of a fork that could not be made."""
+    origin: Repository | None = find(Path(tree.origin))
+    if origin is not None:
+        worktree.remove(state_dir, tree, branch=True)

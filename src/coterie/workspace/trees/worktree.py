@@ -1,0 +1,242 @@
+"""The git work tree of a run: make, find and remove it. Each step can be repeated after a kill.
+
+    <state_dir>/worktrees/<run>/tree       the files; its branch is `<prefix>/<run>`
+                                meta.json  the `WorkTree`, which stays when the files are removed
+
+`coterie.workspace.trees.merge` merges its work.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from coterie import files
+from coterie.errors import GitFailed, UsageError
+from coterie.ids import folder_name
+from coterie.journal.lines import sync_data, sync_folder
+from coterie.workspace.trees.git import Repository, find
+from coterie.workspace.trees.gitignore import hide
+from coterie.workspace.trees.repository_lock import locked
+
+FOLDER = "worktrees"
+META = "meta.json"
+FILES = "tree"
+_LARGEST = 1 << 24
+
+
+class WorkTree(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The work tree of a run.
+
+    Attributes:
+        path: Its topmost folder; *cwd* is the one that the agents work in.
+        origin: The work tree that it was made from.
+        base_branch: The branch that was checked out there; empty if there was none.
+        base: The commit it began with.
+        strategy: How its work is merged: `squash`, `merge` or `rebase`.
+        cleanup: When it is removed: `on_success`, `always` or `never`.
+        by_itself: Whether it is merged and removed when the run completes; else only by command.
+        status: `making` (no agent has worked in it yet), `running`, `completed`, `failed`, `conflict`, `blocked` or
+            `merged`.
+        commit: The commit that the branch of the origin moves to, stored before it moves.
+        files: The files with conflicts.
+        reason: Why it is not merged.
+        leaving: Whether its work is committed and its files are being removed.
+        removed: Whether its files are gone.
+    """
+
+    run: str
+    path: str
+    cwd: str
+    branch: str
+    origin: str
+    base: str
+    base_branch: str = ""
+    strategy: str = "squash"
+    cleanup: str = "on_success"
+    by_itself: bool = True
+    status: str = "running"
+    commit: str = ""
+    files: tuple[str, ...] = ()
+    reason: str = ""
+    leaving: bool = False
+    removed: bool = False
+
+
+def folder(state_dir: Path, run: str) -> Path:
+    """The folder of the work tree of *run*."""
+    return state_dir.resolve().joinpath(FOLDER, *(folder_name(part) for part in run.split("/")))
+
+
+def read(state_dir: Path, run: str) -> WorkTree | None:
+    """The work tree of *run*; None if it never had one.
+
+    Raises:
+        UsageError: If its `meta.json` is damaged.
+    """
+    path = folder(state_dir, run) / META
+    return _decoded(path) if path.is_file() else None
+
+
+def trees(state_dir: Path) -> Iterator[WorkTree]:
+    """The work trees of the runs in *state_dir*, by run, each before those of its waves' branches."""
+    yield from trees_below(state_dir.resolve() / FOLDER)
+
+
+def trees_below(home: Path) -> Iterator[WorkTree]:
+    """The work trees in the folder *home*, at any depth."""
+    for folder in sorted(home.iterdir()) if home.is_dir() else ():
+        if folder.name == FILES or not folder.is_dir():
+            continue
+        if (folder / META).is_file():
+            yield _decoded(folder / META)
+        yield from trees_below(folder)
+
+
+def _decoded(path: Path) -> WorkTree:
+    try:
+        return msgspec.json.decode(files.read(path, _LARGEST), type=WorkTree)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} is damaged ({error}): `git worktree list` shows where the files are") from None
+
+
+def write(state_dir: Path, tree: WorkTree) -> WorkTree:
+    """Store *tree* atomically and durably."""
+    home = folder(state_dir, tree.run)
+    files.make_folder(home)
+    part = home / f".{META}"
+    files.write(part, msgspec.json.format(msgspec.json.encode(tree)) + b"\n")
+    with files.open_private(part, "rb") as file:
+        sync_data(file.fileno())
+    part.replace(home / META)
+    sync_folder(home)
+    return tree
+
+
+def make(repository: Repository, state_dir: Path, tree: WorkTree) -> WorkTree:
+    """Make the files of *tree*, at the commit `tree.base` on a new branch.
+
+    The tree is stored first. After a kill the same tree is used if it is complete, else it is made again; one whose
+    files were removed later gets those of its branch.
+
+    Raises:
+        GitFailed: If git cannot.
+    """
+    hide(state_dir.resolve() / FOLDER)
+    with locked(repository.common):
+        known = read(state_dir, tree.run)
+        if known is None:
+            known = write(state_dir, msgspec.structs.replace(tree, branch=free_branch(repository, tree.branch)))
+        if known.status == "making":
+            known = _made(repository, state_dir, known)
+        elif find(Path(known.path)) is None:
+            repository.output("worktree", "add", "--quiet", "--force", "--force", known.path, known.branch)
+        Path(known.cwd).mkdir(parents=True, exist_ok=True)
+    return known
+
+
+def _made(repository: Repository, state_dir: Path, tree: WorkTree) -> WorkTree:
+    """*tree* with its files: those that a killed owner made, or new ones."""
+    tip = repository.commit_of(f"refs/heads/{tree.branch}")
+    if tip and tip != tree.base:  # another process made a branch of that name meanwhile
+        tip, tree = "", msgspec.structs.replace(tree, branch=free_branch(repository, tree.branch))
+        write(state_dir, tree)
+    if not tip or not _is_whole(tree):
+        shutil.rmtree(tree.path, ignore_errors=True)
+        place = (tree.path, tree.branch) if tip else ("-b", tree.branch, tree.path, tree.base)
+        repository.output("worktree", "add", "--quiet", "--force", "--force", *place)
+    return write(state_dir, msgspec.structs.replace(tree, status="running", leaving=False, removed=False))
+
+
+def _is_whole(tree: WorkTree) -> bool:
+    """Whether *tree*, in which no agent has worked, has all files of its branch."""
+    own = find(Path(tree.path))
+    if own is None or own.top.resolve() != Path(tree.path).resolve() or own.branch() != tree.branch:
+        return False
+    listed = own.call("status", "--porcelain")
+    return listed.status == 0 and not listed.out and not (own.own / "index.lock").exists()
+
+
+def unlock(own: Repository) -> None:
+    """Remove the locks that a killed git left in the work tree *own* of a run whose agents have ended."""
+    for name in ("index.lock", "HEAD.lock"):
+        (own.own / name).unlink(missing_ok=True)
+    if branch := own.branch():
+        (own.common / "refs" / "heads" / f"{branch}.lock").unlink(missing_ok=True)
+
+
+def new_tree(repository: Repository, state_dir: Path, run: str, *, prefix: str, base: str) -> WorkTree:
+    """The description of a work tree for *run* that begins at the commit *base*; nothing is made."""
+    path = folder(state_dir, run) / FILES
+    return WorkTree(
+        run=run,
+        status="making",
+        path=str(path),
+        cwd=str(path / repository.prefix),
+        branch=f"{prefix}/{run}",
+        origin=str(repository.top),
+        base=base,
+        base_branch=repository.branch(),
+    )
+
+
+def restore(tree: WorkTree, commit: str) -> None:
+    """Check out the files of *commit* in the new *tree*, as changes that are not committed.
+
+    Raises:
+        GitFailed: If git cannot.
+    """
+    repository = Repository(top=Path(tree.path), own=Path(), common=Path())
+    repository.output("read-tree", "--reset", "-u", commit)
+    repository.output("read-tree", "--reset", "HEAD")
+
+
+def remove(state_dir: Path, tree: WorkTree, *, branch: bool) -> WorkTree:
+    """Remove the files of *tree*, and with *branch* also its branch; its `meta.json` stays.
+
+    Raises:
+        GitFailed: If the files cannot be removed.
+    """
+    origin = find(Path(with_current_origin(state_dir, tree).origin))
+    write(state_dir, msgspec.structs.replace(tree, leaving=True))
+    with locked(origin.common) if origin is not None else nullcontext():
+        words = ("worktree", "remove", "--force", "--force", tree.path)
+        if origin is not None:
+            origin.call(*words)
+        if os.path.lexists(tree.path):  # git was killed while it removed them, or is gone
+            shutil.rmtree(tree.path, ignore_errors=True)
+            if os.path.lexists(tree.path):
+                raise GitFailed(words, 1, f"{tree.path} cannot be removed: check its permissions")
+            if origin is not None:
+                origin.call(*words)
+        if origin is not None and branch:
+            was = (tree.base,) if tree.status == "making" else ()
+            origin.call("update-ref", "-d", f"refs/heads/{tree.branch}", *was)
+    return write(state_dir, msgspec.structs.replace(tree, leaving=True, removed=True))
+
+
+def with_current_origin(state_dir: Path, tree: WorkTree) -> WorkTree:
+    """*tree* with the origin that its work is merged into: that of its loop's tree, if this one was removed."""
+    above = read(state_dir, tree.run.rpartition("/")[0]) if "/" in tree.run else None
+    if above is None or not above.removed:
+        return tree
+    above = with_current_origin(state_dir, above)
+    return msgspec.structs.replace(tree, origin=above.origin, base_branch=above.base_branch)
+
+
+def free_branch(repository: Repository, branch: str) -> str:
+    """*branch*, with a number appended if that name is taken.
+
+    Raises:
+        GitFailed: If it is not a valid name.
+    """
+    taken = set(repository.output("for-each-ref", "--format=%(refname:short)", "refs/heads/").splitlines())
+    names = (branch if n == 1 else f"{branch}-{n}" for n in range(1, len(taken) + 3))
+    free = next(name for name in names if name not in taken)
+    if repository.call("check-ref-format", "--branch", free).status:
+        raise GitFailed(("worktree", "add"), 1, f"{free!r} is not a valid branch name: set worktree.branch_prefix")
+    return free

@@ -1,0 +1,93 @@
+"""What runs write is ignored by git as a whole, so no agent commits it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from loop_projects import project
+from repositories import git, put, repository
+
+from coterie.cli.team_file import plan_for_a_run
+from coterie.planning.loop import LoopGiven
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.runs import launch
+from coterie.runs.kinds import kind_of
+from coterie.workspace.trees.gitignore import hide, hide_state
+
+COMMITS = """
+subprocess.run([emit, "memory", "add", "learning", "--project", "all of it"], check=True, stdout=subprocess.DEVNULL)
+pathlib.Path("work.txt").write_text("work")
+commit = ["git", "-c", "user.name=T", "-c", "user.email=t@t", "commit", "--quiet", "--message", turn]
+subprocess.run(["git", "add", "--all"], check=True)
+subprocess.run([*commit, "--allow-empty"], check=True)
+if "wave-" not in os.environ["COTERIE_RUN"]:
+    words = ["next.parallel", "- a\\n- b"] if turn == "iteration#1" else ["done"]
+    subprocess.run([emit, "emit", *words], check=True, stdout=subprocess.DEVNULL)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's checkout, where coterie is called."""
+    found = repository(tmp_path / "r")
+    monkeypatch.chdir(found)
+    return found
+
+
+@pytest.mark.parametrize("state", [".autoloop", ".state", "deep/er/state"])
+@pytest.mark.parametrize("before", ["", "runs/\n.gitignore\n", "*\n!memory.jsonl\n"])
+def test_an_agent_that_adds_all_files_commits_only_its_work(
+    folder: Path, tmp_path: Path, state: str, before: str
+) -> None:
+    """No journal, memory or wave, wherever the state lies; an incomplete `.gitignore` there is mended."""
+    if before:
+        put(folder, f"{state}/.gitignore", before)
+    loop = project(tmp_path / "loop", COMMITS, f"core.state_dir = {state!r}\nparallel.enabled = true\n")
+    plan, _ = plan_for_a_run(str(loop), LoopGiven())
+    outcome = asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=Path(state)))
+
+    assert outcome.status == "completed", outcome.reason
+    assert git(folder, "ls-files").splitlines() == ["a.txt", "work.txt"]
+    assert git(folder, "status", "--porcelain") == ""
+    written = {path.name for path in (folder / state).iterdir()}
+    assert {"runs", "waves", "journal.jsonl", "memory.jsonl", ".gitignore"} <= written
+
+
+def test_a_resumed_run_mends_what_an_agent_removed(folder: Path, tmp_path: Path) -> None:
+    """The agents that it starts add files, too."""
+    loop = project(tmp_path / "loop", "pass\n", "event_loop.max_iterations = 1\n")
+    plan, _ = plan_for_a_run(str(loop), LoopGiven())
+    stopped = asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=Path(".autoloop")))
+    (folder / ".autoloop/.gitignore").unlink()
+    asyncio.run(launch.resume(stopped.run, state_dir=Path(".autoloop")))
+
+    assert stopped.status == "stopped"
+    assert git(folder, "status", "--porcelain") == ""
+
+
+def test_a_state_directory_that_holds_the_project_hides_what_runs_write(folder: Path) -> None:
+    """The project itself stays visible."""
+    put(folder, ".gitignore", "build\n")
+    plan = Plan(name="p", agents={"a": AgentPlan(name="a")}, coordination=FlowPlan(mentions=("a",), groups=()))
+    hide_state(folder, kind_of(plan).place, folder)
+    put(folder, "runs/x/journal.jsonl", "{}")
+
+    assert (folder / ".gitignore").read_text() == "build\n"
+    assert git(folder, "status", "--porcelain") == "?? .gitignore"
+
+
+def test_what_is_complete_is_not_written_again(tmp_path: Path) -> None:
+    """A link in its place is replaced, not followed."""
+    hide(tmp_path / "state")
+    ignore = tmp_path / "state" / ".gitignore"
+    first = ignore.stat()
+    hide(tmp_path / "state")
+    assert ignore.stat().st_ino == first.st_ino
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("mine")
+    ignore.unlink()
+    ignore.symlink_to(elsewhere)
+    hide(tmp_path / "state")
+
+    assert ignore.read_text() == "*\n"
+    assert elsewhere.read_text() == "mine"

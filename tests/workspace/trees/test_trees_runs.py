@@ -1,0 +1,322 @@
+"""Loops that work in git work trees of their own, from their start to what becomes of their work."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loop_projects import project
+from repositories import commit, git, holds, put, repository
+
+from coterie.cli.team_file import plan_for_a_run
+from coterie.errors import GitFailed, UsageError
+from coterie.journal.lock import RunLock
+from coterie.journal.records import RunStarted, TreeSaved, TreesJoined, TurnFinished
+from coterie.planning.loop import LoopGiven
+from coterie.runs import closing_steps, launch
+from coterie.runs.fork import fork
+from coterie.runs.isolation import decide, is_used
+from coterie.runs.outcome import Outcome
+from coterie.runs.repository import Runs
+from coterie.workspace.trees import worktree
+from coterie.workspace.trees.git import require
+
+WORKS = """
+n = int(turn.split("#")[1])
+pathlib.Path(f"made-{n}.txt").write_text(os.getcwd())
+subprocess.run([emit, "emit", "done" if n == 2 else "next"], check=True, stdout=subprocess.DEVNULL)
+"""
+FAILS = WORKS + "sys.exit(3 if n == 1 else 0)\n"
+APART = "worktree.enabled = true\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's checkout, where coterie is called."""
+    found = repository(tmp_path / "r", **{"__gitignore": ".autoloop\n"})
+    monkeypatch.chdir(found)
+    return found
+
+
+def run(loop: Path, *overrides: str, told: list[str] | None = None, **options: Any) -> Outcome:
+    """Run the loop in the folder *loop*."""
+    plan, _ = plan_for_a_run(str(loop), LoopGiven(overrides=overrides))
+    tell = (told if told is not None else []).append
+    return asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=Path(".autoloop"), tell=tell, **options))
+
+
+def records(outcome: Outcome, kind: type) -> list[Any]:
+    """What the journals of a run and its child runs hold of *kind*."""
+    return [one for _, one in Runs(Path(".autoloop")).history(outcome.run) if isinstance(one, kind)]
+
+
+def test_a_run_that_succeeds_is_merged_and_cleaned_up(folder: Path, tmp_path: Path) -> None:
+    """Every agent works in the work tree, not in the checkout, and what they did is there afterwards (defect C)."""
+    told: list[str] = []
+    outcome = run(project(tmp_path / "loop", WORKS, APART), told=told)
+    tree = worktree.read(Path(".autoloop"), outcome.run)
+
+    assert outcome.status == "completed"
+    assert tree is not None
+    assert (tree.status, tree.removed) == ("merged", True)
+    assert [(folder / f"made-{n}.txt").read_text() for n in (1, 2)] == [tree.path, tree.path]
+    assert git(folder, "log", "--format=%s") == f"Merge run {outcome.run}\nfirst"
+    assert git(folder, "status", "--porcelain") == ""
+    assert git(folder, "worktree", "list").count("\n") == 0
+    assert told == [f"working in {tree.path}, on the branch autoloop/{outcome.run}"]
+    assert outcome.notices == (f"its work is merged into main of {folder}",)
+
+
+def test_a_run_that_fails_keeps_its_work(folder: Path, tmp_path: Path) -> None:
+    """In its work tree, and the checkout is as it was."""
+    before = holds(folder)
+    outcome = run(
+        project(tmp_path / "loop", FAILS.replace('"emit", ', '"--help", '), APART + "event_loop.max_failures = 1\n")
+    )
+    tree = worktree.read(Path(".autoloop"), outcome.run)
+
+    assert outcome.status == "failed"
+    assert tree is not None
+    assert (Path(tree.path) / "made-1.txt").exists()
+    assert {name: was for name, was in holds(folder).items() if not name.startswith(".autoloop")} == before
+    assert f"coterie worktree merge {outcome.run}" in outcome.notices[0]
+
+
+def test_a_run_that_stopped_goes_on_in_its_work_tree(folder: Path, tmp_path: Path) -> None:
+    """And is merged when it has completed at last; started below the top, it works there."""
+    put(folder, "deep/er/x.txt", "x")
+    commit(folder, "deeper")
+    os.chdir(folder / "deep" / "er")
+    loop = project(tmp_path / "loop", WORKS, APART + "event_loop.max_iterations = 1\n")
+    outcome = run(loop)
+    [started] = records(outcome, RunStarted)
+    tree = worktree.read(Path(".autoloop"), outcome.run)
+
+    assert (outcome.status, outcome.reason) == ("stopped", "max_iterations")
+    assert "it works on the branch" in outcome.notices[0]
+    assert tree is not None
+    assert started.cwd == tree.cwd == str(Path(tree.path) / "deep" / "er")
+    (loop / "autoloops.toml").write_text(
+        (loop / "autoloops.toml").read_text().replace("iterations = 1", "iterations = 3")
+    )
+    resumed = asyncio.run(launch.resume(outcome.run, state_dir=Path(".autoloop")))
+    assert resumed.status == "completed"
+    assert (folder / "deep" / "er" / "made-2.txt").read_text() == tree.cwd
+
+
+def test_who_decides() -> None:
+    """The command line and the settings, which the plan holds as one; only without a word do others count."""
+    asked: list[bool] = []
+
+    def others() -> bool:
+        asked.append(True)
+        return True
+
+    assert [decide(True, others), decide(False, others)] == ["wanted", ""]
+    assert not asked
+    assert decide(None, others) == "auto"
+    assert decide(None, lambda: False) == ""
+
+
+def test_beside_another_run_a_run_works_apart_unless_told_otherwise(folder: Path, tmp_path: Path) -> None:
+    """Said aloud; runs elsewhere and runs that have ended do not count."""
+    loop = project(tmp_path / "loop", WORKS)
+    other = run(loop)
+    here = require(folder, "the test")
+    assert not is_used(here, Path(".autoloop"))
+    lock = RunLock(other.run, Path(".autoloop") / "runs" / other.run / "lock")
+    try:
+        assert is_used(here, Path(".autoloop"))
+        assert not is_used(require(repository(tmp_path / "elsewhere"), "the test"), Path(".autoloop"))
+        told: list[str] = []
+        apart, together = run(loop, told=told), run(loop, "worktree.enabled=false")
+    finally:
+        lock.release()
+
+    assert "another run works in this git work tree" in told[0]
+    assert worktree.read(Path(".autoloop"), apart.run) is not None
+    assert worktree.read(Path(".autoloop"), together.run) is None
+
+
+def test_what_the_user_has_not_committed_is_said_to_be_left_out(folder: Path, tmp_path: Path) -> None:
+    """It is in the checkout only."""
+    put(folder, "a.txt", "changed\n")
+    told: list[str] = []
+    run(project(tmp_path / "loop", WORKS, APART), told=told)
+
+    assert "1 file has uncommitted changes here, which the run does not see" in told[0]
+    assert (folder / "a.txt").read_text() == "changed\n"
+
+
+def test_where_there_can_be_no_work_tree_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside of git, and without a commit to begin with; nothing was started."""
+    loop = project(tmp_path / "loop", WORKS, APART)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="needs a git work tree: fatal: not a git repository"):
+        run(loop)
+    (tmp_path / "empty").mkdir()
+    git(tmp_path / "empty", "init", "--quiet")
+    monkeypatch.chdir(tmp_path / "empty")
+    with pytest.raises(UsageError, match="commit something first"):
+        run(loop)
+
+
+# -- time travel ------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_are_kept_at_each_turns_end(folder: Path, tmp_path: Path) -> None:
+    """Before the turn's end is written, in a checkout as in a work tree; without the word nothing is."""
+    outcome = run(project(tmp_path / "loop", WORKS), snapshots=True)
+    first, second = records(outcome, TreeSaved)
+    ends = records(outcome, TurnFinished)
+
+    assert [one.seq for one in (first, second)] == [one.seq - 1 for one in ends]
+    assert git(folder, "ls-tree", "--name-only", first.commit).split() == [".gitignore", "a.txt", "made-1.txt"]
+    assert "made-2.txt" in git(folder, "ls-tree", "--name-only", second.commit)
+    assert git(folder, "for-each-ref", "--format=%(objectname)", f"refs/coterie/{outcome.run}").split() == [
+        first.commit,
+        second.commit,
+    ]
+    assert not records(run(project(tmp_path / "loop", WORKS)), TreeSaved)
+
+
+def test_a_turn_that_failed_leaves_files_too(folder: Path, tmp_path: Path) -> None:
+    """What a failed attempt did is what the next one finds."""
+    outcome = run(project(tmp_path / "loop", FAILS.replace("exit(3", "exit(1")), snapshots=True)
+
+    assert [one.turn for one in records(outcome, TreeSaved)] == ["iteration#1", "iteration#2"]
+
+
+def test_a_disk_that_is_full_fails_no_turn(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written down, and the run goes on."""
+
+    def full(*args: object) -> object:
+        raise GitFailed(("add",), 128, "fatal: the disk is full")
+
+    monkeypatch.setattr("coterie.workspace.trees.snapshots.Snapshots.save", full)
+    outcome = run(project(tmp_path / "loop", WORKS), snapshots=True)
+
+    assert outcome.status == "completed"
+    assert {(one.commit, one.problem) for one in records(outcome, TreeSaved)} == {
+        ("", "git add failed (128): fatal: the disk is full")
+    }
+
+
+@pytest.mark.parametrize("settings", ["", APART])
+def test_a_fork_has_the_files_of_its_record(folder: Path, tmp_path: Path, settings: str) -> None:
+    """In a work tree of its own, wherever the original worked; its work comes back when somebody says so."""
+    outcome = run(project(tmp_path / "loop", WORKS, settings), snapshots=True)
+    ended = records(outcome, TurnFinished)[0].seq
+    put(folder, "later.txt", "later\n")
+    before = {name: was for name, was in holds(folder).items() if not name.startswith(".autoloop")}
+    made = fork(outcome.run, state_dir=Path(".autoloop"), at=ended)
+
+    assert set(holds(Path(made.cwd))) == {".gitignore", "a.txt", "made-1.txt"}
+    resumed = asyncio.run(launch.resume(made.run, state_dir=Path(".autoloop")))
+    assert resumed.status == "completed"
+    assert (Path(made.cwd) / "made-2.txt").read_text() == made.cwd
+    assert {name: was for name, was in holds(folder).items() if not name.startswith(".autoloop")} == before
+    assert f"coterie worktree merge {made.run}" in resumed.notices[0]
+
+
+def test_a_fork_before_any_turns_end_or_on_request_has_the_files_as_they_are(folder: Path, tmp_path: Path) -> None:
+    """There is nothing to go back to, or nobody wants to."""
+    outcome = run(project(tmp_path / "loop", WORKS), snapshots=True)
+
+    assert fork(outcome.run, state_dir=Path(".autoloop"), at=3).cwd == ""
+    assert fork(outcome.run, state_dir=Path(".autoloop"), files=False).cwd == ""
+    assert git(folder, "worktree", "list").count("\n") == 0
+
+
+def test_files_that_are_gone_are_no_fork(folder: Path, tmp_path: Path) -> None:
+    """It says how to do without, and leaves nothing behind."""
+    outcome = run(project(tmp_path / "loop", WORKS), snapshots=True)
+    for name in git(folder, "for-each-ref", "--format=%(refname)", "refs/coterie").splitlines():
+        git(folder, "update-ref", "-d", name)
+    git(folder, "gc", "--quiet", "--prune=now")
+    with pytest.raises(UsageError, match="--no-worktree"):
+        fork(outcome.run, state_dir=Path(".autoloop"))
+
+    assert git(folder, "worktree", "list").count("\n") == 0
+
+
+# -- waves ------------------------------------------------------------------------------------------------------------
+
+WAVE = """
+if "wave-" in os.environ["COTERIE_RUN"]:
+    k = os.environ["COTERIE_RUN"].split("wave-1.")[1][0]
+    assert pathlib.Path("before.txt").read_text() == "before"
+    pathlib.Path(f"branch-{k}.txt").write_text(os.getcwd())
+    pathlib.Path("same.txt").write_text(k if k != "3" else "1")
+    subprocess.run([emit, "emit", "next"], check=True, stdout=subprocess.DEVNULL)
+elif turn == "iteration#1":
+    pathlib.Path("before.txt").write_text("before")
+    subprocess.run([emit, "emit", "next.parallel", "- a\\n- b\\n- c"], check=True, stdout=subprocess.DEVNULL)
+else:
+    prompt = sys.stdin.read()
+    pathlib.Path("prompt.txt").write_text(prompt)
+    subprocess.run([emit, "emit", "done"], check=True, stdout=subprocess.DEVNULL)
+"""
+
+
+def test_each_branch_of_a_wave_works_apart_and_comes_back(folder: Path, tmp_path: Path) -> None:
+    """They begin with what the loop had, committed or not; in the order of the branches they are merged, and who
+    disagrees with an earlier one is kept and named, to the next agent too.
+    """
+    outcome = run(project(tmp_path / "loop", WAVE, APART + "parallel.enabled = true\n"), snapshots=True)
+    [joined] = records(outcome, TreesJoined)
+
+    assert outcome.status == "completed", outcome.reason
+    assert joined.turns == ("wave-1.1#1", "wave-1.3#1")
+    [kept] = joined.kept
+    assert (kept.turn, kept.files) == ("wave-1.2#1", ("same.txt",))
+    assert (folder / "same.txt").read_text() == "1"
+    assert len({(folder / f"branch-{k}.txt").read_text() for k in (1, 3)}) == 2
+    assert not (folder / "branch-2.txt").exists()
+    assert (Path(kept.path) / "branch-2.txt").exists()
+    assert git(folder, "show", f"{kept.branch}:same.txt") == "2"
+    prompt = (folder / "prompt.txt").read_text()
+    assert "The work of wave-1.2#1 was not merged (conflicts in same.txt)" in prompt
+    assert [one.apart for one in records(outcome, TreeSaved)].count(True) == 3
+
+
+# -- whoever wants to know --------------------------------------------------------------------------------------------
+
+
+def test_the_end_of_a_run_is_told(folder: Path, tmp_path: Path) -> None:
+    """As JSON on standard input, once, where the run was started."""
+    note = "notify.command = ['sh', '-c', 'cat >> ../told.json; pwd > ../where']\n"
+    outcome = run(project(tmp_path / "loop", WORKS, APART + note))
+    told = json.loads((tmp_path / "told.json").read_text())
+
+    assert (told["run"], told["status"], told["reason"]) == (outcome.run, "completed", "completion_event")
+    assert (told["exit"], told["iterations"], told["worktree"]["status"]) == (0, 2, "merged")
+    assert (tmp_path / "where").read_text().strip() == str(folder)
+
+    (tmp_path / "told.json").unlink()
+    run(project(tmp_path / "stopped", "pass\n", APART + note + "event_loop.max_iterations = 2\n"))
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert (told["status"], told["reason"], told["iterations"]) == ("stopped", "max_iterations", 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("['no-such-program']", "no-such-program cannot be started"),
+        ("['sh', '-c', 'echo no; exit 7']", "sh ended with 7: no"),
+        ("['sleep', '60']", "sleep took longer than 0.2 s"),
+    ],
+)
+def test_a_notification_that_fails_is_written_down_and_fails_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, said: str
+) -> None:
+    """It cannot be started, says no, or never ends."""
+    monkeypatch.setattr(closing_steps, "NOTIFY_WITHIN", 0.2)
+    outcome = run(project(tmp_path / "loop", WORKS, f"notify.command = {command}\n"))
+    kept = json.loads((Path(".autoloop/runs") / outcome.run / "notify.json").read_text())
+
+    assert outcome.exit == 0
+    assert said in outcome.notices[-1]
+    assert said in kept["problem"]
