@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 
 from coterie.engines.generator import AgentFailed, Question, Together
 from coterie.engines.replies import expectation, find_outputs, fit, renamed
+from coterie.formats.bounds import check_json
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
 
