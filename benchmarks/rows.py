@@ -26,8 +26,8 @@ from coterie.patterns.rows.fold import RowFold
 from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import Projection
 from coterie.planning.plan import Limits, Plan
+from coterie.runs.driver.shell import Shell
 from coterie.runs.kinds import Observe
-from coterie.runs.shell import Shell
 from patterns import ensemble, of
 
 CASES: dict[str, tuple[Plan, int]] = {

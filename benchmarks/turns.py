@@ -25,8 +25,8 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
-from coterie.runs.shell import Shell
-from coterie.runs.turns import Settled
+from coterie.runs.driver.shell import Shell
+from coterie.runs.driver.turns import Settled
 from coterie.topology.model import ArrowGroup
 
 ANSWER = Answer(text="done")

@@ -28,8 +28,8 @@ from coterie.engines.fences import fenced
 from coterie.errors import GitFailed
 from coterie.journal import records as r
 from coterie.runs.messages import answer
+from coterie.runs.messages.tokens import Tokens
 from coterie.runs.repository import Runs
-from coterie.runs.tokens import Tokens
 from coterie.workspace.notes import entries
 from coterie.workspace.trees import git as calls
 from coterie.workspace.trees.git import require
@@ -543,7 +543,7 @@ PRELUDE = f"""
 import atexit, msgspec, os, pathlib, subprocess, sys
 from coterie.backends.agentside import client, delivery
 from coterie.runs.messages import RunMessage
-from coterie.runs.tokens import Tokens
+from coterie.runs.messages.tokens import Tokens
 atexit.register(pathlib.Path("victim").write_text, '{{"verdict": "revise"}}')  # a pipe: the victim ends now
 coterie = [{sys.executable!r}, "-m", "coterie"]
 approve = ["--output", "verdict=approve"]
@@ -633,7 +633,7 @@ SIGNING = """
 import sys, msgspec, pathlib
 from coterie.backends.agentside import delivery
 from coterie.runs.messages import RunMessage
-from coterie.runs.tokens import Tokens
+from coterie.runs.messages.tokens import Tokens
 run, forged = pathlib.Path(sys.argv[1]), msgspec.json.decode(sys.argv[2])
 message = msgspec.convert({"id": "m", **forged}, RunMessage)
 print(delivery.send(str(run), "m", {**forged, "token": Tokens(run).operator(message.signed)}))

@@ -111,9 +111,9 @@ def test_every_part_has_its_place_in_the_line() -> None:
     [
         "import coterie.runs",
         "from coterie import runs",
-        "from coterie.runs.core import Core",
+        "from coterie.runs.driver.core import Core",
         "from ..runs import core",
-        "def late():\n    from coterie.runs.core import Core",
+        "def late():\n    from coterie.runs.driver.core import Core",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from coterie.backends.base import Backend",
         "from coterie import __version__",
         "import coterie",

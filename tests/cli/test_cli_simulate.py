@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import Place
 
-from coterie.runs.driven_run import DrivenRun
+from coterie.runs.driver.driven_run import DrivenRun
 
 
 def test_a_team_that_survives_gets_a_verdict(place: Place) -> None:

@@ -18,7 +18,7 @@ from coterie.journal.records import (
     TurnStarted,
     Usage,
 )
-from coterie.runs.ended import Waiting
+from coterie.runs.driver.ended import Waiting
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import ReplayReport
 from coterie.views.run import RunView

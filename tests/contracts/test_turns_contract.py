@@ -28,8 +28,8 @@ from coterie.backends.base import (
 from coterie.backends.command import CommandBackend
 from coterie.journal.records import AttemptLaunched
 from coterie.planning.plan import Wanted
+from coterie.runs.driver.turns import LocalTurns, Turns
 from coterie.runs.rehearsal import _Stage
-from coterie.runs.turns import LocalTurns, Turns
 from coterie.testing.simulated import SimulatedTurns
 
 PROGRAM = "import sys; print('first', flush=True); sys.stdin.read(); open('go').read(); print('second')"

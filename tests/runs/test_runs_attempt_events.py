@@ -10,8 +10,8 @@ from coterie.backends.base import AttemptRef, Emitted, Event, Launched, OnEvent,
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import AttemptLaunched
 from coterie.runs import launch
-from coterie.runs.attempt_events import AttemptEvents
-from coterie.runs.shell import Shell
+from coterie.runs.driver.attempt_events import AttemptEvents
+from coterie.runs.driver.shell import Shell
 
 SAID: tuple[Event, ...] = (
     Launched(handle="there"),

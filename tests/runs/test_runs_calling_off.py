@@ -9,10 +9,10 @@ from coterie.backends.base import Answer, Failure
 from coterie.journal.records import AttemptFailed, Record, RunFinished, TurnCancelled, TurnFailed, Usage
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.ended import Ended
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.shell import Shell
 from coterie.runs.messages import RunMessage
-from coterie.runs.shell import Shell
-from coterie.runs.verdicts import Sender, take
+from coterie.runs.messages.verdicts import Sender, take
 
 BROKEN = Failure(kind="exit", reason="exit status 1")
 PAID = Answer(text="x", usage=Usage(cost=1.0))

@@ -4,7 +4,7 @@ import pytest
 
 from coterie.engines.commands import Ask, Cancel, Command, Finish, Note, Reload, Stop
 from coterie.journal.records import PathEnded
-from coterie.runs.commands import Again, phrase
+from coterie.runs.driver.commands import Again, phrase
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,12 @@ from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, Wanted
-from coterie.runs import launch, provisional
-from coterie.runs.messages import RunMessage
+from coterie.runs import launch
+from coterie.runs.messages import RunMessage, provisional
+from coterie.runs.messages.tokens import Tokens
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import replay
 from coterie.runs.repository import run_in
-from coterie.runs.tokens import Tokens
 from coterie.workspace.notes import entries
 
 Say = Callable[..., tuple[str, str]]

@@ -3,7 +3,7 @@
 import asyncio
 
 from coterie.clock import VirtualClock
-from coterie.runs.event_queue import EventQueue
+from coterie.runs.driver.event_queue import EventQueue
 
 
 def test_what_came_together_is_handled_in_order() -> None:

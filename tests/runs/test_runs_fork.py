@@ -32,13 +32,13 @@ from coterie.journal.records import (
 )
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan, Wanted
 from coterie.runs import launch
-from coterie.runs.fold import Fold
+from coterie.runs.driver.fold import Fold
+from coterie.runs.driver.turns import Settled
 from coterie.runs.fork import PARTS, Forked, fork
 from coterie.runs.kinds import kind_of
 from coterie.runs.outcome import EXIT_WAITING, Outcome
 from coterie.runs.replay import replay
 from coterie.runs.repository import Runs
-from coterie.runs.turns import Settled
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import ArrowGroup
 

@@ -7,8 +7,8 @@ from stage import Cast, Stage, flow
 from coterie.backends.base import Answer, Failure
 from coterie.journal.records import AttemptInterrupted, RunStopped, TurnStarted
 from coterie.planning.plan import AgentPlan
-from coterie.runs.ended import Ended
-from coterie.runs.shell import Shell
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.shell import Shell
 
 
 def handed_over(stage: Stage, after: float) -> Ended:

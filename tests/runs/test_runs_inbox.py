@@ -21,10 +21,10 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import MessageRefused, TurnFinished, TurnStarted
 from coterie.journal.writer import JsonlWriter
 from coterie.planning.plan import AgentPlan
-from coterie.runs import inbox, launch
-from coterie.runs.messages import RunMessage, Verdict
+from coterie.runs import launch
+from coterie.runs.messages import RunMessage, Verdict, inbox
+from coterie.runs.messages.tokens import Tokens
 from coterie.runs.outcome import Outcome
-from coterie.runs.tokens import Tokens
 
 PLAN = flow("a -> boss", boss=AgentPlan(name="boss", kind="human", backend="human"))
 

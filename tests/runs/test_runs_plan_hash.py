@@ -14,11 +14,11 @@ from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import ConfigChanged, PlanReloaded, Record, RunOwned, RunStarted
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan, from_json, to_json
 from coterie.runs import launch
-from coterie.runs.fold import Fold
+from coterie.runs.driver.fold import Fold
+from coterie.runs.driver.turns import LocalTurns, Settled
 from coterie.runs.fork import fork
 from coterie.runs.kinds import kind_of
 from coterie.runs.replay import replay
-from coterie.runs.turns import LocalTurns, Settled
 from coterie.topology.model import ArrowGroup
 
 TEAM = Plan(

@@ -7,9 +7,9 @@ from steps import lines_run
 
 from coterie.backends.base import Answer
 from coterie.planning.plan import AgentPlan, Wanted
-from coterie.runs.fold import Fold
+from coterie.runs.driver.fold import Fold
+from coterie.runs.driver.prompts import inputs
 from coterie.runs.kinds import kind_of
-from coterie.runs.prompts import inputs
 
 VERDICT = Wanted(name="verdict", type="enum", values=("approve", "revise"))
 

@@ -9,7 +9,7 @@ import pytest
 
 from coterie.backends.processes import MARK
 from coterie.runs import index
-from coterie.runs.turns import LocalTurns
+from coterie.runs.driver.turns import LocalTurns
 
 
 @pytest.mark.parametrize(("places", "status"), [(["here"], -15), (["here", "there"], None)])

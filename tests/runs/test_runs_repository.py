@@ -16,10 +16,10 @@ from coterie.journal.records import OperatorSaid, RunFinished, TurnCancelled
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs import launch
+from coterie.runs.driver.turns import LocalTurns, Settled
 from coterie.runs.fork import fork
 from coterie.runs.repository import Runs, find
 from coterie.runs.turn_detail import detail
-from coterie.runs.turns import LocalTurns, Settled
 from coterie.topology.model import ArrowGroup
 
 CHILD, GRANDCHILD = "r/team#1.1", "r/team#1.1/team#1.1"

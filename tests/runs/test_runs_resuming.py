@@ -29,9 +29,9 @@ from coterie.journal.records import (
 )
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Limits, Plan
+from coterie.runs.driver.shell import Shell
 from coterie.runs.messages import RunMessage
-from coterie.runs.shell import Shell
-from coterie.runs.verdicts import Sender, take
+from coterie.runs.messages.verdicts import Sender, take
 
 BUSY = Failure(kind="transient", reason="busy")
 TEAMS = ["/".join(["r", *["team#1.1"] * n]) for n in (1, 2, 3)]

@@ -1,7 +1,7 @@
 import pytest
 
 from coterie.journal.records import AttemptFailed, AttemptInterrupted
-from coterie.runs.retries import WAIT_MOST, Tally
+from coterie.runs.driver.retries import WAIT_MOST, Tally
 
 
 @pytest.mark.parametrize(

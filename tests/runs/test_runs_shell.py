@@ -36,13 +36,13 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.runs.attempts import Attempts
-from coterie.runs.commands import Start
-from coterie.runs.driven_run import DrivenRun
-from coterie.runs.ended import Ended
+from coterie.runs.driver.attempts import Attempts
+from coterie.runs.driver.commands import Start
+from coterie.runs.driver.driven_run import DrivenRun
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.shell import Shell
 from coterie.runs.messages import RunMessage
-from coterie.runs.shell import Shell
-from coterie.runs.verdicts import Sender, take
+from coterie.runs.messages.verdicts import Sender, take
 
 VERDICT = Wanted(name="verdict", type="enum", values=("approve", "revise"))
 

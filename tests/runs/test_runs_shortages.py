@@ -25,7 +25,7 @@ from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record, R
 from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
 from coterie.runs.attempt_folders import AttemptFolders
-from coterie.runs.event_queue import EventQueue
+from coterie.runs.driver.event_queue import EventQueue
 from coterie.runs.repository import Runs
 from coterie.workspace.notes import EntryFiles
 

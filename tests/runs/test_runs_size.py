@@ -16,9 +16,9 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import Record, RunStarted, TurnFinished, TurnStarted
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.attempt_folders import AttemptFolders
-from coterie.runs.fold import Fold
+from coterie.runs.driver.fold import Fold
+from coterie.runs.driver.shell import Shell
 from coterie.runs.repository import Runs
-from coterie.runs.shell import Shell
 
 NEW = 1_500
 """Characters that each turn adds."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coterie.errors import JournalFailed
-from coterie.runs.tokens import Tokens
+from coterie.runs.messages.tokens import Tokens
 
 
 def test_every_owner_of_a_run_finds_the_same_secret_and_every_run_has_its_own(tmp_path: Path) -> None:

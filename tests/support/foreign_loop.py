@@ -31,12 +31,12 @@ from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, ConfigAnswer, ConfigKept, Record, RunNotified, TreeMade
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Limits, Plan
-from coterie.runs.attempt_files import AttemptFiles
-from coterie.runs.ended import Ended
-from coterie.runs.facts import Facts
-from coterie.runs.run_end import ClosingSteps, Step
-from coterie.runs.run_tree import RunTree
-from coterie.runs.shell import Shell
+from coterie.runs.driver.attempt_files import AttemptFiles
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.facts import Facts
+from coterie.runs.driver.run_end import ClosingSteps, Step
+from coterie.runs.driver.run_tree import RunTree
+from coterie.runs.driver.shell import Shell
 from coterie.workspace.base import Workspace
 from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
 

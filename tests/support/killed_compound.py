@@ -24,7 +24,7 @@ from coterie.journal.records import AttemptLaunched, Usage
 from coterie.planning import plan_or_raise
 from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
-from coterie.runs.turns import Settled
+from coterie.runs.driver.turns import Settled
 
 TEAM = """
 pattern:

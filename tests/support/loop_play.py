@@ -13,10 +13,10 @@ from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
 from coterie.planning.loop import LoopPlan, ParallelPlan, ReviewPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
-from coterie.runs.commands import Effect, ReadPlan, Start, Wait
-from coterie.runs.core import Core
+from coterie.runs.driver.commands import Effect, ReadPlan, Start, Wait
+from coterie.runs.driver.core import Core
+from coterie.runs.driver.succession import own
 from coterie.runs.kinds import kind_of
-from coterie.runs.succession import own
 
 HANDOFF = (
     ("loop.start", ("planner",)),

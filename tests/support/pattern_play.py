@@ -17,8 +17,8 @@ from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record, Usage
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.runs.ended import Ended
-from coterie.runs.shell import Shell
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.shell import Shell
 from coterie.topology.patterns.configs import PipelineSettings
 from coterie.topology.patterns.kinds import KINDS, faults, read_config
 

@@ -17,9 +17,9 @@ from coterie.patterns.rows import models
 from coterie.patterns.rows.engine import READS, open_engine
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.ended import Ended
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.shell import Shell
 from coterie.runs.kinds import Observe
-from coterie.runs.shell import Shell
 from coterie.topology.patterns.kinds import KINDS, read_config
 
 Says = Callable[[Request], Awaitable[Result]]

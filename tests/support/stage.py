@@ -10,9 +10,9 @@ from coterie.clock import VirtualClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
-from coterie.runs.ended import Ended
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.shell import Shell
 from coterie.runs.kinds import kind_of
-from coterie.runs.shell import Shell
 from coterie.topology.model import ArrowGroup
 
 Behaviour = Result | Callable[[Request], Result]

@@ -8,7 +8,7 @@ from stage import Behaviour, Cast, Part, Stage
 from coterie.backends.base import OnEvent, Request
 from coterie.planning.plan import Plan
 from coterie.runs.messages import RunMessage, Verdict
-from coterie.runs.verdicts import Sender, take
+from coterie.runs.messages.verdicts import Sender, take
 
 
 class Steered(Cast):

@@ -6,7 +6,7 @@ from protocol_engines import agents
 from random_flows import random_flow_plan
 
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
-from coterie.runs.driven_run import DrivenRun
+from coterie.runs.driver.driven_run import DrivenRun
 from coterie.testing import simulate
 from coterie.testing.random_replies import choices
 from coterie.testing.series import CHUNK, Series, simulate_many

@@ -13,10 +13,10 @@ from random_flows import random_flow_plan
 from coterie.backends.base import Request
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record
 from coterie.planning.plan import Plan
-from coterie.runs import run_tree, succession
-from coterie.runs.core import Core
-from coterie.runs.driven_run import DrivenRun
-from coterie.runs.fold import Fold
+from coterie.runs.driver import run_tree, succession
+from coterie.runs.driver.core import Core
+from coterie.runs.driver.driven_run import DrivenRun
+from coterie.runs.driver.fold import Fold
 from coterie.testing import SimulationFailed, simulate
 from coterie.testing.simulated import SimulatedWriter
 

@@ -8,11 +8,11 @@ import pytest
 from random_nests import random_nest
 
 from coterie.journal.records import NO_USAGE, RunFinished
-from coterie.runs.children import Children
-from coterie.runs.core import Core
-from coterie.runs.driven_run import DrivenRun
-from coterie.runs.fold import Fold
-from coterie.runs.run_tree import RunTree
+from coterie.runs.driver.children import Children
+from coterie.runs.driver.core import Core
+from coterie.runs.driver.driven_run import DrivenRun
+from coterie.runs.driver.fold import Fold
+from coterie.runs.driver.run_tree import RunTree
 from coterie.testing import SimulationFailed, simulate
 
 CHUNK = 100

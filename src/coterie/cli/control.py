@@ -48,7 +48,7 @@ def respond(
     message = messages.answer(turn or "", text, outputs)
     verdict = runs.send(run, message)
     if verdict.status == "queued":
-        from coterie.runs import provisional
+        from coterie.runs.messages import provisional
 
         if why := provisional.unusable(runs, run, message):
             verdict = messages.Verdict(status="refused", detail=why)

@@ -91,8 +91,7 @@ def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
     import msgspec
 
     from coterie.journal.status import ENDS
-    from coterie.runs import dispatch
-    from coterie.runs.messages import RunMessage, Verdict
+    from coterie.runs.messages import RunMessage, Verdict, dispatch
 
     verdict = dispatch.recorded(runs, run, name)  # it may have been sent and judged before
     if verdict is None and (state := runs.status(run)) in ENDS:
@@ -102,7 +101,7 @@ def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
         sent = msgspec.convert({"id": name, **message}, RunMessage)
         verdict = runs.send(run, sent)
         if verdict.status == "queued" and sent.kind == "emit" and not runs.is_owned(run):
-            from coterie.runs import provisional
+            from coterie.runs.messages import provisional
 
             verdict = provisional.verdict(runs, run, sent)
     return client.tell(message, verdict.status, verdict.detail)

@@ -22,9 +22,9 @@ from coterie.backends.base import Event, Text
 from coterie.errors import shortage, suppress_os_errors
 from coterie.ids import attempt_id, folder_name
 from coterie.journal.rules import root_of
-from coterie.runs.attempt_files import AttemptFiles
+from coterie.runs.driver.attempt_files import AttemptFiles
+from coterie.runs.messages.tokens import Tokens
 from coterie.runs.repository import Runs
-from coterie.runs.tokens import Tokens
 
 ASKED = "asked.md"
 """What an attempt of a loop was asked, in its folder."""

@@ -8,8 +8,8 @@ from coterie.backends.base import Backend, Request
 from coterie.diagnostics import error
 from coterie.errors import TopologyError
 from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs.driver.turns import LocalTurns
 from coterie.runs.kinds import kind_of
-from coterie.runs.turns import LocalTurns
 
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette

@@ -27,8 +27,8 @@ from coterie.journal.status import ENDS
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import APIS
 from coterie.runs import index
-from coterie.runs.doorbell import SOCKET_PATH_MOST, socket_path
 from coterie.runs.fork import PARTS
+from coterie.runs.messages.doorbell import SOCKET_PATH_MOST, socket_path
 from coterie.runs.repository import Runs, run_in
 from coterie.views.words import plural
 

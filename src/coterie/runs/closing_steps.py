@@ -20,10 +20,10 @@ from coterie.ids import folder_name
 from coterie.journal.records import Record, RunNotified, TreeCleared, TreeMerged
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
-from coterie.runs.ended import Ended
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.run_end import ClosingSteps, Step
 from coterie.runs.kinds import kind_of
 from coterie.runs.outcome import exit_of
-from coterie.runs.run_end import ClosingSteps, Step
 from coterie.workspace.trees import disposal, report, worktree
 from coterie.workspace.trees.git import in_thread
 from coterie.workspace.trees.worktree import WorkTree

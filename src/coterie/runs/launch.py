@@ -21,16 +21,16 @@ from coterie.runs import index, run_ids
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.backend_setup import AskHuman, ready_turns
 from coterie.runs.closing_steps import LocalClosingSteps, notices
-from coterie.runs.inbox import Inbox
+from coterie.runs.driver.shell import Shell
+from coterie.runs.driver.turns import Turns
 from coterie.runs.isolation import isolate
 from coterie.runs.kinds import Kind, Observe, check_start, kind_of
+from coterie.runs.messages.inbox import Inbox
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.plan_secrets import hold, refuse_lost
 from coterie.runs.plan_secrets import read as read_held
 from coterie.runs.repository import Runs
-from coterie.runs.shell import Shell
-from coterie.runs.turns import Turns
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.git import in_thread
 from coterie.workspace.trees.gitignore import hide_state

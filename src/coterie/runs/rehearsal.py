@@ -23,11 +23,11 @@ from coterie.journal.records import (
 )
 from coterie.journal.runs import RunReader
 from coterie.planning.plan import AgentPlan, Limits, Plan
-from coterie.runs.driven_run import MakeKind
-from coterie.runs.fold import Fold
+from coterie.runs.driver.driven_run import MakeKind
+from coterie.runs.driver.fold import Fold
+from coterie.runs.driver.shell import Shell
 from coterie.runs.kinds import kind_of, kind_without_imports
 from coterie.runs.outcome import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT, outcome_of
-from coterie.runs.shell import Shell
 
 RUN = "rehearsal"
 EXITS = {"completed": EXIT_COMPLETED, "failed": EXIT_FAILED, "cancelled": EXIT_FAILED}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from coterie.runs.commands import phrase
-from coterie.runs.fold import Fold
+from coterie.runs.driver.commands import phrase
+from coterie.runs.driver.fold import Fold
 from coterie.runs.kinds import kind_of
 from coterie.runs.repository import Runs
 

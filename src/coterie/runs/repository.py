@@ -58,7 +58,7 @@ class Runs(RunReader):
             UsageError: If the message is not UTF-8 text.
             OSError: If it cannot be put into the inbox.
         """
-        from coterie.runs.dispatch import send  # readers of runs start without what sending needs
+        from coterie.runs.messages.dispatch import send  # readers of runs start without what sending needs
 
         return send(self, run, self.folder(run), message)
 

@@ -30,8 +30,8 @@ from coterie.journal.records import (
 from coterie.journal.runs import Read
 from coterie.journal.writer import JsonlWriter
 from coterie.planning.plan import Plan, to_json
-from coterie.runs.commands import Turn
-from coterie.runs.core import Core
+from coterie.runs.driver.commands import Turn
+from coterie.runs.driver.core import Core
 from coterie.runs.kinds import kind_of
 from coterie.runs.repository import Runs
 

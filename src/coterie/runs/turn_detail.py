@@ -14,11 +14,11 @@ from coterie.ids import child_run_id
 from coterie.journal.records import TurnStarted
 from coterie.journal.runs import Journal
 from coterie.runs.attempt_folders import AttemptFolders
-from coterie.runs.commands import Again, Gather, Turn
-from coterie.runs.fold import Fold
+from coterie.runs.driver.commands import Again, Gather, Turn
+from coterie.runs.driver.fold import Fold
+from coterie.runs.driver.prompts import gather, outside, render
 from coterie.runs.kinds import kind_of
 from coterie.runs.note_files import NoteFiles
-from coterie.runs.prompts import gather, outside, render
 from coterie.runs.repository import Runs
 from coterie.views.run import TurnView, fold
 from coterie.workspace.base import SharedWorkspace

@@ -25,10 +25,10 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.commands import ReadPlan, Turn, Wait
-from coterie.runs.core import Core
-from coterie.runs.driven_run import MakeKind
-from coterie.runs.retries import MAX_CRASHES
+from coterie.runs.driver.commands import ReadPlan, Turn, Wait
+from coterie.runs.driver.core import Core
+from coterie.runs.driver.driven_run import MakeKind
+from coterie.runs.driver.retries import MAX_CRASHES
 
 
 def _core(run: str, plan: Plan, kinds: MakeKind, append: Callable[[Record], None], log: Sequence[Record]) -> Core:

@@ -16,8 +16,8 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.planning.branches import BRANCH
-from coterie.runs.ended import Ended
-from coterie.runs.fold import Fold
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.fold import Fold
 from coterie.testing.oracle import asked, uncrashed
 from coterie.testing.world import World
 

@@ -32,9 +32,9 @@ from coterie.journal.records import (
 )
 from coterie.planning.branches import BRANCH
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.driven_run import MakeKind
+from coterie.runs.driver.driven_run import MakeKind
+from coterie.runs.driver.shell import Shell
 from coterie.runs.kinds import kind_of
-from coterie.runs.shell import Shell
 from coterie.testing.promises import check_journal, check_report, is_limit
 from coterie.testing.simulated import SimulatedStore, SimulatedTurns
 from coterie.testing.world import Crash, Emits, World

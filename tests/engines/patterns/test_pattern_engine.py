@@ -12,9 +12,9 @@ from coterie.engines.patterns.engine import input_faults
 from coterie.journal.records import TurnFinished, Usage
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Wanted
-from coterie.runs.fold import Fold
+from coterie.runs.driver.fold import Fold
+from coterie.runs.driver.prompts import render
 from coterie.runs.kinds import kind_of
-from coterie.runs.prompts import render
 
 DOC = {"doc": "RAW"}
 

@@ -27,12 +27,12 @@ from coterie.journal.records import (
 )
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.attempt_files import AttemptFiles
-from coterie.runs.ended import Ended
-from coterie.runs.fold import Fold
+from coterie.runs.driver.attempt_files import AttemptFiles
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.fold import Fold
+from coterie.runs.driver.shell import Shell
 from coterie.runs.kinds import kind_of
 from coterie.runs.rehearsal import rehearse
-from coterie.runs.shell import Shell
 from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
 
 

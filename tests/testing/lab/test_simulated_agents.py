@@ -13,7 +13,7 @@ from coterie.errors import UsageError
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, TurnFinished
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.runs.shell import Shell
+from coterie.runs.driver.shell import Shell
 from coterie.testing.lab import play
 from coterie.testing.lab.trials import given_to
 from coterie.testing.simulated_agents import RIGHT, Assumptions, SimulatedAgents, SimulatedTurn, Skill, is_right

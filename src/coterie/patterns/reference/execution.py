@@ -29,10 +29,10 @@ from coterie.patterns.rows.models import Execution
 from coterie.planning.plan import Limits
 from coterie.planning.program import ProgramPlan
 from coterie.runs import launch
-from coterie.runs.ended import Ended
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.shell import Shell
 from coterie.runs.outcome import Outcome
 from coterie.runs.repository import Runs
-from coterie.runs.shell import Shell
 
 if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology

@@ -33,9 +33,9 @@ from coterie.patterns.reference.attempts import CallAttempt, told
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.program_run import HUMAN, ProgramRun
 from coterie.planning.plan import AgentPlan
-from coterie.runs.driven_run import DrivenRun
-from coterie.runs.shell import Shell
-from coterie.runs.turns import Settled
+from coterie.runs.driver.driven_run import DrivenRun
+from coterie.runs.driver.shell import Shell
+from coterie.runs.driver.turns import Settled
 
 if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology

@@ -17,10 +17,10 @@ from coterie.journal.records import ConfigAnswer, ConfigKept, Record, TurnFinish
 from coterie.planning.coordination import Coordination
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs import prompts
-from coterie.runs.attempt_files import KeptPrompts
-from coterie.runs.commands import Turn
-from coterie.runs.fold import Fold
+from coterie.runs.driver import prompts
+from coterie.runs.driver.attempt_files import KeptPrompts
+from coterie.runs.driver.commands import Turn
+from coterie.runs.driver.fold import Fold
 from coterie.workspace.notes import Notes, NoteSettings
 
 Observe = Callable[[str, Record], None]

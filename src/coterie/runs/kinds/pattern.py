@@ -10,9 +10,9 @@ from coterie.errors import UsageError
 from coterie.planning.coordination import Coordination
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs import prompts
-from coterie.runs.commands import Turn
-from coterie.runs.fold import Fold
+from coterie.runs.driver import prompts
+from coterie.runs.driver.commands import Turn
+from coterie.runs.driver.fold import Fold
 from coterie.runs.kinds.base import Kind
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from coterie.errors import UsageError
 from coterie.journal.records import AttemptFailed, Record, RunStarted, TurnFailed
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.children import reply_of
+from coterie.runs.driver.children import reply_of
 from coterie.runs.kinds import kind_of
 from coterie.testing.simulated_agents import SimulatedAgents, SimulatedTurn, turn_number
 

@@ -17,9 +17,9 @@ from coterie.planning.coordination import Coordination
 from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, from_json
-from coterie.runs.attempt_files import KeptPrompts
-from coterie.runs.commands import Turn
-from coterie.runs.fold import Fold
+from coterie.runs.driver.attempt_files import KeptPrompts
+from coterie.runs.driver.commands import Turn
+from coterie.runs.driver.fold import Fold
 from coterie.runs.kinds.base import Kind, Observe
 from coterie.runs.kinds.loop import environment, prompt, reload
 from coterie.runs.kinds.loop.projection_file import Projector, journal_file

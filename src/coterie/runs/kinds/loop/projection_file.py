@@ -16,7 +16,7 @@ from coterie.journal.base import Reader, Store
 from coterie.journal.records import Record, RunStarted
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, from_json
-from coterie.runs.attempt_files import KeptPrompts
+from coterie.runs.driver.attempt_files import KeptPrompts
 from coterie.views.projection import LoopProjection, as_line, beginning, fold
 
 Read = Callable[[str], Iterable[Record]]

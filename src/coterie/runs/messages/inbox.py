@@ -2,8 +2,8 @@
 
 Other processes never write a journal. A message is a file `<run>/inbox/<id>.json`, renamed into place; the owner
 records it once per id and deletes the file when the record is durable. A living owner gives the verdict at once through
-its doorbell (`coterie.runs.doorbell`); without an owner the message waits for the next one. An operator's message
-counts only if an operator's process has rung for it, unless it was there before this owner took the run over.
+its doorbell (`coterie.runs.messages.doorbell`); without an owner the message waits for the next one. An operator's
+message counts only if an operator's process has rung for it, unless it was there before this owner took the run over.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from coterie.backends.processes import attempt_of
 from coterie.errors import JournalFailed, shortage, suppress_os_errors
 from coterie.formats.bounds import decode_json
 from coterie.ids import child_run_id
-from coterie.runs.doorbell import Doorbell
-from coterie.runs.driven_run import DrivenRun
+from coterie.runs.driver.driven_run import DrivenRun
+from coterie.runs.driver.shell import Shell
 from coterie.runs.messages import UNREADABLE, WAITS, RunMessage, Verdict
-from coterie.runs.shell import Shell
-from coterie.runs.tokens import Tokens
-from coterie.runs.verdicts import OF_AGENTS, Sender, guided, keep, restore_notes, sender_of, take
+from coterie.runs.messages.doorbell import Doorbell
+from coterie.runs.messages.tokens import Tokens
+from coterie.runs.messages.verdicts import OF_AGENTS, Sender, guided, keep, restore_notes, sender_of, take
 
 LARGEST = 16 << 20
 """Bytes of a message."""
@@ -113,7 +113,7 @@ class Inbox:
         """The verdict on the message *name*, which is judged once, however often it comes.
 
         Args:
-            peer: As for `coterie.runs.verdicts.sender_of`.
+            peer: As for `coterie.runs.messages.verdicts.sender_of`.
             rung: An operator's message may be taken.
         """
         path = self._folder / "inbox" / f"{Path(name).name}.json"

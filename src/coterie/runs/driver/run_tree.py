@@ -1,7 +1,7 @@
 """The runs that one owner drives together, a root and its child runs: opened, heard, and written on. No asyncio.
 
 Every record of theirs is written here or by what is called from here; what follows from it is left in the outbox of
-its run, for `coterie.runs.shell`.
+its run, for `coterie.runs.driver.shell`.
 """
 
 import hashlib
@@ -29,16 +29,16 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.planning.plan import Limits, Plan, environments, to_json
-from coterie.runs.attempt_files import AttemptFiles
-from coterie.runs.commands import Effect, Gather, Said, Start, Turn
-from coterie.runs.core import Core
-from coterie.runs.driven_run import DrivenRun, InterruptAttempt, MakeKind, Steer
-from coterie.runs.facts import Facts
-from coterie.runs.fold import Fold
+from coterie.runs.driver.attempt_files import AttemptFiles
+from coterie.runs.driver.commands import Effect, Gather, Said, Start, Turn
+from coterie.runs.driver.core import Core
+from coterie.runs.driver.driven_run import DrivenRun, InterruptAttempt, MakeKind, Steer
+from coterie.runs.driver.facts import Facts
+from coterie.runs.driver.fold import Fold
+from coterie.runs.driver.ledger import Ledger
+from coterie.runs.driver.prompts import gather, how_to_decide, outside, render
+from coterie.runs.driver.succession import own
 from coterie.runs.kinds import Observe
-from coterie.runs.ledger import Ledger
-from coterie.runs.prompts import gather, how_to_decide, outside, render
-from coterie.runs.succession import own
 from coterie.workspace.base import Workspace
 from coterie.workspace.notes import Notes
 

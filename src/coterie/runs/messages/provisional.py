@@ -7,13 +7,13 @@ import msgspec
 
 from coterie.engines.commands import Emit, Reply
 from coterie.journal.records import AttemptFailed
-from coterie.runs.fold import Fold, refusal
+from coterie.runs.driver.fold import Fold, refusal
 from coterie.runs.kinds import Kind, kind_of
 from coterie.runs.messages import WAITS, RunMessage, Verdict
+from coterie.runs.messages.tokens import Tokens
+from coterie.runs.messages.verdicts import not_asking, sender_of
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
-from coterie.runs.tokens import Tokens
-from coterie.runs.verdicts import not_asking, sender_of
 
 PROVISIONAL = f"provisional: nobody runs it now; {WAITS}"
 

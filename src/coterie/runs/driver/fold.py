@@ -48,8 +48,8 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.planning.plan import AgentPlan, Limits, from_record
-from coterie.runs.commands import Again, Turn, carries_out, describe
-from coterie.runs.guidance import Guidance
+from coterie.runs.driver.commands import Again, Turn, carries_out, describe
+from coterie.runs.messages.pending_guidance import Guidance
 
 _DECIDED = frozenset({TurnStarted, TurnFailed, ConfigChanged, ConfigRejected, ConfigKept})
 """What is never written unless a command wants it."""

@@ -23,7 +23,7 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
-from coterie.runs.retries import Tally
+from coterie.runs.driver.retries import Tally
 
 Said = Reply | Emit | AttemptFailed | AttemptInterrupted | AttemptLaunched | GuidanceDelivered | TreeSaved
 """What an attempt may say: something that is judged, or what is written as it is."""

@@ -1,4 +1,4 @@
-"""Messages to a run, and the verdicts on them. `coterie.runs.dispatch` sends them."""
+"""Messages to a run, and the verdicts on them. `coterie.runs.messages.dispatch` sends them."""
 
 from typing import Any
 

@@ -17,8 +17,8 @@ from coterie.journal.records import (
 )
 from coterie.journal.rules import root_of
 from coterie.planning.plan import Plan
-from coterie.runs.commands import Effect, Start, Turn
-from coterie.runs.core import Core
+from coterie.runs.driver.commands import Effect, Start, Turn
+from coterie.runs.driver.core import Core
 from coterie.runs.kinds import Kind
 
 MakeKind = Callable[[Plan], Kind]

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from coterie.clock import Clock
 from coterie.journal.records import AttemptInterrupted, Record, RunFinished, TreesJoined
 from coterie.planning.plan import Plan
-from coterie.runs.commands import Turn
-from coterie.runs.driven_run import DrivenRun
-from coterie.runs.ended import Ended, Waiting
-from coterie.runs.prompts import how_to_decide
-from coterie.runs.run_tree import RunTree
+from coterie.runs.driver.commands import Turn
+from coterie.runs.driver.driven_run import DrivenRun
+from coterie.runs.driver.ended import Ended, Waiting
+from coterie.runs.driver.prompts import how_to_decide
+from coterie.runs.driver.run_tree import RunTree
 from coterie.workspace.base import Workspace
 
 T = TypeVar("T")

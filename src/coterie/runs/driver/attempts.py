@@ -35,13 +35,13 @@ from coterie.journal.records import (
     TreeSaved,
 )
 from coterie.planning.plan import AgentPlan
-from coterie.runs.attempt_events import AttemptEvents
-from coterie.runs.attempt_files import AttemptFiles
-from coterie.runs.commands import Said, Start
-from coterie.runs.driven_run import Clear, DrivenRun, Steer
-from coterie.runs.event_queue import EventQueue
-from coterie.runs.succession import may_live_on
-from coterie.runs.turns import Settled, Turns, ask
+from coterie.runs.driver.attempt_events import AttemptEvents
+from coterie.runs.driver.attempt_files import AttemptFiles
+from coterie.runs.driver.commands import Said, Start
+from coterie.runs.driver.driven_run import Clear, DrivenRun, Steer
+from coterie.runs.driver.event_queue import EventQueue
+from coterie.runs.driver.succession import may_live_on
+from coterie.runs.driver.turns import Settled, Turns, ask
 from coterie.workspace.base import Workspace
 from coterie.workspace.notes import Notes
 

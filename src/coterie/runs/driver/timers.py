@@ -3,8 +3,8 @@
 from functools import partial
 
 from coterie.clock import Clock
-from coterie.runs.driven_run import DrivenRun
-from coterie.runs.event_queue import Event, EventQueue
+from coterie.runs.driver.driven_run import DrivenRun
+from coterie.runs.driver.event_queue import Event, EventQueue
 
 
 class Timers:

@@ -15,9 +15,9 @@ from coterie.engines.fences import fenced, inline
 from coterie.engines.printed import printed
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import AgentPlan, Wanted
-from coterie.runs.attempt_files import AttemptFiles
-from coterie.runs.commands import Gather, Turn
-from coterie.runs.fold import Fold
+from coterie.runs.driver.attempt_files import AttemptFiles
+from coterie.runs.driver.commands import Gather, Turn
+from coterie.runs.driver.fold import Fold
 from coterie.workspace.base import Workspace
 from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
 

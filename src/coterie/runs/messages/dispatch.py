@@ -1,8 +1,8 @@
 """Send a message to a run from another process.
 
 A message is a file `<run>/inbox/<id>.json`, renamed into place, and a ring at the owner's doorbell. An attempt's
-message carries the token of the attempt, an operator's one a signature (`coterie.runs.tokens`); a process that an
-attempt has started gets no signature.
+message carries the token of the attempt, an operator's one a signature (`coterie.runs.messages.tokens`); a process that
+an attempt has started gets no signature.
 """
 
 import os
@@ -17,9 +17,9 @@ from coterie.errors import UsageError
 from coterie.journal.records import AttemptLaunched
 from coterie.journal.runs import RunReader
 from coterie.runs import index
-from coterie.runs.fold import refusal
+from coterie.runs.driver.fold import refusal
 from coterie.runs.messages import WAITS, RunMessage, Verdict, verdict
-from coterie.runs.tokens import Tokens
+from coterie.runs.messages.tokens import Tokens
 
 
 def send(runs: RunReader, run: str, folder: Path, message: RunMessage) -> Verdict:

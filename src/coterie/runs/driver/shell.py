@@ -1,4 +1,4 @@
-"""The driver of a run and its child runs: asyncio around `coterie.runs.core`.
+"""The driver of a run and its child runs: asyncio around `coterie.runs.driver.core`.
 
 All that happens passes through one `EventQueue` and is handled one by one: judged, appended and stepped without an
 `await`. What follows leaves through a run's outbox, and an outbox is emptied only when all that was appended before is
@@ -34,21 +34,21 @@ from coterie.journal.records import (
     TreesJoined,
 )
 from coterie.planning.plan import AgentPlan, Limits, Plan
-from coterie.runs.attempt_files import AttemptFiles, NoAttemptFiles
-from coterie.runs.attempts import Attempts
-from coterie.runs.children import Children
-from coterie.runs.commands import Close, Effect, Halt, ReadPlan, Start, Wait
-from coterie.runs.driven_run import Clear, DrivenRun, InterruptAttempt, MakeKind, Steer
-from coterie.runs.ended import Ended
-from coterie.runs.event_queue import Event, EventQueue
-from coterie.runs.facts import Facts
+from coterie.runs.driver.attempt_files import AttemptFiles, NoAttemptFiles
+from coterie.runs.driver.attempts import Attempts
+from coterie.runs.driver.children import Children
+from coterie.runs.driver.commands import Close, Effect, Halt, ReadPlan, Start, Wait
+from coterie.runs.driver.driven_run import Clear, DrivenRun, InterruptAttempt, MakeKind, Steer
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.event_queue import Event, EventQueue
+from coterie.runs.driver.facts import Facts
+from coterie.runs.driver.run_end import ClosingSteps, NoClosingSteps, RunEnd, uncut
+from coterie.runs.driver.run_tree import RunTree
+from coterie.runs.driver.takeover import Takeover
+from coterie.runs.driver.timers import Timers
+from coterie.runs.driver.turns import Turns
 from coterie.runs.kinds import Observe, kind_of
 from coterie.runs.plan_secrets import filled
-from coterie.runs.run_end import ClosingSteps, NoClosingSteps, RunEnd, uncut
-from coterie.runs.run_tree import RunTree
-from coterie.runs.takeover import Takeover
-from coterie.runs.timers import Timers
-from coterie.runs.turns import Turns
 from coterie.workspace.base import SharedWorkspace, Workspace
 from coterie.workspace.notes import NoNotes, Notes
 

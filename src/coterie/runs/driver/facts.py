@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from coterie.runs.event_queue import EventQueue
+from coterie.runs.driver.event_queue import EventQueue
 
 T = TypeVar("T")
 

@@ -12,13 +12,13 @@ from coterie.ids import child_run_id
 from coterie.journal.base import Store
 from coterie.journal.records import AttemptFailed, RunFinished
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.attempts import Attempts
-from coterie.runs.commands import Halt, Start
-from coterie.runs.driven_run import DrivenRun
-from coterie.runs.event_queue import EventQueue
-from coterie.runs.retries import FINAL, TRANSIENT
-from coterie.runs.run_tree import RunTree
-from coterie.runs.timers import Timers
+from coterie.runs.driver.attempts import Attempts
+from coterie.runs.driver.commands import Halt, Start
+from coterie.runs.driver.driven_run import DrivenRun
+from coterie.runs.driver.event_queue import EventQueue
+from coterie.runs.driver.retries import FINAL, TRANSIENT
+from coterie.runs.driver.run_tree import RunTree
+from coterie.runs.driver.timers import Timers
 
 
 class Children:

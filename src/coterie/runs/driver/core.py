@@ -2,7 +2,8 @@
 
 1. A journal is a total order; the engine hears one record at a time, in that order.
 2. An input is judged (what shall the journal say of it?), written, and stepped (what follows?) in one go.
-3. What `pump` returns may leave the process only when all that was written before is durable: `coterie.runs.shell`.
+3. What `pump` returns may leave the process only when all that was written before is durable;
+   `coterie.runs.driver.shell` waits for that.
 """
 
 from collections.abc import Callable
@@ -14,8 +15,8 @@ from coterie.engines.commands import Ask, Cancel, Command, Finish, Note, Reload,
 from coterie.journal import records
 from coterie.journal.records import NO_USAGE, Cause, Record, Usage
 from coterie.planning.plan import Limits
-from coterie.runs.commands import Again, Close, Effect, Gather, Halt, ReadPlan, Said, Start, Turn, Wait
-from coterie.runs.fold import Coordinator, Fold
+from coterie.runs.driver.commands import Again, Close, Effect, Gather, Halt, ReadPlan, Said, Start, Turn, Wait
+from coterie.runs.driver.fold import Coordinator, Fold
 
 Room = Callable[[str, bool], bool]
 """`room(agent, again)`: whether a turn of *agent* may start now, for the first time or again."""

@@ -15,12 +15,12 @@ from coterie.journal.records import (
     OutputsGiven,
     TaskChanged,
 )
-from coterie.runs.commands import Turn
-from coterie.runs.driven_run import DrivenRun
-from coterie.runs.fold import refusal
+from coterie.runs.driver.commands import Turn
+from coterie.runs.driver.driven_run import DrivenRun
+from coterie.runs.driver.fold import refusal
+from coterie.runs.driver.shell import Shell
 from coterie.runs.messages import UNREADABLE, WAITS, RunMessage, Verdict, verdict
-from coterie.runs.shell import Shell
-from coterie.runs.tokens import Tokens
+from coterie.runs.messages.tokens import Tokens
 from coterie.workspace import notes
 
 OF_AGENTS = frozenset({"emit", *notes.COLLECTIONS})

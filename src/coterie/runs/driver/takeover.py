@@ -7,13 +7,13 @@ from coterie.backends.base import Session
 from coterie.clock import Clock
 from coterie.journal.records import AttemptLaunched
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.attempt_files import AttemptFiles
-from coterie.runs.attempts import Attempts
-from coterie.runs.commands import Start
-from coterie.runs.driven_run import DrivenRun
-from coterie.runs.run_tree import RunTree
-from coterie.runs.succession import adopt, cut_off, in_doubt, may_live_on
-from coterie.runs.turns import Turns
+from coterie.runs.driver.attempt_files import AttemptFiles
+from coterie.runs.driver.attempts import Attempts
+from coterie.runs.driver.commands import Start
+from coterie.runs.driver.driven_run import DrivenRun
+from coterie.runs.driver.run_tree import RunTree
+from coterie.runs.driver.succession import adopt, cut_off, in_doubt, may_live_on
+from coterie.runs.driver.turns import Turns
 
 
 class Timed(Protocol):

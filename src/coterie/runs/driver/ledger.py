@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from coterie.journal.records import NO_USAGE, Usage
 from coterie.planning.plan import Limits
-from coterie.runs.core import Core
-from coterie.runs.driven_run import DrivenRun
+from coterie.runs.driver.core import Core
+from coterie.runs.driver.driven_run import DrivenRun
 
 
 class Ledger:

@@ -2,8 +2,8 @@
 
 from coterie.journal.records import AttemptAdopted, AttemptInterrupted, RunOwned
 from coterie.planning.plan import Limits
-from coterie.runs.commands import Effect, Gather, Start
-from coterie.runs.core import Core
+from coterie.runs.driver.commands import Effect, Gather, Start
+from coterie.runs.driver.core import Core
 
 
 def own(core: Core, now: float, limits: Limits) -> list[Effect]:
