@@ -120,7 +120,7 @@ class GitFailed(CoterieError):
     def __init__(self, words: Sequence[str], status: int, said: str) -> None:
         self.words, self.status, self.said = tuple(words), status, said.strip()
         lines = [line.strip() for line in self.said.splitlines() if line.strip()]
-        super().__init__(f"git {words[0]} failed ({status}): {'; '.join(lines[:3]) or 'it does not say why'}")
+        super().__init__(f"git {words[0]} failed ({status}): {'; '.join(lines[:3]) or 'no reason given'}")
 
 
 class ReplayMismatch(CoterieError):

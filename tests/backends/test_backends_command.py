@@ -411,12 +411,12 @@ def test_a_command_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:
     nowhere = failure(agent(argv=("true",), cwd="gone"), cwd=tmp_path)
 
     assert {one.kind for one in (missing, refused, formless, nowhere)} == {"not_found"}
-    assert missing.reason.startswith("`no-such-program-here` cannot be started: there is no such program")
-    assert refused.reason == f"`{plain}` cannot be started: it may not be executed: `chmod +x` it, " + (
+    assert missing.reason.startswith("`no-such-program-here` cannot be started: program not found")
+    assert refused.reason == f"`{plain}` cannot be started: it is not executable: `chmod +x` it, " + (
         "or name its interpreter first"
     )
     assert "begin it with a `#!` line" in formless.reason
-    assert nowhere.reason == f"the working directory {tmp_path}/gone is not there: create it, or change `cwd`"
+    assert nowhere.reason == f"the working directory {tmp_path}/gone does not exist: create it, or change `cwd`"
 
 
 def test_an_agent_without_a_command_says_so() -> None:

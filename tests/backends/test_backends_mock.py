@@ -141,7 +141,7 @@ def test_without_a_run_there_is_nobody_to_emit_to(tmp_path: Path) -> None:
         ([{"delay": -1}], r"delay: expected `float` >= 0"),
         ([{"delay": "1s"}], r"delay: expected `float`, got `str`"),
         ([{"delay": 1, "delay_ms": 1}], r"'delay_ms' and 'delay' are the same"),
-        ([{"emit_payload": "x"}], r"'emit_payload' goes with an 'emit_event'"),
+        ([{"emit_payload": "x"}], r"'emit_payload' needs 'emit_event'"),
         ([{"events": [{"payload": "x"}]}], r"events\[0\]: object missing required field `topic`"),
         ([{"events": ["task.complete"]}], r"events\[0\]: expected `object`, got `str`"),
         ([{"files": {"a": 1}}], r"files\[...\]: expected `str`, got `int`"),

@@ -28,7 +28,7 @@ def test_no_report_is_none(tmp_path: Path) -> None:
     [
         ("{", "cannot be read"),
         ("[]", "contains no JSON object"),
-        ('{"cost_usd": "1"}', "cost_usd = '1', which is no amount"),
+        ('{"cost_usd": "1"}', "cost_usd = '1', which is not an amount"),
         ('{"input_tokens": -1}', "input_tokens = -1"),
         ('{"output_tokens": NaN}', "output_tokens = nan"),
         ('{"output_tokens": true}', "output_tokens = True"),

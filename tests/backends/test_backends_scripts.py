@@ -61,7 +61,7 @@ def test_a_good_script_is_given_as_it_stands(tmp_path: Path) -> None:
         ({"a": [{"txt": "x"}]}, ": a[0]: unknown key 'txt'; did you mean 'text'?"),
         (
             {"a": [{"zzz": 1}]},
-            ": a[0]: unknown key 'zzz'; known are text, outputs, seconds, fail, emits, usage",
+            ": a[0]: unknown key 'zzz'; known keys: text, outputs, seconds, fail, emits, usage",
         ),
         ({"a": [{"text": None}]}, ": a[0].text: expected `str`, got `null`"),
         ({"a": [{"outputs": []}]}, ": a[0].outputs: expected `object`, got `array`"),

@@ -58,7 +58,10 @@ def test_show_tells_what_is_wrong(place: Place) -> None:
 
     said = place.look("config", "show", status=1)
 
-    assert "autoloops.toml:1:1: error[bad-setting]: event_loop.max_iterations is a whole number, not 'many'" in said.err
+    assert (
+        "autoloops.toml:1:1: error[bad-setting]: event_loop.max_iterations must be a whole number, not 'many'"
+        in said.err
+    )
     assert "event_loop.max_iterations = 3" in said.out
 
 
@@ -84,8 +87,8 @@ def test_set_show_unset(place: Place) -> None:
         (["set", "--user", "backend.command=x"], "--preset NAME"),
         (["set", "--user", "--preset", "p", "backend.command"], "is not KEY=VALUE"),
         (["set", "--user", "--preset", "p", "backend.comand=x"], "did you mean 'backend.command'"),
-        (["set", "--user", "--preset", "p", "review.enabled=perhaps"], "review.enabled is true or false"),
-        (["unset", "--repo", "--preset", "p", "nothing"], "there is no setting 'nothing'"),
+        (["set", "--user", "--preset", "p", "review.enabled=perhaps"], "review.enabled must be true or false"),
+        (["unset", "--repo", "--preset", "p", "nothing"], "unknown setting 'nothing'"),
     ],
 )
 def test_what_cannot_be_set_is_one_clear_error(place: Place, home: Path, words: list[str], message: str) -> None:

@@ -174,7 +174,7 @@ def test_what_a_failed_iteration_printed_is_kept_and_shown(loop: Place, monkeypa
 
     assert said.out.splitlines()[-1].startswith("failed (iteration#3 failed (auth): `python3 looper.py` ended with")
     assert "failed (exit 137 (SIGKILL)): `python3 looper.py` was ended by SIGKILL" in said.out
-    assert "the last line it said was “half of the work with ***”" in said.out
+    assert "its last line was “half of the work with ***”" in said.out
     assert "failed (timeout, exit 143 (SIGTERM))" in said.out
     printed = "half of the work with ***\n── standard error ──\na warning about ***"
     shown = loop.look("inspect", "last", "output", "1").out
@@ -201,7 +201,7 @@ def test_a_loop_whose_program_does_not_exist_ends_at_once(loop: Place) -> None:
     (loop.folder / "pair" / "autoloops.toml").write_text(settings)
     said = loop.call("run", "pair", "Fix it", status=1)
 
-    assert "there is no such program" in said.out
+    assert "program not found" in said.out
     assert [line["topic"] for line in projection(loop)].count("backend.start") == 1
 
 

@@ -70,10 +70,10 @@ def test_extras_that_are_not_installed_are_named_with_how_to_get_them(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is no fault not to have them."""
-    monkeypatch.setattr(checkups, "EXTRAS", {"dreams": ("no-such-library", "agents dream")})
+    monkeypatch.setattr(checkups, "EXTRAS", {"dreams": ("no-such-library", "for agents that dream")})
     found = doctor(place)["extra dreams"]
 
-    assert (found["status"], found["next"]) == ("note", "pip install 'coterie[dreams]', when agents dream")
+    assert (found["status"], found["next"]) == ("note", "pip install 'coterie[dreams]', for agents that dream")
 
 
 def test_keys_are_named_and_never_shown(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_keys_are_named_and_never_shown(place: Place, monkeypatch: pytest.Monkey
     said = place.look("doctor")
 
     found = doctor(place)
-    assert found["ANTHROPIC_API_KEY"]["found"] == "is set, asked at https://models.example:8443/v1"
+    assert found["ANTHROPIC_API_KEY"]["found"] == "is set, at https://models.example:8443/v1"
     assert found["OPENAI_API_KEY"]["status"] == "note"
     assert "topsecret" not in said.out
     assert "hidden" not in said.out
@@ -103,7 +103,7 @@ def test_runs_that_did_not_end_are_told_with_how_to_go_on(place: Place) -> None:
     assert set(steps) == {"stopped: waiting", "stopped: max_turns"}
     assert "control respond" in steps["stopped: waiting"]
     assert steps["stopped: max_turns"].startswith("coterie resume ")
-    assert "was cut off while it was made" in found["forks"]["found"]
+    assert "is incomplete: its creation was interrupted" in found["forks"]["found"]
 
 
 def test_a_damaged_journal_and_entries_that_lead_nowhere_are_found(place: Place, own_home: Path) -> None:
@@ -149,4 +149,4 @@ def test_the_teams_of_the_folder_are_read(place: Place, monkeypatch: pytest.Monk
     assert found["wrong.at"]["status"] == "warn"
     assert found["wrong.at"]["found"].endswith("2 errors")
     assert found["wrong.at"]["next"] == "coterie topology validate wrong.at"
-    assert "ANTHROPIC_API_KEY is not set, and a cannot be asked" in found["model.at"]["found"]
+    assert "ANTHROPIC_API_KEY is not set, but a cannot run" in found["model.at"]["found"]

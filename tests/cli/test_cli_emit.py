@@ -86,7 +86,7 @@ def test_a_run_that_is_named_hears_it_beside_its_turns(said: Said, tmp_path: Pat
     asyncio.run(writer.close())
 
     status, _, complaint = said("emit", "go", "- it", "--run", "r1")
-    assert (status, complaint) == (1, "an event belongs to a turn, and none runs\n")
+    assert (status, complaint) == (1, "an event must belong to a turn, and no turn is running\n")
     status, _, complaint = said("task", "add", "later", "--run", "r1")
     assert (status, "the message waits" in complaint) == (2, True)
     assert len(list((tmp_path / ".coterie/runs/r1/inbox").iterdir())) == 1

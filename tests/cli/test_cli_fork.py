@@ -89,7 +89,7 @@ def test_changes_that_contradict_what_happened_name_where_to_fork(place: Place) 
     (place.folder / "flaky.at").write_text(team)
     place.call("run", "flaky.at")
     said = place.call("fork", "last", "--set", "flaky.retry=0", status=1)
-    assert "the changes would have decided this otherwise: fork the run at 5 or earlier" in said.err
+    assert "with the changes, this would have been decided differently: fork the run at 5 or earlier" in said.err
     assert len(runs(place)) == 1
 
     place.call("fork", "last", "--at", "5", "--set", "flaky.retry=0", status=1)

@@ -78,7 +78,7 @@ def test_what_was_found_is_said_even_if_it_cannot_be_drawn(lab: Place) -> None:
         (("--accuracy", "nan"), "an accuracy is nan"),
         (("--accuracy", "0.7,0.8"), "sets the accuracy of all slots twice"),
         (("--accuracy", "0.7,checker=0.9, checker =0.2"), "sets the accuracy of checker twice"),
-        (("--accuracy", "0.7,=0.5"), "'=0.5' names no slot"),
+        (("--accuracy", "0.7,=0.5"), "'=0.5' does not name a slot"),
         (("--runs", "5"), "--runs requires --accuracy"),
         (("--correlation", "0.5"), "--correlation requires --accuracy"),
         (

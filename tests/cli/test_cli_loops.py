@@ -119,7 +119,9 @@ def test_who_cannot_be_asked_yet_is_told_before_a_run(place: Place, loop: Path) 
     """With what to do; nothing is started."""
     said = place.look("run", "pair", "go", status=1)
 
-    assert "error[absent-backend]: backends of kind acp cannot be asked yet; they would answer for reader" in said.err
+    assert (
+        "error[absent-backend]: backends of kind acp are not supported yet; they are configured for reader" in said.err
+    )
     assert "--rehearse" in said.err
     assert not (place.folder / ".autoloop").exists()
 

@@ -115,8 +115,8 @@ def test_what_is_missing_is_told_before_anything_runs(models_place: Place) -> No
     """Every variable, with who wants it; no run is made."""
     refused = models_place.look("run", "team.at", "Tea", "--backend", "model", status=1)
 
-    assert "error[no-api-key]: the environment variable ANTHROPIC_API_KEY is not set, and writer" in refused.err
-    assert "error[no-api-key]: the environment variable OPENAI_API_KEY is not set, and critic" in refused.err
+    assert "error[no-api-key]: the environment variable ANTHROPIC_API_KEY is not set, but writer" in refused.err
+    assert "error[no-api-key]: the environment variable OPENAI_API_KEY is not set, but critic" in refused.err
     assert not (models_place.folder / ".coterie" / "runs").exists()
 
 
@@ -143,7 +143,7 @@ def test_a_run_that_was_killed_asks_only_what_was_in_flight(
     reached = threading.Event()
 
     def choose_slowly(body: dict[str, Any]) -> Reply:
-        if "Judge." in text_of(body) and "was cut off" not in text_of(body):
+        if "Judge." in text_of(body) and "was interrupted" not in text_of(body):
             reached.set()
             return Say("I think about it", hold=lambda: threading.Event().wait(0.01))
         return Say("verdict: approve") if "Judge." in text_of(body) else Say("A note.")
@@ -163,7 +163,7 @@ def test_a_run_that_was_killed_asks_only_what_was_in_flight(
 
     assert "completed: 2 turns" in resumed.out
     assert (asked, len(models.requests)) == (2, 3)
-    assert "An earlier attempt was cut off" in text_of(models.requests[2])
+    assert "An earlier attempt was interrupted" in text_of(models.requests[2])
 
 
 def test_a_provider_that_wants_to_be_left_alone_is(models_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def test_a_stopped_run_goes_on_and_is_replayed_looked_at_and_forked(talk: Place)
     assert list(prompts(talk)) == ["proponent#1", "opponent#1", "mediator#1"]
 
     assert "agrees" in talk.look("replay", "last").out
-    assert "proponent told opponent (broadcast)" in talk.look("inspect", "last").out
+    assert "proponent sent opponent a message (broadcast)" in talk.look("inspect", "last").out
     shown = talk.look("inspect", "last", "topology").out
     assert "pattern: debate" in shown
     assert "max_rounds: 1" in shown

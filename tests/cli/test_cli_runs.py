@@ -321,7 +321,7 @@ def test_an_answer_that_cannot_be_used_is_refused_though_nobody_runs_the_run(pla
     [folder] = (place.folder / ".coterie" / "runs").iterdir()
 
     assert "refused: expected the output 'verdict' to be one of" in unfit.err
-    assert nobody.err == "refused: turn 'boss' does not wait for an answer; those that do: boss#1\n"
+    assert nobody.err == "refused: turn 'boss' is not waiting for an answer; waiting turns: boss#1\n"
     assert not list((folder / "inbox").glob("*.json"))
     place.call("control", "respond", "last", "boss#1", "Go", "--output", "verdict=approve")
     assert "queued" in place.call("control", "respond", "last", "boss", "approve").out

@@ -158,7 +158,7 @@ def test_show_tells_what_has_no_effect(capsys: pytest.CaptureFixture[str]) -> No
         '│    -> b  [when b.v == "x", max 2, on-max end]  loop\n'
         "├─ c (agent, m, no backend chosen)\n"
         "├─ g (gate, true, on a -> c)\n"
-        "└─ h (gate, true, behind c)\n"
+        "└─ h (gate, true, after c)\n"
         "'per' of 'batch' is kept but has no effect yet\n"
         "'race' on a -> [b, c] is kept but has no effect yet\n"
     )

@@ -82,7 +82,7 @@ def test_a_conflict_has_status_1_and_says_how_to_go_on(folder: Path) -> None:
     commit(folder, "mine", a__txt="mine\n")
     said = call("worktree", "merge", "calm", "--strategy", "merge", status=1)
 
-    assert "changed the same places in a.txt" in said
+    assert "conflicts with main in a.txt" in said
     assert f"git -C {tree.path} merge main" in said
     assert (folder / "a.txt").read_text() == "mine\n"
     assert "not one of squash, merge, rebase" in call("worktree", "merge", "calm", "--strategy", "octopus", status=2)

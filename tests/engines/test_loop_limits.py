@@ -166,8 +166,8 @@ def test_the_next_iteration_is_told_what_the_failed_one_had_said() -> None:
     play.answer("better")
 
     assert brief.failure == "iteration#1 failed (timeout): timeout!"
-    assert brief.printed.startswith("It had said:\n~~~text\n(…)\nxxx")
-    assert brief.printed.endswith(" the end\n~~~\n\nOn standard error:\n~~~text\na warning\n~~~")
+    assert brief.printed.startswith("Output:\n~~~text\n(…)\nxxx")
+    assert brief.printed.endswith(" the end\n~~~\n\nStandard error:\n~~~text\na warning\n~~~")
     assert len(brief.printed) < 5_000
     assert play.engine.brief(play.turn).printed == ""
 
@@ -183,7 +183,7 @@ def test_a_failure_of_a_provider_is_counted_and_not_told() -> None:
 
     assert (play.turn, play.engine.state.failures) == ("iteration#3", 2)
     assert brief.failure == "iteration#1 failed (exit): exit!"
-    assert brief.printed == "It had said:\n~~~text\nhalf of it\n~~~"
+    assert brief.printed == "Output:\n~~~text\nhalf of it\n~~~"
 
 
 def test_what_a_failed_turn_had_said_is_told_though_its_event_stands() -> None:
@@ -193,7 +193,7 @@ def test_what_a_failed_turn_had_said_is_told_though_its_event_stands() -> None:
     brief = play.engine.brief(play.turn)
 
     assert brief.failure == "iteration#1: it failed; the events it emitted are kept"
-    assert brief.printed == "It had said:\n~~~text\nhalf of the plan\n~~~"
+    assert brief.printed == "Output:\n~~~text\nhalf of the plan\n~~~"
 
 
 @pytest.mark.parametrize("fails", [False, True])

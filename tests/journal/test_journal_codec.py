@@ -178,13 +178,13 @@ def test_a_record_that_json_cannot_carry_leaves_no_trace() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b'{"topic":"run.exploded","seq":2}', "topic 'run.exploded' is not known"),
+        (b'{"topic":"run.exploded","seq":2}', "topic 'run.exploded' is unknown"),
         (b'{"topic":"run.owned","seq":2}', "not a run.owned record: .*epoch"),
         (b'{"topic":"run.started","seq":2,"schema":99,"run":7}', "record format 99"),
         (b'{"topic":"run.started","seq":2,"schema":99,"run":"r","engine":"e"}', "record format 99"),
-        (b'{"topic":"run.owned","seq":3,"epoch":1}', "record 2 should stand here, and record 3 does"),
-        (b'{"topic":"run.owned","seq":1,"epoch":1}', "record 2 should stand here, and record 1 does"),
-        (b'{"topic":"turn.started","seq":2,"turn":"@text:00","agent":"a"}', "'@text:00', which no line before"),
+        (b'{"topic":"run.owned","seq":3,"epoch":1}', "expected record 2, found record 3"),
+        (b'{"topic":"run.owned","seq":1,"epoch":1}', "expected record 2, found record 1"),
+        (b'{"topic":"turn.started","seq":2,"turn":"@text:00","agent":"a"}', "'@text:00', which no earlier line"),
         (b"[1, 2]", "not a record"),
         (b"{}", "topic None"),
         (b'{"seq":2', "not JSON"),

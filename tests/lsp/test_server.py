@@ -86,7 +86,7 @@ def test_a_refusal_is_an_answer_and_no_more(client: Client) -> None:
     client.hello()
     client.open("team.at", TEAM)
     for _ in range(3):
-        with pytest.raises(Refused, match="nothing here has a name"):
+        with pytest.raises(Refused, match="there is no name here"):
             client.at("rename", "team.at", 6, 0, newName="critic")
 
     assert client.leave() == (0, b"")

@@ -200,7 +200,7 @@ def test_what_says_nothing_is_refused_in_words(make: Callable[[], object], said:
 @pytest.mark.parametrize("given", [None, ["x"], {7: "x"}, {"task": object()}, {"task": b"x"}, {"task": float("nan")}])
 def test_what_is_no_plain_data_is_not_given_to_a_team(given: Any, tmp_path: Path) -> None:
     """A resumed run would read something else than the one that began."""
-    with pytest.raises(UsageError, match=r"named values|a text for a name|plain data"):
+    with pytest.raises(UsageError, match=r"named values|must be a text|JSON data"):
         asyncio.run(coterie.run(pipeline({"a": CAT}), given, state_dir=tmp_path))
 
     assert not list(tmp_path.iterdir())

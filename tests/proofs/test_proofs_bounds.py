@@ -66,7 +66,7 @@ def test_too_many_steps_are_counted_instead_too() -> None:
     report = check(plan, states=1_000)
 
     assert report.method == "bound"
-    assert report.findings[0].message.startswith("there are too many steps to look at")
+    assert report.findings[0].message.startswith("too many steps to explore")
 
 
 def test_answers_without_number_are_counted_too() -> None:

@@ -224,7 +224,7 @@ def test_a_loop_at_a_node_of_a_flow_is_counted(tmp_path: Path) -> None:
 
     assert report.worst is not None
     assert (report.ends, report.worst.turns) == (True, 1 + 13 * 2)
-    assert "'l' is a loop: the numbers are counted" in report.findings[0].message
+    assert "'l' is a loop: the counts come" in report.findings[0].message
 
 
 def test_attempts_that_a_pipeline_counts_are_all_there_are() -> None:

@@ -52,9 +52,9 @@ def team(place: Place, command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ('["no-such-program"]', "`no-such-program` cannot be started: there is no such program"),
-        ('["{here}/one.at"]', "it may not be executed: `chmod +x` it"),
-        ('["{here}"]', "it may not be executed"),
+        ('["no-such-program"]', "`no-such-program` cannot be started: program not found"),
+        ('["{here}/one.at"]', "it is not executable: `chmod +x` it"),
+        ('["{here}"]', "it is not executable"),
         ('["sh", "-c", "echo too bad >&2; exit 3"]', "ended with status 3: too bad"),
         ('["sh", "-c", "kill -9 $$"]', "was ended by SIGKILL (9)"),
     ],

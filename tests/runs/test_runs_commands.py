@@ -12,8 +12,8 @@ from coterie.runs.driver.commands import Again, phrase
     [
         (Ask(turn="a#1", agent="a", prompt="long"), "start a#1"),
         (Again(turn="a#1", attempt=2, due=3.0), "start attempt 2 of a#1"),
-        (Again(turn="a#1", attempt=2, due=3.0, ask=True), "start attempt 2 of a#1, if a human says so"),
-        (Cancel(turn="a#1"), "call a#1 off"),
+        (Again(turn="a#1", attempt=2, due=3.0, ask=True), "start attempt 2 of a#1, if a human approves"),
+        (Cancel(turn="a#1"), "cancel a#1"),
         (Note(record=PathEnded(turn="a#1", reason="no arrow")), "write path.ended a#1"),
         (Reload(), "read the plan again"),
         (Stop(reason="max_iterations"), "stop: max_iterations"),

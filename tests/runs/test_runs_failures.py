@@ -51,7 +51,7 @@ def test_the_next_attempt_is_told_what_the_one_before_had_said() -> None:
 
     assert second == (
         f"{first}\n\n# Your last attempt did not count\n\n`a` ended with status 3\n\n"
-        "It had said:\n~~~text\nhalf of the work\n~~~\n\nOn standard error:\n~~~text\na warning\n~~~"
+        "Output:\n~~~text\nhalf of the work\n~~~\n\nStandard error:\n~~~text\na warning\n~~~"
     )
     assert third == f"{first}\n\n# Your last attempt did not count\n\nit took too long"
     assert "half of the work" not in after
@@ -93,7 +93,7 @@ def test_an_answer_that_does_not_fit_is_shown_to_the_agent_that_gave_it() -> Non
     [failed] = stage.records(AttemptFailed)
 
     assert (failed.kind, failed.text) == ("invalid_output", "I like it.")
-    assert "It had said:\n~~~text\nI like it.\n~~~" in prompts(stage)[1]
+    assert "Output:\n~~~text\nI like it.\n~~~" in prompts(stage)[1]
 
 
 def test_what_a_failed_attempt_had_said_is_no_output() -> None:

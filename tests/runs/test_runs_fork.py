@@ -279,7 +279,7 @@ def test_a_stopped_run_forked_at_its_end_takes_its_child_runs_as_they_are(tmp_pa
 
     assert outcome.status == "completed"
     assert [turn for _, turn, _ in actors.started] == ["polish#1", "tell#1"]
-    assert "An earlier attempt was cut off" in actors.prompts["polish#1"]
+    assert "An earlier attempt was interrupted" in actors.prompts["polish#1"]
 
 
 def test_what_was_under_way_is_asked_again_and_told_so(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_what_was_under_way_is_asked_again_and_told_so(tmp_path: Path) -> None:
     _, actors = resume(tmp_path, made.run)
     assert [one.started for one in actors.reaped] == [""]
     assert actors.started[0] == (made.run, "ask#1", 2)
-    assert "An earlier attempt was cut off" in actors.prompts["ask#1"]
+    assert "An earlier attempt was interrupted" in actors.prompts["ask#1"]
     assert "ask#1 speaks" not in actors.prompts["ask#1"]
 
 

@@ -80,7 +80,7 @@ def test_a_message_is_found_without_its_doorbell(tmp_path: Path, monkeypatch: py
 
     assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"
     assert [verdict.status for verdict in said] == ["refused", "accepted"]
-    assert "does not wait for an answer" in said[0].detail
+    assert "is not waiting for an answer" in said[0].detail
     assert not list((tmp_path / "runs/r/inbox").glob("*.json"))
 
 

@@ -28,7 +28,7 @@ def test_a_beginning_that_many_runs_share_names_the_newest(tmp_path: Path) -> No
     for n in range(9):
         index.add(made(tmp_path / ".coterie" / "runs" / f"run-{n}"))
 
-    with pytest.raises(UsageError, match="'run-' fits run-8, run-7, run-6, run-5, run-4 and 4 more; give more"):
+    with pytest.raises(UsageError, match="'run-' matches run-8, run-7, run-6, run-5, run-4 and 4 more; give more"):
         index.find("run-", tmp_path / ".coterie")
 
 

@@ -270,7 +270,7 @@ def test_an_operators_interrupt_ends_the_attempt_and_is_no_failure() -> None:
 
     assert [r.reason for r in stage.records(AttemptInterrupted)] == ["interrupted"]
     assert [one.interrupted for one in stage.cast.asked if one.turn == "a#1"] == [0, 1]
-    assert "cut off" in stage.cast.asked[1].prompt
+    assert "interrupted" in stage.cast.asked[1].prompt
 
 
 @pytest.mark.parametrize(("word", "ends"), [("retry", ["finished", "finished"]), ("cancel", ["cancelled"])])
@@ -282,9 +282,9 @@ def test_with_on_interrupt_ask_a_human_decides_on_what_a_crash_cut_off(word: str
 
     ended = stage.resume()
     assert (ended.reason, [one.turn for one in ended.waiting]) == ("waiting", ["a#1"])
-    assert ended.waiting[0].prompt.endswith("answer `retry` to ask it again, or `cancel` to call it off")
+    assert ended.waiting[0].prompt.endswith("answer `retry` to run it again, or `cancel` to cancel it")
     assert resumed(stage, RunMessage(id="m1", kind="answer", turn="a#1", text="go on")).reason == "waiting"
-    assert "answer `retry` to ask it again" in stage.records(MessageRefused)[0].reason
+    assert "answer `retry` to run it again" in stage.records(MessageRefused)[0].reason
     assert resumed(stage, RunMessage(id="m2", kind="answer", text=word)).status == "completed"
     assert [r.what for r in stage.records(OperatorSaid)] == [word]
     assert [type(r).__name__.removeprefix("Turn").lower() for r in stage.records(TurnFinished, TurnCancelled)] == ends

@@ -64,9 +64,9 @@ def test_every_kind_of_record_has_a_sentence() -> None:
         ({"kind": "exit"}, "(exit): no"),
         (
             {"kind": "exit", "text": "a\nhalf of it\n\n", "log": "x"},
-            "(exit): no; the last line it said was “half of it”",
+            "(exit): no; its last line was “half of it”",
         ),
-        ({"kind": "exit", "log": "it\nbroke"}, "(exit): no; the last line it said was “broke”"),
+        ({"kind": "exit", "log": "it\nbroke"}, "(exit): no; its last line was “broke”"),
         ({"kind": "exit", "log": "no\n"}, "(exit): no"),
     ],
 )

@@ -125,7 +125,7 @@ class _Attempt(Underway):
         agent = self._agent
         commands = commands_of(self._request)
         if not commands and agent.kind == "agent":
-            reason = f"agent {agent.name!r} has no command: say `command: [...]` in its `extensions {{ coterie }}`"
+            reason = f"agent {agent.name!r} has no command: write `command: [...]` in its `extensions {{ coterie }}`"
             return Failure(kind="not_found", reason=reason)
         secrets, passed = Secrets(environment.env), True
         answer = OutputReader("answer", secrets, self._on_event, ANSWER_LIMIT)

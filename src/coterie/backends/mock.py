@@ -108,7 +108,7 @@ def _emit(event: Emission, env: Mapping[str, str]) -> str:
 def _write(folder: Path, name: str, text: str) -> None:
     path = (folder / name).resolve()
     if not path.is_relative_to(folder.resolve()):
-        raise UsageError(f"{name!r} lies outside the working folder: a mock backend writes below it")
+        raise UsageError(f"{name!r} is outside the working folder: a mock backend writes only inside it")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
@@ -129,12 +129,12 @@ def _translated(entry: Any, where: str) -> Any:
         return entry
     for old, new in (("delay_ms", "delay"), ("emit_event", "events"), ("emit_payload", "events")):
         if old in entry and new in entry:
-            raise UsageError(f"{where}: {old!r} and {new!r} are the same: leave one out")
+            raise UsageError(f"{where}: {old!r} and {new!r} are the same: remove one")
     entry = dict(entry)
     if "delay_ms" in entry:
         entry["delay"] = convert(entry.pop("delay_ms"), Amount, f"{where}.delay_ms") / 1000
     if "emit_event" in entry:
         entry["events"] = [{"topic": entry.pop("emit_event"), "payload": entry.pop("emit_payload", "")}]
     elif "emit_payload" in entry:
-        raise UsageError(f"{where}: 'emit_payload' goes with an 'emit_event'")
+        raise UsageError(f"{where}: 'emit_payload' needs 'emit_event'")
     return entry

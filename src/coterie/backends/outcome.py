@@ -98,17 +98,19 @@ def cannot_start(program: str, cwd: Path, error: OSError | ValueError) -> Failur
     if isinstance(error, ValueError):
         return Failure(kind="failed", reason=f"`{program}` cannot be started: an argument or variable holds a NUL")
     if not cwd.is_dir():
-        return Failure(kind="not_found", reason=f"the working directory {cwd} is not there: create it, or change `cwd`")
+        return Failure(
+            kind="not_found", reason=f"the working directory {cwd} does not exist: create it, or change `cwd`"
+        )
     match error.errno:
         case errno.ENOENT | errno.ENOTDIR:
             kind = "not_found"
-            why = "there is no such program: install it, or write its path (or its first line names no interpreter)"
+            why = "program not found: install it, or write its path (or correct the interpreter in its first line)"
         case errno.EACCES | errno.EPERM:
-            kind, why = "not_found", "it may not be executed: `chmod +x` it, or name its interpreter first"
+            kind, why = "not_found", "it is not executable: `chmod +x` it, or name its interpreter first"
         case errno.ENOEXEC:
-            kind, why = "not_found", "it is no program: begin it with a `#!` line, or name its interpreter first"
+            kind, why = "not_found", "it is not a program: begin it with a `#!` line, or name its interpreter first"
         case errno.E2BIG:
-            kind, why = "failed", "its arguments and environment are too long: give the prompt on stdin or in a file"
+            kind, why = "failed", "its arguments and environment are too long: pass the prompt on stdin or in a file"
         case _:
             kind, why = "failed", str(error)
     return Failure(kind=kind, reason=f"`{program}` cannot be started: {why}")

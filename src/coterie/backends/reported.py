@@ -36,7 +36,7 @@ def reported(path: Path, on_event: OnEvent) -> Usage:
         return _refused("the usage file contains no JSON object", on_event)
     wrong = [name for name in _KNOWN if not _is_amount(data.get(name, 0))]
     if wrong:
-        return _refused(f"the usage file says {wrong[0]} = {data[wrong[0]]!r}, which is no amount", on_event)
+        return _refused(f"the usage file says {wrong[0]} = {data[wrong[0]]!r}, which is not an amount", on_event)
     return Usage(
         input_tokens=sum(int(data.get(name, 0)) for name in _INPUT),
         output_tokens=int(data.get("output_tokens", 0)),

@@ -66,5 +66,5 @@ def convert(data: Any, kind: type[T], where: str, keys: tuple[str, ...] = ()) ->
         if what.startswith(_UNKNOWN):
             key = what.removeprefix(_UNKNOWN).rstrip("`")
             close = did_you_mean(key, (*keys, *Emission.__struct_fields__))
-            what = f"unknown key {key!r}; {close or 'known are ' + ', '.join(keys)}"
+            what = f"unknown key {key!r}; {close or 'known keys: ' + ', '.join(keys)}"
         raise UsageError(f"{where}{path.rstrip('`')}: {what[:1].lower()}{what[1:]}") from None

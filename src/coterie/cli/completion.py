@@ -62,7 +62,7 @@ def completion(
 
     if shell not in SCRIPTS:
         hint = did_you_mean(shell, SCRIPTS) or f"supported shells: {', '.join(SCRIPTS)}"
-        raise UsageError(f"there is no completion for {shell!r}; {hint}")
+        raise UsageError(f"no completion for {shell!r}; {hint}")
     say(SCRIPTS[shell])
     return 0
 

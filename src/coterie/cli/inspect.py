@@ -56,7 +56,7 @@ def inspect(
     from coterie.errors import UsageError
 
     if view not in views.OF_RUNS and view not in views.OF_TURNS:
-        raise UsageError(f"there is no view {view!r}; views are {', '.join([*views.OF_RUNS, *views.OF_TURNS])}")
+        raise UsageError(f"unknown view {view!r}; views: {', '.join([*views.OF_RUNS, *views.OF_TURNS])}")
     if (turn is not None) != (view in views.OF_TURNS):
         takes = "a turn, such as reviewer#2, or the number of an iteration of a loop"
         raise UsageError(f"`inspect RUN {view}` takes {takes if view in views.OF_TURNS else 'no turn'}")

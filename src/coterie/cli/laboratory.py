@@ -45,7 +45,7 @@ def assumptions(accuracy: str, assumed: dict[str, Any]) -> "Assumptions":
     for word in accuracy.split(","):
         slot, named, value = (part.strip() for part in word.rpartition("="))
         if named and not slot:
-            raise UsageError(f"--accuracy: {word!r} names no slot; write 0.7 for all, slot=0.7 for one")
+            raise UsageError(f"--accuracy: {word!r} does not name a slot; write 0.7 for all, slot=0.7 for one")
         if slot in skills:
             raise UsageError(f"--accuracy sets the accuracy of {slot or 'all slots'} twice")
         skills[slot] = _skill(word, value)

@@ -9,7 +9,7 @@ PRINTED_MOST = 2_000
 
 def printed(failed: AttemptFailed) -> str:
     """The ends of the text and of the standard error of an attempt, each under a title; empty without both."""
-    parts = (("It had said:", failed.text), ("On standard error:", failed.log))
+    parts = (("Output:", failed.text), ("Standard error:", failed.log))
     return "\n\n".join(f"{title}\n{fenced(_end(text))}" for title, text in parts if text.strip())
 
 

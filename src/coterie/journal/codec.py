@@ -266,7 +266,7 @@ class Decoder:
             if self.sealed and not _is_sealed(line):
                 self._fail(_DAMAGED)
             if record.seq != self.last + 1:
-                self._fail(f"record {self.last + 1} should stand here, and record {record.seq} does")
+                self._fail(f"expected record {self.last + 1}, found record {record.seq}")
             if type(record) is RunStarted and record.schema > SCHEMA:
                 self._fail(_newer(record.schema))
             self.last = record.seq
@@ -287,7 +287,7 @@ class Decoder:
             return text
         found = self.texts.get(text[len(_REFERENCE) :])
         if found is None:
-            self._fail(f"it refers to the text {text!r}, which no line before it holds")
+            self._fail(f"it refers to the text {text!r}, which no earlier line contains")
         return found
 
     def _refuse(self, line: bytes, error: Exception) -> NoReturn:
@@ -305,7 +305,7 @@ class Decoder:
         raise JournalUnreadable(self.place, self._line + 1, reason)
 
 
-_MEND = "restore the file from a backup, or cut it off before this line and resume: what came later is done again"
+_MEND = "restore the file from a backup, or cut it off before this line and resume: later work is repeated"
 _DAMAGED = f"the record on this line is damaged: its checksum is missing or wrong; {_MEND}"
 
 
@@ -383,7 +383,7 @@ def _topic(record: Record) -> str:
 
 
 def _newer(schema: int) -> str:
-    return f"it is written in record format {schema}, and this coterie reads formats up to {SCHEMA}; use a newer one"
+    return f"it is written in record format {schema}, but this coterie reads formats up to {SCHEMA}; use a newer one"
 
 
 def _explain(value: Any, error: str) -> str:
@@ -394,5 +394,5 @@ def _explain(value: Any, error: str) -> str:
     if topic == "run.started" and isinstance(schema, int) and schema > SCHEMA:
         return _newer(schema)
     if topic not in _TOPICS:
-        return f"its topic {topic!r} is not known here; perhaps a newer coterie wrote it"
+        return f"its topic {topic!r} is unknown; a newer coterie may have written it"
     return f"this is not a {topic} record: {error}"

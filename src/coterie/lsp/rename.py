@@ -34,7 +34,7 @@ def renamable(document: Document, offset: int) -> Occurrence:
     """
     one = document.names.at(offset)
     if one is None:
-        raise UsageError("nothing here has a name")
+        raise UsageError("there is no name here")
     symbol = one.symbol
     declared = document.names.declarations(symbol)
     if any(each.fixed for each in declared):
@@ -66,7 +66,7 @@ def rename(document: Document, offset: int, name: str) -> list[Edit]:
     edits = [Edit(one.offset, one.length, name) for one in document.names.of(symbol)]
     after = Document.of(apply(document.text.content, edits), document.path)
     if not _same_names(document.names, after.names, symbol, name):
-        raise UsageError(f"with the name {name!r} the file would say something else")
+        raise UsageError(f"with the name {name!r} the file would have a different meaning")
     _check_roles(document, after)
     _check_findings(document, after)
     return edits
@@ -83,9 +83,11 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 
 def _check(document: Document, symbol: Symbol, name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name: it begins with a letter and holds a-z, A-Z, 0-9, '_' and '-'")
+        raise UsageError(
+            f"{name!r} is not a name: it begins with a letter and contains only a-z, A-Z, 0-9, '_' and '-'"
+        )
     if symbol.kind is NameKind.NODE and name in ("run", "phase"):
-        raise UsageError(f"{name!r} means something else behind 'per': choose another name")
+        raise UsageError(f"{name!r} means something else after 'per': choose another name")
     if symbol.kind is NameKind.VALUE and name in ("true", "false"):
         raise UsageError(f"{name!r} is no text: choose another name")
     taken = replace(symbol, name=name)

@@ -43,7 +43,7 @@ class Space:
     def __init__(self, system: FlowSystem, budget: int, *, reduced: bool = True) -> None:
         self._system, self._budget, self._effort = system, budget, STEPS_A_STATE * budget
         if sum(system.effort) > self._effort:
-            raise OverBudget("there are too many steps to look at")
+            raise OverBudget("too many steps to explore")
         self._order = Order(system) if reduced else None
         self._steps: dict[Step, Step] = {}
         self.states: list[FlowState] = []
@@ -71,7 +71,7 @@ class Space:
                 step = self._steps.setdefault(step, step)
                 self._effort -= self._system.effort[step.node]
                 if self._effort < 0:
-                    raise OverBudget("there are too many steps to look at")
+                    raise OverBudget("too many steps to explore")
                 if step.how == "again":
                     self.again.append((step, to))
                     continue
@@ -85,7 +85,7 @@ class Space:
                 taken.append((step, to))
                 if known is None:
                     if len(number) >= self._budget:
-                        raise OverBudget("there are too many states to look at")
+                        raise OverBudget("too many states to explore")
                     number[to] = END
                     path.append((to, self._steps_from(to), []))
                     break

@@ -18,7 +18,7 @@ from coterie.proofs.state import Started, Step, bits
 from coterie.proofs.witness import Play
 from coterie.topology.model import ArrowGroup
 
-_THEN = {"end": "the path ends", "fail": "the run fails", "human": "a human is asked"}
+_THEN = {"end": "the path ends", "fail": "the run fails", "human": "a human decides"}
 
 
 class FlowFacts:
@@ -108,7 +108,7 @@ def endless(proof: FlowProof, places: Places) -> Iterator[Finding]:
         if each.space.endless is None:
             continue
         name = each.path + each.shape.names[each.space.endless[-1].node]
-        message = f"a run can go on for ever: after a turn of {name!r} everything can be as it was before"
+        message = f"a run can go on forever: after a turn of {name!r} the state can be the same as before"
         hint = "bound the way back with a max that counts per run"
         yield Finding(
             code="endless",

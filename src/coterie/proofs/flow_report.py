@@ -57,7 +57,7 @@ def prove_flow(plan: Plan, options: ProofOptions) -> Report:
 def _counted(plan: Plan, options: ProofOptions, measures: Measures, code: str, why: str) -> Report:
     most = bounds.at_most(plan, measures)
     is_bounded = most is not NEVER and most[0] < inf
-    message = f"{why}: the numbers are counted from the arrows, and nothing is said of what can or cannot happen"
+    message = f"{why}: the counts come from the arrows alone, and what can or cannot happen is not checked"
     note = Finding(code=code, severity=Severity.NOTE, message=message)
     return Report(
         plan=plan.name,

@@ -45,8 +45,8 @@ def prove_loop(plan: Plan, options: ProofOptions) -> Report:
 _TOO_MANY = Finding(
     code="too-many-states",
     severity=Severity.NOTE,
-    message="there are too many states to look at: the numbers are counted from the iterations, and nothing is said of "
-    "what can or cannot happen",
+    message="too many states to explore: the counts come from the iterations alone, and what can or cannot "
+    "happen is not checked",
 )
 
 
@@ -58,7 +58,7 @@ def _uncounted(plan: Plan, paths: Paths, measures: Measures) -> Iterator[Finding
     for name in paths.before:
         child = plan.agents[name].child if name in plan.agents else None
         if child is not None and isinf(at_most(child, measures, f"{name}/")[0]):
-            message = f"nothing bounds the whole: how many turns the team of role {name!r} takes is not known here"
+            message = f"nothing bounds the whole: how many turns the team of role {name!r} takes is unknown"
             yield Finding(code="not-proved", severity=Severity.NOTE, message=message, hint="check it by itself")
 
 
@@ -152,7 +152,7 @@ def _unreached(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator
             message = f"no chain of events leads to role {role.id!r}"
             yield _finding("unreachable-role", Severity.WARNING, message, _span(roles, role.id))
         elif role.id not in asked:
-            message = f"role {role.id!r} is only ever suggested beside others, so its own backend is never asked"
+            message = f"role {role.id!r} is only ever suggested beside others, so its own backend is never called"
             yield _finding("never-first", Severity.NOTE, message, _span(roles, role.id))
 
 

@@ -73,11 +73,11 @@ def _findings(pattern: PatternPlan, calls: Calls | None, options: ProofOptions) 
     for slot in pattern.slots:
         usual = calls.usual.get(slot.name, 0)
         if calls.most.get(slot.name, 0) == 0:
-            message = f"slot {slot.name!r} is never asked"
+            message = f"slot {slot.name!r} is never called"
             yield _found("never-asked", Severity.WARNING, message, f"slots.{slot.name}", options)
         elif slot.calls is not None and slot.calls < usual:
-            message = f"slot {slot.name!r} may have {slot.calls} turns, and is usually asked {usual} times"
-            hint = "the questions beyond that fail; allow more, or ask less"
+            message = f"slot {slot.name!r} may have {slot.calls} turns, and is usually called {usual} times"
+            hint = "calls beyond that fail; allow more turns, or configure fewer calls"
             yield _found("short-budget", Severity.WARNING, message, f"slots.{slot.name}", options, hint)
     name = "allow_early_termination" if pattern.type == "debate" else "stop_when_decided"
     if name in _written(options) and (reason := _idle_stop(pattern)):

@@ -88,15 +88,15 @@ async def run(
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """*given* as its record will be read back."""
     if not isinstance(given, Mapping):
-        raise UsageError(f'a team is given a text, or named values, {{"prompt": …}}; not {given!r}')
+        raise UsageError(f'the input of a team must be a text or named values, {{"prompt": …}}, not {given!r}')
     read: dict[str, Any] = {}
     for name, value in given.items():
         if not isinstance(name, str):
-            raise UsageError(f"an input has a text for a name, not {name!r}")
+            raise UsageError(f"the name of an input must be a text, not {name!r}")
         try:
             read[name] = json.loads(json.dumps(value, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:
-            raise UsageError(f"the input {name!r} is no plain data, as JSON has it: {error}") from error
+            raise UsageError(f"the input {name!r} is not JSON data: {error}") from error
     return read
 
 

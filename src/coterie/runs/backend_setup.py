@@ -61,9 +61,9 @@ def local_turns(human: AskHuman | None = None, model: Backend | None = None) -> 
 
 def _refuse_silent(names: list[str]) -> None:
     if names:
-        message = f"nobody thinks for {', '.join(names)}: no backend is chosen"
+        message = f"no backend configured for {', '.join(names)}"
         hint = (
-            "say in the file who thinks (.at: extensions { coterie { command: […] } }, of an agent or of all; "
+            "configure one in the file (.at: extensions { coterie { command: […] } }, for an agent or for all; "
             "YAML: command: […], or a model and its provider), choose a backend with --backend, "
             "or try it without a model: --rehearse"
         )
@@ -75,8 +75,8 @@ def _refuse_absent(agents: list[tuple[str, str]]) -> None:
     if agents:
         names = ", ".join(name for name, _ in agents)
         kinds = ", ".join(dict.fromkeys(kind for _, kind in agents))
-        hint = "use -b COMMAND, or -b model with --set backend.model=…, or try it without anybody: --rehearse"
-        message = f"backends of kind {kinds} cannot be asked yet; they would answer for {names}"
+        hint = "use -b COMMAND, or -b model with --set backend.model=…, or try it without a backend: --rehearse"
+        message = f"backends of kind {kinds} are not supported yet; they are configured for {names}"
         raise TopologyError([error("absent-backend", message, hint=hint)])
 
 

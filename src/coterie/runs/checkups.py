@@ -34,8 +34,8 @@ from coterie.views.words import plural
 
 OLDEST_PYTHON = (3, 11)
 EXTRAS = {
-    "models": ("pydantic-ai-slim", "models think (`backend: model`)"),
-    "lsp": ("pygls", "editors show what is wrong with a file (`coterie topology lsp`)"),
+    "models": ("pydantic-ai-slim", "to use models (`backend: model`)"),
+    "lsp": ("pygls", "to show diagnostics in editors (`coterie topology lsp`)"),
 }
 """What can be installed beside coterie: the library to look for, and what it is for."""
 SLOW_SYNC = 0.02
@@ -106,7 +106,7 @@ def installed(context: DoctorContext) -> Iterator[CheckResult]:
         try:
             yield CheckResult(check=f"extra {extra}", status="ok", found=f"{library} {version(library)}")
         except PackageNotFoundError:
-            hint = f"pip install 'coterie[{extra}]', when {purpose}"
+            hint = f"pip install 'coterie[{extra}]', {purpose}"
             yield CheckResult(check=f"extra {extra}", status="note", found="not installed", next=hint)
 
 
@@ -114,7 +114,7 @@ def git(context: DoctorContext) -> Iterator[CheckResult]:
     """Whether git is there, for agents that work on repositories."""
     program = shutil.which("git")
     if program is None:
-        hint = "install it, when agents work on repositories"
+        hint = "install it if agents work on repositories"
         yield CheckResult(check="git", status="note", found="not on the PATH", next=hint)
         return
     said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
@@ -125,11 +125,11 @@ def providers(context: DoctorContext) -> Iterator[CheckResult]:
     """Which keys and addresses of model providers the environment holds: their names, never the keys."""
     for api in APIS:
         key, url = f"{api.upper()}_API_KEY", f"{api.upper()}_BASE_URL"
-        address = f", asked at {_without_secrets(os.environ[url])}" if os.environ.get(url) else ""
+        address = f", at {_without_secrets(os.environ[url])}" if os.environ.get(url) else ""
         if os.environ.get(key):
             yield CheckResult(check=key, status="ok", found=f"is set{address}")
         else:
-            hint = f"export {key}=…, when models of {api} think"
+            hint = f"export {key}=…, to use models of {api}"
             yield CheckResult(check=key, status="note", found=f"is not set{address}", next=hint)
 
 
@@ -173,7 +173,7 @@ def _sync(folder: Path) -> CheckResult:
             os.fdatasync(file.fileno()) if hasattr(os, "fdatasync") else os.fsync(file.fileno())
             times.append(time.perf_counter() - began)
     median = statistics.median(times)
-    found = f"{median * 1000:.1f} ms until a record is safe"
+    found = f"{median * 1000:.1f} ms until a record is durable"
     if median <= SLOW_SYNC:
         return CheckResult(check="disk", status="ok", found=found)
     hint = "every turn waits for this twice; a local disk is quicker: --state-dir DIR"
@@ -183,9 +183,9 @@ def _sync(folder: Path) -> CheckResult:
 def _doorbell(state_dir: Path) -> CheckResult:
     path = socket_path(state_dir / "runs" / "doctor")
     if len(os.fsencode(path)) <= SOCKET_PATH_MOST:
-        return CheckResult(check="doorbell", status="ok", found=f"a living run is reached at once, in {path.parent}")
+        return CheckResult(check="doorbell", status="ok", found=f"live runs receive messages at once, in {path.parent}")
     found = f"the path of its socket is longer than {SOCKET_PATH_MOST} bytes: {path}"
-    hint = "a living run hears of messages within seconds all the same; set XDG_RUNTIME_DIR to a short path"
+    hint = "live runs read messages within seconds; for immediate delivery, set XDG_RUNTIME_DIR to a short path"
     return CheckResult(check="doorbell", status="warn", found=found, next=hint)
 
 
@@ -221,7 +221,9 @@ def runs(context: DoctorContext) -> Iterator[CheckResult]:
         yield CheckResult(check=f"run {entry.run}", status="note", found=state, next=_go_on(entry.run, state))
     for left in sorted((context.state_dir / PARTS).glob("*")):
         hint = f"remove {left}"
-        yield CheckResult(check="forks", status="note", found=f"{left.name} was cut off while it was made", next=hint)
+        yield CheckResult(
+            check="forks", status="note", found=f"{left.name} is incomplete: its creation was interrupted", next=hint
+        )
 
 
 def _unreadable(runs: Runs, run: str) -> CheckResult | None:

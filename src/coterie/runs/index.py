@@ -82,7 +82,7 @@ def find(run: str, state_dir: Path) -> Path:
     if len(fitting) > 1:
         some = ", ".join(entry.run for entry in fitting[: -_SHOWN - 1 : -1])
         more = f" and {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
-        raise UsageError(f"{run!r} fits {some}{more}; give more of the id")
+        raise UsageError(f"{run!r} matches {some}{more}; give more of the id")
     return Path(fitting[0].folder)
 
 

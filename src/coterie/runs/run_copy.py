@@ -129,7 +129,9 @@ class RunCopy:
             hint = ""
             if self._changed:
                 earlier = (began or found.seq) - 1
-                hint = f"the changes would have decided this otherwise: fork the run at {earlier} or earlier"
+                hint = (
+                    f"with the changes, this would have been decided differently: fork the run at {earlier} or earlier"
+                )
             raise ReplayMismatch(journal.origin, found.seq, found.found, found.wanted, hint) from None
         return core
 

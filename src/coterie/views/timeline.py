@@ -81,7 +81,9 @@ def _run_started(record: r.RunStarted) -> str:
 def _run_owned(record: r.RunOwned) -> str:
     limits = {name: value for name in ("max_turns", "max_cost") if (value := getattr(record.limits, name)) is not None}
     how = (
-        "a process took the run up" if record.epoch == 1 else f"a process took the run up again (owner {record.epoch})"
+        "a process took over the run"
+        if record.epoch == 1
+        else f"a process took over the run again (owner {record.epoch})"
     )
     return how + (f", with {pairs(limits)}" if limits else "")
 
@@ -100,7 +102,7 @@ def _attempt_failed(record: r.AttemptFailed) -> str:
     kind = [ended] if ended and record.kind == "exit" else list(filter(None, [record.kind, ended]))
     what = f"attempt {record.attempt} of {record.turn} failed ({', '.join([*kind, *_cost(record.usage)])})"
     *_, last = "", *(record.text.rstrip() or record.log.rstrip())[-_SAID:].splitlines()
-    said = f"; the last line it said was {quoted(last, _SAID)}" if last.strip() and last not in record.reason else ""
+    said = f"; its last line was {quoted(last, _SAID)}" if last.strip() and last not in record.reason else ""
     return f"{what}: {record.reason}{said}"
 
 
@@ -220,7 +222,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.AttemptInterrupted: _attempt_interrupted,
     r.TurnFinished: _turn_finished,
     r.TurnFailed: lambda x: f"{x.turn} failed for good ({x.kind}){_because(x.reason)}",
-    r.TurnCancelled: lambda x: f"{x.turn} was called off{_because(x.reason)}",
+    r.TurnCancelled: lambda x: f"{x.turn} was cancelled{_because(x.reason)}",
     r.EventEmitted: lambda x: f"{x.turn} emitted {x.event}" + (f" with {quoted(x.payload)}" if x.payload else ""),
     r.EventInvalid: _event_invalid,
     r.OutputsGiven: lambda x: f"{x.turn} gave {pairs(x.outputs)}",
@@ -231,8 +233,8 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.CallDropped: lambda x: f"the program no longer waits for {x.turn}",
     r.StateChanged: lambda x: f"{x.turn} changed what {x.agent} remembers",
     r.ResultRecorded: lambda x: f"the program recorded a result for {x.agent}",
-    r.MessageSent: lambda x: f"{x.sender} told {x.recipient or 'everybody'} ({x.type}): {_content(x)}",
-    r.PlanReloaded: lambda x: "the run is carried on under another plan",
+    r.MessageSent: lambda x: f"{x.sender} sent {x.recipient or 'everybody'} a message ({x.type}): {_content(x)}",
+    r.PlanReloaded: lambda x: "the run continues with another plan",
     r.OperatorSaid: _operator_said,
     r.LoopExhausted: _loop_exhausted,
     r.PathEnded: lambda x: f"the path ended after {x.turn}: {path_end(x.reason, x.found)}",
@@ -240,8 +242,8 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
         f"after {x.turn}, a condition read {x.agent}.{x.field}, which has no value yet; it counted as false"
     ),
     r.ConfigChanged: _config_changed,
-    r.ConfigRejected: lambda x: f"the plan could not be read again, the last good one stays: {x.reason}",
-    r.ConfigKept: lambda x: "the plan was read again and is what it was",
+    r.ConfigRejected: lambda x: f"the plan could not be read again; the last valid one is kept: {x.reason}",
+    r.ConfigKept: lambda x: "the plan was read again and is unchanged",
     r.EventNoted: lambda x: f"{x.turn} noted {x.event}" + (f" with {quoted(x.payload)}" if x.payload else ""),
     r.GuidanceDelivered: lambda x: (
         f"{x.turn} was given the operator's guidance" + (" while it worked" if x.attempt else "")

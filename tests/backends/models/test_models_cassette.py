@@ -233,7 +233,7 @@ def test_a_question_is_found_exactly_when_it_was_asked(recorded: list[Any], aske
     else:
         with pytest.raises(CassetteMiss) as miss:
             tape.answer("POST", "/v1/messages", body)
-        assert "the difference cannot be named" not in str(miss.value)
+        assert "the difference is unknown" not in str(miss.value)
 
 
 def _answer(n: int) -> Any:

@@ -26,9 +26,9 @@ def test_a_key_is_missed_once_for_all_who_want_it() -> None:
     assert lacking({"OPENAI_API_KEY": ""}, *agents) == [
         (
             "no-api-key",
-            "the environment variable ANTHROPIC_API_KEY is not set, and team/a1, team/a3 cannot be asked without it",
+            "the environment variable ANTHROPIC_API_KEY is not set, but team/a1, team/a3 cannot run without it",
         ),
-        ("no-api-key", "the environment variable OPENAI_API_KEY is not set, and team/a2 cannot be asked without it"),
+        ("no-api-key", "the environment variable OPENAI_API_KEY is not set, but team/a2 cannot run without it"),
     ]
     assert lacking({}, *agents, offline=True) == []
     assert lacking({}) == []

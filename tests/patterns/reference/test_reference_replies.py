@@ -83,7 +83,7 @@ def test_nobody_is_told_of_a_call_that_was_dropped() -> None:
 
     async def main() -> list[str]:
         dropped = TurnCancelled(turn="a#1", reason=DROPPED)
-        called_off = TurnCancelled(turn="b#1", reason="an operator called it off")
+        called_off = TurnCancelled(turn="b#1", reason="an operator cancelled it")
         replies = Replies([asked("a#1"), asked("b#1"), dropped, called_off])
         first = replies.of("a#1")
         second = await replies.of("b#1")

@@ -172,9 +172,9 @@ def test_a_task_is_changed_where_it_lies() -> None:
 @pytest.mark.parametrize(
     ("note", "why"),
     [
-        ({"do": "complete", "target": "task-x"}, "there is no 'task-x'; there are: task-def, task-abc"),
-        ({"do": "complete", "target": "task-"}, "'task-' fits task-def, task-abc"),
-        ({"do": "add", "text": " "}, "there is no text"),
+        ({"do": "complete", "target": "task-x"}, "unknown entry 'task-x'; known entries: task-def, task-abc"),
+        ({"do": "complete", "target": "task-"}, "'task-' matches task-def, task-abc"),
+        ({"do": "add", "text": " "}, "the text is empty"),
         ({"do": "add", "text": "x", "priority": "urgent"}, "is not a priority"),
         ({"do": "fly"}, "unknown change"),
     ],

@@ -100,7 +100,7 @@ def test_each_step_of_a_run_that_completes_is_recorded_before_its_end(folder: Pa
 @pytest.mark.parametrize(
     ("script", "status", "said"),
     [
-        (CONFLICTS, "conflict", "changed the same places in a.txt"),
+        (CONFLICTS, "conflict", "conflicts with main in a.txt"),
         (IS_REFUSED, "blocked", "its work is not merged: "),
     ],
 )

@@ -88,7 +88,7 @@ def tell(message: Mapping[str, Any], status: str, detail: str) -> int:
             return _complain(f"queued: {detail}", 2)
         case _:
             return _complain(
-                "the run's owner does not answer; the message stays in its inbox, and the owner looks there itself", 2
+                "the run's owner is not responding; the message stays in its inbox until the owner reads it", 2
             )
 
 

@@ -135,7 +135,7 @@ def _meaning(command: tuple[str, ...], given: list[str], options: dict[str, Any]
         case ["memory", "prune"], [] if "max_age" in note:
             pass
         case _:
-            raise Misused(f"this is not how `{' '.join(command)}` is called: `coterie {kind} {do} --help` shows it")
+            raise Misused(f"wrong arguments for `{' '.join(command)}`: see `coterie {kind} {do} --help`")
     return {"kind": kind, "note": note}
 
 
@@ -147,7 +147,7 @@ def emit(given: Sequence[str], outputs: Sequence[str], name: str = "") -> dict[s
     """
     topic, payload = (given[0], " ".join(given[1:])) if given else ("", "")
     if not topic and (given or not outputs):
-        raise Misused("say which event: `coterie emit TOPIC [PAYLOAD]`, or `coterie emit --output NAME=VALUE`")
+        raise Misused("name the event: `coterie emit TOPIC [PAYLOAD]`, or `coterie emit --output NAME=VALUE`")
     message: dict[str, Any] = {"kind": "emit", "event": topic, "payload": payload}
     if outputs:
         message["outputs"] = dict(map(named, outputs))

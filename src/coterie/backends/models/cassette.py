@@ -52,7 +52,7 @@ class CassetteMiss(CoterieError):
     def __init__(self, file: Path, asked: str, difference: str) -> None:
         self.file, self.asked, self.difference = file, asked, difference
         super().__init__(
-            f"{asked} is not on the cassette {file}: {difference}; record it anew with `--cassette record:{file}`"
+            f"{asked} is not on the cassette {file}: {difference}; record it again with `--cassette record:{file}`"
         )
 
 
@@ -180,7 +180,7 @@ class Cassette:
             try:
                 self._keep(msgspec.convert(bounds.load_json(line), Exchange))
             except (ValueError, msgspec.ValidationError) as error:
-                raise UsageError(f"{self.file}:{n}: this is not a line of a cassette; record it anew") from error
+                raise UsageError(f"{self.file}:{n}: this is not a line of a cassette; record it again") from error
 
     def _request(self, method: str, path: str, body: bytes) -> RecordedRequest:
         """The request as it is recorded, with secrets redacted."""
@@ -198,7 +198,7 @@ class Cassette:
         if not near:
             return f"it has {', '.join(sorted({request.address for request in recorded})) or 'nothing'}"
         differences = min((list(_differences("", request.body, asked.body)) for request in near), key=len)
-        return differences[0] if differences else "the difference cannot be named"
+        return differences[0] if differences else "the difference is unknown"
 
 
 def _events(text: str) -> list[str]:

@@ -30,7 +30,7 @@ def failure_of(error: Exception, provider: str) -> Failure:
         case ai.ModelAPIError() if isinstance(error.__cause__, ValueError):  # the answer is not JSON, or not text
             kind, what = "transient", _MALFORMED
         case ai.ModelAPIError() if (address := _elsewhere(error.__cause__)) is not None:
-            reason = f"{provider} redirects to {_short(address)!r}, which is not followed: say where it is, in base-url"
+            reason = f"{provider} redirects to {_short(address)!r}, which is not followed: set base-url to its address"
             return Failure(kind="failed", reason=reason)
         case ai.ModelQuotaExceededError():
             kind, what = "quota", "says that the quota or the credit is used up"
@@ -39,9 +39,9 @@ def failure_of(error: Exception, provider: str) -> Failure:
         case ai.ModelAuthenticationError():
             kind, what = "auth", "does not accept the API key"
         case ai.ModelNotFoundError():
-            kind, what = "not_found", f"knows no model {error.model_name!r}"
+            kind, what = "not_found", f"does not know the model {error.model_name!r}"
         case ai.ModelContextWindowExceededError():
-            kind, what = "failed", "says that the question is too long for the model"
+            kind, what = "failed", "says that the prompt is too long for the model"
         case ai.ModelRequestRejectedError():
             kind, what = "failed", "refuses the request as it is"
         case ai.ModelHTTPError(status_code=status) if status in (408, 409, 425):
@@ -51,7 +51,7 @@ def failure_of(error: Exception, provider: str) -> Failure:
         case ai.ModelConnectionError() | ai.ModelRequestTimeout():
             kind, what = "transient", "cannot be reached, or the connection broke off"
         case ai.ModelAPIError():
-            kind, what = "transient" if error.in_stream else "failed", "broke its answer off"
+            kind, what = "transient" if error.in_stream else "failed", "broke off its answer"
         case ai.ContentFilterError():
             return Failure(kind="refused", reason=f"{provider} refused to answer: {_short(error.message)}")
         case ai.UsageLimitExceeded():

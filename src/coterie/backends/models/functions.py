@@ -51,8 +51,8 @@ def _imported(name: str, path: str) -> Callable[..., Any]:
             found = getattr(found, part)
     except Exception as error:  # importing runs the user's code, which may raise anything
         raise Unusable(
-            f"the tool {name!r} cannot be imported from {path!r}: {type(error).__name__}: {error}; it is looked for "
-            "where Python looks, then in the topology's folder"
+            f"the tool {name!r} cannot be imported from {path!r}: {type(error).__name__}: {error}; it is searched for "
+            "on Python's path, then in the topology's folder"
         ) from error
     if not callable(found):
         raise Unusable(f"the tool {name!r} is {path!r}, which is not a function")

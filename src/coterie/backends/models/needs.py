@@ -21,7 +21,7 @@ def missing(
     """
     agents = list(agents)
     if agents and find_spec("pydantic_ai") is None:
-        message = "the library that asks models is not installed"
+        message = "the library that calls models is not installed"
         return [error("no-models", message, hint="pip install 'coterie[models]'")]
     wanting: dict[str, list[str]] = {}
     for name, agent in agents:
@@ -31,7 +31,7 @@ def missing(
     return [
         error(
             "no-api-key",
-            f"the environment variable {variable} is not set, and {', '.join(names)} cannot be asked without it",
+            f"the environment variable {variable} is not set, but {', '.join(names)} cannot run without it",
             hint=f"export {variable}=…, name another in the file (.at: api-key, YAML: api_key), "
             "or try it without a model: --rehearse",
         )

@@ -18,8 +18,8 @@ from coterie.patterns.rows.enums import ExecutionStatus, MessageType
 from coterie.patterns.rows.kinds import as_json, as_text
 from coterie.planning.plan import Plan, from_json
 
-LET_GO = "nobody drives this run any more; it can be resumed"
-LEFT = "the run that it was part of is over"
+LET_GO = "no process is running it; it can be resumed"
+LEFT = "its parent run has ended"
 _PAUSED = {"status": ExecutionStatus.PAUSED, "error": LET_GO}
 
 

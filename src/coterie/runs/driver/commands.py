@@ -153,10 +153,10 @@ def phrase(command: Command | Again) -> str:
             return f"start {command.turn}"
         case Again():
             return f"start attempt {command.attempt} of {command.turn}" + (
-                ", if a human says so" if command.ask else ""
+                ", if a human approves" if command.ask else ""
             )
         case Cancel():
-            return f"call {command.turn} off"
+            return f"cancel {command.turn}"
         case Note():
             return f"write {describe(command.record)}"
         case Reload():

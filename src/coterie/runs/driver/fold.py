@@ -267,7 +267,9 @@ class Fold:
                 from_record(record.plan, record.plan_hash)
         except ValueError as error:
             hint = f"{error}; restore the journal from a backup"
-            raise ReplayMismatch(self.run, record.seq, "config.changed with another plan", "it whole", hint) from error
+            raise ReplayMismatch(
+                self.run, record.seq, "config.changed with another plan", "the recorded plan", hint
+            ) from error
         self.plan = record.plan
 
     def _settle(self, record: Record) -> Command | Again | None:
@@ -279,7 +281,7 @@ class Fold:
             return None
         command = self.todo.pop(cause, None)
         if command is None or not carries_out(record, command):
-            wanted = "nothing there" if command is None else describe(command)
+            wanted = "nothing" if command is None else describe(command)
             raise ReplayMismatch(self.run, record.seq, f"{describe(record)} (cause {cause})", wanted)
         return command
 

@@ -183,8 +183,8 @@ def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> str:
 def how_to_decide(turn: str) -> str:
     """What a human is asked of *turn*, which a crash cut off, before it is asked again."""
     return (
-        f"{turn} was cut off by a crash, and what it did outside may already be done: "
-        "answer `retry` to ask it again, or `cancel` to call it off"
+        f"{turn} was interrupted by a crash and may have had side effects: "
+        "answer `retry` to run it again, or `cancel` to cancel it"
     )
 
 
@@ -230,9 +230,10 @@ def _read(fold: Fold, name: str, turn: Turn) -> str:
 
 def _cut_off(turn: Turn) -> str:
     said = turn.used.get("said")
+    earlier = "attempt was" if turn.tally.interrupted == 1 else "attempts were"
     note = (
-        "# An earlier attempt was cut off\n\n"
-        f"This is attempt {turn.attempt} of this turn; {turn.tally.interrupted} earlier one(s) did not come to an end. "
-        "What they did outside may already be done: look before you do it again."
+        "# An earlier attempt was interrupted\n\n"
+        f"This is attempt {turn.attempt} of this turn; {turn.tally.interrupted} earlier {earlier} interrupted and may "
+        "have had side effects: check before repeating them."
     )
-    return f"{note}\n\nIt had said so far:\n\n{fenced(said)}" if said else note
+    return f"{note}\n\nIts output so far:\n\n{fenced(said)}" if said else note

@@ -244,7 +244,7 @@ class RunTree:
         if said.what == "retry":
             live.core.due(cause)
         else:
-            live.outbox += live.core.cancel(self._clock.now(), turn, "an operator called it off")
+            live.outbox += live.core.cancel(self._clock.now(), turn, "an operator cancelled it")
         self.pump(live)
         return ""
 
@@ -319,7 +319,7 @@ class RunTree:
 
     def _end(self, live: DrivenRun) -> None:
         """Call off what runs in *live*, and end it once no run below it is left: the deepest end first."""
-        core, now, reason = live.core, self._clock.now(), "its parent called the turn off"
+        core, now, reason = live.core, self._clock.now(), "its parent cancelled the turn"
         for turn in list(core.turns):
             live.outbox += core.cancel(now, turn, reason, "harness")
         if not live.children:

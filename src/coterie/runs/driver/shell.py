@@ -289,7 +289,7 @@ class Shell:
                     self._start_agents(live)
                 for live in unsafe:
                     if not live.writer.sync():  # its store broke its promise, and agents are about to start
-                        raise JournalFailed(live.run, "what was begun was not waited for")
+                        raise JournalFailed(live.run, "records are not durable after a sync")
             else:
                 await asyncio.gather(*(live.writer.durable(live.core.seq) for live in unsafe))
             leaving = [(live, live.outbox) for live in waiting]
@@ -432,7 +432,7 @@ class Shell:
         self._attempts.start(live, start, agent)
         if agent.kind == "human" and agent.timeout is not None:
             due = core.turns[name].asked + agent.timeout
-            reason = f"nobody answered within {agent.timeout:g} s"
+            reason = f"no answer within {agent.timeout:g} s"
             failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
             self._timers.at(live, due, partial(self.tree.hear, live, failed))
 

@@ -69,7 +69,7 @@ class LocalTurns:
         backend = self._backends.get(name)
         if backend is None:
             known = ", ".join(sorted(self._backends))
-            reason = f"agent {request.agent.name!r} wants the backend {name!r}, which is not one of {known}"
+            reason = f"agent {request.agent.name!r} needs the backend {name!r}; configured backends: {known}"
             return Settled(Failure(kind="not_found", reason=reason))
         return await backend.start(request, on_event)
 

@@ -67,7 +67,7 @@ class Kind:
         Raises:
             TopologyError: If nothing in the plan decides which agent runs.
         """
-        message = f"topology {self.plan.name!r} has no flow: nothing says who is asked"
+        message = f"topology {self.plan.name!r} has no flow, so no agent can run"
         raise TopologyError([error("no-flow", message)])
 
     @cached_property

@@ -30,6 +30,6 @@ class ProgramKind(Kind):
         """Only the program can carry the run on."""
         program, name = self._program.program, self._program.name
         raise UsageError(
-            f"run {run!r} is an execution of the topology {name!r} by {program}, whose code decides who is asked: "
+            f"run {run!r} is an execution of the topology {name!r} by {program}, whose code decides which agents run: "
             f"build that object in a program again, then `await topology.resume({run!r})`"
         )

@@ -35,11 +35,11 @@ def send(runs: RunReader, run: str, folder: Path, message: RunMessage) -> Verdic
     status, detail = delivery.send(str(folder), message.id, msgspec.to_builtins(message))
     match status:
         case delivery.UNREACHABLE:
-            return Verdict(status="queued", detail=f"the run's owner does not answer now; {WAITS}")
+            return Verdict(status="queued", detail=f"the run's owner is not responding; {WAITS}")
         case delivery.UNOWNED:
-            return Verdict(status="queued", detail=f"nobody runs it now; {WAITS}")
+            return Verdict(status="queued", detail=f"no process is running it; {WAITS}")
         case delivery.TAKEN:
-            lost = Verdict(status="refused", detail="the run was over before it was read")
+            lost = Verdict(status="refused", detail="the run ended before the message was read")
             return recorded(runs, run, message.id) or lost
         case _:
             return Verdict(status=status, detail=detail)

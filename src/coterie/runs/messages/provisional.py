@@ -15,7 +15,7 @@ from coterie.runs.messages.verdicts import not_asking, sender_of
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
 
-PROVISIONAL = f"provisional: nobody runs it now; {WAITS}"
+PROVISIONAL = f"provisional: no process is running it; {WAITS}"
 
 
 def verdict(runs: Runs, run: str, said: RunMessage) -> Verdict:
@@ -33,7 +33,9 @@ def verdict(runs: Runs, run: str, said: RunMessage) -> Verdict:
     if found is None or not found[0].counts(turn, said.attempt, said.epoch):
         (runs.inbox(run) / f"{said.id}.json").unlink(missing_ok=True)
         over = f"attempt {turn}.{said.attempt} is over (stale)"
-        return Verdict(status="refused", detail=over if turn else "an event belongs to a turn, and none runs")
+        return Verdict(
+            status="refused", detail=over if turn else "an event must belong to a turn, and no turn is running"
+        )
     if refused := _refused(*found, runs, turn, said):
         return Verdict(status="refused", detail=f"{refused}\n({PROVISIONAL})")
     return Verdict(status="accepted", detail=f"({PROVISIONAL})")
@@ -53,7 +55,7 @@ def unusable(runs: Runs, run: str, message: RunMessage) -> str:
         return ""
     below, _, turn = message.turn.rpartition("/")
     found = _fold(runs, f"{run}/{below}" if below else run)
-    why = _unusable(found[0], turn, message) if found is not None else f"no turn {below!r} is a run that goes on"
+    why = _unusable(found[0], turn, message) if found is not None else f"{below!r} is not an active child run"
     if why:
         (inbox / f"{message.id}.json").unlink(missing_ok=True)
     return why

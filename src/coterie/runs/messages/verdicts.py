@@ -82,7 +82,7 @@ def take(
     if live.core.finished is not None:
         return live, Verdict(status="refused", detail="the run is over")
     if live.core.stopped and not late:
-        return live, Verdict(status="queued", detail=f"its owner is letting go of the run; {WAITS}")
+        return live, Verdict(status="queued", detail=f"its owner is releasing the run; {WAITS}")
     problem, said = sender.problem, ""
     if not problem:
         problem, said = _follow(shell, live, turn, message, now, sender.source, late)
@@ -159,7 +159,7 @@ def not_asking(turn: str, asking: Iterable[str]) -> str:
     known = ", ".join(asking) or "none"
     if not turn:
         return f"say which turn the answer is for: {known}"
-    return f"turn {turn!r} does not wait for an answer; those that do: {known}"
+    return f"turn {turn!r} is not waiting for an answer; waiting turns: {known}"
 
 
 def _guide(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: float) -> tuple[str, str]:

@@ -101,7 +101,9 @@ class Collection(ABC):
         if len(fitting) == 1:
             return fitting[0]
         ids = ", ".join(entry["id"] for entry, _ in fitting or known) or "none"
-        raise InvalidChange(f"{target!r} fits {ids}" if fitting else f"there is no {target!r}; there are: {ids}")
+        raise InvalidChange(
+            f"{target!r} matches {ids}" if fitting else f"unknown entry {target!r}; known entries: {ids}"
+        )
 
 
 def timestamp(now: float) -> str:
@@ -117,5 +119,5 @@ def indented(text: Any) -> str:
 def checked_text(text: str) -> str:
     """*text*, which must not be blank."""
     if not text.strip():
-        raise InvalidChange("there is no text")
+        raise InvalidChange("the text is empty")
     return text

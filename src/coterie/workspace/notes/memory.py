@@ -50,7 +50,7 @@ class Memory(Collection):
                 gone = _tombstone(found, name, "promoted", now)
                 return NoteChange(said=f"{found['id']} now belongs to the project", run=(gone,), project=(found,))
             case {"do": "compact"}:
-                return self._without(self._repeated(), "said again later", name, now)
+                return self._without(self._repeated(), "repeated later", name, now)
             case {"do": "prune", "max_age": str(age)}:
                 return self._without(self._older(age, now), f"older than {age}", name, now)
         raise InvalidChange(f"unknown change of the memory: {note}")

@@ -54,7 +54,7 @@ def merge_tree(state_dir: Path, tree: WorkTree, strategy: str = "") -> WorkTree:
             found = _merge_once(origin, state_dir, tree, tip, strategy)
             if found is not None:
                 return write(state_dir, found)
-    reason = f"{tree.base_branch or 'HEAD'} moved at every try"
+    reason = f"{tree.base_branch or 'HEAD'} moved during every attempt"
     return write(state_dir, msgspec.structs.replace(tree, status="blocked", reason=reason))
 
 

@@ -23,7 +23,7 @@ def describe(tree: WorkTree) -> Iterator[str]:
         case "merged":
             yield f"its work is merged into {into} of {tree.origin}" + ("" if tree.removed else f"; {tree.path} stays")
         case "conflict":
-            yield f"its work is not merged: it and {into} changed the same places in {', '.join(tree.files)}"
+            yield f"its work is not merged: it conflicts with {into} in {', '.join(tree.files)}"
             yield f"it is on {where}; to go on:"
             again = "rebase" if tree.strategy == "rebase" else "merge"
             yield f"  git -C {tree.path} {again} {into}    # solve the conflicts there, and commit"

@@ -71,7 +71,7 @@ class StructuredOutputMixin(BaseMixin):
             if not fault:
                 break
         if fault and self.config.strict_validation:
-            raise ReplyRefused(f"the answer is not what was asked for: {fault}")
+            raise ReplyRefused(f"the answer does not fit the schema: {fault}")
         made = {**response, "_structured_output": value}
         return made | {"_structured_error": fault} if fault else made
 

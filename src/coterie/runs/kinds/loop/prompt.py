@@ -82,7 +82,7 @@ def _review(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> Iterator[str]:
     yield plan.harness
     yield (
         f"This is a review of the loop, before iteration {brief.iteration} of {brief.most}. "
-        f"You do none of its work and emit no event. You may make small edits to the files that steer it{folder} "
+        f"Do none of its work and emit no event. You may make small edits to the files that steer it{folder} "
         "(autoloops.toml, topology.toml, harness.md, metareview.md, roles/*.md) and tidy its working files; "
         "your changes apply from the next iteration on."
     )
@@ -113,7 +113,8 @@ def _backpressure(brief: Brief) -> str:
     if brief.accepted:
         events = ", ".join(f"`{event}`" for event in brief.accepted)
         lines.append(
-            f"- An earlier attempt of this turn was cut off. Already accepted, and not to be repeated: {events}"
+            "- An earlier attempt of this turn was interrupted. These events were already accepted and must not be "
+            f"repeated: {events}"
         )
     return _titled("Before you begin:", "\n".join(lines))
 
@@ -154,7 +155,7 @@ def _parallelism(brief: Brief, notes: ShownNotes) -> str:
     return (
         "Structured parallelism:\n"
         f"Work that falls into independent parts can be done by up to {view.branches} branches at once. Emit one of "
-        f"{', '.join(f'`{form}`' for form in forms)} with a list of distinct objectives as its payload, one a line, "
+        f"{', '.join(f'`{form}`' for form in forms)} with a list of distinct objectives as its payload, one per line, "
         "and end your turn; the next prompt has the outputs of the branches.\n"
         f"    {notes.tool} emit {forms[0]} '- first objective\n    - second objective'\n"
         "After `explore.parallel` the loop continues where it is now, after any other as after that event. "
