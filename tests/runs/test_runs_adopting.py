@@ -181,6 +181,22 @@ def test_an_attempt_whose_launch_was_not_recorded_is_adopted(folder: Path) -> No
     check_adopted(folder)
 
 
+def test_an_attempt_that_finished_is_adopted_though_its_launch_was_not_recorded(folder: Path) -> None:
+    """What its files keep of the process that has ended is recorded, without a start time: it is never ended again."""
+    dead = preforked.run("run", "team.at", "go", cwd=folder, kill="append:4")
+    assert dead.returncode == -signal.SIGKILL
+    (folder / "begun").read_text()
+    release(folder)
+    wait_for_keeper(folder)
+    pid = int((attempt(folder) / keeper.PID).read_text())
+    ended = preforked.run("resume", "last", cwd=folder)
+
+    assert ended.returncode == 0, ended.stderr
+    check_adopted(folder)
+    [launched] = [one for one in topics(folder, "attempt.launched") if one["turn"] == "slow#1"]
+    assert (launched["pid"], launched.get("started", "")) == (pid, "")
+
+
 def test_an_attempt_whose_answer_was_not_recorded_is_adopted(folder: Path) -> None:
     """It ended under its first owner, which was killed when it wrote the answer down."""
     owner = subprocess.Popen(

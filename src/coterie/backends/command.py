@@ -75,8 +75,8 @@ class CommandBackend:
         if not is_kept(request) or request.folder is None:
             return Unknown()
         kept = KeptCommand(request.folder)
-        launched, ended = kept.launched(), kept.status()
-        if launched is None and ended is None:
+        lives, ended = kept.lives(), kept.status()
+        if not lives and ended is None:
             return Unknown()
         attempt = self._begin(request, on_event, found=True)
         return Running(attempt) if ended is None else Finished(await attempt.result())
@@ -211,7 +211,7 @@ class _Attempt(Underway):
             (answer if fd == 1 else log).skip(size)
 
         def lives() -> bool:
-            return kept.launched() is not None if child is None else not child.exited.done()
+            return kept.lives() if child is None else not child.exited.done()
 
         exited: set[asyncio.Future[Any]] = {self._cut} if child is None else {self._cut, child.exited}
         try:

@@ -57,21 +57,29 @@ class KeptCommand:
         """The command that starts the keeper with *argv*; *merged*: standard error goes where standard output goes."""
         return [sys.executable, "-IS", keeper.__file__, str(self._folder), str(int(merged)), *argv]
 
+    def lives(self) -> bool:
+        """Whether the keeper runs."""
+        launched = self.launched()
+        return launched is not None and launched.started != ""
+
     def launched(self) -> Launched | None:
-        """The process of the keeper, if it runs."""
+        """The process of the keeper; without a start time once it has ended, since its pid may name another by then."""
         try:
             fd = files.open_fd(self._folder / keeper.PID)
         except FileNotFoundError:
             return None
         with open(fd, "rb") as file:
+            ended = True
             try:
                 fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno not in (errno.EAGAIN, errno.EACCES):
                     raise
-                text = file.read(20)
-                return Launched(pid=int(text), group=int(text), started=started(int(text))) if text.strip() else None
-        return None
+                ended = False
+            text = file.read(20)
+        if not text.strip():
+            return None
+        return Launched(pid=int(text), group=int(text), started="" if ended else started(int(text)))
 
     def status(self) -> Status | None:
         """How the program ended, once it has."""

@@ -279,8 +279,9 @@ class Attempts:
 
     def _launched(self, live: DrivenRun, launched: AttemptLaunched) -> None:
         """Record where an attempt runs, unless an earlier owner did."""
-        known = {(one.attempt, one.pid, one.started, one.handle) for one in live.core.turns[launched.turn].launched}
-        if (launched.attempt, launched.pid, launched.started, launched.handle) not in known:
+        place = (launched.attempt, launched.pid, launched.handle)
+        known = [one for one in live.core.turns[launched.turn].launched if place == (one.attempt, one.pid, one.handle)]
+        if not any(launched.started in ("", one.started) for one in known):
             self._hear(live, launched)
 
     def _answered(
