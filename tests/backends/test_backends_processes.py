@@ -14,7 +14,9 @@ from asking import pids
 
 from coterie.backends import processes
 from coterie.backends.base import Launched
-from coterie.backends.processes import MARK, alive, end_group, end_orphans, started
+from coterie.backends.processes import MARK, alive, end_group, end_orphans, marked, started
+from coterie.runs.closing_steps import notify
+from coterie.workspace.trees import git
 
 NEEDS_PROC = pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="marks are read from /proc")
 RUN = f"test-run-{os.getpid()}"
@@ -319,3 +321,23 @@ def test_the_loop_goes_on_meanwhile(zoo: Zoo) -> None:
 
     asyncio.run(main())
     assert beats > 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the limit")
+def test_what_other_threads_start_bears_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While git or a notification is started, no attempt can be: what they start would be ended with it."""
+    held = []
+
+    class Popen(subprocess.Popen[bytes]):
+        def __init__(self, *args: object, **settings: object) -> None:
+            held.append(processes.unmarked().locked())
+            super().__init__(*args, **settings)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess, "Popen", Popen)
+    git.call(tmp_path, "version")
+    notify(("true",), {}, tmp_path, tmp_path)
+    with marked(MARKER):
+        held.append(processes.unmarked().locked())
+
+    assert held == [True, True, True]
+    assert not processes.unmarked().locked()

@@ -19,6 +19,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
@@ -37,6 +38,8 @@ A marker that ends in `/` matches every attempt of that run and of its child run
 _KILL_SECONDS = 5.0
 """Seconds in which SIGKILL is repeated. A process that is left then hangs in the kernel and runs no more user code."""
 
+_STARTS = threading.Lock()
+"""Held while a process is started with a mark, or must be started without one."""
 _HAS_PROC = os.path.exists("/proc/self/stat")
 _RLIMIT_LOCKS = 10  # the `resource` module has no name for it
 _HALF_BITS = 31
@@ -63,21 +66,28 @@ def alive(pid: int, started: str) -> bool:
 def marked(marker: str) -> Iterator[None]:
     """Mark the processes that are started within with *marker*, by a resource limit, where the system allows it.
 
-    The limit applies to this whole process, so nothing may be awaited within. A process that another thread starts at
-    the same moment differs from those of an attempt in its session and its parent.
+    The limit applies to this whole process, so nothing may be awaited within. Another thread starts a process that is
+    not an attempt's within `unmarked`. One that a user's thread starts at the same moment differs from those of an
+    attempt in its session and its parent; what that one starts in turn does not.
     """
     if sys.platform != "linux":
         yield
         return
     import resource
 
-    before = resource.getrlimit(_RLIMIT_LOCKS)
-    with suppress(ValueError, OSError):  # a lower hard limit: only the environment is marked
-        resource.setrlimit(_RLIMIT_LOCKS, (_limit_of(marker), before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(_RLIMIT_LOCKS, before)
+    with _STARTS:
+        before = resource.getrlimit(_RLIMIT_LOCKS)
+        with suppress(ValueError, OSError):  # a lower hard limit: only the environment is marked
+            resource.setrlimit(_RLIMIT_LOCKS, (_limit_of(marker), before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(_RLIMIT_LOCKS, before)
+
+
+def unmarked() -> threading.Lock:
+    """The lock under which no thread is within `marked`: a process that is started there bears no attempt's mark."""
+    return _STARTS
 
 
 def attempt_of(pid: int, launched: Mapping[int, str] | None = None) -> str | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie import files
+from coterie.backends.processes import unmarked
 from coterie.backends.secrets import Secrets
 from coterie.ids import folder_name
 from coterie.journal.records import Record, RunNotified, TreeCleared, TreeMerged
@@ -132,9 +133,10 @@ def notify(argv: tuple[str, ...], document: dict[str, Any], cwd: Path, folder: P
 def _call(argv: tuple[str, ...], given: bytes, cwd: Path) -> str:
     pipe = subprocess.PIPE
     try:
-        process = subprocess.Popen(
-            argv, cwd=cwd, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
-        )
+        with unmarked():
+            process = subprocess.Popen(
+                argv, cwd=cwd, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
+            )
     except (OSError, ValueError) as error:
         return f"{argv[0]} cannot be started: {error}"
     with process:

@@ -20,6 +20,7 @@ from typing import ParamSpec, TypeVar
 
 from msgspec import Struct
 
+from coterie.backends.processes import unmarked
 from coterie.backends.secrets import without_secrets
 from coterie.errors import GitFailed, Shortage, UsageError, shortage
 from coterie.workspace.trees.repository_lock import inherited
@@ -193,16 +194,17 @@ def _start(
     """Start git as the leader of a process group."""
     settings = [word for key, value in _CONFIG.items() for word in ("-c", f"{key}={value}")]
     try:
-        return subprocess.Popen(
-            ["git", *settings, *words],
-            cwd=folder,
-            env=env,
-            stdin=stdin,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-            pass_fds=inherited(),
-        )
+        with unmarked():  # else what git starts would be ended with the attempt that is started meanwhile
+            return subprocess.Popen(
+                ["git", *settings, *words],
+                cwd=folder,
+                env=env,
+                stdin=stdin,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                pass_fds=inherited(),
+            )
     except FileNotFoundError:
         missing = "git is not installed" if folder.is_dir() else f"the folder {folder} is gone"
         raise GitFailed(words, 127, missing) from None
