@@ -55,6 +55,14 @@ ABSENT = {
 }
 """Files that would matter, or be looked at, if they appeared."""
 
+LINKED = (
+    "repo/loop/roles/builder.md",
+    "repo/loop/topology.toml",
+    "repo/loop/autoloops.toml",
+    "home/.config/autoloop/profiles/mine/loop/builder.md",
+)
+"""Files of a role and its loop that may be symbolic links."""
+
 
 class Loop:
     """A loop with something in every layer, and what it is answered when it asks for its plan.
@@ -230,6 +238,24 @@ def test_a_file_that_appears_is_seen(top: Path, name: str) -> None:
     assert loop.ask() == ConfigKept()
     tick(top)
     put(top / name, ABSENT[name])
+    expected = loop.without_memory()
+
+    assert loop.ask() == expected
+    assert loop.opened
+
+
+@pytest.mark.parametrize("change", [edited, replaced])
+@pytest.mark.parametrize("name", LINKED)
+def test_a_change_behind_a_link_is_seen(top: Path, name: str, change: Callable[[Path], None]) -> None:
+    """The target of a symbolic link changes; the link itself stays as it is."""
+    loop = Loop(top, late)
+    file = top / name
+    linked(file)
+    loop.ask()
+    assert loop.ask() == ConfigKept()
+    assert loop.opened == []
+    tick(top)
+    change(file.with_name("target"))
     expected = loop.without_memory()
 
     assert loop.ask() == expected
