@@ -33,7 +33,7 @@ from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Limits, Plan
 from coterie.runs.driver.attempt_files import AttemptFiles
 from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.facts import Facts
+from coterie.runs.driver.facts import ExternalFacts
 from coterie.runs.driver.run_end import ClosingSteps, Step
 from coterie.runs.driver.run_tree import RunTree
 from coterie.runs.driver.shell import Shell
@@ -341,10 +341,10 @@ def _with_a_clock() -> None:
 
 
 def _with_a_thread() -> None:
-    real = Facts.ask
+    real = ExternalFacts.ask
 
     def ask(
-        facts: Facts, question: Callable[[], Awaitable[Any]], answer: Callable[[Any], object], order: int = 0
+        facts: ExternalFacts, question: Callable[[], Awaitable[Any]], answer: Callable[[Any], object], order: int = 0
     ) -> None:
         async def elsewhere() -> Any:
             await asyncio.get_running_loop().run_in_executor(None, str)
@@ -352,11 +352,11 @@ def _with_a_thread() -> None:
 
         real(facts, elsewhere, answer, order)
 
-    Facts.ask = ask  # type: ignore[method-assign]
+    ExternalFacts.ask = ask  # type: ignore[method-assign]
 
 
 def _with_a_set_of_tasks() -> None:
-    def ask(facts: Facts, question: Any, answer: Answered, order: int = 0) -> None:
+    def ask(facts: ExternalFacts, question: Any, answer: Answered, order: int = 0) -> None:
         facts.pending += 1
         loop = asyncio.get_running_loop()
         tasks: dict[Any, Any] = facts.__dict__.setdefault("answers", {})
@@ -368,7 +368,7 @@ def _with_a_set_of_tasks() -> None:
 
         loop.call_later(2.0, finish)
 
-    Facts.ask = ask  # type: ignore[method-assign]
+    ExternalFacts.ask = ask  # type: ignore[method-assign]
 
 
 SABOTAGES: dict[str, Callable[[], object]] = {

@@ -86,7 +86,7 @@ class ChildAttempts(Struct, frozen=True):
         return cls(failing, worst, retry)
 
 
-class Meaning(Struct, frozen=True):
+class ReplyMeaning(Struct, frozen=True):
     """The meaning of a child run's end for its node.
 
     Attributes:
@@ -100,7 +100,7 @@ class Meaning(Struct, frozen=True):
     text: dict[str, Any] | None = None
 
 
-def meanings(shape: FlowShape, node: int, result: Result, fields: Watch, watch: Watch) -> Iterator[Meaning | None]:
+def meanings(shape: FlowShape, node: int, result: Result, fields: Watch, watch: Watch) -> Iterator[ReplyMeaning | None]:
     """The possible meanings of a child run's *result* at *node*; None: its outputs do not fit the declaration.
 
     Args:
@@ -116,17 +116,17 @@ def meanings(shape: FlowShape, node: int, result: Result, fields: Watch, watch: 
     if declared:
         yield None  # the declared outputs are missing
     elif result is None:
-        yield Meaning()
+        yield ReplyMeaning()
     if result is not None:
         for outputs in texts(shape, node, watch):
-            yield Meaning(holds_of(shape, node, outputs), gave_of(outputs, watch), outputs)
+            yield ReplyMeaning(holds_of(shape, node, outputs), gave_of(outputs, watch), outputs)
 
 
-def _given(shape: FlowShape, node: int, named: dict[str, Any], watch: Watch) -> Meaning:
+def _given(shape: FlowShape, node: int, named: dict[str, Any], watch: Watch) -> ReplyMeaning:
     """The meaning of outputs that `child_watch` describes: truths, and the meaning further up."""
     holds = sum(_mask(shape, node, name, meaning[0]) for name, meaning in named.items() if meaning is not MISSING)
     above = [MISSING if named[name] is MISSING else named[name][1] for name in watch]
-    return Meaning(holds, tuple(above))
+    return ReplyMeaning(holds, tuple(above))
 
 
 def _mask(shape: FlowShape, node: int, name: str, truths: tuple[bool, ...]) -> int:

@@ -18,7 +18,7 @@ from coterie.engines.generator import Conversation
 from coterie.errors import UsageError
 from coterie.topology.patterns.configs import Config
 from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.kinds import KINDS, PatternKind
+from coterie.topology.patterns.kinds import KINDS, PatternSpec
 
 
 class Team:
@@ -87,7 +87,7 @@ class PatternDefinition(Struct, frozen=True):
         calls: Counts its turns; None: unknown.
     """
 
-    kind: PatternKind
+    kind: PatternSpec
     play: PatternFunction
     calls: CallCounter | None = None
 
@@ -98,13 +98,13 @@ P = TypeVar("P", bound=Callable[..., Conversation])
 
 
 @overload
-def pattern(kind: PatternKind, *, calls: CallCounter | None = None) -> Callable[[P], P]: ...
+def pattern(kind: PatternSpec, *, calls: CallCounter | None = None) -> Callable[[P], P]: ...
 @overload
 def pattern(
     kind: str, *, key: str = "prompt", config: type[Config] = Config, calls: CallCounter | None = None
 ) -> Callable[[P], P]: ...
 def pattern(
-    kind: PatternKind | str, *, key: str = "prompt", config: type[Config] = Config, calls: CallCounter | None = None
+    kind: PatternSpec | str, *, key: str = "prompt", config: type[Config] = Config, calls: CallCounter | None = None
 ) -> Callable[[P], P]:
     """Register a generator function as a pattern.
 
@@ -119,8 +119,8 @@ def pattern(
     """
     made = (
         kind
-        if isinstance(kind, PatternKind)
-        else PatternKind(name=kind, title=kind, config=config, keys=(key,) if key else (), rules=_any_slots)
+        if isinstance(kind, PatternSpec)
+        else PatternSpec(name=kind, title=kind, config=config, keys=(key,) if key else (), rules=_any_slots)
     )
 
     def register(play: P) -> P:

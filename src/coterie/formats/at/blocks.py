@@ -12,7 +12,7 @@ from typing import Any, assert_never
 from coterie.diagnostics import Span, did_you_mean, error, warning
 from coterie.formats.at.fields import UNREADABLE, Fields, Report, key_of
 from coterie.formats.at.language.spec import BlockSpec as Spec
-from coterie.formats.at.language.spec import Entries, FieldSpec, Kind
+from coterie.formats.at.language.spec import Entries, FieldKind, FieldSpec
 from coterie.formats.at.lexer import Token
 from coterie.formats.at.tree import BlockNode as Tree
 from coterie.formats.at.tree import Directive, Entry, FlowBlock, ListValue, Stray, span_of
@@ -128,7 +128,7 @@ def _part(fields: Fields, name: str) -> str:
     return f"{name!r} of {fields.owner}"
 
 
-def _number(fields: Fields, name: str, kind: Kind) -> float | None:
+def _number(fields: Fields, name: str, kind: FieldKind) -> float | None:
     value = fields.number(name)
     if value is None or kind.high is None or kind.low <= value <= kind.high:
         return value
@@ -136,7 +136,7 @@ def _number(fields: Fields, name: str, kind: Kind) -> float | None:
     return None
 
 
-def _one_of(fields: Fields, name: str, kind: Kind) -> str | None:
+def _one_of(fields: Fields, name: str, kind: FieldKind) -> str | None:
     value = fields.value(name, "one word")
     if value is None:
         return None
@@ -169,7 +169,7 @@ def _is_quorum(text: str) -> bool:
     return bool(of) and n.isdecimal() and m.isdecimal() and 1 <= int(n[:9]) <= int(m[:9])
 
 
-def _inner(fields: Fields, name: str, kind: Kind) -> Block | None:
+def _inner(fields: Fields, name: str, kind: FieldKind) -> Block | None:
     inner = fields.inner(name, "{ … }", text=bool(kind.short))
     if inner is None or isinstance(inner, Tree):
         assert kind.block is not None
@@ -178,7 +178,7 @@ def _inner(fields: Fields, name: str, kind: Kind) -> Block | None:
     return Block(kind=name, fields={kind.short: inner}, span=span, spans={kind.short: span})
 
 
-def _many(fields: Fields, name: str, kind: Kind) -> Any:
+def _many(fields: Fields, name: str, kind: FieldKind) -> Any:
     assert kind.entries is not None
     inner = fields.inner(name, f"{{ {kind.entries.shape} }}")
     if not isinstance(inner, Tree):

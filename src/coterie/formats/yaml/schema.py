@@ -6,7 +6,7 @@ import msgspec
 
 from coterie.formats.yaml.agents import BACKENDS, ENTRIES
 from coterie.topology.checks.patterns import FUNCTION
-from coterie.topology.patterns.kinds import KINDS, PatternKind
+from coterie.topology.patterns.kinds import KINDS, PatternSpec
 
 _TEXT = {"type": "string", "minLength": 1}
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -88,5 +88,5 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _words(*kinds: PatternKind) -> list[str]:
+def _words(*kinds: PatternSpec) -> list[str]:
     return [word for kind in kinds or KINDS.values() for word in (kind.name, *kind.aliases)]

@@ -29,7 +29,7 @@ from coterie.patterns.rows.configs import (
 from coterie.patterns.rows.enums import TopologyType
 from coterie.patterns.rows.models import AgentInstance, AgentType, Topology
 from coterie.topology.patterns.inputs import faults_of_input
-from coterie.topology.patterns.kinds import KINDS, PatternKind, faults, read_config
+from coterie.topology.patterns.kinds import KINDS, PatternSpec, faults, read_config
 
 C = TypeVar("C", bound=SQLModel)
 
@@ -91,7 +91,7 @@ class PatternTopology(BaseTopology):
         )
 
     @property
-    def _kind(self) -> PatternKind:
+    def _kind(self) -> PatternSpec:
         return KINDS[TopologyType(self.topology_type).value]
 
     def _slots(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from coterie.runs.driver.event_queue import EventQueue
 T = TypeVar("T")
 
 
-class Facts:
+class ExternalFacts:
     """Reads facts for the runs of one owner.
 
     Until an answer is handled nothing depends on it: what asked for it has reserved its place and written nothing. So

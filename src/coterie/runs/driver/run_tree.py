@@ -33,7 +33,7 @@ from coterie.runs.driver.attempt_files import AttemptFiles
 from coterie.runs.driver.commands import Effect, Gather, Said, Start, Turn
 from coterie.runs.driver.core import Core
 from coterie.runs.driver.driven_run import DrivenRun, InterruptAttempt, MakeKind, Steer
-from coterie.runs.driver.facts import Facts
+from coterie.runs.driver.facts import ExternalFacts
 from coterie.runs.driver.fold import Fold
 from coterie.runs.driver.ledger import Ledger
 from coterie.runs.driver.prompts import gather, how_to_decide, outside, render
@@ -72,7 +72,7 @@ class RunTree:
         workspace: Workspace,
         closes: Callable[[Plan], bool],
         held: Callable[[], Mapping[str, str]],
-        facts: Facts,
+        facts: ExternalFacts,
         environment: Mapping[str, str],
         cwd: Path | None,
         observe: Observe | None,

@@ -41,7 +41,7 @@ from coterie.runs.driver.commands import Close, Effect, Halt, ReadPlan, Start, W
 from coterie.runs.driver.driven_run import Clear, DrivenRun, InterruptAttempt, MakeKind, Steer
 from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.event_queue import Event, EventQueue
-from coterie.runs.driver.facts import Facts
+from coterie.runs.driver.facts import ExternalFacts
 from coterie.runs.driver.run_end import ClosingSteps, NoClosingSteps, RunEnd, uncut
 from coterie.runs.driver.run_tree import RunTree
 from coterie.runs.driver.takeover import Takeover
@@ -106,7 +106,7 @@ class Shell:
         notes, closing = notes or NoNotes(), closing or NoClosingSteps()
         self._queue = EventQueue()
         self._timers = Timers(clock, self._queue)
-        self._facts = Facts(self._queue)
+        self._facts = ExternalFacts(self._queue)
         self.tree = RunTree(
             store,
             make_kind,

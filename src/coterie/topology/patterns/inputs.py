@@ -7,7 +7,7 @@ from typing import Any
 from coterie.topology.patterns import slots
 from coterie.topology.patterns.configs import CompoundSettings, DelegationSettings
 from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.kinds import PatternKind
+from coterie.topology.patterns.kinds import PatternSpec
 
 COMMON = ("prompt", "question", "task", "topic")
 """Input keys that may hold the task of any pattern."""
@@ -31,7 +31,7 @@ def tasks_of(given: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def faults_of_input(
-    kind: PatternKind, config: Any, capabilities: Mapping[str, Sequence[str]], given: Mapping[str, Any]
+    kind: PatternSpec, config: Any, capabilities: Mapping[str, Sequence[str]], given: Mapping[str, Any]
 ) -> Iterator[Fault]:
     """Faults of the input *given* for a pattern of *kind* with these slots; *capabilities* by slot, in order."""
     if kind.name == "delegation":

@@ -28,7 +28,7 @@ from coterie.topology.patterns.faults import Fault
 
 
 @dataclass(frozen=True, slots=True)
-class PatternKind:
+class PatternSpec:
     """One pattern type.
 
     Attributes:
@@ -49,23 +49,23 @@ class PatternKind:
 
 
 _ALL = (
-    PatternKind("debate", "Debate", DebateSettings, slots.of_debate, keys=("question", "topic")),
-    PatternKind(
+    PatternSpec("debate", "Debate", DebateSettings, slots.of_debate, keys=("question", "topic")),
+    PatternSpec(
         "chain", "Chain of command", ChainSettings, slots.of_chain, keys=("task",), aliases=("chain_of_command",)
     ),
-    PatternKind("delegation", "Delegation", DelegationSettings, slots.of_delegation, keys=("task", "tasks")),
-    PatternKind("ensemble", "Ensemble", EnsembleSettings, slots.of_ensemble, keys=("prompt",)),
-    PatternKind("pipeline", "Pipeline", PipelineSettings, slots.of_pipeline),
-    PatternKind("crosscheck", "Cross-check", CrossCheckSettings, slots.of_crosscheck, ("prompt",), ("cross_check",)),
-    PatternKind("compound", "Compound", CompoundSettings, slots.of_compound),
+    PatternSpec("delegation", "Delegation", DelegationSettings, slots.of_delegation, keys=("task", "tasks")),
+    PatternSpec("ensemble", "Ensemble", EnsembleSettings, slots.of_ensemble, keys=("prompt",)),
+    PatternSpec("pipeline", "Pipeline", PipelineSettings, slots.of_pipeline),
+    PatternSpec("crosscheck", "Cross-check", CrossCheckSettings, slots.of_crosscheck, ("prompt",), ("cross_check",)),
+    PatternSpec("compound", "Compound", CompoundSettings, slots.of_compound),
 )
-KINDS: Mapping[str, PatternKind] = MappingProxyType({kind.name: kind for kind in _ALL})
+KINDS: Mapping[str, PatternSpec] = MappingProxyType({kind.name: kind for kind in _ALL})
 """By stored name, in the order of the documentation."""
 
 _BY_WORD = {word: kind for kind in KINDS.values() for word in (kind.name, *kind.aliases)}
 
 
-def kind_of(word: str) -> PatternKind | None:
+def kind_of(word: str) -> PatternSpec | None:
     """The type named *word* (`chain_of_command` as well as `chain`), or None."""
     return _BY_WORD.get(word)
 
@@ -83,7 +83,7 @@ def read_config(config: type[Config], written: Mapping[str, Any]) -> tuple[Confi
     return msgspec.convert(dict(written), config, strict=True), []
 
 
-def faults(kind: PatternKind, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
+def faults(kind: PatternSpec, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fault]:
     """Faults of a pattern of *kind*: of its configuration *written*, then of its slots, *names* in order."""
     config, wrong = read_config(kind.config, written)
     yield from wrong

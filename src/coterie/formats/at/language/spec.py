@@ -13,7 +13,7 @@ KindName = Literal[
 """The first word of a kind in `notation.txt`."""
 
 
-class Kind(Struct, frozen=True):
+class FieldKind(Struct, frozen=True):
     """The kind of value that a field holds.
 
     Attributes:
@@ -50,7 +50,7 @@ class FieldSpec(Struct, frozen=True):
     """
 
     name: str
-    kind: Kind
+    kind: FieldKind
     about: str
     default: str = ""
     executed: bool = False

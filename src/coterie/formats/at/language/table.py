@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from coterie.formats.at.language.spec import BlockSpec, Entries, FieldSpec, Kind
+from coterie.formats.at.language.spec import BlockSpec, Entries, FieldKind, FieldSpec
 
 Row = tuple[str, list["Row"]]
 """A line and the more indented lines below it."""
@@ -12,18 +12,18 @@ JOINS = ("all", "any", "all-done", "none-failed")
 """The words for how many incoming arrows a node waits for; `N-of-M` is another."""
 
 _KINDS = {
-    "text": Kind("text", "a text"),
-    "word": Kind("word", "a word"),  # a text without blanks
-    "list": Kind("list", "a list"),  # of texts; a bare text is a list of one
-    "names": Kind("names", "a list"),  # a list with the span of each item
-    "number": Kind("number", "a number"),
-    "duration": Kind("duration", "a duration: 30s, 5m, 1h, 2d"),
-    "seconds": Kind("seconds", "a duration: 30s, 5m, 1h, 2d"),  # or a bare number of seconds
-    "flag": Kind("flag", "true or false", ("true", "false")),
-    "rate": Kind("rate", "a rate: 60/min; per sec, min, hour or day"),
-    "join": Kind("join", " | ".join((*JOINS, "N-of-M")), JOINS),
-    "values": Kind("values", "a block: { name: value }"),
-    "schema": Kind(
+    "text": FieldKind("text", "a text"),
+    "word": FieldKind("word", "a word"),  # a text without blanks
+    "list": FieldKind("list", "a list"),  # of texts; a bare text is a list of one
+    "names": FieldKind("names", "a list"),  # a list with the span of each item
+    "number": FieldKind("number", "a number"),
+    "duration": FieldKind("duration", "a duration: 30s, 5m, 1h, 2d"),
+    "seconds": FieldKind("seconds", "a duration: 30s, 5m, 1h, 2d"),  # or a bare number of seconds
+    "flag": FieldKind("flag", "true or false", ("true", "false")),
+    "rate": FieldKind("rate", "a rate: 60/min; per sec, min, hour or day"),
+    "join": FieldKind("join", " | ".join((*JOINS, "N-of-M")), JOINS),
+    "values": FieldKind("values", "a block: { name: value }"),
+    "schema": FieldKind(
         "schema",
         "a block: { name: type }; string, number, integer, boolean, object, a | b, array of TYPE, a schema",
     ),
@@ -108,33 +108,33 @@ def _field(line: str, rows: list[Row]) -> FieldSpec:
     return FieldSpec(name, _kind(kind, name, about, rows), about, default, bool(mark), mark == "~ ")
 
 
-def _kind(text: str, name: str, about: str, rows: list[Row]) -> Kind:
+def _kind(text: str, name: str, about: str, rows: list[Row]) -> FieldKind:
     """`number 0..2`, `one of a | b | …`, `block by FIELD`, `own "the words for it"`."""
     if text in _KINDS:
         return _KINDS[text]
     word, _, rest = text.partition(" ")
     match word:
         case "text" | "values":
-            return Kind(word, rest[1:-1])
+            return FieldKind(word, rest[1:-1])
         case "number":
             low, high = map(int, rest.split(".."))
-            return Kind("number", f"a number from {low} to {high}", low=low, high=high)
+            return FieldKind("number", f"a number from {low} to {high}", low=low, high=high)
         case "count":
-            return Kind("count", f"a whole number, {rest} or more", low=int(rest))
+            return FieldKind("count", f"a whole number, {rest} or more", low=int(rest))
         case "one":
             words = rest.removeprefix("of ")
             choices = words.removesuffix(" | …").split(" | ")
-            return Kind("one", words, tuple(choices), open=words.endswith("…"))
+            return FieldKind("one", words, tuple(choices), open=words.endswith("…"))
         case "policy":  # a word of the list, `fallback NAME`, or the deprecated word
             listed, _, deprecated = rest.partition(" or ")
-            return Kind("policy", f"{listed} | fallback NAME", tuple(listed.split(" | ")), deprecated=deprecated)
+            return FieldKind("policy", f"{listed} | fallback NAME", tuple(listed.split(" | ")), deprecated=deprecated)
         case "own":  # read by the reader of its block
-            return Kind("own", rest[1:-1], block=_block(name, about, rows) if rows else None)
+            return FieldKind("own", rest[1:-1], block=_block(name, about, rows) if rows else None)
         case "block":
             block = _block(name, about, rows)
             words = "  ".join(f"{field.name}: …" for field in block.fields)
-            return Kind("block", f"a block: {{ {words} }}", block=block, short=rest.removeprefix("by "))
+            return FieldKind("block", f"a block: {{ {words} }}", block=block, short=rest.removeprefix("by "))
         case "entries":
             entries = _entries(*rows[0])
-            return Kind("entries", f"a block: {{ {entries.shape} }}", entries=entries)
+            return FieldKind("entries", f"a block: {{ {entries.shape} }}", entries=entries)
     raise ValueError(f"unknown kind of field: {text!r}")
