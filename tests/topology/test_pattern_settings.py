@@ -65,10 +65,10 @@ def test_a_word_that_is_nearly_right_is_mended() -> None:
             ["accuracy"],
         ),
         ("delegation", HANDS, {"load_balance": True, "routing_strategy": "coordinator"}, ["load_balance"]),
-        ("delegation", HANDS, {"load_balance": False}, []),
+        ("delegation", ("a", "b"), {"load_balance": False}, []),
         (
             "delegation",
-            HANDS,
+            ("a", "b"),
             {"fallback_agent_name": "a", "routing_strategy": "round_robin"},
             ["fallback_agent_name"],
         ),

@@ -338,6 +338,50 @@ def test_what_had_come_stays_when_nothing_better_comes() -> None:
     assert "failed" not in part
 
 
+def test_a_refusal_after_reassigning_is_a_failure() -> None:
+    """The earlier result counts, and the result names who refused."""
+    again = json.dumps({"reassign_to": "worker_2"})
+    unsure = text("MAYBE", _confidence=0.1)
+    script = {"commander": [plan("A"), again, "FINAL"], "worker_1": [unsure], "worker_2": ["BLOCKED: no key"]}
+    done = two(script)
+
+    assert done.output["parts"][0]["result"] == "MAYBE"
+    assert done.output["failures"] == [{"slot": "worker_2", "kind": "blocked", "reason": "A: BLOCKED: no key"}]
+    assert "no key" not in done.prompts("commander")[-1]
+
+
+def test_a_superior_that_refuses_has_not_done_the_part() -> None:
+    """A refusal is no result, whoever gives it."""
+    script = {"commander": [plan("A", "B"), "BLOCKED: nor can I", "FINAL"], "worker_1": [failed("down")]}
+    done = two(script)
+
+    assert done.output["level_results"]["worker_1:A"]["error"] == "down"
+    assert [(one["slot"], one["reason"]) for one in done.output["failures"]] == [
+        ("worker_1", "A: down"),
+        ("commander", "A: BLOCKED: nor can I"),
+    ]
+
+
+def test_workers_see_the_whole_task_beside_their_part() -> None:
+    """So do those who divide a part; a part that is the whole task is shown once."""
+    divided = three({"commander": [plan("A"), "FINAL"], "lieutenant_1": [split("A1")]})
+    whole = two({"commander": ["Just do it.", "FINAL"]})
+
+    for slot, part in (("lieutenant_1", "A"), ("worker_1", "A1")):
+        [prompt] = divided.prompts(slot)
+        assert f"{part}\n\nIt is a part of this task:\n\nBUILD" in prompt
+    assert whole.prompts("worker_1")[0].count("BUILD") == 1
+
+
+def test_a_plan_without_subtasks_is_one_subtask() -> None:
+    """Its approach; the top is not asked again."""
+    done = two({"commander": ['{"approach": "Write it all"}', "FINAL"]})
+
+    assert done.output["strategy"]["subtasks"] == ["Write it all"]
+    assert len(done.prompts("commander")) == 2
+    assert done.output["warnings"] == []
+
+
 def test_a_superior_that_fails_leaves_things_as_they_are() -> None:
     """What came counts, however unsure."""
     script = {"commander": [plan("A"), failed(), "FINAL"], "worker_1": [text("MAYBE", _confidence=0.1)]}

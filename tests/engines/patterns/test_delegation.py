@@ -10,8 +10,10 @@ from pattern_chance import chance, same_at_any_pace
 from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
 
 from coterie.backends.base import Request, Result
+from coterie.diagnostics import Severity
 from coterie.journal.records import MessageSent
 from coterie.planning.plan import Plan
+from coterie.topology.patterns.kinds import KINDS, faults
 
 HANDS = ("code", "research", "general")
 TASKS = {"tasks": ["T1", "T2", "T3", "T4"]}
@@ -54,6 +56,9 @@ def test_a_task_goes_to_whoever_can_do_all_that_it_requires() -> None:
         ({"tasks": ["T", " "]}, "one of `tasks` is empty"),
         ({"tasks": "T"}, "`tasks` must be a list of texts"),
         ({"tasks": ["T", 5]}, "`tasks` must be a list of texts"),
+        ({"tasks": [{"task": "T", "capabilities": []}]}, "`tasks` must be a list of texts, or of {task, required"),
+        ({"tasks": [{"task": "T", "required_capabilities": "sql"}]}, "`tasks` must be a list of texts"),
+        ({"task": {"task": "T", "required_capabilities": ["cobol"]}}, "no agent has the capabilities cobol"),
         ({"task": "T", "required_capabilities": "sql"}, "`required_capabilities` must be a list of texts"),
     ],
 )
@@ -87,6 +92,56 @@ def test_those_who_are_equally_able_are_used_in_turn() -> None:
 def test_without_load_balance_the_first_who_can_gets_everything() -> None:
     """`load_balance` off."""
     assert {slot for _, slot in given_to(perform(able(load_balance=False), TASKS, {}))} == {"code"}
+
+
+def test_a_task_and_tasks_are_all_done() -> None:
+    """`task` first."""
+    assert [task for task, _ in given_to(perform(able(), {"task": "T0", "tasks": ["T1"]}, {}))] == ["T0", "T1"]
+
+
+def test_a_task_may_require_its_own_capabilities() -> None:
+    """Besides those that all require; a task that no slot can do is unrouted, the others are done."""
+    given = {
+        "task": {"task": "T0", "required_capabilities": ["sql"]},
+        "tasks": ["T1", {"task": "T2", "required_capabilities": ["cobol"]}],
+        "required_capabilities": ["python"],
+    }
+    done = perform(able(), given, {})
+
+    assert given_to(done) == [("T0", "general"), ("T1", "code")]
+    assert done.output["unrouted"] == [{"task": "T2", "reason": "no slot has the capabilities python, cobol"}]
+
+
+def test_a_refused_task_is_not_done() -> None:
+    """`BLOCKED` is the worker's way to say so, and its prompt names it."""
+    done = perform(able(), {"tasks": ["T1", "T2"]}, {"code": ["BLOCKED: no key"]})
+
+    assert done.output["tasks"][0]["error"] == "BLOCKED: no key"
+    assert done.output["failures"] == [{"slot": "code", "kind": "blocked", "reason": "BLOCKED: no key"}]
+    assert "Not done:\n- T1: BLOCKED: no key" in done.text
+    assert "`BLOCKED:`" in done.prompts("code")[0]
+
+
+def test_a_coordinator_that_fails_is_a_failure() -> None:
+    """Whether or not a fallback does the task; so is one that names no slot."""
+    script = {"coordinator": [failed("down"), "no idea"]}
+    done = perform(routed(max_concurrency=1, fallback_agent_name="code"), {"tasks": ["T1", "T2"]}, script)
+
+    assert [(one["slot"], one["kind"]) for one in done.output["failures"]] == [
+        ("coordinator", "failed"),
+        ("coordinator", "invalid_output"),
+    ]
+    assert done.output["failures"][0]["reason"] == "T1: down"
+
+
+def test_a_coordinator_that_is_never_called_is_a_warning() -> None:
+    """In the result, and before the run."""
+    plan = pattern("delegation", ("coordinator", "code"))
+    message = "the coordinator was not called: routing_strategy is capability_match"
+
+    assert perform(plan, {"task": "T"}, {}).output["warnings"] == [message]
+    [fault] = faults(KINDS["delegation"], {}, ("coordinator", "code"))
+    assert (fault.code, fault.severity) == ("spare-slot", Severity.WARNING)
 
 
 def test_in_turn_nobody_looks_at_what_is_required_and_it_is_said() -> None:

@@ -6,7 +6,6 @@ blocked or has too little confidence is escalated once to its superior, which an
 gets a list of what is still not done when it combines the results.
 """
 
-import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, 
 from coterie.engines.patterns import chain_prompts, structured
 from coterie.engines.patterns.chain_jobs import CUT, Strategy, Subtask, SubtaskResult, failures, leaves, parts, tree
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternResult, SlotFailure, one_kind, said
+from coterie.engines.patterns.result import PatternResult, SlotFailure, loss, one_kind, said
 from coterie.engines.patterns.structured import Answered
 from coterie.journal.records import TurnFinished
 from coterie.planning.plan import Wanted
@@ -32,9 +31,8 @@ _PLAN = (
     *_SPLIT,
     Wanted(name="success_criteria", type="list", declared=False),
 )
+_APPROACH = (Wanted(name="approach", type="text"),)
 _REASSIGN = (Wanted(name="reassign_to", type="text", declared=False),)
-_BLOCKED = (Wanted(name="blocked", type="boolean", declared=False),)
-_SAYS_BLOCKED = re.compile(r"[\s*_#`]*blocked\b[*_`]*\s*(?:[:.,;–—-]|$)", re.IGNORECASE)
 
 _Work = Generator[Question | Together | Tell, Any, None]
 
@@ -88,8 +86,8 @@ def chain(team: Team, given: dict[str, Any]) -> Conversation:
     config: ChainSettings = team.config
     task = task_of(KINDS["chain"].keys, given)
     top, ranks = _ranks(config, team.slots)
-    command = _Command(team, config)
-    strategy = yield from command.plan(top, task)
+    command = _Command(team, config, task)
+    strategy = yield from command.plan(top)
     jobs = layer = command.jobs(strategy.subtasks, top)
     for depth, (level, slots) in enumerate(ranks, 1):
         last = depth == len(ranks)
@@ -112,25 +110,35 @@ def chain(team: Team, given: dict[str, Any]) -> Conversation:
         level_results=results,
         final_result=final.text,
         parts=tuple(parts(jobs)),
-        failures=lost,
+        failures=(*lost, *command.tolerated),
         warnings=(*_warnings(config, team.slots), *command.warnings),
     )
 
 
 class _Command:
-    """Distributes the work of one run, and tracks the load of each slot."""
+    """Distributes the work on *task* in one run, and tracks the load of each slot.
 
-    def __init__(self, team: Team, config: ChainSettings) -> None:
-        self._team, self._config = team, config
+    Attributes:
+        cut: The message about subtasks of the top beyond the limit.
+        tolerated: Failures after which an earlier outcome counts.
+    """
+
+    def __init__(self, team: Team, config: ChainSettings, task: str) -> None:
+        self._team, self._config, self._task = team, config, task
         self._load = dict.fromkeys(team.slots, 0)
         self.cut = ""
+        self.tolerated: list[SlotFailure] = []
         self.warnings: list[str] = []
 
-    def plan(self, top: str, task: str) -> Generator[Question | Together | Tell, Any, Strategy]:
-        """Ask the top for a strategy; an answer in prose becomes its approach, and the task stays whole."""
-        answer = yield from structured.ask(Question(top, chain_prompts.plan(task)), _PLAN, prose=True)
+    def plan(self, top: str) -> Generator[Question | Together | Tell, Any, Strategy]:
+        """Ask the top for a strategy; an answer in prose becomes its approach, and the task stays whole.
+
+        A plan without subtasks is one subtask, its approach.
+        """
+        question = Question(top, chain_prompts.plan(self._task))
+        answer = yield from structured.ask(question, _PLAN, prose=True, instead=_APPROACH)
         value = self._value(top, answer)
-        subtasks, self.cut = self._counted(value, task)
+        subtasks, self.cut = self._counted(value, value.get("approach", "").strip() or self._task)
         return Strategy(
             approach=value.get("approach", "" if value else answer.reply.text),
             subtasks=subtasks,
@@ -162,13 +170,15 @@ class _Command:
         replies = yield Together(*questions, most=self._config.max_concurrency)
         again: dict[str, Subtask] = {}
         for job, reply in zip(stuck, replies, strict=True):
-            if isinstance(reply, AgentFailed):
+            if (lost := loss(reply)) is not None:
+                kind, reason = lost
+                self.tolerated.append(SlotFailure(job.superior, kind, f"{job.task}: {reason}"))
                 continue
             named = (structured.parse(reply, _REASSIGN) or {}).get("reassign_to")
             if named is not None:
                 again[job.id] = job
                 yield from self._give(job, self._other(named.strip(), job.slot, slots), depth)
-            elif said(reply):
+            else:
                 job.result, job.confidence = said(reply), structured.confidence(reply)
                 job.answered_by, job.failed, job.jobs = job.superior, "", []
         yield from self._ask(list(again.values()), last=last)
@@ -193,7 +203,7 @@ class _Command:
                 if (came := self._usable(job, reply)) is not None:
                     job.result, job.confidence, job.done_by = said(came), structured.confidence(came), job.slot
             return
-        questions = [Question(job.slot, chain_prompts.split(job.task)) for job in jobs]
+        questions = [Question(job.slot, chain_prompts.split(job.task, self._task)) for job in jobs]
         answers = yield from structured.ask_all(questions, _SPLIT, most=most, prose=True)
         for job, answer in zip(jobs, answers, strict=True):
             if isinstance(answer, AgentFailed):
@@ -203,25 +213,24 @@ class _Command:
                 job.jobs, job.done_by = self.jobs(subtasks, job.slot, job.id), job.slot
 
     def _to_do(self, job: Subtask) -> Question:
-        return Question(job.slot, chain_prompts.work(job.task), given={self._team.keys(job.slot)[0]: job.task})
+        return Question(
+            job.slot, chain_prompts.work(job.task, self._task), given={self._team.keys(job.slot)[0]: job.task}
+        )
 
     def _usable(self, job: Subtask, reply: TurnFinished | AgentFailed) -> TurnFinished | None:
         """Return *reply* if it is usable; otherwise record in *job* what is wrong with it."""
-        match reply:
-            case AgentFailed():
-                kind, job.trouble = reply.kind, reply.reason
-            case TurnFinished() if _is_blocked(reply):
-                kind, job.trouble = "blocked", said(reply)
-            case TurnFinished() if not said(reply):
-                kind, job.trouble = "failed", "an empty answer"
-            case _:
-                sure, least = structured.confidence(reply), self._config.escalation_threshold
-                unsure = sure is not None and sure < least
-                job.failed, job.trouble = "", f"confidence {sure:g} is below {least:g}" if unsure else ""
-                return reply
-        if not job.has_something:
-            job.failed, job.kind = job.trouble, kind
-        return None
+        if (lost := loss(reply)) is not None:
+            kind, job.trouble = lost
+            if job.has_something:
+                self.tolerated.append(SlotFailure(job.slot, kind, f"{job.task}: {job.trouble}"))
+            else:
+                job.failed, job.kind = job.trouble, kind
+            return None
+        assert isinstance(reply, TurnFinished)
+        sure, least = structured.confidence(reply), self._config.escalation_threshold
+        unsure = sure is not None and sure < least
+        job.failed, job.trouble = "", f"confidence {sure:g} is below {least:g}" if unsure else ""
+        return reply
 
     def _value(self, slot: str, answer: Answered) -> Mapping[str, Any]:
         """The plan in *answer*; empty without one, with a warning unless the answer is prose."""
@@ -261,9 +270,3 @@ def _warnings(config: ChainSettings, names: Sequence[str]) -> Iterator[str]:
     filled = [level for level, slots in list(found.items())[1:] if slots]
     for level in filled[config.max_delegation_depth :]:
         yield f"level {level!r} had no work: max_delegation_depth is {config.max_delegation_depth}"
-
-
-def _is_blocked(reply: TurnFinished) -> bool:
-    """Whether *reply* is blocked: `blocked` in its JSON, or as its first word."""
-    blocked = (structured.parse(reply, _BLOCKED) or {}).get("blocked")
-    return blocked if blocked is not None else _SAYS_BLOCKED.match(reply.text) is not None

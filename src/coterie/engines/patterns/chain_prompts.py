@@ -18,20 +18,20 @@ def plan(task: str) -> str:
     )
 
 
-def split(task: str) -> str:
-    """The prompt that divides a task."""
+def split(task: str, whole: str) -> str:
+    """The prompt that divides *task*, a part of the *whole*."""
     return (
-        f"You were given this task to coordinate:\n\n{task}\n\n"
+        f"You were given this task to coordinate:\n\n{task}\n\n{_part_of(task, whole)}"
         "Divide it into pieces of work for your people, independent of each other. Answer with JSON:\n"
         '{"subtasks": ["…", "…"]}\n'
         "If it cannot be done, begin your answer with `BLOCKED:` and say why."
     )
 
 
-def work(task: str) -> str:
-    """The prompt that has a task done."""
+def work(task: str, whole: str) -> str:
+    """The prompt that has *task* done, a part of the *whole*."""
     return (
-        f"This task is yours:\n\n{task}\n\n"
+        f"This task is yours:\n\n{task}\n\n{_part_of(task, whole)}"
         "Do it, and give the result with all that matters about it. If you can tell how sure you are, end with a line "
         "`confidence: X`, X from 0 to 1. If you cannot do it, begin your answer with `BLOCKED:` and say why."
     )
@@ -61,3 +61,7 @@ def synthesis(task: str, strategy: Strategy, results: Mapping[str, Any], failure
         parts.append(f"These parts were not done; say so where it matters:\n\n{lost}")
     parts.append("Put them together into the final result.")
     return "\n\n".join(parts)
+
+
+def _part_of(task: str, whole: str) -> str:
+    return "" if task == whole else f"It is a part of this task:\n\n{whole}\n\n"

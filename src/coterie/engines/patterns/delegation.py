@@ -11,11 +11,11 @@ from msgspec import Struct
 from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
 from coterie.engines.patterns import structured
 from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind, said
+from coterie.engines.patterns.result import PatternResult, SlotFailure, loss, one_kind, said
 from coterie.engines.patterns.structured import Answered
 from coterie.planning.plan import Wanted
 from coterie.topology.patterns.configs import DelegationSettings
-from coterie.topology.patterns.inputs import tasks_of
+from coterie.topology.patterns.inputs import Task, tasks_of
 from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.slots import COORDINATOR, workers
 
@@ -51,11 +51,16 @@ class DelegationResult(PatternResult, frozen=True, kw_only=True):
 
 
 class _Order(Struct, frozen=True):
-    """The assignment of a task, and its reason; without a *slot*, why it has no worker."""
+    """The assignment of a task, and its reason; without a *slot*, why it has no worker.
+
+    Attributes:
+        failed: The failure of the coordinator, if it has not assigned the task.
+    """
 
     task: str
     slot: str
     reason: str
+    failed: SlotFailure | None = None
 
 
 _Routing = Generator[Question | Together | Tell, Any, list[_Order]]
@@ -79,19 +84,21 @@ def calls(team: Team, **numbers: Any) -> Calls:
 def delegation(team: Team, given: dict[str, Any]) -> Conversation:
     """Assign the tasks, then run them all at once."""
     config: DelegationSettings = team.config
-    tasks, required = tasks_of(given), tuple(given.get("required_capabilities", ()))
-    warnings: tuple[str, ...] = ()
+    tasks = tasks_of(given)
+    warnings = list[str]()
     match config.routing_strategy:
         case "capability_match":
-            orders = _by_capability(team, tasks, required)
+            orders = _by_capability(team, tasks)
         case "coordinator":
-            orders = yield from _by_coordinator(team, tasks, required)
+            orders = yield from _by_coordinator(team, tasks)
         case "round_robin":
             orders = _in_turn(team, tasks)
-            if required:
-                warnings = ("round_robin ignores required_capabilities",)
+            if any(task.required for task in tasks):
+                warnings.append("round_robin ignores required_capabilities")
         case _:
             assert_never(config.routing_strategy)
+    if COORDINATOR in team.slots and config.routing_strategy != "coordinator":
+        warnings.append(f"the coordinator was not called: routing_strategy is {config.routing_strategy}")
     routed = [order for order in orders if order.slot]
     unrouted = tuple(Unrouted(task=order.task, reason=order.reason) for order in orders if not order.slot)
     if COORDINATOR in team.slots:
@@ -101,79 +108,82 @@ def delegation(team: Team, given: dict[str, Any]) -> Conversation:
     done: list[Done] = []
     failures: list[SlotFailure] = []
     for order, got in zip(routed, replies, strict=True):
-        output = "" if isinstance(got, AgentFailed) else said(got)
-        if output:
+        if (lost := loss(got)) is None:
             recipient = COORDINATOR if COORDINATOR in team.slots else None
             yield Tell(order.slot, recipient, "response", {"task": order.task, "status": "complete"})
-            done.append(Done(task=order.task, slot=order.slot, output=output, reason=order.reason))
+            done.append(Done(task=order.task, slot=order.slot, output=said(got), reason=order.reason))
         else:
-            empty = SlotFailure(order.slot, "failed", "an empty answer")
-            lost = failure(order.slot, got) if isinstance(got, AgentFailed) else empty
-            failures.append(lost)
-            done.append(Done(task=order.task, slot=order.slot, output="", reason=order.reason, error=lost.reason))
+            failures.append(SlotFailure(order.slot, *lost))
+            done.append(Done(task=order.task, slot=order.slot, output="", reason=order.reason, error=lost[1]))
     text = _final(done, unrouted, "" if unrouted else one_kind(failures))
     return DelegationResult(
         text=text,
         tasks=tuple(done),
         unrouted=unrouted,
         final_output=text,
-        failures=tuple(failures),
-        warnings=warnings,
+        failures=(*(order.failed for order in orders if order.failed is not None), *failures),
+        warnings=tuple(warnings),
     )
 
 
-def _by_capability(team: Team, tasks: tuple[str, ...], required: tuple[str, ...]) -> list[_Order]:
+def _by_capability(team: Team, tasks: tuple[Task, ...]) -> list[_Order]:
     """Assign by capability: of several able slots the one with the fewest tasks, or always the first."""
     config: DelegationSettings = team.config
-    able = [slot for slot in workers(team.slots) if set(required) <= set(team.capabilities(slot))]
-    wanted = ", ".join(required)
-    if not able:
-        return [_stray(config, task, f"no slot has the capabilities {wanted}") for task in tasks]
-    reason = f"it has {wanted}" if required else "nothing in particular is required"
-    load = dict.fromkeys(able, 0)
+    load = dict.fromkeys(workers(team.slots), 0)
     orders = []
-    for task in tasks:
-        slot = min(load, key=load.__getitem__) if config.load_balance else able[0]
+    for task, required in tasks:
+        able = [slot for slot in load if set(required) <= set(team.capabilities(slot))]
+        wanted = ", ".join(required)
+        if not able:
+            orders.append(_stray(config, task, f"no slot has the capabilities {wanted}"))
+            continue
+        slot = min(able, key=load.__getitem__) if config.load_balance else able[0]
         load[slot] += 1
-        orders.append(_Order(task, slot, reason))
+        orders.append(_Order(task, slot, f"it has {wanted}" if required else "nothing in particular is required"))
     return orders
 
 
-def _in_turn(team: Team, tasks: tuple[str, ...]) -> list[_Order]:
+def _in_turn(team: Team, tasks: tuple[Task, ...]) -> list[_Order]:
     hands = workers(team.slots)
-    return [_Order(task, hands[n % len(hands)], "it is next in turn") for n, task in enumerate(tasks)]
+    return [_Order(task.text, hands[n % len(hands)], "it is next in turn") for n, task in enumerate(tasks)]
 
 
-def _by_coordinator(team: Team, tasks: tuple[str, ...], required: tuple[str, ...]) -> _Routing:
+def _by_coordinator(team: Team, tasks: tuple[Task, ...]) -> _Routing:
     """Assign by the coordinator's choice; a task that it cannot place goes to the fallback."""
     config: DelegationSettings = team.config
     hands = workers(team.slots)
     fields = (Wanted(name="route_to", type="text", values=hands),)
-    questions = [Question(COORDINATOR, _routing_prompt(team, task, required)) for task in tasks]
+    questions = [Question(COORDINATOR, _routing_prompt(team, task, required)) for task, required in tasks]
     answers = yield from structured.ask_all(questions, fields, most=config.max_concurrency)
     orders = []
-    for task, answer in zip(tasks, answers, strict=True):
+    for (task, _), answer in zip(tasks, answers, strict=True):
         match answer:
             case Answered(value={"route_to": str(slot)}) if slot.strip() in hands:
                 orders.append(_Order(task, slot.strip(), "the coordinator chose it"))
             case Answered(value={"route_to": str(slot)}):
                 orders.append(_stray(config, task, f"the coordinator chose {slot!r}, an unknown slot"))
             case Answered():
-                orders.append(_stray(config, task, f"the coordinator chose no slot: {answer.fault}"))
+                failed = SlotFailure(COORDINATOR, "invalid_output", f"{task}: {answer.fault}")
+                orders.append(_stray(config, task, f"the coordinator chose no slot: {answer.fault}", failed))
             case AgentFailed():
-                orders.append(_stray(config, task, f"the coordinator failed: {answer.reason}"))
+                failed = SlotFailure(COORDINATOR, answer.kind, f"{task}: {answer.reason}")
+                orders.append(_stray(config, task, f"the coordinator failed: {answer.reason}", failed))
     return orders
 
 
-def _stray(config: DelegationSettings, task: str, why: str) -> _Order:
-    """The order for a task without a worker."""
+def _stray(config: DelegationSettings, task: str, why: str, failed: SlotFailure | None = None) -> _Order:
+    """The order for a task without a worker; *failed* if the coordinator is the cause."""
     fallback = config.fallback_agent_name
-    return _Order(task, fallback, f"it is the fallback: {why}") if fallback else _Order(task, "", why)
+    return _Order(task, fallback or "", f"it is the fallback: {why}" if fallback else why, failed)
 
 
 def _question(team: Team, order: _Order) -> Question:
     key = team.keys(order.slot)[0]
-    return Question(order.slot, f"This task is yours:\n\n{order.task}\n\nDo it.", given={key: order.task})
+    prompt = (
+        f"This task is yours:\n\n{order.task}\n\n"
+        "Do it. If you cannot do it, begin your answer with `BLOCKED:` and say why."
+    )
+    return Question(order.slot, prompt, given={key: order.task})
 
 
 def _routing_prompt(team: Team, task: str, required: tuple[str, ...]) -> str:

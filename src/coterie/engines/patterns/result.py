@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from coterie.engines.generator import AgentFailed
+from coterie.engines.patterns.structured import is_blocked
 from coterie.journal.records import NO_USAGE, TurnFinished, Usage
 
 
@@ -43,6 +44,15 @@ class PatternResult(Struct, frozen=True, kw_only=True):
 def failure(slot: str, failed: AgentFailed) -> SlotFailure:
     """*failed* as part of a result."""
     return SlotFailure(slot, failed.kind, failed.reason)
+
+
+def loss(reply: TurnFinished | AgentFailed) -> tuple[str, str] | None:
+    """Kind and reason of the failure if *reply* is no result: a failure, a refusal, an empty answer."""
+    if isinstance(reply, AgentFailed):
+        return reply.kind, reply.reason
+    if is_blocked(reply):
+        return "blocked", said(reply)
+    return None if said(reply) else ("failed", "an empty answer")
 
 
 def one_kind(failures: Iterable[SlotFailure]) -> str:

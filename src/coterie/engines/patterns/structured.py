@@ -25,6 +25,8 @@ Fields = tuple[Wanted, ...]
 REPAIRS = 1
 """How often a question is repeated after an unusable answer."""
 
+_BLOCKED = (Wanted(name="blocked", type="boolean", declared=False),)
+_SAYS_BLOCKED = re.compile(r"[\s*_#`]*blocked\b[*_`]*\s*(?:[:.,;–—-]|$)", re.IGNORECASE)
 _CONFIDENCE = Wanted(name="confidence", type="number", declared=False)
 _ANSWERS = ("answer", "final_answer")
 _PART = re.compile(r"([0-9]++(?:\.[0-9]++)?)\s*(?:%|/\s*([0-9]++(?:\.[0-9]++)?))\.?")
@@ -46,16 +48,25 @@ class Answered(Struct, frozen=True):
     asked: int = 1
 
 
-def ask(question: Question, fields: Fields, *, prose: bool = False) -> Generator[Question | Together, Any, Answered]:
+def ask(
+    question: Question, fields: Fields, *, prose: bool = False, instead: Fields = ()
+) -> Generator[Question | Together, Any, Answered]:
     """Ask *question* for JSON with *fields*, and once more if the answer is unusable: `yield from ask(…)`.
 
     Args:
         prose: Accept a reply without any JSON instead of asking again.
+        instead: Accept an answer with these fields and none of the declared *fields*, too.
 
     Raises:
         AgentFailed: If the first turn fails. If only the second one fails, the first reply counts.
     """
     first = Answered(*_read((yield _wanting(question, fields)), fields))
+    if (
+        first.value is None
+        and instead
+        and not _found(first.reply, fields).keys() & {f.name for f in fields if f.declared}
+    ):
+        first = structs.replace(first, value=parse(first.reply, instead))
     if not _useless(first, prose):
         return first
     try:
@@ -108,6 +119,12 @@ def share(value: Any) -> float | None:
     """The number from 0 to 1 that *value* is, also as `80%` or `9/10`; None if it is anything else."""
     number = _fit(value, _CONFIDENCE)
     return float(number) if number is not None and 0 <= number <= 1 else None
+
+
+def is_blocked(reply: TurnFinished) -> bool:
+    """Whether *reply* is a refusal: `blocked` in its JSON, or as its first word."""
+    blocked = (parse(reply, _BLOCKED) or {}).get("blocked")
+    return blocked if blocked is not None else _SAYS_BLOCKED.match(reply.text) is not None
 
 
 def answer(reply: TurnFinished) -> str:

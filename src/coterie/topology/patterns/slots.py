@@ -110,6 +110,9 @@ def of_delegation(config: DelegationSettings, names: Sequence[str]) -> Iterator[
         yield Fault("missing-slot", "Delegation requires at least one agent beside the coordinator", "slots")
     if config.routing_strategy == "coordinator" and COORDINATOR not in names:
         yield _missing("Delegation requires 'coordinator' slot", COORDINATOR, names)
+    elif config.routing_strategy != "coordinator" and COORDINATOR in names:
+        message = f"the slot 'coordinator' is never called: routing_strategy is {config.routing_strategy}"
+        yield Fault("spare-slot", message, f"slots.{COORDINATOR}", Severity.WARNING)
     fallback = config.fallback_agent_name
     if fallback is not None and fallback not in workers(names):
         yield _no_such("config.fallback_agent_name", fallback, workers(names))
