@@ -50,7 +50,7 @@ _PLACEHOLDER = re.compile(r"\{(python|here|model|prompt_file)\}")
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnvironment:
-    """What a process of an attempt is started with.
+    """Input, arguments and environment of the processes of an attempt.
 
     Attributes:
         stdin: The prompt, or an empty file if it is passed otherwise; to be rewound before each program.

@@ -128,8 +128,8 @@ class Encoder:
     def _shorten(self, lines: bytes) -> bytes:
         """*lines*, in which every quotation mark begins or ends a text, with those of long texts before them.
 
-        Written down no text is shorter than it is. The key of a dict is none: behind it stands a colon; topics, which
-        are texts to JSON alone, are short.
+        Written down no text is shorter than it is. The key of a dict does not count, as a colon follows it;
+        topics, which are texts to JSON alone, are short.
         """
         whole: list[bytes] = []
         for line in lines[:-1].split(b"\n"):

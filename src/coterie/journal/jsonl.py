@@ -4,7 +4,7 @@
     <root>/runs/<run>/lock                                  held by its owner
     <root>/runs/<run>/turns/<turn>.<attempt>/journal.jsonl  a child run; its own children lie below it likewise
 
-A run is copied, moved and deleted as one folder. What a writer does is in `coterie.journal.writer`.
+A run is copied, moved and deleted as one folder. `coterie.journal.writer` describes the writer.
 """
 
 import asyncio

@@ -147,7 +147,7 @@ def _holds(found: Any) -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    """What holds where the field is not written; nothing where it always is."""
+    """The default of the field, as a cell; empty if it is always written."""
     if field.default is NODEFAULT:
         return "" if field.default_factory is NODEFAULT else "empty"
     if isinstance(field.default, Struct) or field.default in ("", ()):

@@ -9,7 +9,7 @@ Where the sync happens is a measured choice. A thread costs two wake-ups and a f
 disk is quick (`QUICK`). After one that was not, commits go to the store's thread, and the loop goes on meanwhile; now
 and then, ever more rarely, one is tried on the loop again.
 
-Whoever has something to do meanwhile has a commit begun (`begin`) before it is waited for (`sync`).
+A caller with other work to do begins a commit (`begin`) before it waits for it (`sync`).
 """
 
 import asyncio

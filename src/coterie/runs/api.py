@@ -61,7 +61,7 @@ async def run(
         team: A topology, a plan, or the path of a team's file.
         given: The prompt, or named values, `prompt` among them.
         params: Values for the parameters that the team's file declares.
-        backend: Who thinks where no agent says otherwise.
+        backend: The backend of agents that configure none.
         park: End, with `waiting`, when nothing runs but humans and timers.
         observe: Called with a run's id and each record, in order, once it is durable.
         human: Asks a human; without it humans answer through the run's inbox.

@@ -27,7 +27,7 @@ from coterie.runs.messages.tokens import Tokens
 from coterie.runs.repository import Runs
 
 ASKED = "asked.md"
-"""What an attempt of a loop was asked, in its folder."""
+"""The file with the prompt of an attempt of a loop, in its folder."""
 STREAM_MOST = 32_000_000
 """Bytes of an attempt's `stream.jsonl`, and a line that says that the rest is left out."""
 _LARGEST = 64 << 20

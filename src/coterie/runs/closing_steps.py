@@ -30,9 +30,9 @@ from coterie.workspace.trees.git import in_thread
 from coterie.workspace.trees.worktree import WorkTree
 
 NOTIFY_WITHIN = 30.0
-"""Seconds that the program which is notified may take."""
+"""Time limit of `notify.command`, in seconds."""
 SAID_MOST = 500
-"""Characters of what it wrote that are told when it failed."""
+"""Characters of its output that are shown if it fails."""
 
 
 class LocalClosingSteps(ClosingSteps):

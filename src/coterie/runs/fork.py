@@ -36,7 +36,7 @@ from coterie.runs.run_copy import RunCopy
 from coterie.workspace.trees.fork_tree import last_snapshot, make_fork_tree, remove_fork_tree
 
 PARTS = "forks"
-"""Where forks are made, beside `runs`, until they are whole; what a kill leaves there is not a run."""
+"""The folder beside `runs` in which forks are made until they are complete; a kill can leave incomplete ones there."""
 
 
 class Forked(Struct, frozen=True, kw_only=True):

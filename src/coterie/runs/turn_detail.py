@@ -59,7 +59,7 @@ class TurnDetail(Struct, frozen=True, kw_only=True):
 
 
 def detail(runs: Runs, run: str, turn: str) -> TurnDetail:
-    """What *turn* of *run* was asked, what it answered, and how its attempts went.
+    """The prompt, answer and attempts of *turn* of *run*.
 
     Raises:
         NoSuchRun, JournalUnreadable: If the run cannot be read.

@@ -1,4 +1,4 @@
-"""Turns that are runs of their own: started, out of time, called off, and told of when they are over."""
+"""Turns that are child runs: start, time limit, cancellation and result."""
 
 from functools import partial
 from typing import Any

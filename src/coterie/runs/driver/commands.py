@@ -93,7 +93,7 @@ class Turn(Struct, kw_only=True, gc=False):
     """A turn of this run.
 
     Attributes:
-        ask: What it was started by; once it has ended without the question, where the engine wrote that.
+        ask: The command that started it; once it has ended, without the prompt if the engine wrote that.
         status: `running`, `between` two attempts, or `ended`.
         slot: Whether it counts against `max_parallel`.
         asked: When its current attempt was meant to start; *since* is how long the run had been owned by then.

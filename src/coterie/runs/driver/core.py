@@ -176,7 +176,7 @@ class Core(Fold):
         return Start(ask=turn.ask, attempt=turn.attempt, prompt=self.render(self, turn), resumed=True)
 
     def due(self, cause: Cause) -> None:
-        """The time of a retry has come: it stands in line from now on. Nothing happens if it was voided meanwhile."""
+        """Queue a retry whose time has come; nothing happens if it was voided meanwhile."""
         if cause in self.todo:
             self._asks.append(cause)
 

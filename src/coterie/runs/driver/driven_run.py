@@ -67,9 +67,9 @@ class DrivenRun:
         self.root = root_of(run)
         self.here = Path(plan.folder) if plan.folder else None
         self.parent_notified = False
-        """Whether its journal was closed and its parent told that it is over."""
+        """Whether its journal was closed and its parent was notified of its end."""
         self.ending = False
-        """Whether its parent has called it off, in a record that is durable."""
+        """Whether its parent has cancelled it, in a durable record."""
         self.unseen: deque[Record] = deque()
         """What was appended and not yet shown to the observer: it is not durable."""
         self.reap: list[AttemptLaunched] | None = None

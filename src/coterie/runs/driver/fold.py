@@ -88,7 +88,7 @@ class Fold:
     """The state of one run, after the records that were applied.
 
     Args:
-        coordination: The kind of the run; an agent that it does not know is asked under default rules.
+        coordination: The kind of the run; default rules apply to an agent that it does not know.
 
     Attributes:
         turns: By id, in the order they were started.
@@ -166,7 +166,7 @@ class Fold:
 
     @property
     def queued(self) -> bool:
-        """Whether a start stands in line."""
+        """Whether a start is queued."""
         while self._asks and self._asks[0] not in self.todo:
             self._asks.popleft()  # void: its turn has ended
         return bool(self._asks)
@@ -188,7 +188,7 @@ class Fold:
         return known.kind if known is not None else "agent"
 
     def role(self, turn: str) -> str:
-        """The agent that *turn* calls, or the one that it stands in for as a fallback."""
+        """The agent that *turn* calls, or the one that it replaces as a fallback."""
         ask = self.turns[turn].ask
         return ask.instead_of or ask.agent
 
@@ -205,7 +205,7 @@ class Fold:
         """Fold one record in; the same live, at resume and in a replay.
 
         Raises:
-            ReplayMismatch: If the record carries out what nobody wanted, or ends a turn that does not run.
+            ReplayMismatch: If the record carries out a command that was not given, or ends a turn that does not run.
         """
         if record.seq != self.seq + 1:
             raise ReplayMismatch(self.run, record.seq, f"seq {record.seq}", f"seq {self.seq + 1}")
@@ -411,7 +411,7 @@ class Fold:
 
 
 def refusal(record: Record) -> str:
-    """Why the message that *record* tells of was refused, in words for whoever sent it; empty if it was not."""
+    """Why the message of *record* was refused, in words for its sender; empty if it was not."""
     match record:
         case MessageRefused(reason=reason):
             return reason

@@ -47,7 +47,7 @@ class Ledger:
         return spent.turns + sum(len(live.core.reserved) for live in self._runs.values()) < limits.max_turns
 
     def reached(self) -> str:
-        """The limit that keeps what stands in line from starting, `max_turns` or `max_cost`; empty if none does."""
+        """The limit that keeps queued turns from starting, `max_turns` or `max_cost`; empty if none does."""
         if not any(live.core.queued for live in self._runs.values()):
             return ""
         spent = self.spent()

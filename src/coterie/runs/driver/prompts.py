@@ -1,9 +1,9 @@
-"""What an agent is asked: the prompt of a turn, rendered from the plan and the results so far.
+"""The prompt of a turn, rendered from the plan and the results so far.
 
 In this order: the agent's own prompt (whole), its role text, the task, the results of the turns that marked it and its
-own earlier one, what it `reads`, how to answer when outputs are wanted, and an operator's guidance. An attempt after a
-failure or an interruption is told so, unless nobody but a provider caused the failure. What agents said, and files, are
-fenced: no text of theirs can pass for a part of the prompt.
+own earlier one, what it `reads`, how to answer when outputs are wanted, and an operator's guidance. The prompt of
+an attempt after a failure or an interruption says so, unless only a provider caused the failure. Texts of agents and
+files are fenced, so that they cannot pass for a part of the prompt.
 """
 
 import json
@@ -69,9 +69,9 @@ def files_named(names: Iterable[str]) -> tuple[str, ...]:
 def render(fold: Fold, turn: Turn) -> str:
     """The whole prompt of *turn*'s current attempt, whose parts from outside of the journal are in `turn.used`.
 
-    A question that the engine wrote itself stands as it is; only guidance and the notes on earlier attempts join it,
-    and in a pattern, whose questions know nothing of them, the files that an agent `reads` and how to give the outputs
-    that it declares. What it sees of other agents is for the pattern to say.
+    A prompt from the engine is used unchanged; only guidance and the notes on earlier attempts are added, and in a
+    pattern the files that an agent `reads` and how to give its declared outputs. The pattern decides which results of
+    other agents it contains.
     """
     ask = turn.ask
     if whole := turn.used.get("prompt"):
@@ -134,7 +134,7 @@ def as_data(fold: Fold, turn: Turn) -> dict[str, Any]:
 def inputs(fold: Fold, turn: Turn) -> list[TurnFinished]:
     """The results that the question shows: of the turns that marked it, then its own earlier one.
 
-    A gate stands on an arrow: what it checked is shown too, before what it found.
+    A gate is on an arrow: the result that it checked is shown too, before its own.
     """
     ask = turn.ask
     found: dict[str, TurnFinished] = {}
@@ -164,7 +164,7 @@ def _behind_gates(fold: Fold, names: Sequence[str]) -> dict[str, None]:
 
 
 def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> str:
-    """What a reply must hold, in words; nobody wants a *human* to write JSON."""
+    """Instructions on the outputs of a reply; a *human* need not write JSON."""
     lines = []
     for output in wanted:
         if output.type == "enum":
@@ -181,7 +181,7 @@ def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> str:
 
 
 def how_to_decide(turn: str) -> str:
-    """What a human is asked of *turn*, which a crash cut off, before it is asked again."""
+    """The question to a human whether to repeat *turn*, which a crash interrupted."""
     return (
         f"{turn} was interrupted by a crash and may have had side effects: "
         "answer `retry` to run it again, or `cancel` to cancel it"

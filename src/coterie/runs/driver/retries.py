@@ -1,7 +1,7 @@
 """Whether a failed attempt is tried again, and when.
 
 Rule 9 of the flow notation, the same for every engine: transient failures at most 3 times with backoff (1 s, doubled,
-at most 30 s; longer, if the provider sends Retry-After); an invalid reply is asked again at least once; other
+at most 30 s; longer, if the provider sends Retry-After); an invalid reply at least once; other
 failures as often as the agent's `retry` says; an interruption never counts, but three crashes in a row do end the turn.
 An agent may have a number of attempts in all instead, as a stage of a pipeline has; then every failure is one of them.
 """

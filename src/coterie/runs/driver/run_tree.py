@@ -51,7 +51,7 @@ class RunTree:
         ledger: What they have spent together.
         notes: Their memory and tasks.
         held: Values that the plan refers to; see `coterie.runs.plan_secrets`.
-        secrets: What is hidden in all that enters the run, whoever says it.
+        secrets: The secrets that are redacted in everything that enters the run.
         reloaded: Whether the root is taken over under another plan than its journal holds.
         closing: Nothing starts any more.
         before_taking_over: Called with a run that is taken over: what had come for it before its owner died still

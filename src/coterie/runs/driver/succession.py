@@ -9,8 +9,8 @@ from coterie.runs.driver.core import Core
 def own(core: Core, now: float, limits: Limits) -> list[Effect]:
     """Begin a new epoch: write which attempts were cut off, and return the effects of what goes on as it was.
 
-    A child run is continued under its id and a human's question stands. Any other attempt in flight was cut off and is
-    repeated, but for those that are `in_doubt`.
+    A child run is continued under its id and a human's question stays open. Any other attempt in flight was cut off and
+    is repeated, but for those that are `in_doubt`.
     """
     core.write(now, RunOwned(epoch=core.epoch + 1, limits=limits))
     effects: list[Effect] = []

@@ -113,7 +113,7 @@ class Settled:
         """Nothing runs."""
 
     async def steer(self, text: str) -> bool:
-        """Nobody listens."""
+        """Reject the text: nothing runs."""
         return False
 
 

@@ -70,7 +70,7 @@ class PatternKind(Kind):
 
 
 class StandInKind(PatternKind):
-    """A pattern of a user's own that is not imported: its slots are asked once each, in order."""
+    """A user's pattern that is not imported: each of its slots is called once, in order."""
 
     def make_engine(self) -> tuple[Engine, Mapping[str, AgentPlan]]:
         """What asks the slots."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 from coterie.ids import new_message_id
 
 UNREADABLE = "unreadable"
-"""The kind of a message that stands for a file which holds none; its text says why."""
+"""The kind of message that replaces an unreadable file; its text gives the reason."""
 WAITS = "the message waits in its inbox for `coterie resume`"
 
 

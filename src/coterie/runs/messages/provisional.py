@@ -1,4 +1,4 @@
-"""What a run that nobody owns would say to a message: a fold of its journal, which changes nothing.
+"""The provisional reply to a message of a run without an owner, from a fold of its journal; nothing is changed.
 
 The next owner decides, by the same functions; until then this is the best that can be said.
 """
@@ -42,7 +42,7 @@ def verdict(runs: Runs, run: str, said: RunMessage) -> Verdict:
 
 
 def unusable(runs: Runs, run: str, message: RunMessage) -> str:
-    """Why whoever takes the root run *run* up next cannot use the answer *message*; empty: it may be of use.
+    """Why the next owner of the root run *run* cannot use the answer *message*; empty if it may be of use.
 
     Said only of a run that waits for people, and has no other message that would be heard first. Such an answer is
     taken out of the inbox.

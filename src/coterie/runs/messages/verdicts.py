@@ -183,7 +183,7 @@ def _guide(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: f
 def guided(shell: Shell, message: RunMessage | None = None) -> list[tuple[DrivenRun, str]]:
     """The turns that the guidance *message* may be for, each with its run; without one, all that take guidance.
 
-    A turn that is a child run stands for the turns that run in it. A run whose engine keeps guidance takes it as a
+    A turn that is a child run means the turns that run in it. A run whose engine keeps guidance takes it as a
     whole, which is an empty turn, unless the message names a turn of it.
     """
     root = next(iter(shell.runs.values()))
