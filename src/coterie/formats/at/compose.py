@@ -226,7 +226,7 @@ class _Composer:
             self._report(warning("fragment-patterns", "a fragment cannot list patterns", root.patterns.open.span, hint))
         for other in roots[1:]:
             message = f"a second {other.keyword.text} in this file"
-            self._report(error("second-topology", message, other.keyword.span, "move it to a file of its own"))
+            self._report(error("second-topology", message, other.keyword.span, "move it to another file"))
         folder = PurePosixPath(os.path.normpath(place.folder / PurePosixPath(name).parent))
         yield from self._entries(root, _Place(file, folder, (*place.chain, path), len(self._included)))
 

@@ -68,7 +68,7 @@ class _Reader:
         root = roots[0]
         for other in roots[1:]:
             message = f"a second {other.keyword.text} in this file"
-            self._report(error("second-topology", message, other.keyword.span, "move it to a file of its own"))
+            self._report(error("second-topology", message, other.keyword.span, "move it to another file"))
         if root.keyword.text == "library":
             message = "this file contains a library, but only a topology or a fragment can be read"
             self._report(error("no-topology", message, root.keyword.span))
