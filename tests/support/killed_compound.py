@@ -50,8 +50,8 @@ pattern:
 agents:
   a: {type: scripted}
 """
-CALLS = 4 + 2 + 4 + 5
-"""Those of the ensemble, the primary's two answers, two checks by two, and the debate's."""
+CALLS = 4 + 1 + 4 + 5
+"""Those of the ensemble, the primary's revision, two checks by two, and the debate's."""
 
 
 class Thinkers:

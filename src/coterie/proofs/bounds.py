@@ -9,7 +9,7 @@ of an arrow into it. A group fires at most once for each start of its source, an
 
 from collections.abc import Iterator, Mapping
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coterie.planning.branches import BRANCH
 from coterie.planning.loop import REVIEW, LoopPlan
@@ -84,28 +84,29 @@ def _iteration(plan: Plan, name: str, measures: Measures, path: str) -> Amounts:
     )
 
 
-def usually(plan: Plan, measures: Measures, path: str = "") -> Amounts:
-    """The amounts of a run of *plan* without failures and early ends; infinite where unknown.
+def usually(plan: Plan, measures: Measures, path: str = "", **numbers: Any) -> Amounts:
+    """The amounts of a run of *plan*, with these *numbers*, without failures and early ends; infinite where unknown.
 
     They are known for patterns, and for teams of patterns.
     """
     pattern = plan.coordination
-    calls = calls_of_ours(pattern, plan) if isinstance(pattern, PatternPlan) else None
+    calls = calls_of_ours(pattern, plan, **numbers) if isinstance(pattern, PatternPlan) else None
     if calls is None:
         return (inf,) * measures.size
     total = measures.turns(_themselves(plan, calls.usual, path))
     for slot, child, count in _teams(plan, calls.usual):
-        total = plus(total, _often(count, usually(child, measures, f"{path}{slot}/")))
+        known = calls.numbers.get(slot, {})
+        total = plus(total, _often(count, usually(child, measures, f"{path}{slot}/", **known)))
     return total
 
 
-def calls_of_ours(pattern: PatternPlan, plan: Plan) -> "Calls | None":
+def calls_of_ours(pattern: PatternPlan, plan: Plan, **numbers: Any) -> "Calls | None":
     """The turns of each slot; None for a user-defined pattern, which is not imported for that."""
     if pattern.type not in KINDS:
         return None
     from coterie.engines.patterns.engine import calls_of  # few plans have one
 
-    return calls_of(pattern, plan.agents)
+    return calls_of(pattern, plan.agents, **numbers)
 
 
 def _of_pattern(pattern: PatternPlan, plan: Plan, most: Mapping[str, int], measures: Measures, path: str) -> Amounts:

@@ -13,7 +13,11 @@ from pattern_chance import chance, same_at_any_pace
 from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
 
 from coterie.backends.base import Answer, Request, Result
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.engines.commands import Ask
+from coterie.engines.patterns.engine import PatternEngine
+from coterie.journal.records import RunStarted
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.topology.model import ArrowGroup
 
 DOC = {"doc": "RAW"}
 
@@ -46,6 +50,84 @@ def test_one_after_the_other_each_works_on_what_the_one_before_gave() -> None:
     given = done.records(run="r/second#1.1")[0].input
     assert {"stages", "stage_results", "final_output", "prompt"} <= set(given)
     assert not {"usage", "text", "failures", "warnings"} & set(given)
+
+
+def test_the_runs_own_input_travels_along_whole() -> None:
+    """A second pipeline sees it, a team that looks for a task has it beside its own, and so has a single agent."""
+    given = {"question": "WHY?", "doc": "RAW"}
+    third: dict[str, Any] = {"third": chorus(), "agent": AgentPlan(name="agent", backend="scripted")}
+    done = perform(pattern("compound", {"first": stage("a"), "second": stage("b"), **third}), given, {"first/a": ["A"]})
+
+    assert [done.records(run=f"r/{name}#1.1")[0].input["original_input"] for name in ("second", "third")] == [given] * 2
+    for path in ("second/b", "third/ensemble_0", "agent"):
+        [request] = [one for where, one in done.asked if where == path]
+        assert "WHY?" in request.prompt + str(request.history), path
+
+
+def test_the_original_question_reaches_nested_teams() -> None:
+    """However deep a team is, its input has that of the outermost run, and its agents see the question."""
+    inner = pattern("compound", {"x": stage("a"), "y": chorus()})
+    debate = pattern("debate", {"proponent": inner, "opponent": chorus(), "mediator": chorus()}, max_rounds=1)
+    done = perform(pattern("compound", {"first": stage("b"), "second": debate}), {"question": "WHY?"}, {})
+
+    paths = [path for path, request in done.asked if "WHY?" in request.prompt + str(request.history)]
+    assert paths == [path for path, _ in done.asked]
+    assert len(paths) == 1 + 3 + 2 + 2
+    opposing = done.records(run="r/second#1.1/opponent#1.1")[0].input
+    assert opposing["original_input"] == {"question": "WHY?"}
+
+
+@pytest.mark.parametrize("mapping", [{}, {"check": {"answer": "aggregated_result"}}])
+def test_a_cross_check_checks_the_answer_of_the_team_before_it(mapping: dict[str, Any]) -> None:
+    """It does not answer again: the checkers see the question and the ensemble's answer, which is approved or not."""
+    check = pattern("crosscheck", ["primary", "checker_0", "checker_1"], max_revisions=1)
+    script = {f"check/checker_{n}": ['{"approved": false, "issues": ["BAD"]}', '{"approved": true}'] for n in (0, 1)}
+    plan = pattern("compound", {"panel": chorus(), "check": check}, mapping=mapping)
+    done = perform(plan, {"prompt": "WHY?"}, {"panel/ensemble_0": ["SO."], "check/primary": ["BETTER"], **script})
+
+    answer = "[ensemble_0]: SO.\n\n[ensemble_1]: ensemble_1 1"
+    first, again = done.prompts("check/checker_0")
+    assert "WHY?" in first
+    assert answer in first
+    [revision] = [request for path, request in done.asked if path == "check/primary"]
+    assert revision.history == (("user", "WHY?"), ("assistant", answer))
+    assert "BETTER" in again
+    assert (done.output["final_output"]["prompt"], done.text) == ("WHY?", "BETTER")
+
+
+def test_a_pattern_behind_a_flow_has_the_input_of_the_run() -> None:
+    """So has the second team of a compound there; each prompt holds the question once."""
+    team = pattern("compound", {"first": chorus(), "second": chorus()})
+    nodes = {"in": AgentPlan(name="in"), "team": AgentPlan(name="team", kind="topology", child=team)}
+    flow = FlowPlan(mentions=("in", "team"), groups=(ArrowGroup(source="in", targets=("team",)),))
+    done = perform(Plan(name="f", agents=nodes, coordination=flow), {"prompt": "WHY?"}, {})
+
+    for run in ("r/team#1.1", "r/team#1.1/second#1.1"):
+        assert done.records(run=run)[0].input["original_input"] == {"prompt": "WHY?"}
+    for path in ("team/first/ensemble_0", "team/second/ensemble_0"):
+        assert done.prompts(path)[0].count("WHY?") == 1
+
+
+def test_a_run_of_the_first_version_goes_on_as_it_began() -> None:
+    """Its cross-check was begun with the primary's turn, whatever its input holds."""
+    plan = pattern("crosscheck", ["primary", "checker_0", "checker_1"])
+    given = {"question": "WHY?", "answer": "SO."}
+    asked = []
+    for version in (1, 2):
+        engine = PatternEngine(plan.coordination, plan.agents)
+        start = RunStarted(run="r", engine="pattern", engine_version=version, input=given)
+        asked.append([command.turn for command in engine.step(start) if isinstance(command, Ask)])
+
+    assert asked == [["primary#1"], ["checker_0#1", "checker_1#1"]]
+
+
+def test_a_mapped_prompt_is_a_question_of_its_own() -> None:
+    """Who maps the task of a cross-check has its primary answer that."""
+    check = pattern("crosscheck", ["primary", "checker_0", "checker_1"])
+    plan = pattern("compound", {"panel": chorus(), "check": check}, mapping={"check": {"prompt": "text"}})
+    done = perform(plan, {"prompt": "WHY?"}, {f"check/checker_{n}": ['{"approved": true}'] for n in (0, 1)})
+
+    assert done.output["final_output"]["primary_output"] == "primary 1"
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -218,12 +300,12 @@ def test_side_by_side_somebody_must_come_through() -> None:
 
 
 def test_an_agent_may_stand_where_a_team_does() -> None:
-    """It is asked for the task, or all there is as JSON; its text goes on."""
+    """It is asked for the task, or all there is as JSON; its text goes on, with the request that it answers."""
     plan = pattern("compound", {"one": AgentPlan(name="one"), "two": AgentPlan(name="two")})
     done = perform(plan, DOC, {"one": ["SAID"]})
 
     assert done.prompts("one") == ['{\n  "doc": "RAW"\n}']
-    assert done.prompts("two") == ["SAID"]
+    assert done.prompts("two") == ['The request:\n\n{\n  "doc": "RAW"\n}\n\nThe result so far:\n\nSAID']
     assert done.output["sub_results"][0]["output"] == {"content": "SAID"}
 
 

@@ -3,7 +3,8 @@
 A team returns a dict, its outputs. The next team gets that dict without the inputs of pipeline stages in it: otherwise
 each of several pipelines in a row would quote all earlier ones once per stage, and the input would grow without limit.
 If the dict lacks the key in which the next team expects its task, that key is set to the text of the previous team, so
-no team gets an empty question.
+no team gets an empty question. The run's own input travels along as `original_input`. A cross-check gets the answer so
+far and the question that it answers, and checks that answer.
 """
 
 from collections.abc import Mapping
@@ -16,10 +17,10 @@ from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, 
 from coterie.engines.patterns.pipeline import PipelineResult
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind, said
-from coterie.engines.patterns.shown import as_json
+from coterie.engines.patterns.shown import as_json, request
 from coterie.journal.records import TurnFinished
-from coterie.topology.patterns.configs import CompoundSettings
-from coterie.topology.patterns.inputs import task_of
+from coterie.topology.patterns.configs import CompoundSettings, CrossCheckSettings
+from coterie.topology.patterns.inputs import ORIGINAL, task_of
 from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.outputs import keys_of
 from coterie.topology.patterns.slots import subs
@@ -75,9 +76,15 @@ def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: each team runs once; of a conditional only one does, the first unless *route* names another."""
     config: CompoundSettings = team.config
     most = dict.fromkeys(subs(config, team.slots), 1)
-    if config.composition_type != "conditional":
-        return Calls(most, most)
-    return Calls({numbers.get("route") or next(iter(most)): 1}, most)
+    match config.composition_type:
+        case "conditional":
+            return Calls({numbers.get("route") or next(iter(most)): 1}, most)
+        case "parallel":
+            return Calls(most, most)
+        case "sequential":
+            return Calls(most, most, {name: {"answered": True} for name in list(most)[1:] if _checks(team, name)})
+        case _:
+            assert_never(config.composition_type)
 
 
 @pattern(KINDS["compound"], calls=calls)
@@ -99,10 +106,16 @@ def _in_sequence(team: Team, given: dict[str, Any]) -> Conversation:
     _check_mapping(team)
     done: list[SubResult] = []
     before, text, shown = given, task_of((), given), given
+    original = given.get(ORIGINAL, given)
     for name in subs(team.config, team.slots):
-        shown = shown | _mapped(team, name, before, text)
-        if done and not any(key in shown for key in team.keys(name)):
-            shown[team.keys(name)[0]] = text
+        mapped = _mapped(team, name, before, text)
+        if done:
+            if not any(key in shown or key in mapped for key in team.keys(name)):
+                shown[team.keys(name)[0]] = text
+            if _checks(team, name):
+                shown |= {"answer": text, "question": request(original)}
+            shown[ORIGINAL] = original
+        shown = shown | mapped
         try:
             reply: TurnFinished = yield _question(team, name, shown)
         except AgentFailed as failed:
@@ -145,9 +158,26 @@ def _chosen(team: Team, given: dict[str, Any]) -> Conversation:
 
 
 def _question(team: Team, name: str, shown: dict[str, Any]) -> Question:
-    """Give the team *name* all of *shown*; a single agent gets the task in it, or else everything as JSON."""
+    """Give the team *name* all of *shown*; a single agent gets the task in it, or else everything as JSON.
+
+    An agent that continues another's work is shown the original request, too.
+    """
     task = task_of(team.keys(name), shown)
-    return Question(name, task or as_json(shown), given=shown)
+    prompt, asked = task or as_json(shown), request(shown[ORIGINAL]) if ORIGINAL in shown else ""
+    return Question(
+        name, f"The request:\n\n{asked}\n\nThe result so far:\n\n{prompt}" if asked else prompt, given=shown
+    )
+
+
+def _checks(team: Team, name: str) -> bool:
+    """Whether the team *name* is a cross-check whose task is not mapped, so that it checks the answer so far."""
+    config: CompoundSettings = team.config
+    mapped = config.mapping.get(name, {})
+    return (
+        name in team.subs
+        and isinstance(team.subs[name].config, CrossCheckSettings)
+        and not any(key in mapped for key in team.keys(name))
+    )
 
 
 def _check_mapping(team: Team) -> None:

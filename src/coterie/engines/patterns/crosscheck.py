@@ -1,5 +1,7 @@
 """A primary answers, checkers judge the answer independently, and their verdicts decide whether it is approved.
 
+An input that holds a question and its answer has that answer checked.
+
 No checker sees another's verdict. A checker that fails, or gives no valid verdict after a second request, abstains. A
 rejected answer may go back to the primary with all issues, and is then checked again.
 """
@@ -39,7 +41,7 @@ class CrossCheckResult(PatternResult, frozen=True, kw_only=True):
     """The result of a cross-check; verdicts are those on the latest answer.
 
     Attributes:
-        primary_output: The latest answer of the primary, approved or not.
+        primary_output: The latest answer, of the primary or given, approved or not.
         checkers: The number of checkers; *asked*: how many were called before the decision was known.
         approvals, rejections: The number of verdicts of each kind.
         revisions: The number of revisions by the primary.
@@ -61,6 +63,9 @@ class CrossCheckResult(PatternResult, frozen=True, kw_only=True):
 def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: primary, checkers and mediator answer once; at most, each verdict takes two turns after each
     revision.
+
+    Args:
+        answered: The input holds the answer, so the primary usually has no turn.
     """
     config: CrossCheckSettings = team.config
     found = checkers(config, team.slots)
@@ -69,17 +74,26 @@ def calls(team: Team, **numbers: Any) -> Calls:
         judges[MEDIATOR] = 1
     checks, twice = 1 + config.max_revisions, 1 + REPAIRS
     return Calls(
-        usual={PRIMARY: 1, **judges},
+        usual={PRIMARY: int(not numbers.get("answered")), **judges},
         most={PRIMARY: checks, **{slot: turns * checks * twice for slot, turns in judges.items()}},
     )
 
 
 @pattern(KINDS["crosscheck"], calls=calls)
 def crosscheck(team: Team, given: dict[str, Any]) -> Conversation:
-    """Answer, check, and revise a rejected answer up to the allowed number of times."""
+    """Answer, check, and revise a rejected answer up to the allowed number of times.
+
+    An input with an `answer` and a `question` gets that answer checked: the primary is only called for revisions.
+    """
     config: CrossCheckSettings = team.config
-    review = CheckedAnswer(task_of(KINDS["crosscheck"].keys, given), config, checkers(config, team.slots))
-    yield from review.check((yield Question(PRIMARY, review.task)))
+    question, output = (task_of((key,), {key: given.get(key)}) for key in ("question", "answer"))
+    if not (question and output) or team.version < 2:
+        question, output = task_of(KINDS["crosscheck"].keys, given), ""
+    review = CheckedAnswer(question, config, checkers(config, team.slots))
+    if not output:
+        answer: TurnFinished = yield Question(PRIMARY, review.task)
+        output = answer.text
+    yield from review.check(output)
     while review.rejected and review.revisions < config.max_revisions:
         try:
             revised = yield review.revision()
@@ -87,7 +101,7 @@ def crosscheck(team: Team, given: dict[str, Any]) -> Conversation:
             review.failures.append(failure(PRIMARY, failed))
             break
         review.revisions += 1
-        yield from review.check(revised)
+        yield from review.check(revised.text)
     return review.result()
 
 
@@ -118,9 +132,9 @@ class CheckedAnswer:
         """Whether there is a rejection; too few verdicts alone are none."""
         return not self.decision.approved and bool(self._against)
 
-    def check(self, answer: TurnFinished) -> Generator[_Asking, Any, None]:
+    def check(self, answer: str) -> Generator[_Asking, Any, None]:
         """Check *answer* with all checkers, or with as many as the decision needs."""
-        self.output, self.verdicts = answer.text, []
+        self.output, self.verdicts = answer, []
         if not self.output.strip():
             raise PatternFailed(f"{PRIMARY} said nothing: there is nothing to check")
         while left := self.voices[len(self.verdicts) :]:

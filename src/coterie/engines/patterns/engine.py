@@ -8,16 +8,17 @@ import msgspec
 
 from coterie.engines.commands import Ask, Command, Emit, Finish, Reply
 from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed, PendingQuestion, as_read_back
-from coterie.engines.patterns.registry import Calls, Team, definition
+from coterie.engines.patterns.registry import VERSION, Calls, Team, definition
 from coterie.engines.patterns.result import PatternResult
+from coterie.engines.patterns.shown import request
 from coterie.engines.replies import judge_reply
-from coterie.journal.records import AttemptFailed, Record
+from coterie.journal.records import AttemptFailed, Record, RunStarted
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan, Wanted
 from coterie.topology.patterns.configs import CompoundSettings
 from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.inputs import faults_of_input
-from coterie.topology.patterns.kinds import KINDS
+from coterie.topology.patterns.inputs import ORIGINAL, faults_of_input, task_of
+from coterie.topology.patterns.kinds import KINDS, PatternSpec
 from coterie.topology.patterns.slots import subs
 
 
@@ -29,13 +30,15 @@ class PatternEngine(GeneratorEngine):
     """
 
     name: ClassVar[str] = "pattern"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = VERSION
 
     def __init__(self, plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> None:
         budgets = {slot.name: slot for slot in plan.slots if slot.calls is not None or slot.cost is not None}
         super().__init__(self._play, agents, budgets)
         self.plan, self.definition = plan, definition(plan.type)
         self.team = team_of(plan, agents)
+        self._request = ""
+        """The original request, if the pattern works on what came of it and its task does not contain it."""
 
     def judge(self, said: Reply | Emit) -> Record:
         """Accept a reply that holds the outputs its agent declares; other missing JSON is the pattern's decision."""
@@ -49,6 +52,9 @@ class PatternEngine(GeneratorEngine):
 
     def step(self, record: Record) -> Sequence[Command]:
         """Step as any generator, and count the failed attempts of each slot for the pattern."""
+        if isinstance(record, RunStarted):
+            self.team.version = record.engine_version
+            self._request = _request_behind(self.definition.kind, record.input)
         if isinstance(record, AttemptFailed) and (slot := self._slots.get(record.turn)) is not None:
             self.team.failed[slot] = self.team.failed.get(slot, 0) + 1
         return super().step(record)
@@ -71,9 +77,10 @@ class PatternEngine(GeneratorEngine):
         return Finish(outcome="completed", result={"text": text, "outputs": {self.definition.kind.name: output}})
 
     def _ask(self, place: PendingQuestion, agent: str) -> Ask:
-        """Ask with the agent's own prompt and role as system message."""
+        """Ask with the agent's own prompt, its role and the original request as system message."""
         ask, plan = super()._ask(place, agent), self._agents.get(agent)
-        standing = "\n\n".join(filter(None, (plan.prompt, plan.role))) if plan is not None else ""
+        own = (plan.prompt, plan.role) if plan is not None else ()
+        standing = "\n\n".join(filter(None, (*own, self._request)))
         return msgspec.structs.replace(ask, history=(("system", standing), *ask.history)) if standing else ask
 
     def _declared(self, turn: str) -> tuple[Wanted, ...]:
@@ -88,6 +95,15 @@ class PatternEngine(GeneratorEngine):
         if faults := list(faults_of_input(kind, self.team.config, capabilities, given)):
             raise PatternFailed("; ".join(fault.message for fault in faults))
         return self.definition.play(self.team, given)
+
+
+def _request_behind(kind: PatternSpec, given: Mapping[str, Any]) -> str:
+    """The original request in *given*, in words; empty if the task of a pattern of *kind* contains it."""
+    if ORIGINAL not in given or not kind.keys:
+        return ""  # without a key for a task, all of the input is passed on
+    asked = request(given[ORIGINAL])
+    keys = ("question",) if kind.name == "crosscheck" and "answer" in given else kind.keys
+    return "" if asked in task_of(keys, given) else f"Your task is part of this request:\n\n{asked}"
 
 
 def team_of(plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> Team:
@@ -139,10 +155,10 @@ def _given_the_same(team: Team, given: Mapping[str, Any]) -> Iterator[str]:
             yield from (name for name in names[:1] if name not in team.config.mapping)
 
 
-def calls_of(plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> Calls | None:
-    """The turns of each slot of *plan*; None if the pattern does not define them."""
+def calls_of(plan: PatternPlan, agents: Mapping[str, AgentPlan], **numbers: Any) -> Calls | None:
+    """The turns of each slot of *plan*, given *numbers* of its run; None if the pattern does not define them."""
     count = definition(plan.type).calls
-    return count(team_of(plan, agents)) if count is not None else None
+    return count(team_of(plan, agents), **numbers) if count is not None else None
 
 
 def _keys(type: str) -> tuple[str, ...]:

@@ -20,6 +20,9 @@ from coterie.topology.patterns.configs import Config
 from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.kinds import KINDS, PatternSpec
 
+VERSION = 2
+"""The version of the engine of patterns. Since 2 a cross-check that is given an answer checks that one."""
+
 
 class Team:
     """The slots of a pattern, as its generator sees them.
@@ -33,9 +36,10 @@ class Team:
 
     Attributes:
         failed: The number of failed attempts of each slot so far, counted by the engine.
+        version: The version of the engine that began the run; see `coterie.engines.patterns.engine`.
     """
 
-    __slots__ = ("_capabilities", "_keys", "config", "failed", "slots", "subs")
+    __slots__ = ("_capabilities", "_keys", "config", "failed", "slots", "subs", "version")
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class Team:
         self.slots, self.config = tuple(slots), config
         self._capabilities, self._keys, self.subs = capabilities or {}, keys or {}, dict(subs or {})
         self.failed: dict[str, int] = {}
+        self.version = VERSION
 
     def capabilities(self, slot: str) -> tuple[str, ...]:
         """The capabilities of *slot*."""
@@ -66,10 +71,12 @@ class Calls(Struct, frozen=True):
         usual: Without failures and early ends.
         most: At most. Retries are attempts of a turn, not turns. Where a slot has a fallback, each of these turns may
             fail and be followed by one of the fallback, as `topology check` counts.
+        numbers: What is known about the runs of a team at a slot, for its own `calls`.
     """
 
     usual: dict[str, int]
     most: dict[str, int]
+    numbers: dict[str, dict[str, Any]] = {}
 
 
 PatternFunction = Callable[[Team, dict[str, Any]], Conversation]

@@ -143,7 +143,10 @@ class RunTree:
             self._take_over(live, plan)
         else:
             limits = self._limits if parent is None else msgspec.structs.replace(self._limits, add_iterations=0)
-            core.begin(self._clock.now(), self._first_record(live, given or {}), limits)
+            given = given or {}
+            if parent is not None and (above := parent[0].core.started) is not None:
+                given = kind.input_below(given, above.input)
+            core.begin(self._clock.now(), self._first_record(live, given), limits)
         self.pump(live)
         return live
 

@@ -95,6 +95,10 @@ class Kind:
             UsageError: If something is missing.
         """
 
+    def input_below(self, given: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+        """The input of a new run that is a turn of a run with the input *above*, which gives it *given*."""
+        return given
+
     def check_resume(self, run: str) -> None:
         """Check that *run* can be carried on by a command, with the backends of this process.
 

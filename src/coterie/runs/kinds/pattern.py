@@ -14,6 +14,7 @@ from coterie.runs.driver import prompts
 from coterie.runs.driver.commands import Turn
 from coterie.runs.driver.fold import Fold
 from coterie.runs.kinds.base import Kind
+from coterie.topology.patterns.inputs import ORIGINAL
 
 if TYPE_CHECKING:
     from coterie.topology.patterns.faults import Fault
@@ -46,6 +47,12 @@ class PatternKind(Kind):
 
         for fault in input_faults(self.plan, given):
             raise UsageError(f"{self.plan.name}: {_sentence(fault)}")
+
+    def input_below(self, given: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+        """Add the input of the outermost run, as `original_input`, unless *given* holds all of it."""
+        if ORIGINAL in given or all(name in given and given[name] == value for name, value in above.items()):
+            return given
+        return {**given, ORIGINAL: above.get(ORIGINAL, above)}
 
     def outside(self, fold: Fold, turn: Turn) -> tuple[str, ...]:
         """The files that an agent `reads`."""

@@ -82,7 +82,9 @@ class _Run:
         engine = kind_of(plan).engine
         assert isinstance(engine, PatternEngine)
         said = given_to(plan) if given is None else given
-        commands = deque(engine.step(RunStarted(run=self._question, engine=engine.name, input=said)))
+        commands = deque(
+            engine.step(RunStarted(run=self._question, engine=engine.name, engine_version=engine.version, input=said))
+        )
         called_off: set[str] = set()
         while commands:
             match commands.popleft():

@@ -22,6 +22,10 @@ class Task(NamedTuple):
     required: tuple[str, ...] = ()
 
 
+ORIGINAL = "original_input"
+"""The input key that holds the whole input of the outermost run, where a pattern works on what came of it."""
+
+
 def task_of(keys: Sequence[str], given: Mapping[str, Any]) -> str:
     """The task in *given*: the first non-blank value of *keys*, then of `COMMON`; else empty.
 
