@@ -617,7 +617,7 @@ def test_the_operator_opens_the_gate(team: Attacked) -> None:
 def test_an_agent_calls_coterie_control(team: Attacked, words: str, how: str) -> None:
     """Also from a clean environment, and from a session of its own."""
     said = team.attack(f'call(*coterie, "control", {words}{how})')
-    assert said.startswith("1 refused: this process belongs to the attempt ")
+    assert said.startswith(f"1 run {team.run.name}: refused: this process belongs to the attempt ")
     assert team.is_safe()
 
 

@@ -28,10 +28,16 @@ def page() -> str:
 def _sections(found: Any, name: str) -> Iterator[str]:
     """Yield a section for each command at or below *found*."""
     below = getattr(found, "commands", None)
+    if below is not None and found.invoke_without_command and found.params:
+        yield from _section(found, name)
     if below is not None:
         for word, each in below.items():
             yield from _sections(each, f"{name} {word}")
-        return
+    else:
+        yield from _section(found, name)
+
+
+def _section(found: Any, name: str) -> Iterator[str]:
     yield f"## {name}\n"
     yield f"```\n{' '.join([name, *map(_usage, _arguments(found)), '[OPTIONS]'])}\n```\n"
     yield f"{inspect.cleandoc(found.help)}\n"

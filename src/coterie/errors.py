@@ -26,7 +26,11 @@ class NoSuchRun(CoterieError):
 
     def __init__(self, run: str, known: Iterable[str] = ()) -> None:
         self.run = run
-        super().__init__(f"there is no run {run!r}; {did_you_mean(run, known) or '`coterie runs` lists them'}")
+        if run == "last":
+            message = "no run was started in this directory; `coterie runs --all` lists those of others"
+        else:
+            message = f"there is no run {run!r}; {did_you_mean(run, known) or '`coterie runs --all` lists them'}"
+        super().__init__(message)
 
 
 class RunIsOwned(CoterieError):

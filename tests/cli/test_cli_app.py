@@ -30,7 +30,7 @@ def raising(exception: BaseException) -> app.Command:
     ("exception", "status", "message"),
     [
         (CoterieError("it broke"), 1, "coterie: it broke\n"),
-        (NoSuchRun("x"), 1, "coterie: there is no run 'x'; `coterie runs` lists them\n"),
+        (NoSuchRun("x"), 1, "coterie: there is no run 'x'; `coterie runs --all` lists them\n"),
         (UsageError("not so"), 2, "coterie: not so\n"),
         (TopologyError([error("bad", "it is bad", Span(1, 1, 3))], "abc"), 1, "1:1: error[bad]: it is bad\n"),
         (PermissionError(13, "Permission denied", "/x"), 1, "coterie: /x: Permission denied\n"),

@@ -135,7 +135,7 @@ def test_a_run_belongs_to_one_process(place: Place) -> None:
     process = place.start_slow()
     try:
         assert "is owned by a living process" in place.call("resume", "last", status=1).err
-        assert place.look("runs").out.splitlines()[1].endswith("running")
+        assert "  running  " in place.look("runs").out
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
@@ -321,7 +321,9 @@ def test_an_answer_that_cannot_be_used_is_refused_though_nobody_runs_the_run(pla
     [folder] = (place.folder / ".coterie" / "runs").iterdir()
 
     assert "refused: expected the output 'verdict' to be one of" in unfit.err
-    assert nobody.err == "refused: turn 'boss' is not waiting for an answer; waiting turns: boss#1\n"
+    assert (
+        nobody.err == f"run {folder.name}: refused: turn 'boss' is not waiting for an answer; waiting turns: boss#1\n"
+    )
     assert not list((folder / "inbox").glob("*.json"))
     place.call("control", "respond", "last", "boss#1", "Go", "--output", "verdict=approve")
     assert "queued" in place.call("control", "respond", "last", "boss", "approve").out

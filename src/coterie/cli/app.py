@@ -6,6 +6,7 @@ human, 130 interrupted.
 
 import functools
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +30,6 @@ COMMANDS: Mapping[str, str] = {
     "fork": "fork.fork",
     "replay": "run.replay",
     "simulate": "simulate.simulate",
-    "runs": "inspect.runs",
     "inspect": "inspect.inspect",
     "watch": "watch.watch",
     "stats": "inspect.stats",
@@ -55,6 +55,10 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "schema": "topology.schema",
             "lsp": "lsp.lsp",
         },
+    ),
+    "runs": (
+        "",
+        {"": "runs.list_", "rm": "runs.remove", "prune": "runs.prune"},
     ),
     "worktree": (
         "List, inspect, merge and remove the git work trees of runs.",
@@ -103,8 +107,9 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
 }
-"""Groups of commands, each with its help text."""
+"""Groups of commands, each with its help text. The command without a name is called where the group is alone."""
 
+_CONTEXT = "context"
 PLAIN: Mapping[tuple[str, ...], str] = {("topology", "validate"): "validate.validate"}
 """Commands that run without the option parser, whose import is slow, when they are called with files only."""
 
@@ -146,10 +151,11 @@ def command(words: Sequence[str] = ()) -> Any:
             output.say(f"coterie {__version__}")
             raise typer.Exit
 
-    first, second = (*words, "", "")[:2]
+    first, second = (*words, "-", "-")[:2]
     app = _typer("Run teams of AI agents that survive being killed.", _called(COMMANDS, first, GROUPS))
     app.callback()(root)
     for name, (about, commands) in _called(GROUPS, first, COMMANDS).items():
+        about = about or str(inspect.getdoc(load(commands[""])))
         app.add_typer(_typer(about, _called(commands, second)), name=name)
     return typer.main.get_command(app)
 
@@ -172,9 +178,20 @@ def _plain(arguments: Sequence[str]) -> int | None:
 def _typer(about: str, commands: Mapping[str, str]) -> "typer.Typer":
     import typer
 
-    app = typer.Typer(help=about, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+    alone = "" in commands
+    app = typer.Typer(
+        help=about,
+        no_args_is_help=not alone,
+        invoke_without_command=alone,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
     for name, place in commands.items():
-        app.command(name)(_typer_command(load(place)))
+        if name:
+            app.command(name)(_typer_command(load(place)))
+        else:
+            app.callback()(_typer_command(load(place), is_group=True))
     return app
 
 
@@ -185,15 +202,19 @@ def load(place: str) -> Command:
     return found
 
 
-def _typer_command(one: Command) -> Callable[..., None]:
-    """Return *one* for typer: the fields of its option groups are options, its result is the exit status."""
+def _typer_command(one: Command, *, is_group: bool = False) -> Callable[..., None]:
+    """Return *one* for typer: the fields of its option groups are options, its result is the exit status.
+
+    Args:
+        is_group: Do nothing where a command of the group is called.
+    """
     from dataclasses import fields, is_dataclass
     from inspect import Parameter, Signature, signature
 
     import typer
 
     groups: dict[str, Any] = {}
-    parameters: list[Parameter] = []
+    parameters = [Parameter(_CONTEXT, Parameter.KEYWORD_ONLY, annotation=typer.Context)] if is_group else []
     for name, each in signature(one).parameters.items():
         if is_dataclass(each.annotation):
             groups[name] = each.annotation
@@ -206,6 +227,9 @@ def _typer_command(one: Command) -> Callable[..., None]:
 
     @functools.wraps(one)
     def run(**options: Any) -> None:
+        context: typer.Context | None = options.pop(_CONTEXT, None)
+        if context is not None and context.invoked_subcommand is not None:
+            return
         for name, group in groups.items():
             options[name] = group(**{field.name: options.pop(field.name) for field in fields(group)})
         raise typer.Exit(one(**options))

@@ -52,7 +52,7 @@ def respond(
 
         if why := provisional.unusable(runs, run, message):
             verdict = messages.Verdict(status="refused", detail=why)
-    return _tell(verdict, as_json)
+    return _tell(run, verdict, as_json)
 
 
 def guide(
@@ -86,7 +86,7 @@ def guide(
     verdict = runs.send(run, messages.guidance(text, turn))
     if at_once and verdict.status == "accepted":
         runs.send(run, messages.interruption(turn))  # if no turn is running, the next one has it anyway
-    return _tell(verdict, as_json)
+    return _tell(run, verdict, as_json)
 
 
 def interrupt(
@@ -104,7 +104,7 @@ def interrupt(
     from coterie.runs import messages
 
     runs, run = _open(run, state_dir)
-    return _tell(runs.send(run, messages.interruption(turn or "")), as_json)
+    return _tell(run, runs.send(run, messages.interruption(turn or "")), as_json)
 
 
 def _standard_input() -> str:
@@ -131,10 +131,11 @@ def _open(name: str, state_dir: Path) -> "tuple[Runs, str]":
     return runs, run
 
 
-def _tell(verdict: "Verdict", as_json: bool) -> int:
+def _tell(run: str, verdict: "Verdict", as_json: bool) -> int:
     refused = verdict.status == "refused"
     if as_json:
-        say_json({"status": verdict.status, "detail": verdict.detail})
+        say_json({"run": run, "status": verdict.status, "detail": verdict.detail})
     else:
-        (complain if refused else say)(f"{verdict.status}: {verdict.detail}" if verdict.detail else verdict.status)
+        detail = f": {verdict.detail}" if verdict.detail else ""
+        (complain if refused else say)(f"run {run}: {verdict.status}{detail}")
     return int(refused)

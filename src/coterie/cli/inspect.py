@@ -1,32 +1,11 @@
-"""`coterie runs`, `inspect` and `stats`: read the journals of runs without changing anything."""
+"""`coterie inspect` and `stats`: read the journals of runs without changing anything."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
 from coterie.cli.output import print_result
-
-
-def runs(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
-    """List the runs, newest first, including those started in other folders of this machine."""
-    from coterie.cli.text import runs as text
-    from coterie.journal.records import MERGE_CONFLICT
-    from coterie.runs import index
-    from coterie.runs.repository import status_in
-
-    statuses = [(entry, status_in(Path(entry.folder))) for entry in reversed(index.entries(state_dir))]
-    found = [(entry, status.state) for entry, status in statuses]
-    reasons = {entry.run: MERGE_CONFLICT for entry, status in statuses if status.reason == MERGE_CONFLICT}
-    value = [
-        {"run": one.run, "topology": one.topology, "started": one.started, "state": state, "folder": one.folder}
-        | ({"reason": reasons[one.run]} if one.run in reasons else {})
-        for one, state in found
-    ]
-    rows = [(one, f"{state}: {reasons[one.run]}" if one.run in reasons else state) for one, state in found]
-    print_result(as_json, value, lambda: text.runs(rows))
-    return 0
 
 
 def inspect(

@@ -21,10 +21,12 @@ class RunStatus(NamedTuple):
         state: `running` (a living process owns it), `completed`, `failed`, `stopped: REASON`, or `cut off`: its owner
             died, and it can be resumed.
         reason: Why it failed; empty otherwise.
+        at: When its last record was written, if it is over.
     """
 
     state: str
     reason: str = ""
+    at: float = 0.0
 
 
 def read_status(journal: Path, lock: Path) -> RunStatus:
@@ -34,7 +36,7 @@ def read_status(journal: Path, lock: Path) -> RunStatus:
     last = last_line(journal)
     match last.get("topic"):
         case "run.finished":
-            return RunStatus(str(last.get("outcome")), str(last.get("reason", "")))
+            return RunStatus(str(last.get("outcome")), str(last.get("reason", "")), last.get("at", 0.0))
         case "run.stopped":
             return RunStatus(f"stopped: {last.get('reason')}")
         case _:

@@ -115,7 +115,8 @@ def fork(
         shutil.rmtree(part, ignore_errors=True)
         with suppress(OSError):  # another fork is made there, or it could not be made at all
             part.parent.rmdir()
-    index.add(index.Entry(run=fork, folder=str(folder.resolve()), topology=plan.name, started=copy.now))
+    here = os.path.realpath(".")
+    index.add(index.Entry(run=fork, folder=str(folder.resolve()), topology=plan.name, started=copy.now, cwd=here))
     cwd = tree.cwd if tree is not None else ""
     return Forked(run=fork, origin=run, seq=seq, again=tuple(copy.again), cwd=cwd)
 

@@ -1,16 +1,19 @@
 """The per-user index of runs, wherever their folders lie: a convenience that can be lost, and nothing with it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
 
 from coterie import files
-from coterie.errors import NoSuchRun, UsageError
+from coterie.errors import JournalUnreadable, NoSuchRun, UsageError
+from coterie.journal.codec import Decoder
 from coterie.journal.lock import is_held
+from coterie.journal.records import RunStarted
 
 STATE_DIR = ".coterie"
 """Where runs are kept, in the directory they are started in; those of loops in *OF_LOOPS*, as their page says."""
@@ -22,12 +25,13 @@ _SHOWN = 5
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One run. *started* is in Unix seconds."""
+    """One run. *started* is in Unix seconds; *cwd* is the directory it was started in, if known."""
 
     run: str
     folder: str
     topology: str = ""
     started: float = 0.0
+    cwd: str = ""
 
 
 def path() -> Path:
@@ -51,39 +55,50 @@ def add(entry: Entry) -> None:
 
 
 def entries(state_dir: Path | None = None) -> list[Entry]:
-    """The runs that still exist, oldest first: those of *state_dir*, then those the index knows elsewhere.
+    """The runs that still exist, oldest first: those of *state_dir*, then those the index knows elsewhere."""
+    return sorted(newest(state_dir, everywhere=True), key=lambda entry: (entry.started, entry.run))
 
-    Beside the usual state directory lies that of loops, which counts as the same place.
+
+def newest(state_dir: Path | None, *, everywhere: bool = False, beginning: str = "") -> Iterator[Entry]:
+    """The runs of the directory of *state_dir* that still exist, newest first.
+
+    The files of a run are looked at when it is its turn, or when the index does not know it: it was copied here.
+
+    Args:
+        everywhere: Then those that the index knows elsewhere, newest first.
+        beginning: Only those whose id begins with it.
     """
-    found = {entry.run: entry for folder in homes(state_dir) for entry in _local(folder)}
-    for entry in _indexed():
-        known = found.get(entry.run)
-        if known is None or Path(known.folder).resolve() == Path(entry.folder).resolve():
-            found[entry.run] = entry
-    return sorted(found.values(), key=lambda entry: (entry.started, entry.run))
+    named = {entry.folder: entry for entry in _named() if entry.run.startswith(beginning)}
+    here = {entry.folder: entry for entry in _here(state_dir, named, beginning)}
+    found = sorted(here.values(), key=lambda entry: (entry.started, entry.run), reverse=True)
+    if everywhere:
+        found += [entry for folder, entry in reversed(named.items()) if folder not in here]
+    return filter(_is_there, found)
 
 
 def find(run: str, state_dir: Path) -> Path:
-    """The folder of *run*: an id, a beginning of one that only one run has, or `last`.
+    """The folder of *run*: an id, a beginning of one that only one run has, or `last`, the newest of this directory.
+
+    Of several runs with that id it is that of this directory, else the newest.
 
     Raises:
         NoSuchRun: If there is none.
         UsageError: If several runs begin with *run*.
     """
-    known = entries(state_dir)
-    here = {folder.resolve() for folder in homes(state_dir)}
-    local = [entry for entry in known if home_of(Path(entry.folder)).resolve() in here]
-    if run == "last" and (local or known):
-        return Path((local or known)[-1].folder)
-    exact = [entry for entry in known if entry.run == run]
-    fitting = exact or [entry for entry in known if run and entry.run.startswith(run)]
+    if run == "last":
+        for entry in newest(state_dir):
+            return Path(entry.folder)
+        raise NoSuchRun(run)
+    fitting: dict[str, Entry] = {}
+    for entry in newest(state_dir, everywhere=True, beginning=run) if run else ():
+        fitting.setdefault(entry.run, entry)
     if not fitting:
-        raise NoSuchRun(run, [entry.run for entry in known])
-    if len(fitting) > 1:
-        some = ", ".join(entry.run for entry in fitting[: -_SHOWN - 1 : -1])
+        raise NoSuchRun(run, [entry.run for entry in newest(state_dir, everywhere=True)])
+    if len(fitting) > 1 and run not in fitting:
+        some = ", ".join(list(fitting)[:_SHOWN])
         more = f" and {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
         raise UsageError(f"{run!r} matches {some}{more}; give more of the id")
-    return Path(fitting[0].folder)
+    return Path((fitting.get(run) or next(iter(fitting.values()))).folder)
 
 
 def home_of(folder: Path) -> Path:
@@ -93,13 +108,17 @@ def home_of(folder: Path) -> Path:
 
 def living(state_dir: Path) -> list[Path]:
     """The folders of the runs in *state_dir* that a living process owns."""
-    found = [Path(entry.folder) for folder in homes(state_dir) for entry in _local(folder)]
-    return [folder for folder in found if is_held(folder / "lock")]
+    return [Path(entry.folder) for entry in newest(state_dir) if is_held(Path(entry.folder, "lock"))]
+
+
+def ids() -> set[str]:
+    """The ids of all runs that the index has known, also of those that are gone."""
+    return {entry.run for entry in _named()}
 
 
 def is_shared(run: str) -> bool:
     """Whether runs in several places are called *run*, as those that are counted may be: `run-1`."""
-    return len({Path(entry.folder).resolve() for entry in _indexed() if entry.run == run}) > 1
+    return len({entry.folder for entry in _named() if entry.run == run and _is_there(entry)}) > 1
 
 
 def health() -> tuple[int, int, int]:
@@ -111,7 +130,7 @@ def health() -> tuple[int, int, int]:
             named += 1
         except (msgspec.DecodeError, UnicodeDecodeError):
             torn += 1
-    return named, named - sum(1 for _ in _indexed()), torn
+    return named, named - sum(map(_is_there, _named())), torn
 
 
 def homes(state_dir: Path | None) -> list[Path]:
@@ -123,13 +142,38 @@ def homes(state_dir: Path | None) -> list[Path]:
 
 def state_dirs(state_dir: Path) -> list[Path]:
     """Every state directory that is known: those that count as *state_dir*, and those of all runs in the index."""
-    named = (home_of(Path(entry.folder)) for entry in _named())
+    named = dict.fromkeys(home_of(Path(entry.folder)) for entry in _named())
     return [*dict.fromkeys(path.resolve() for path in (*homes(state_dir), *named) if _exists(path))]
 
 
-def _local(state_dir: Path) -> Iterator[Entry]:
-    for folder in sorted((state_dir / "runs").glob("*/journal.jsonl")):
-        yield Entry(run=folder.parent.name, folder=str(folder.parent), started=folder.parent.stat().st_ctime)
+def _here(state_dir: Path | None, named: Mapping[str, Entry], beginning: str) -> Iterator[Entry]:
+    """The runs in *state_dir*, and those of *named* that were started in its directory, in no order."""
+    for home in homes(state_dir):
+        with suppress(OSError, ValueError):
+            runs = os.path.realpath(home / "runs")
+            for name in os.listdir(runs):
+                folder = f"{runs}/{name}"
+                entry = named.get(folder) or (_read(folder) if unquote(name).startswith(beginning) else None)
+                if entry is not None:
+                    yield entry
+    if state_dir is not None and state_dir.name == STATE_DIR:
+        cwd = os.path.realpath(state_dir.parent)
+        yield from (entry for entry in named.values() if entry.cwd == cwd)
+
+
+def _read(folder: str) -> Entry | None:
+    """The run in *folder*, from its journal; None if it has none."""
+    run, journal = unquote(os.path.basename(folder)), Path(folder, "journal.jsonl")
+    try:
+        with files.open_private(journal, "rb") as file:
+            first = next(Decoder(str(journal)).read(file), None)
+    except JournalUnreadable:
+        first = None
+    except OSError:
+        return None
+    if isinstance(first, RunStarted):
+        return Entry(run=run, folder=folder, topology=first.topology, started=first.at)
+    return Entry(run=run, folder=folder, started=journal.stat().st_mtime)
 
 
 def _lines() -> list[bytes]:
@@ -145,8 +189,8 @@ def _named() -> Iterator[Entry]:
             yield msgspec.json.decode(line, type=Entry)
 
 
-def _indexed() -> Iterator[Entry]:
-    return (entry for entry in _named() if _exists(Path(entry.folder) / "journal.jsonl"))
+def _is_there(entry: Entry) -> bool:
+    return _exists(Path(entry.folder, "journal.jsonl"))
 
 
 def _exists(path: Path) -> bool:

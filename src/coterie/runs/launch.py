@@ -96,10 +96,11 @@ async def start(
         tree = await in_thread(isolate, run, cwd, state_dir, kind.place, said.append)
     for line in said:
         tell(line)
-    cwd = Path(tree.cwd) if tree is not None else cwd
+    started_in, cwd = cwd, Path(tree.cwd) if tree is not None else cwd
     with suppress(OSError):  # where nothing can be written, the journal says so
         hide_state(state_dir, kind.place, cwd)
-    index.add(index.Entry(run=run, folder=str(runs.folder(run).resolve()), topology=plan.name, started=clock.now()))
+    folder = str(runs.folder(run).resolve())
+    index.add(index.Entry(run=run, folder=folder, topology=plan.name, started=clock.now(), cwd=str(started_in)))
     if tree is not None:
         worktree.write(state_dir, tree)  # before its files: a kill from here on leaves a tree that is known
     observe = _observers(kind, runs, Journal(runs, run, ()), observe)

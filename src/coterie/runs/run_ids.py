@@ -43,7 +43,7 @@ def choose_id(plan: Plan, state_dir: Path) -> str:
     runs = state_dir / "runs"
     files.make_folder(runs)
     here = {path.name for path in runs.iterdir()}
-    known = here | {entry.run for entry in index.entries()}
+    known = here | index.ids()
     for name in candidates(place.run_id_format, here, known):
         try:
             (runs / name).mkdir(files.PRIVATE_FOLDER)

@@ -1,14 +1,17 @@
 """Statistics of the runs of this machine: how they ended, what they cost, how long they took."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
 from msgspec import Struct
 
+from coterie.clock import SystemClock
 from coterie.errors import CoterieError
 from coterie.journal.owned import OwnedTime
-from coterie.journal.records import AttemptFailed, IterationStarted, TurnCancelled, TurnFinished
+from coterie.journal.records import AttemptFailed, IterationStarted, RunStarted, TurnCancelled, TurnFinished
+from coterie.runs import index
 from coterie.runs.index import Entry
 from coterie.runs.repository import run_in
 from coterie.views.usage import UsageView
@@ -17,17 +20,24 @@ UNREADABLE = "unreadable"
 
 
 class RunStats(Struct, frozen=True, kw_only=True):
-    """One run in numbers.
+    """One run in a list of runs.
 
     Attributes:
-        state: Its state; the reason of a stop is left out.
+        state: Its state, or `unreadable`; *reason* says why it failed.
+        folder: The folder with its files.
+        cwd: The directory that its agents work in.
         turns: Turns of agents, those of child runs included.
         seconds: How long it was owned.
     """
 
     run: str
-    team: str
+    topology: str
+    started: float
     state: str
+    folder: str
+    reason: str = ""
+    prompt: str = ""
+    cwd: str = ""
     turns: int = 0
     iterations: int = 0
     cost: float = 0.0
@@ -60,27 +70,44 @@ class Statistics(Struct, frozen=True, kw_only=True):
 def run_stats(entry: Entry) -> RunStats:
     """The run of *entry* in numbers; one whose journal cannot be read has none."""
     runs, run = run_in(Path(entry.folder))
-    usage, time, iterations = UsageView(), OwnedTime(), 0
+    usage, time, iterations, prompt, cwd = UsageView(), OwnedTime(), 0, "", ""
     children: set[str] = set()  # turns that were child runs: what ran in those counts instead
     try:
         for record in runs.read(run):
             usage.apply(record)
             time.apply(record)
             iterations += isinstance(record, IterationStarted)
+            if isinstance(record, RunStarted):
+                prompt, cwd = str(record.input.get("prompt", "")), record.cwd
             if isinstance(record, TurnFinished | AttemptFailed | TurnCancelled) and record.usage.turns:
                 children.add(record.turn)
     except (OSError, CoterieError):
-        return RunStats(run=entry.run, team=entry.topology, state=UNREADABLE)
-    total = usage.total
+        return RunStats(
+            run=entry.run, topology=entry.topology, started=entry.started, state=UNREADABLE, folder=entry.folder
+        )
+    total, status = usage.total, runs.store.status(run)
     return RunStats(
         run=entry.run,
-        team=entry.topology,
-        state=runs.status(run).partition(":")[0],
+        topology=entry.topology,
+        started=entry.started,
+        state=status.state,
+        folder=entry.folder,
+        reason=status.reason,
+        prompt=prompt,
+        cwd=cwd,
         turns=total.turns + total.nested - len(children),
         iterations=iterations,
         cost=total.cost,
-        seconds=time.seconds,
+        seconds=time.until(SystemClock().now()) if status.state == "running" else time.seconds,
     )
+
+
+def newest(state_dir: Path, limit: int, *, everywhere: bool = False) -> Iterator[RunStats]:
+    """The newest *limit* runs of the directory of *state_dir*; *everywhere*: then those of others.
+
+    The journals of runs beyond *limit* are not opened.
+    """
+    return map(run_stats, islice(index.newest(state_dir, everywhere=everywhere), limit))
 
 
 def statistics(entries: Iterable[Entry]) -> Statistics:
@@ -88,8 +115,8 @@ def statistics(entries: Iterable[Entry]) -> Statistics:
     every = [run_stats(entry) for entry in entries]
     return Statistics(
         total=_sum(every),
-        outcomes=_by({one.run: one.state for one in every}, every),
-        teams=_by({one.run: one.team for one in every}, every),
+        outcomes=_by({one.run: one.state.partition(":")[0] for one in every}, every),
+        teams=_by({one.run: one.topology for one in every}, every),
     )
 
 

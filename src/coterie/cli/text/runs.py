@@ -2,26 +2,48 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.cli.text.words import as_json, clock, table
-from coterie.views.words import exited, listed, plural
+from coterie.journal.records import MERGE_CONFLICT
+from coterie.views.words import duration, exited, listed, plural, quoted
 
 if TYPE_CHECKING:
     from coterie.backends.base import Request
-    from coterie.runs.index import Entry
+    from coterie.runs.statistics import RunStats
     from coterie.views.timeline import Line
     from coterie.views.usage import Totals, UsageView
 
+_PROMPT, _SHORTEST_PROMPT = 60, 20
+"""Characters of a prompt in a list of runs: where lines may have any length, and where they are too long anyway."""
 INEXACT = "not exact: files that it read have changed since"
 
 
-def runs(found: "Sequence[tuple[Entry, str]]") -> str:
-    """Return a table of runs with their states."""
+def runs(found: "Sequence[RunStats]", width: int | None, *, everywhere: bool) -> str:
+    """Return a table of runs; their prompts are cut to fit *width*, if given."""
     if not found:
-        return "no runs yet: `coterie run FILE.at` starts one"
-    rows = [(one.run, one.topology, _date(one.started), state) for one, state in found]
-    return table(rows, ("run", "team", "started", "state"))
+        return "no runs yet: `coterie run FILE.at` starts one" + (
+            "" if everywhere else "; `coterie runs --all` lists those of other directories"
+        )
+    head = ("run", "team", "started", "state", "time", "cost", "folder", "prompt")
+    rows = [
+        (
+            one.run,
+            one.topology,
+            _date(one.started),
+            f"{one.state}: {one.reason}" if one.reason == MERGE_CONFLICT else one.state,
+            duration(one.seconds),
+            f"${one.cost:.4f}" if one.cost else "",
+            _directory(one.cwd),
+        )
+        for one in found
+    ]
+    taken = max(map(len, table(rows, head[:-1]).splitlines()))
+    longest = max(_SHORTEST_PROMPT, width - taken - len("  “”")) if width else _PROMPT
+    prompts = (one.prompt and quoted(one.prompt, longest) for one in found)
+    return table([(*row, prompt) for row, prompt in zip(rows, prompts, strict=True)], head)
 
 
 def timeline(lines: "Iterable[Line]") -> str:
@@ -83,6 +105,15 @@ def _attempt(one: Mapping[str, Any], began: float) -> str:
 def _used(name: str, totals: "Totals") -> tuple[str, ...]:
     counts = (totals.turns, totals.attempts, totals.nested, totals.input_tokens, totals.output_tokens)
     return (name, *map(str, counts), f"${totals.cost:.4f}", f"{totals.seconds:.1f}")
+
+
+def _directory(path: str) -> str:
+    """Return *path* as a person writes it: `.` for the current directory, `~/…` below the home directory."""
+    with suppress(OSError, RuntimeError, ValueError):
+        if Path(path) == Path.cwd():
+            return "."
+        return f"~/{Path(path).relative_to(Path.home())}"
+    return path
 
 
 def _date(at: float) -> str:

@@ -1,0 +1,57 @@
+"""Remove runs from disk."""
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from coterie import files
+from coterie.errors import CoterieError, UsageError
+from coterie.ids import folder_name
+from coterie.journal.lock import RunLock
+from coterie.journal.status import ENDS
+from coterie.runs import index
+from coterie.runs.repository import Runs, run_in
+from coterie.workspace.trees import worktree
+
+_REMOVED = ".removed"
+"""The folder, among those of the runs, into which a run is moved before its files are removed."""
+
+
+def remove(runs: Runs, run: str) -> None:
+    """Remove the root run *run* and all its files; if that is interrupted, the run is complete or no longer listed.
+
+    Raises:
+        RunIsOwned: If a living process drives it.
+        UsageError: If it is a child run, or has a git work tree.
+    """
+    if "/" in run:
+        raise UsageError(f"{run!r} is a child run, which is a part of its run")
+    tree = worktree.read(runs.root, run)
+    if tree is not None and not tree.removed:
+        raise UsageError(f"run {run!r} has a git work tree; `coterie worktree clean {run}` removes it first")
+    folder = runs.folder(run)
+    bin_ = folder.parent / _REMOVED
+    lock = RunLock(run, folder / "lock")
+    try:
+        files.make_folder(bin_)
+        folder.rename(bin_ / f"{folder_name(run)}-{secrets.token_hex(4)}")
+    finally:
+        lock.release()
+    shutil.rmtree(bin_)
+
+
+def prune(state_dir: Path, before: float) -> Iterator[tuple[str, str]]:
+    """Remove the runs of the directory of *state_dir* that ended before the time *before*.
+
+    Yields each with the reason why it could not be removed; empty if it was. Runs that can be resumed stay.
+    """
+    for entry in list(index.newest(state_dir)):
+        runs, run = run_in(Path(entry.folder))
+        status = runs.store.status(run)
+        if status.state in ENDS and status.at < before:
+            try:
+                remove(runs, run)
+                yield run, ""
+            except CoterieError as error:
+                yield run, str(error)
