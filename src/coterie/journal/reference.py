@@ -91,7 +91,7 @@ def _topic(kind: Any) -> str:
 
 
 def _inner(kind: type[Struct]) -> Iterator[type[Struct]]:
-    """The values that fields of *kind* hold and that have fields of their own, inner ones last."""
+    """The values that fields of *kind* hold and that have fields, inner ones last."""
     for field in fields(kind):
         for part in _parts(field.type):
             if isinstance(part, type) and issubclass(part, Struct):

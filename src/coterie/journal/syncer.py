@@ -8,7 +8,7 @@ Job = Callable[[], None]
 
 
 class Syncer:
-    """Do jobs in a thread of their own, one at a time, in the order given. The thread exists while there is a use."""
+    """Do jobs in a separate thread, one at a time, in the order given. The thread exists while there is a use."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Job | None] | None = None
