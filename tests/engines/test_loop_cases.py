@@ -11,7 +11,6 @@ from loop_play import Play, loop_plan, waves
 from coterie.engines.commands import Emit
 from coterie.engines.loop import View, verdict
 from coterie.engines.loop.objectives import NoObjectives, objectives
-from coterie.engines.loop.promise import is_given
 from coterie.engines.loop.schedule import review_is_due
 from coterie.engines.loop.state import State, TurnOutput
 from coterie.journal.records import EventInvalid, EventNoted
@@ -199,9 +198,3 @@ def _entry(loop: LoopPlan, event: str) -> str:
     base = event.removesuffix(PARALLEL)
     emitters = {role.id for role in loop.roles if base in role.emits}
     return next((key for key, targets in loop.handoff if emitters & set(targets)), "loop.start")
-
-
-def test_the_promise_is_found_in_text() -> None:
-    """The one place where text completes a run: `coterie.engines.loop.promise`."""
-    assert is_given("DONE", "all DONE")
-    assert not is_given("DONE", "all done")

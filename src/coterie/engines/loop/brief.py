@@ -22,6 +22,7 @@ class Brief(Struct, frozen=True, kw_only=True):
         view: The events it may emit.
         payload: The payload of the event that led here.
         rejected: The last rejected event with the reason, if none was accepted since; else empty.
+        promise_refused: Why the promise in the previous output did not count; else empty.
         failure: The failure of the previous turn; else empty.
         printed: The end of the output of that turn.
         guidance: The operator's messages since the previous turn and, in a retry, since this one began.
@@ -37,6 +38,7 @@ class Brief(Struct, frozen=True, kw_only=True):
     view: View = View()
     payload: str = ""
     rejected: str = ""
+    promise_refused: str = ""
     failure: str = ""
     printed: str = ""
     guidance: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Emit,
 from coterie.engines.loop.brief import Brief, TurnOutput
 from coterie.engines.loop.objectives import objectives
 from coterie.engines.loop.outcome import event_of, is_team
-from coterie.engines.loop.promise import is_given
+from coterie.engines.loop.promise import refusal
 from coterie.engines.loop.schedule import MOMENT, limit_reached, most_iterations, review_is_due
 from coterie.engines.loop.state import State, TurnState, Wave
 from coterie.engines.loop.unmerged import describe_unmerged
@@ -56,6 +56,7 @@ class LoopEngine:
             case Emit():
                 return verdict(self.view(said.turn), said)
             case Reply():
+                refused = self._promise_refused(said)
                 return records.TurnFinished(
                     turn=said.turn,
                     attempt=said.attempt,
@@ -63,7 +64,8 @@ class LoopEngine:
                     usage=said.usage,
                     message=said.message,
                     outputs=said.given | (said.outputs or {}),
-                    promised=self._promised(said),
+                    promised=refused == "",
+                    promise_refused=refused or "",
                 )
             case _:
                 assert_never(said)
@@ -89,6 +91,7 @@ class LoopEngine:
             view=self.view(name),
             payload=state.payload,
             rejected=state.rejected,
+            promise_refused=state.promise_refused,
             failure=state.failure,
             printed=state.printed,
             guidance=(*turn.guidance, *(text for _, text in state.guidance if turn.retried)),
@@ -118,11 +121,15 @@ class LoopEngine:
         """The wave whose branches have ended and whose work may still have to be merged; 0 if there is none."""
         return self.state.unmerged
 
-    def _promised(self, reply: Reply) -> bool:
+    def _promise_refused(self, reply: Reply) -> str | None:
+        """Why the promise in *reply* does not count: empty if it does, None if there is none."""
         turn = self.state.turns.get(reply.turn)
-        if turn is None or turn.review or turn.emitted or not is_given(self.plan.promise, reply.text, reply.prompt):
-            return False
-        return not incomplete(self.view(reply.turn).missing, reply.open_tasks)
+        if turn is None or turn.review:
+            return None
+        refused = refusal(self.plan.promise, reply.text, reply.prompt, self.brief(reply.turn).guidance)
+        if refused is not None and turn.emitted:
+            return "the turn emitted an event, accepted or rejected"
+        return refused if refused != "" else incomplete(self.view(reply.turn).missing, reply.open_tasks)
 
     # -- decisions ----------------------------------------------------------------------------------------------------
 
@@ -297,6 +304,7 @@ class LoopEngine:
         if isinstance(record, records.TurnFinished):
             turn.guidance = []  # the turn showed it
             if not turn.review:
+                state.promise_refused = record.promise_refused
                 state.heard(TurnOutput(name=f"iteration {turn.iteration}", text=record.text))
                 state.failure, state.printed, state.failures = "", "", 0
         elif turn.printed and turn.events and isinstance(record, records.TurnCancelled):

@@ -1,11 +1,33 @@
-"""Recognize the text that completes a loop, unless the agent repeats it from its prompt."""
+"""Recognize the text that completes a loop, unless the agent repeats it from its instructions."""
+
+import re
+from collections.abc import Iterable
+
+ECHO = "it was only repeated from a line of the instructions"
+
+_AROUND = " \t\"'`*_.\u2018\u2019\u201c\u201d"
+"""What may surround the text: quotes, backticks, emphasis, a full stop."""
+_FENCED = re.compile(r"^(~{3,})text\n.*?^\1$", re.DOTALL | re.MULTILINE)
+"""A block made by `coterie.engines.fences`: recent outputs, memory, tasks."""
 
 
-def is_given(promise: str, text: str, prompt: str = "") -> bool:
-    """Whether *text* has *promise* in a line that is not also in *prompt*. An empty promise is never given."""
-    if not promise or promise not in text:
-        return False
+def refusal(promise: str, text: str, prompt: str = "", guidance: Iterable[str] = ()) -> str | None:
+    """Why *text* does not give *promise*: empty if it does, None if it does not contain it.
+
+    A line that is also in the instructions of *prompt* is an echo, unless it is nothing but the promise, which a prompt
+    never has alone on a line. Recent outputs, memory, tasks and *guidance* are no instructions.
+    """
+    if not promise.strip() or promise not in text:
+        return None
     if "\n" in promise:
-        return True
-    asked = {line.strip() for line in prompt.splitlines() if promise in line}
-    return any(promise in line and line.strip() not in asked for line in text.splitlines())
+        return ""
+    said = {f"- {line}" for text in guidance for line in text.splitlines()}
+    said |= {line.removeprefix("- ") for line in said}
+    asked = {bare(line) for line in _FENCED.sub("", prompt).splitlines() if promise in line and line not in said}
+    given = {bare(line) for line in text.splitlines() if promise in line}
+    return "" if bare(promise) in given or given - asked else ECHO
+
+
+def bare(line: str) -> str:
+    """*line* without quotes, backticks, emphasis and a full stop around it."""
+    return line.strip(_AROUND) or line.strip()

@@ -73,6 +73,7 @@ class State:
         added: Iterations allowed beyond the limit of the plan.
         guidance: Pairs of message and text from operators that no iteration has shown yet.
         unheeded: Guidance of the last iteration, which did not finish; the next one shows it again.
+        promise_refused: Why the promise in the last output did not count; empty if there was none.
         failure: The last failure that a prompt may show, and *printed* the end of that turn's output.
         failed: The kind of the last failure.
         accepted: All accepted events of agents.
@@ -98,6 +99,7 @@ class State:
     last: str = ""
     same: int = 0
     rejected: str = ""
+    promise_refused: str = ""
     failure: str = ""
     printed: str = ""
     failed: str = ""

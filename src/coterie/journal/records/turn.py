@@ -28,7 +28,7 @@ class TurnStarted(Record, frozen=True, kw_only=True, tag="turn.started", gc=Fals
 class TurnFinished(Record, frozen=True, kw_only=True, tag="turn.finished", gc=False):
     """A turn has its result; it is never run again. *message* is the inbox message that brought it, if one did.
 
-    *promised*: it said the text that completes a loop, under all that this takes.
+    *promised*: its text completes a loop by the promise; *promise_refused*: why a promise in it did not count.
     """
 
     turn: str
@@ -38,6 +38,7 @@ class TurnFinished(Record, frozen=True, kw_only=True, tag="turn.finished", gc=Fa
     usage: Usage = NO_USAGE
     message: str = ""
     promised: bool = False
+    promise_refused: str = ""
 
 
 class TurnFailed(Record, frozen=True, kw_only=True, tag="turn.failed", gc=False):

@@ -11,6 +11,7 @@ from coterie.engines.fences import fenced, inline
 from coterie.engines.loop import Brief
 from coterie.engines.loop.brief import TurnOutput
 from coterie.engines.loop.nearest import nearest
+from coterie.engines.loop.promise import bare
 from coterie.planning.loop import TOOL_PATH, LoopPlan, RolePlan
 from coterie.workspace.notes import ShownNotes
 
@@ -61,7 +62,7 @@ def context(plan: LoopPlan, brief: Brief, given: dict[str, Any]) -> dict[str, An
 
 def _iteration(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> Iterator[str]:
     yield plan.harness
-    yield _backpressure(brief)
+    yield _backpressure(plan, brief)
     yield _titled("The output of the turn that failed:", brief.printed)
     yield f"Objective:\n{brief.objective or NO_OBJECTIVE}"
     yield _titled("Operator guidance:", _guidance(brief.guidance))
@@ -90,7 +91,7 @@ def _review(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> Iterator[str]:
     yield f"Objective:\n{brief.objective or NO_OBJECTIVE}"
     yield _titled("Memory:", _block(notes.memory))
     yield _titled("Tasks:", _block(notes.tasks))
-    yield _backpressure(brief)
+    yield _backpressure(plan, brief)
     yield _titled("The output of the turn that failed:", brief.printed)
     yield _titled("Recent outputs, oldest first:", _outputs(brief.outputs))
 
@@ -103,11 +104,13 @@ def _block(text: str) -> str:
     return fenced(text) if text else ""
 
 
-def _backpressure(brief: Brief) -> str:
-    """The problems before this turn: a rejected event, a failed turn, an attempt that was cut off."""
+def _backpressure(plan: LoopPlan, brief: Brief) -> str:
+    """The problems before this turn: a rejected event or promise, a failed turn, an attempt that was cut off."""
     lines = []
     if brief.rejected:
         lines.append(f"- The last emitted event was rejected. {inline(brief.rejected[:REASON_MOST])}")
+    if brief.promise_refused:
+        lines.append(f"- The last answer contained `{plan.promise}`, but did not complete: {brief.promise_refused}")
     if brief.failure:
         lines.append(f"- {inline(brief.failure[:REASON_MOST])}")
     if brief.accepted:
@@ -213,8 +216,8 @@ def _last(text: str, most: int) -> str:
 
 
 def _without_bare(promise: str, text: str) -> str:
-    """*text* with each line that equals *promise* quoted: an agent that repeats its prompt must not complete."""
+    """*text* with words before each line that is *promise*: an agent that repeats its prompt must not complete."""
     if not promise.strip() or promise not in text:
         return text
-    bare = promise.strip()
-    return "\n".join(f"`{bare}`" if line.strip() == bare else line for line in text.split("\n"))
+    alone = bare(promise)
+    return "\n".join(f"the text `{promise.strip()}`" if bare(line) == alone else line for line in text.split("\n"))
