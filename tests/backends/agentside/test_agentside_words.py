@@ -14,6 +14,8 @@ from coterie.backends.agentside.words import Misused, message_of, plain
         (["emit", "go", "--fast is broken"], {"kind": "emit", "event": "go", "payload": "--fast is broken"}),
         (["emit", "--id", "m1", "go"], {"kind": "emit", "event": "go", "payload": "", "id": "m1"}),
         (["emit", "go", "--", "--id"], {"kind": "emit", "event": "go", "payload": "--id"}),
+        (["emit", "go", "-5"], {"kind": "emit", "event": "go", "payload": "-5"}),
+        (["emit", "go", "--fast=1", "--id", "m1"], {"kind": "emit", "event": "go", "payload": "--fast=1", "id": "m1"}),
         (
             ["emit", "--output", "a=1", "--output=b:=[2]"],
             {"kind": "emit", "event": "", "payload": "", "outputs": {"a": "1", "b": [2]}},
@@ -45,7 +47,7 @@ from coterie.backends.agentside.words import Misused, message_of, plain
     ],
 )
 def test_a_command_line_becomes_a_message(words: list[str], message: dict[str, object]) -> None:
-    """Options stand anywhere; a payload may begin with a dash when it has a blank."""
+    """Options stand anywhere; a payload may begin with a dash."""
     assert message_of(words) == message
 
 
@@ -85,7 +87,9 @@ def test_what_makes_no_sense_is_said_at_once(words: list[str]) -> None:
         (["emit", "x.parallel", "- a"], ["emit", "--", "x.parallel", "- a"]),
         (["emit", "go", "--run", "r", "--output=a=1"], ["emit", "--run", "r", "--output", "a=1", "--", "go"]),
         (["emit", "--help"], ["emit", "--help"]),
-        (["emit", "go", "--bogus"], ["emit", "go", "--bogus"]),
+        (["emit", "go", "--help"], ["emit", "go", "--help"]),
+        (["emit", "--bogus", "go"], ["emit", "--bogus", "go"]),
+        (["emit", "go", "--bogus"], ["emit", "--", "go", "--bogus"]),
     ],
 )
 def test_an_emit_is_prepared_for_the_parser(words: list[str], prepared: list[str]) -> None:

@@ -166,3 +166,15 @@ def test_programs_are_told_the_same_as_data() -> None:
         "missing": ["review.passed"],
         "nearest": "",
     }
+
+
+def test_the_command_of_an_attempt_is_quoted_where_it_must_be() -> None:
+    """A folder may have a space in its name, and a text may quote the placeholder itself; `#` needs no quotes."""
+    plan = loop_plan(harness='Call "{{TOOL_PATH}}" emit x, or {{TOOL_PATH}} emit y.')
+    spaced = question(Play(plan), ShownNotes(tool="/my loop/turns/iteration#1.1/autoloops"))
+    plain = question(Play(plan), ShownNotes(tool="/loop/turns/iteration#1.1/autoloops"))
+
+    assert 'Call "/my loop/turns/iteration#1.1/autoloops" emit x' in spaced
+    assert "or '/my loop/turns/iteration#1.1/autoloops' emit y" in spaced
+    assert "\n    '/my loop/turns/iteration#1.1/autoloops' emit tasks.ready" in spaced
+    assert "or /loop/turns/iteration#1.1/autoloops emit y" in plain

@@ -27,6 +27,8 @@ _GRAMMAR: dict[tuple[str, ...], Options] = {
     ("task", "update"): {"-p": "one", "--priority": "one"},
     ("task", "remove"): {},
 }
+_OF_EMIT: Options = {"--run": "one", "--state-dir": "one"}
+"""Further options of `emit`, which are left to the command line."""
 
 
 class Misused(ValueError):
@@ -41,14 +43,14 @@ def message_of(words: Sequence[str]) -> dict[str, Any] | None:
     """
     for command, options in _GRAMMAR.items():
         if tuple(words[: len(command)]) == command:
-            parsed = _parse(words[len(command) :], options)
+            parsed = _parse(words[len(command) :], options, payload=command == ("emit",))
             return None if parsed is None else _meaning(command, *parsed)
     return None
 
 
 def plain(words: Sequence[str]) -> list[str]:
     """The words of an `emit` with its options first, then `--`: a payload may begin with a dash."""
-    parsed = _parse(words[1:], {**_GRAMMAR["emit",], "--run": "one", "--state-dir": "one", "--json": "flag"})
+    parsed = _parse(words[1:], _GRAMMAR["emit",] | _OF_EMIT, payload=True)
     if tuple(words[:1]) != ("emit",) or parsed is None:
         return list(words)
     given, options = parsed
@@ -82,8 +84,11 @@ def named(word: str) -> tuple[str, Any]:
         raise Misused(f"the value of {name!r} is not JSON: {error}") from None
 
 
-def _parse(words: Sequence[str], known: Options) -> tuple[list[str], dict[str, Any]] | None:
-    """The positional words and the options; None if an option is unknown or lacks its value."""
+def _parse(words: Sequence[str], known: Options, payload: bool = False) -> tuple[list[str], dict[str, Any]] | None:
+    """The positional words and the options; None if an option is unknown or lacks its value.
+
+    If the words after the first are a *payload*, unknown options among them belong to it.
+    """
     given: list[str] = []
     options: dict[str, Any] = {}
     rest = iter(words)
@@ -96,6 +101,9 @@ def _parse(words: Sequence[str], known: Options) -> tuple[list[str], dict[str, A
             given.append(word)
             continue
         kind = known.get(name)
+        if kind is None and payload and given and name not in (*_OF_EMIT, "-h", "--help"):
+            given.append(word)
+            continue
         if kind is None or (kind == "flag" and equals):
             return None
         if kind == "flag":

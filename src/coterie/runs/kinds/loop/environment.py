@@ -3,12 +3,16 @@
 They are informative only: the run itself decides whether an event is allowed.
 """
 
+import re
 from pathlib import Path
 
 from coterie.backends.agentside.client import NOTES_FOLDER
 from coterie.engines.loop import LoopEngine
 from coterie.planning.place import RunPlace
+from coterie.views.projection import wave_id
 from coterie.workspace.notes import EntryFiles
+
+_BRANCH = re.compile(r"wave-(\d+)\.(\d+)#")
 
 
 def environment(loop: LoopEngine, run: str, turn: str) -> dict[str, str]:
@@ -19,7 +23,7 @@ def environment(loop: LoopEngine, run: str, turn: str) -> dict[str, str]:
         "AUTOLOOP_RUN_ID": run,
         "AUTOLOOP_ITERATION": str(brief.iteration),
         "AUTOLOOP_PROJECT_DIR": place.project or place.work_dir,
-        "AUTOLOOP_STATE_DIR": str(located(place, place.state_dir)),
+        "AUTOLOOP_STATE_DIR": str(branch_folder(place, run) if plan.branch else located(place, place.state_dir)),
         "AUTOLOOP_JOURNAL_FILE": str(located(place, place.journal_file)),
         "AUTOLOOP_MEMORY_FILE": str(located(place, place.memory_file)),
         "AUTOLOOP_TASKS_FILE": str(located(place, place.tasks_file)),
@@ -30,8 +34,16 @@ def environment(loop: LoopEngine, run: str, turn: str) -> dict[str, str]:
         "AUTOLOOP_COMPLETION_PROMISE": plan.promise,
         "AUTOLOOP_REQUIRED_EVENTS": ",".join(plan.required),
         "AUTOLOOP_LOG_LEVEL": place.log_level,
-        "AUTOLOOP_REVIEW_MODE": "true" if view.review else "",
+        "AUTOLOOP_REVIEW_MODE": "metareview" if view.review else "",
     }
+
+
+def branch_folder(place: RunPlace, run: str) -> Path:
+    """The folder with the files of a branch of a wave, whose run is *run*; see `coterie.runs.kinds.loop.waves`."""
+    parent, _, turn = run.rpartition("/")
+    found = _BRANCH.match(turn)
+    assert found is not None, f"{run} is not the run of a branch"
+    return located(place, place.state_dir) / "waves" / wave_id(parent, int(found[1])) / f"branch-{found[2]}"
 
 
 def notes_folder(files: EntryFiles | None) -> dict[str, str]:

@@ -4,8 +4,12 @@ A prompt depends only on the plan, the state of the loop, and memory and tasks, 
 prompt. Texts of agents are fenced. Its size is bounded by the plan's texts and budgets, however long the loop runs.
 """
 
+import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
+
+from msgspec.structs import replace
 
 from coterie.engines.fences import fenced, inline
 from coterie.engines.loop import Brief
@@ -23,14 +27,18 @@ REASON_MOST = 2_000
 """The most characters of a reason of rejection or failure."""
 PAYLOAD_MOST = 2_000
 """The most characters of the payload of the routing event."""
+_TOOL = re.compile(f"([\"']?){re.escape(TOOL_PATH)}")
+"""The placeholder of the command, which the text may have quoted."""
 NO_OBJECTIVE = "Do the task and emit the completion event when it is done."
 
 
 def render(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> str:
     """The prompt of the turn of *brief*."""
-    sections = _review(plan, brief, notes) if brief.view.review else _iteration(plan, brief, notes)
+    shown = replace(notes, tool=_quoted(notes.tool))
+    sections = _review(plan, brief, shown) if brief.view.review else _iteration(plan, brief, shown)
     text = "\n\n".join(section.strip() for section in sections if section.strip())
-    return _without_bare(plan.promise, text.replace(TOOL_PATH, notes.tool))
+    text = _TOOL.sub(lambda found: found[1] + (notes.tool if found[1] else shown.tool), text)
+    return _without_bare(plan.promise, text)
 
 
 def context(plan: LoopPlan, brief: Brief, given: dict[str, Any]) -> dict[str, Any]:
@@ -204,6 +212,12 @@ def _how_to_emit(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> str:
         "is rejected at once, with the reason.\n"
         f"    {notes.tool} emit {example} 'what the next role needs to know'"
     )
+
+
+def _quoted(path: str) -> str:
+    """*path* as a word of a shell; `#` inside of a word needs no quotes."""
+    plain = path.replace("#", "")
+    return path if shlex.quote(plain) == plain else shlex.quote(path)
 
 
 def _listed(names: tuple[str, ...]) -> str:

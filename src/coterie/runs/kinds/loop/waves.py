@@ -28,7 +28,7 @@ from coterie.journal.records import (
     WaveJoined,
     WaveStarted,
 )
-from coterie.views.projection import as_line, fold
+from coterie.views.projection import as_line, fold, wave_id
 from coterie.views.timeline import sentence
 from coterie.views.words import duration
 
@@ -108,7 +108,7 @@ class WaveFiles:
         _put(folder / "journal.jsonl", b"".join(map(as_line, fold(records))).decode())
 
     def _folder(self, wave: int) -> Path:
-        return self._home / f"{self._run}-wave-{wave}"
+        return self._home / wave_id(self._run, wave)
 
 
 class OpenWave:
