@@ -73,7 +73,7 @@ def test_words_mean_what_they_meant_in_the_earlier_system(case: dict[str, Any], 
     assert " ".join(words["prompt"] or ()) == (wanted["prompt"] or "")
     assert list(said.overrides) == overrides(wanted["config_override"])
     assert list(said.profiles) == wanted["profiles"]
-    assert words["worktree"] == wanted["worktree"]
+    assert (words["worktree"] or (False if words["no_worktree"] else None)) == wanted["worktree"]
 
 
 def test_where_the_pages_decide_otherwise(here: Path) -> None:
@@ -108,6 +108,30 @@ def test_options_are_settings_and_have_the_last_word(here: Path) -> None:
     )
     assert (said.profiles, said.default_profiles) == (("repo:a", "user:b"), False)
     assert given(parsed("autocode", "--worktree")).overrides == ("worktree.enabled=true",)
+
+
+@pytest.mark.parametrize("words", [("--worktree", "--no-worktree"), ("--no-worktree", "--worktree")])
+def test_a_work_tree_is_made_whatever_the_order(words: tuple[str, ...], here: Path) -> None:
+    """`--worktree` takes precedence over `--no-worktree`."""
+    assert given(parsed("autocode", *words)).overrides == ("worktree.enabled=true",)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("event_lop.max_iterations=5", "unknown setting 'event_lop.max_iterations'"),
+        ("event_loop.max_iterations=five", "must be a whole number"),
+        ("review.enabled:=yes", "is not JSON"),
+        ("backend.kind=comand", "unknown kind of backend"),
+    ],
+)
+def test_a_wrong_setting_is_a_wrong_call(
+    setting: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2, before anything starts: a mistyped key would have no effect, or switch a gate off."""
+    assert app.main(["run", "autocode", "go", "--set", setting]) == 2
+    assert message in capsys.readouterr().err
+    assert not (here / ".autoloop").exists()
 
 
 @pytest.mark.parametrize(

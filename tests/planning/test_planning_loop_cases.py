@@ -30,7 +30,7 @@ OTHERWISE = {
     "backend_kind-045": BEYOND,
     "backend_resolve-006": '`backend.kind = "kiro"` alone runs kiro\'s own default command (spec, Backends).',
     "backend_resolve-010": LABEL,
-    "backend_resolve-022": "A prompt goes by arg, stdin or acp (page, Backend).",
+    "backend_resolve-022": "`file` passes the prompt's file as standard input, so the plan says stdin (page, Backend).",
     "backend_resolve-024": "`-b` sets kind, provider, command, args and prompt_mode, nothing else (spec, Backends).",
     "prompt_mode-006": TYPED,
     "prompt_mode-007": TYPED,

@@ -37,8 +37,9 @@ class LoopOptions:
         ),
     ] = True
     worktree: Annotated[
-        bool | None, typer.Option("--worktree/--no-worktree", help="Loop: work in a separate git work tree, or not.")
-    ] = None
+        bool, typer.Option("--worktree", help="Loop: work in a separate git work tree, even with --no-worktree.")
+    ] = False
+    no_worktree: Annotated[bool, typer.Option("--no-worktree", help="Loop: work in the current files.")] = False
     merge_strategy: Annotated[
         str | None, typer.Option(metavar="S", help="Loop: merge its work tree by squash, merge or rebase.")
     ] = None
@@ -58,10 +59,10 @@ class LoopOptions:
         """The options as settings, each as `key=value`."""
         if self.max_iterations is not None:
             yield f"event_loop.max_iterations={self.max_iterations}"
-        if self.worktree is not None:
-            yield f"worktree.enabled={str(self.worktree).lower()}"
-        if self.worktree is False:
-            yield "isolation.enabled=false"  # either key enables a work tree
+        if self.worktree:
+            yield "worktree.enabled=true"
+        elif self.no_worktree:
+            yield from ("worktree.enabled=false", "isolation.enabled=false")  # either key enables a work tree
         if self.merge_strategy is not None:
             yield f"worktree.merge_strategy={self.merge_strategy}"
         if self.verbose:

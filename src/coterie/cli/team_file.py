@@ -11,11 +11,15 @@ from coterie.diagnostics import Diagnostic, Fix, Severity, did_you_mean
 from coterie.errors import TopologyError, UsageError
 from coterie.formats.files import SUFFIXES
 from coterie.formats.folders import SETTINGS, TOPOLOGY, loop_folder
+from coterie.formats.settings.layers import GIVEN
 from coterie.planning import ONLY_FOR_A_RUN, presets
 from coterie.planning.loop import LoopGiven
 from coterie.planning.plan import Plan
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
+
+OF_OPTIONS = ("no-arguments", "bad-override")
+"""Codes of errors about options of the command, wherever they are reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +50,6 @@ class Examined:
     @property
     def of_the_command_line(self) -> tuple[Diagnostic, ...]:
         """The warnings about options of the command, not about the file."""
-        from coterie.formats.settings.layers import GIVEN
-
         return tuple(one for one in self.warnings if one.file == GIVEN)
 
     def for_a_run(self) -> "Examined":
@@ -105,9 +107,9 @@ def plan_for_a_run(target: str, given: LoopGiven) -> tuple[Plan, Examined]:
         _refuse_for_files(target, given)
         found = examine(path, given.backend or None, dict(map(pair, given.overrides)))
     found = found.for_a_run()
-    for one in found.errors:
-        if one.code == "no-arguments":
-            raise UsageError(f"{one.message}; {one.hint}")
+    for one in found.diagnostics:
+        if one.code in OF_OPTIONS or (one.file == GIVEN and (one.is_error or one.code == "unknown-setting")):
+            raise UsageError("; ".join(filter(None, (one.message, one.hint))))
     if found.plan is None or found.errors:
         raise TopologyError(found.errors, found.text)
     return found.plan, found

@@ -29,6 +29,11 @@ def values(text: str, grammar: str = "") -> dict[str, Any]:
         ("k = word", "word"),
         ("k = two words  # a comment", "two words"),
         ("k = a#b", "a#b"),
+        ("k = fix #12 and #13 # soon", "fix #12 and #13"),
+        ('k = "Fix" the bug # soon', '"Fix" the bug'),
+        ("k = [WIP] the bug", "[WIP] the bug"),
+        ("k = [fix #12, b] # soon", ["fix #12", "b"]),
+        ("k = [\n  a, # 1\n  b #2\n]", ["a", "b #2"]),
         ('k = "a # b" # c', "a # b"),
         ("k = 'it\\n'", "it\\n"),
         ('k = "a\\tb"', "a\tb"),
@@ -259,3 +264,43 @@ def test_what_cannot_be_set_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not TOML, so nothing was changed"):
         set_value(path, "event_loop.max_iterations", "5")
     assert path.read_text() == "a = word\n"
+
+
+def test_a_list_of_quoted_texts_needs_no_brackets(tmp_path: Path) -> None:
+    """Text after the first quoted one belongs to the value."""
+    found, _ = settle(tmp_path, 'event_loop.required_events = "a.b","c.d"\nbackend.command = pi\n')
+
+    assert found.event_loop.required_events == ("a.b", "c.d")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("review.enabled:=true", "review.enabled", True),
+        ("review.enabled:=false", "review.enabled", False),
+        ('event_loop.required_events:=["a,b", "c"]', "event_loop.required_events", ("a,b", "c")),
+        ("event_loop.max_iterations:=7", "event_loop.max_iterations", 7),
+        ('event_loop.prompt:="a = b"', "event_loop.prompt", "a = b"),
+    ],
+)
+def test_json_on_the_command_line(text: str, name: str, value: Any, tmp_path: Path) -> None:
+    """`KEY:=JSON` as for the parameters of a file."""
+    found, diagnostics = settle(tmp_path, "", overrides=(text,))
+
+    assert (found.value(name), diagnostics) == (value, [])
+
+
+def test_what_is_not_json_is_reported(tmp_path: Path) -> None:
+    _, diagnostics = settle(tmp_path, "", overrides=("review.enabled:=yes",))
+
+    assert [one.code for one in diagnostics] == ["bad-override"]
+
+
+def test_a_user_file_that_is_named_and_missing_is_reported(tmp_path: Path) -> None:
+    """A mistyped AUTOLOOP_CONFIG would otherwise drop all settings of the user."""
+    env = {"HOME": str(tmp_path), "AUTOLOOP_CONFIG": str(tmp_path / "confg.toml")}
+    _, diagnostics = resolve(tmp_path, work_dir=tmp_path, env=env)
+
+    assert [(one.code, one.is_error) for one in diagnostics] == [("no-such-config", False)]
+    (tmp_path / "confg.toml").write_text("")
+    assert resolve(tmp_path, work_dir=tmp_path, env=env)[1] == []

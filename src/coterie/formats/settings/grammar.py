@@ -1,7 +1,8 @@
 """Read a settings file in either of its grammars, strict TOML or lines of `key = value`, into the same entries.
 
 In lines, a bare word is a text, a line without `=` is skipped with a warning, and the last of several equal keys
-counts. TOML values on a line are read as such. Values are converted later, by the type of their key.
+counts. TOML values on a line are read as such; a quoted text or a list with more text behind it is a bare text. `#12`
+is no comment. Values are converted later, by the type of their key.
 """
 
 import re
@@ -17,7 +18,7 @@ TOML, LINES = "toml", "lines"
 
 _KEY_PART = re.compile(r"""\s*+("(?:[^"\\]++|\\.)*+"|'[^']*+'|[^."'\s]++(?:\s++[^."'\s]++)*+)\s*+(?:\.|$)""")
 _HEADER = re.compile(r"\[{1,2}([^\[\]]++)\]{1,2}\s*+(?:#.*)?")
-_TOKEN = re.compile(rf"{STRING}|(?<=\s)#[^\n]*+|(\"{{3}}|'{{3}}|[\[\]{{}}\"'])", re.DOTALL)
+_TOKEN = re.compile(rf"{STRING}|(?<=\s)#(?!\d)[^\n]*+|(\"{{3}}|'{{3}}|[\[\]{{}}\"'])", re.DOTALL)
 _ITEM = re.compile(rf"(?:{STRING}|[^,])+", re.DOTALL)
 _LONGEST_KEY = 1000
 """Maximum characters of a dotted key on a line."""
@@ -31,7 +32,7 @@ class Assignment:
         key: Dotted: `event_loop.max_iterations`.
         value: As in TOML; a bare word is a text.
         span: The span of the key.
-        raw: The text of a value without quotes, for keys of type text; None for other values.
+        raw: The text of a bare value, for keys of type text; None for other values.
     """
 
     key: str
@@ -162,20 +163,28 @@ def _key(text: str) -> list[str]:
 
 def _value(text: str, begin: int) -> tuple[Any, str | None, int]:
     """The value at *begin*, its text if it is bare, and the end of its last line."""
-    line_end = text.find("\n", begin)
-    line_end = len(text) if line_end < 0 else line_end
+    line_end = _line_end(text, begin)
     rest = text[begin:line_end].strip()
     if not rest or rest.startswith("#"):
         return "", "", line_end
     start = begin + (len(text[begin:line_end]) - len(text[begin:line_end].lstrip()))
     if rest[0] in "\"'[{":
         end = _close(text, start)
-        return _parsed(text[start:end]), None, end
-    bare = re.split(r"\s#", rest, maxsplit=1)[0].strip()
+        behind = text[end : _line_end(text, end)].strip()
+        if not behind or behind.startswith("#"):
+            return _parsed(text[start:end]), None, end
+        if end > line_end:
+            raise _Unclosed(f"{behind[:40]!r} follows it")
+    bare = re.split(r"\s#(?!\d)", rest, maxsplit=1)[0].strip()
     try:
         return tomllib.loads(f"v = {bare}")["v"], bare, line_end
     except ValueError:
         return bare, bare, line_end
+
+
+def _line_end(text: str, at: int) -> int:
+    found = text.find("\n", at)
+    return len(text) if found < 0 else found
 
 
 def _close(text: str, start: int) -> int:
@@ -203,7 +212,7 @@ def _parsed(text: str) -> Any:
     except ValueError:
         pass
     if text[0] == "[":
-        inner = re.sub(r"(?m)(^|\s)#.*$", "", text[1:-1])
+        inner = re.sub(r"(?m)(^|\s)#(?!\d).*$", "", text[1:-1])
         return [item for part in _ITEM.findall(inner) if (item := _unquoted(part.strip())) != ""]
     return _unquoted(text)
 

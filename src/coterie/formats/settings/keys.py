@@ -68,7 +68,10 @@ class BackendSettings(Struct, frozen=True, kw_only=True):
     timeout: Annotated[float, Meaning("Time limit of one call.", name="timeout_ms", unit="ms", least=1)] = 300.0
     args: Annotated[tuple[str, ...] | None, Meaning("Its arguments; unset: those of the provider.")] = None
     prompt_mode: Annotated[
-        str, Meaning("How the prompt is passed; empty: the provider's default.", choices=("", "arg", "stdin", "acp"))
+        str,
+        Meaning(
+            "How the prompt is passed; empty: the provider's default.", choices=("", "arg", "stdin", "file", "acp")
+        ),
     ] = ""
     trust_all_tools: Annotated[bool, Meaning("Approve all permission requests of the agent.")] = True
     agent: Annotated[str, Meaning("The mode or agent to request from an `acp` provider.")] = ""
@@ -85,7 +88,9 @@ class ReviewSettings(Struct, frozen=True, kw_only=True):
     command: Annotated[str | None, Meaning("The program to start.")] = None
     kind: Annotated[str | None, Meaning("The kind of backend.")] = None
     args: Annotated[tuple[str, ...] | None, Meaning("Its arguments.")] = None
-    prompt_mode: Annotated[str | None, Meaning("How the prompt is passed.", choices=("", "arg", "stdin", "acp"))] = None
+    prompt_mode: Annotated[
+        str | None, Meaning("How the prompt is passed.", choices=("", "arg", "stdin", "file", "acp"))
+    ] = None
     timeout: Annotated[float, Meaning("Time limit of a review.", name="timeout_ms", unit="ms", least=1)] = 300.0
     provider: Annotated[str | None, Meaning("The provider of an `acp` backend.")] = None
     trust_all_tools: Annotated[bool | None, Meaning("Approve all permission requests of the agent.")] = None

@@ -51,6 +51,9 @@ def resolve(
         job.read(layer, path)
     for text in overrides:
         job.override(text)
+    if (named := env.get("AUTOLOOP_CONFIG")) and not files.exists(Path(named)):
+        hint = "correct or unset AUTOLOOP_CONFIG"
+        job.found.append(warning("no-such-config", f"AUTOLOOP_CONFIG names {named!r}, which does not exist", hint=hint))
     return job.settings(), job.found
 
 
@@ -137,6 +140,15 @@ class _Job:
             self.found.append(error("bad-override", f"{text!r} is not a setting", hint="write key=value"))
             return
         raw = value.strip()
+        if name.endswith(":"):
+            try:
+                entry = Assignment(name[:-1].strip(), bounds.load_json(raw))
+            except (ValueError, RecursionError) as why:
+                hint = "KEY:= takes JSON; write KEY=text for a text"
+                self._report(error("bad-override", f"the value in {text!r} is not JSON: {why}", hint=hint), "")
+                return
+            self._take(entry, COMMAND_LINE, "")
+            return
         reading = read(f"{name.strip()} = {raw}", "lines")
         entries = reading.entries or (Assignment(name.strip(), raw, None, raw),)
         for entry in entries:
@@ -162,7 +174,7 @@ class _Job:
             message = f"{entry.key!r} is a table of settings, not a single setting"
             self._report(error("bad-setting", message, entry.span, f"write {entry.key}.NAME = …"), file)
             return
-        hint = did_you_mean(entry.key, keys()) or "it is kept but has no effect"
+        hint = did_you_mean(entry.key, keys()) or ("it is kept but has no effect" if file else "it has no effect")
         self._report(warning("unknown-setting", f"unknown setting {entry.key!r}", entry.span, hint), file)
 
     def _report(self, found: Diagnostic, file: str) -> None:

@@ -1,12 +1,12 @@
 """Read a loop's folder: its topology, the prompts of its roles, and `agents.toml`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from coterie import files
-from coterie.diagnostics import Diagnostic
+from coterie.diagnostics import Diagnostic, did_you_mean
 from coterie.formats import bounds
 from coterie.formats.folders import AGENTS, TOPOLOGY
 from coterie.formats.toml.document import TomlDocument, shown
@@ -45,7 +45,7 @@ def read_folder(path: Path, text: str | None = None) -> Folder:
         return Folder(file, None, document.text, tuple(found))
     loop = read_loop(document)
     roles = tuple(_with_prompt(role, path, document) for role in loop.roles)
-    loop = replace(loop, roles=roles, agents=_agents(agents))
+    loop = replace(loop, roles=roles, agents=_agents(agents, path.resolve().name, [role.id for role in roles]))
     name = document.values.get("name", "")
     if not isinstance(name, str):
         document.error("bad-value", f"'name' of the topology must be a text, not {shown(name)}", document.span("name"))
@@ -85,8 +85,11 @@ def _with_prompt(role: Role, folder: Path, document: TomlDocument) -> Role:
     return role
 
 
-def _agents(document: TomlDocument) -> Mapping[str, Any]:
-    """The contents of `agents.toml`: an agent for each role of a preset; other values are ignored."""
+def _agents(document: TomlDocument, preset: str, roles: Sequence[str]) -> Mapping[str, Any]:
+    """The contents of `agents.toml`: an agent for each role of a preset; other values are ignored.
+
+    The table of this *preset* may only name *roles*.
+    """
     for name in [each for each in document.values if each not in ("defaults", "preset")]:
         hint = "it is kept but has no effect"
         document.warning("unknown-field", f"agents.toml has no table {name!r}", document.span(name), hint)
@@ -101,6 +104,9 @@ def _agents(document: TomlDocument) -> Mapping[str, Any]:
             if not isinstance(agent, str):
                 name = ".".join((*place, role))
                 document.error("bad-value", f"{name!r} must be a text, not {shown(agent)}", document.span(*place, role))
+            elif roles and place == ("preset", preset) and role not in (*roles, "default"):
+                hint = did_you_mean(role, roles) or f"its roles: {', '.join(roles)}"
+                document.warning("no-such-role", f"the loop has no role {role!r}", document.span(*place, role), hint)
     return {
         "defaults": dict(defaults),
         "preset": {name: table for name, table in presets.items() if isinstance(table, dict)},

@@ -36,7 +36,7 @@ TOP_FIELDS = ("name", "completion", "role", "handoff")
 _WANTED = {
     "text": "a text",
     "list": "a list of texts",
-    "mode": "one of arg, stdin, acp",
+    "mode": "one of arg, stdin, file, acp",
     "ms": "a whole number of milliseconds above 0",
     "flag": "true or false",
 }
@@ -139,7 +139,7 @@ def _backend(document: TomlDocument, table: Mapping[str, Any], name: str, kind: 
             return None
         case "text", str():
             return value
-        case "mode", "arg" | "stdin" | "acp":
+        case "mode", "arg" | "stdin" | "file" | "acp":
             return value
         case "list", list():
             return _list(document, value, f"{field!r} of {owner}", document.span("role", at, field))

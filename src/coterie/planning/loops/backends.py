@@ -60,7 +60,7 @@ class BackendSpec:
 
     Attributes:
         args: Arguments of the command, including those that a `claude` command needs.
-        prompt_mode: `arg`, `stdin` or `acp`.
+        prompt_mode: `arg`, `stdin`, `file` or `acp`.
         timeout: Seconds one call may take; None for a human: unlimited.
     """
 
@@ -104,24 +104,29 @@ def of_review(settings: Settings) -> Layer:
 def of_flag(text: str) -> Layer:
     """Parse `-b TEXT` into kind, provider, command, arguments and prompt mode.
 
-    It is a kind, a provider (`kiro`, `claude-agent-acp`), `acp:<provider>:<command>`, or any command.
+    It is a kind, a provider (`kiro`, `claude-agent-acp`), `acp:<provider>:<command>`, or any command; the name of a
+    command with a path is enough.
     """
-    name = text.removesuffix("-cli") if text == "kiro-cli" else text
-    if name.startswith("acp:"):
-        _, provider, *rest = name.split(":", 2)
-        return _as_one("acp", provider or GENERIC, ":".join(rest), ())
-    if name in PROVIDERS and name != GENERIC:
-        command, args = PROVIDERS[name]
-        return _as_one("acp", name, command, args)
-    match name:
-        case "claude" | "claude-sdk":
-            return _as_one("claude-sdk", "", _CLAUDE, ())
+    if text.startswith("acp:"):
+        _, provider, *rest = text.split(":", 2)
+        command, args = PROVIDERS.get(provider, PROVIDERS[GENERIC])
+        return _as_one("acp", provider or GENERIC, ":".join(rest) or command, args)
+    if text in PROVIDERS and text != GENERIC:
+        return _as_one("acp", text, *PROVIDERS[text])
+    if text == "claude-sdk":
+        return _as_one("claude-sdk", "", _CLAUDE, ())
+    match PurePath(text).name:
+        case "kiro-cli":
+            return _as_one("acp", "kiro", text, PROVIDERS["kiro"][1])
+        case "claude":
+            return _as_one("claude-sdk", "", text, ())
         case "pi":
-            return _as_one("pi", "", _PI, ())
+            return _as_one("pi", "", text, ())
+    match text:
         case "acp":
             return _as_one("acp", GENERIC, "", ())
         case "model" | "scripted" | "human":
-            return _as_one(name, "", "", ())
+            return _as_one(text, "", "", ())
     return _as_one("command", "", text, ())
 
 
