@@ -41,7 +41,7 @@ def answer(method: str, given: dict[str, Any]) -> dict[str, Any] | None:
         case "initialize":
             return {
                 "protocolVersion": given["protocolVersion"],
-                "capabilities": {"tools": {}},
+                "capabilities": {"tools": {}, "logging": {}},
                 "serverInfo": {"name": "tiny", "version": "1"},
             }
         case "tools/list":
@@ -68,6 +68,9 @@ def main() -> None:
         asked = json.loads(line)
         if "id" not in asked:
             continue
+        if asked["method"] == "tools/call":
+            message = {"level": "warning", "data": "it is called"}
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": message}), flush=True)
         result = answer(asked["method"], asked.get("params", {}))
         said: dict[str, Any] = {"jsonrpc": "2.0", "id": asked["id"]}
         said |= {"result": result} if result is not None else {"error": {"code": -32601, "message": "not known"}}

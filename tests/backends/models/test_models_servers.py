@@ -33,8 +33,11 @@ def dead(folder: Path) -> bool:
     return bool(found) and not any(alive(pid, started(pid)) for pid in found)
 
 
-def test_a_server_gives_its_tools(tmp_path: Path) -> None:
-    """Named `SERVER_TOOL`; what they give or fail with goes to the model, and the server ends with the attempt."""
+def test_a_server_gives_its_tools(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Named `SERVER_TOOL`; what they give or fail with goes to the model, and the server ends with the attempt.
+
+    Its log messages are kept in its log, and nothing is printed.
+    """
     calls = [("tiny_add", {"a": 2, "b": 3}), ("tiny_break", {})]
     with FakeModels(Say(calls=calls), Say("Five.")) as models:
         result, heard = put(models, plan(options=tiny(tmp_path)), folder=tmp_path / "attempt")
@@ -49,7 +52,9 @@ def test_a_server_gives_its_tools(tmp_path: Path) -> None:
     assert ("tiny_add", "finished") in states
     assert ("tiny_break", "failed") in states
     assert dead(tmp_path)
-    assert (tmp_path / "attempt" / "mcp-tiny.log").read_text() == "the tiny server is up\n"
+    log = "the tiny server is up\nwarning: it is called\nwarning: it is called\n"
+    assert (tmp_path / "attempt" / "mcp-tiny.log").read_text() == log
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_server_knows_its_turn_and_no_more_than_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

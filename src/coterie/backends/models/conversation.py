@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import IO, Any
 
 import httpx2
+import pydantic_ai
 from pydantic_ai import Agent, StructuredDict, ToolOutput, UsageLimits
 from pydantic_ai.messages import (
     FunctionToolCallEvent,
@@ -41,6 +42,8 @@ from coterie.backends.models.usage import usage_of
 from coterie.backends.secrets import Secrets, StreamRedactor
 from coterie.journal.records import NO_USAGE, Usage
 from coterie.planning.providers import Chosen
+
+pydantic_ai.BANNER_ENABLED = False  # it is printed on a terminal, where the run is shown
 
 ROUNDS = 50
 """Requests to a model in one attempt, unless `max-turns` says otherwise: each may lead to calls of tools."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import IO, Any
 
+from fastmcp.client.logging import LogMessage
 from fastmcp.client.transports import ClientTransport, SSETransport, StdioTransport, StreamableHttpTransport
 from pydantic_ai.mcp import MCPToolset
 from pydantic_ai.toolsets import AbstractToolset
@@ -39,13 +40,22 @@ class Server:
         """Its tools; entering them starts the server or connects to it, leaving them ends it.
 
         Args:
-            log: The standard error of a server that is started here.
+            log: Receives the log messages of the server, and the standard error of one that is started here.
 
         Raises:
             Unusable: If a variable that it needs is not set.
         """
+
+        async def write(message: LogMessage) -> None:
+            log.write(f"{message.level}: {message.data}\n")
+            log.flush()
+
         tools: AbstractToolset[None] = MCPToolset(
-            self._transport(request, log), tool_error_behavior="failed", init_timeout=STARTING, id=self.name
+            self._transport(request, log),
+            tool_error_behavior="failed",
+            init_timeout=STARTING,
+            id=self.name,
+            log_handler=write,
         )
         only, never = self.said.get("only"), self.said.get("never", ())
         if only or never:

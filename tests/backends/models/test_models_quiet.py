@@ -1,0 +1,43 @@
+"""The libraries of models print nothing where a run is shown."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+TEAM = ROOT / "examples" / "model-team"
+
+
+def test_no_banner_of_a_library_is_on_the_terminal(tmp_path: Path) -> None:
+    """They print one for people at a terminal, unless they run in a test or in CI."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_VERSION")}
+    leader, terminal = os.openpty()
+    command = [sys.executable, "-m", "coterie", "run", str(TEAM / "team.at")]
+    command += ["Version 2.0 reads its settings from settings.toml", "--cassette", str(TEAM / "cassette.jsonl")]
+    with subprocess.Popen(
+        command,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        cwd=tmp_path,
+        env=environment | {"TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+    ) as program:
+        os.close(terminal)
+        shown = _all_of(leader)
+
+    assert program.returncode == 0, shown
+    assert "completed: 4 turns" in shown
+    assert "pydantic" not in shown.lower()
+
+
+def _all_of(leader: int) -> str:
+    """What was written on the terminal, until its last process has gone."""
+    data = b""
+    while True:
+        try:
+            data += os.read(leader, 65536)
+        except OSError:
+            os.close(leader)
+            return data.decode("utf-8", "replace")
