@@ -26,23 +26,32 @@ _KINDS = {
 _CHUNK = 1 << 20
 
 
-def open_fd(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = False, private: bool = True) -> int:
+def open_fd(
+    path: str | Path,
+    flags: int = os.O_RDONLY,
+    *,
+    follow: bool = False,
+    private: bool = True,
+    dir_fd: int | None = None,
+) -> int:
     """Open the regular file *path* without blocking and return its descriptor.
 
     Args:
         follow: Whether a symbolic link in the last component of *path* is followed.
         private: Whether a file opened for writing is made private, be it new or not.
+        dir_fd: The folder in which *path* begins; such a path is not noted.
 
     Raises:
         OSError: If it cannot be opened or is not a regular file.
     """
-    note(path)
+    if dir_fd is None:
+        note(path)
     safe = os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
-        fd = os.open(path, flags | safe, PRIVATE_FILE if private else 0o666)
+        fd = os.open(path, flags | safe, PRIVATE_FILE if private else 0o666, dir_fd=dir_fd)
     except OSError:
         with suppress(FileNotFoundError):  # the kind of the file says more than the system's error
-            _check(path, os.stat(path, follow_symlinks=follow).st_mode)
+            _check(path, os.stat(path, follow_symlinks=follow, dir_fd=dir_fd).st_mode)
         raise
     try:
         mode = os.fstat(fd).st_mode

@@ -219,3 +219,30 @@ def test_the_cassette_of_the_example_is_what_is_asked_today(
         return [json.loads(line)["request"] for line in file.read_text().splitlines()]
 
     assert questions(models_place.folder / "tape.jsonl") == questions(EXAMPLE / "cassette.jsonl")
+
+
+def test_the_first_team_of_the_readme_reads_and_writes_files(
+    models_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each agent has the tools that it names, in the directory of the run; the state of runs stays closed."""
+    shutil.copy(Path(__file__).parents[2] / "examples" / "code-review.at", models_place.folder / "review.at")
+    (models_place.folder / "parser.py").write_text("def parse(): ...\n")
+    offered: dict[frozenset[str], int] = {}
+
+    def choose(body: dict[str, Any]) -> Reply:
+        names = {tool.get("function", tool)["name"] for tool in body.get("tools", ())} - {"give_outputs"}
+        offered[frozenset(names)] = offered.get(frozenset(names), 0) + 1
+        told = text_of(body)
+        if "Write" in names and "wrote" not in told:
+            return Say(calls=[("Write", {"path": "review.md", "content": "good"})])
+        if "Grep" in names and "parser.py:1:" not in told:
+            return Say(calls=[("Grep", {"pattern": "def"}), ("Glob", {"pattern": ".coterie/**"})])
+        return Say("Done.\n\nverdict: approve")
+
+    with FakeModels(choose=choose) as models:
+        reach(models, monkeypatch)
+        said = models_place.call("run", "review.at", "Review the parser", "-b", "model")
+
+    assert "warning" not in said.err
+    assert (models_place.folder / "review.md").read_text() == "good"
+    assert set(offered) == {frozenset({"Read", "Grep"}), frozenset({"Read", "Write"}), frozenset({"Read"})}

@@ -79,14 +79,83 @@ def test_a_model_is_offered_what_it_names() -> None:
 
 
 def test_tools_that_nobody_provides_are_noted() -> None:
-    """They are tools of coding agents; where another backend answers, they may be its own."""
-    agents = {"a": "model: sonnet  tools: [Read, Grep]", "b": "model: opus"}
-    (note,) = found(team("a -> b", "  extensions { coterie { backend: model } }", **agents))
+    """`run` prints it; where another backend answers, they may be its own."""
+    agents = {"a": "model: sonnet  tools: [Read, WebFetch, Task]", "b": "model: opus"}
+    (warned,) = found(team("a -> b", "  extensions { coterie { backend: model } }", **agents))
 
     assert found(team("a -> b", "  extensions { coterie { backend: scripted } }", **agents)) == []
-    assert (note.code, note.severity.value) == ("no-such-tool", "note")
-    assert note.message == "'Read' and 'Grep' of agent 'a' cannot be offered to a model: nothing provides them"
-    assert 'tools { NAME: "module:function" }' in note.hint
+    assert (warned.code, warned.severity.value) == ("no-such-tool", "warning")
+    assert warned.message == "'WebFetch' and 'Task' of agent 'a' cannot be offered to a model: nothing provides them"
+    assert 'tools { NAME: "module:function" }' in warned.hint
+
+
+MODEL = "  extensions { coterie { backend: model } }"
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields", "offered"),
+    [
+        ("", "tools: [Read, Grep, Glob, Write, Edit]", ["Read", "Grep", "Glob", "Write", "Edit"]),
+        ("", "", None),
+        ("", "tools: []", None),
+        ('allow: ["Bash(git *)"]', "tools: [Bash, Read]", ["Read", "Bash"]),
+        ("", "tools: [Bash, Read]  permissions: unrestricted", ["Read", "Bash"]),
+        ('deny: ["Bash"]', "tools: [Bash, Read]  permissions: bypass", ["Read"]),
+        ('deny: ["Read"]', "tools: [Read, Grep, Glob, Write, Edit]", ["Write"]),
+        ('deny: ["Write(*)"]', "tools: [Read, Write, Edit]", ["Read"]),
+        ('deny: ["Read(./secrets/**)"]', "tools: [Read]", ["Read"]),
+        ('deny: ["*"]', "tools: [Read, Bash]", None),
+        ('allow: ["Edit(docs/**)"]', "tools: [Read, Write]  permissions: plan", ["Read", "Write"]),
+    ],
+)
+def test_built_in_tools_are_offered_to_models_that_name_them(
+    settings: str, fields: str, offered: list[str] | None
+) -> None:
+    """What is forbidden is left out, and programs need a rule that allows them."""
+    text = team("a -> b", f"  settings {{ {settings} }}\n{MODEL}", a=f"model: sonnet  {fields}", b="model: opus")
+
+    assert planned(text).agents["a"].options.get("built_in_tools") == offered
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields", "message"),
+    [
+        ("", "tools: [Bash]", "'Bash' of agent 'a' cannot be used: no rule allows it"),
+        ('allow: ["Bash(git"]', "tools: [Bash]", "'Bash' of agent 'a' cannot be used: no rule allows it"),
+        (
+            "",
+            "tools: [Read, Write, Edit]  permissions: supervised",
+            "'Write' and 'Edit' of agent 'a' cannot be used: 'permissions: supervised' requires approval",
+        ),
+        (
+            'allow: ["Read"]  ask: ["Read"]',
+            "tools: [Glob]",
+            "'Glob' of agent 'a' cannot be used: 'ask' of 'settings' requires approval",
+        ),
+    ],
+)
+def test_a_tool_that_could_never_be_used_is_warned_about(settings: str, fields: str, message: str) -> None:
+    """And not offered: no backend can request approval."""
+    text = team("a -> b", f"  settings {{ {settings} }}\n{MODEL}", a=f"model: sonnet  {fields}", b="model: opus")
+
+    assert [(each.code, each.message) for each in found(text)] == [("no-such-tool", message)]
+
+
+def test_functions_and_servers_obey_the_rules_that_forbid() -> None:
+    """By their names; a rule about their arguments cannot be checked, so it forbids the whole tool."""
+    rules = 'deny: ["count(secret)", "mcp__files__delete"]  ask: ["mcp.web.*"]'
+    agents = planned(
+        team(
+            "a -> b",
+            f"{BLOCKS}\n  settings {{ {rules} }}",
+            a="model: zed  mcp-servers: [files, web]",
+            b="model: zed",
+        )
+    ).agents
+
+    assert agents["a"].options["python_tools"] == {"Read": "team.tools:read"}
+    assert agents["a"].options["mcp_servers"]["files"]["never"] == ["delete"]
+    assert agents["a"].options["mcp_servers"]["web"]["never"] == ["*"]
 
 
 def test_a_model_needs_a_provider() -> None:

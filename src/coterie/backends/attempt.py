@@ -22,6 +22,8 @@ from coterie.backends.agentside import keeper
 from coterie.backends.agentside.client import MESSAGE, NOTES_FOLDER, RUN_FOLDER, TOKEN
 from coterie.backends.base import Request
 from coterie.backends.processes import MARK
+from coterie.planning.plan import AgentPlan
+from coterie.planning.providers import VARIABLE
 
 TURN_FILE = "turn.json"
 PROMPT_FILE = "prompt.md"
@@ -131,12 +133,20 @@ def identity(request: Request) -> dict[str, str]:
     }
 
 
+def variables_of(agent: AgentPlan) -> dict[str, str]:
+    """The variables that the file gives *agent*, with `${NAME}` filled in; a variable that is not set is empty."""
+    given = {
+        name: VARIABLE.sub(lambda found: os.environ.get(found[1], ""), value) for name, value in agent.env_from.items()
+    }
+    return given | agent.env
+
+
 def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: Path | None) -> dict[str, str]:
     """The environment of this process, the variables of the agent, and those that identify the attempt."""
     ours = identity(request) | {"COTERIE_ATTEMPT_DIR": str(folder), "COTERIE_TURN_FILE": str(turn_file)}
     ours[reported.VARIABLE] = str(folder / reported.FILE)
     env = {name: value for name, value in os.environ.items() if name not in _OUTER and not _AUTOLOOP.match(name)}
-    env |= request.agent.env
+    env |= variables_of(request.agent)
     if prompt_file is not None:
         ours |= {"COTERIE_PROMPT_FILE": str(prompt_file), "AUTOLOOP_PROMPT_PATH": str(prompt_file)}
     if request.root is not None:

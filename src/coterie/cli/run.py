@@ -157,7 +157,10 @@ def _plan(target: str, given: "LoopGiven") -> "Plan":
     from coterie.cli.team_file import plan_for_a_run
 
     plan, found = plan_for_a_run(target, given)
-    report(found.warnings, found.text)
+    report((one for one in found.warnings if one.code != "not-enforced"), found.text)
+    for one in found.warnings:
+        if one.code == "not-enforced":
+            complain(one.render().splitlines()[0])
     return plan
 
 

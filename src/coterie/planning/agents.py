@@ -22,6 +22,8 @@ from coterie.planning.gates import PASSED, sends_back
 from coterie.planning.models import idle_keys, model_options
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan, Wanted
+from coterie.planning.providers import VARIABLE
+from coterie.planning.safety import variables_of
 from coterie.planning.steps import located, split
 from coterie.topology.checks.facts import title
 from coterie.topology.checks.names import fallback_of
@@ -187,10 +189,14 @@ def _common(node: AnyNode, setting: Setting) -> dict[str, Any]:
 def _process(node: AnyNode, own: Extension, setting: Setting) -> dict[str, Any]:
     """Plan fields of everything but humans: from the extension, then the node, then the topology."""
     default, timeout = setting.default, _timeout(node, own)
+    variables = variables_of(setting.topology)
+    references = {name: value for name, value in variables.items() if VARIABLE.search(value)}
+    env = {**variables, **default.env, **own.env}
     return {
         "timeout": default.timeout if timeout is None else timeout,
         "cwd": own.cwd or default.cwd,
-        "env": {**default.env, **own.env},
+        "env": {name: value for name, value in env.items() if references.get(name) != value},
+        "env_from": {name: value for name, value in references.items() if env[name] == value},
         "on_interrupt": own.on_interrupt or default.on_interrupt or "retry",
     }
 

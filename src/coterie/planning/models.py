@@ -6,12 +6,15 @@ the fields of the notation. Tools are named here and imported only when a run ne
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from coterie.diagnostics import Diagnostic, did_you_mean, error, note, warning
+from coterie.diagnostics import Diagnostic, did_you_mean, error, warning
 from coterie.planning.extension import MODEL_KEYS, Extension, Report
+from coterie.planning.permissions import BUILT_IN, READING, Permissions, read_rules
 from coterie.planning.providers import VARIABLE, Unclear, choose_provider
 from coterie.topology.block import NOTHING, Block
 from coterie.topology.checks.facts import listing, title
@@ -21,6 +24,7 @@ from coterie.topology.model import Agent, Orchestrator, Topology
 THINKING = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 """Thinking effort levels."""
 
+_ALLOW = {"Write": '"Write"', "Edit": '"Edit"', "Bash": '"Bash(git *)"'} | {name: f'"{name}"' for name in READING}
 _MCP = re.compile(r"mcp\.([^.]+)\.(.+)")
 
 
@@ -70,7 +74,11 @@ def model_options(
                 made[name] = value
     if providers := topology.block("providers").entries:
         made["providers"] = {provider.name: _provider(provider) for provider in providers}
-    tools, servers = _tools(node, own, default, topology, report)
+    permissions = permissions_of(node, topology)
+    tools, servers, built_in = _tools(node, own, default, topology, permissions, report)
+    if built_in:
+        made["built_in_tools"] = built_in
+        made["permissions"] = msgspec.to_builtins(permissions)
     if tools:
         made["python_tools"] = tools
     if servers:
@@ -116,31 +124,59 @@ def _settings(
 
 
 def _tools(
-    node: Agent | Orchestrator, own: Extension, default: Extension, topology: Topology, report: Report
-) -> tuple[dict[str, str], dict[str, Any]]:
-    """The Python functions and MCP servers offered to *node*.
+    node: Agent | Orchestrator,
+    own: Extension,
+    default: Extension,
+    topology: Topology,
+    permissions: Permissions,
+    report: Report,
+) -> tuple[dict[str, str], dict[str, Any], list[str]]:
+    """The Python functions, MCP servers and built-in tools offered to *node*.
 
     Its own functions are always offered. Of the topology's functions, an agent with a list `tools` gets those it names,
-    any other agent all. Servers go to agents that name them in `mcp-servers` or `tools`. Disallowed tools never.
+    any other agent all. Servers go to agents that name them in `mcp-servers` or `tools`, built-in tools to those that
+    name them in `tools`. Disallowed and forbidden tools never, nor any whose every call would be refused.
     """
     asked = node.tools if isinstance(node, Agent) else None
     extra = node.extra if isinstance(node, Agent) else NOTHING
-    not_allowed, wanted = set(extra.get("disallowed-tools", ())), extra.get("mcp-servers", ())
+    refused = read_rules((*permissions.deny, *permissions.ask), forbid=True)
+    not_allowed = {*extra.get("disallowed-tools", ()), *(_dotted(rule.tool) for rule in refused)}
+    wanted = extra.get("mcp-servers", ())
     shared = {name: path for name, path in default.tools.items() if asked is None or name in asked}
-    functions = {name: path for name, path in {**shared, **own.tools}.items() if name not in not_allowed}
+    functions = {name: path for name, path in {**shared, **own.tools}.items() if not _matches(name, not_allowed)}
     servers = {
         server.name: _server(server, asked or (), not_allowed)
         for server in topology.block("mcp-servers").entries
-        if server.name in wanted or _of(server.name, asked or ())
+        if (server.name in wanted or _of(server.name, asked or ())) and not _matches(f"mcp.{server.name}", not_allowed)
     }
-    missing = [name for name in asked or () if name not in functions and not _served(name, servers)]
+    built_in = [name for name in BUILT_IN if name in (asked or ()) and name not in functions]
+    built_in = [name for name in built_in if not permissions.forbids(name)]
+    if waiting := {name: why for name in built_in if (why := permissions.waits(name))}:
+        reasons = " and ".join(dict.fromkeys(waiting.values()))
+        message = f"{listing(waiting)} of {title(node)} cannot be used: {reasons}"
+        hint = "allow calls without approval: settings { allow: [" + ", ".join(_ALLOW[name] for name in waiting) + "] }"
+        report(warning("no-such-tool", message, node.spans.get("tools") or node.span, hint))
+    missing = [
+        name
+        for name in asked or ()
+        if name not in (*functions, *BUILT_IN) and not _served(name, servers) and not _matches(name, not_allowed)
+    ]
     missing += [f"mcp.{name}" for name in wanted if name not in servers]
     if missing:
         it = "it" if len(missing) == 1 else "them"
         message = f"{listing(missing)} of {title(node)} cannot be offered to a model: nothing provides {it}"
         hint = 'name a function: extensions { coterie { tools { NAME: "module:function" } } }'
-        report(note("no-such-tool", message, node.spans.get("tools") or node.span, hint))
-    return functions, servers
+        report(warning("no-such-tool", message, node.spans.get("tools") or node.span, hint))
+    return functions, servers, [name for name in built_in if name not in waiting]
+
+
+def permissions_of(node: Agent | Orchestrator, topology: Topology) -> Permissions:
+    """What the file says about the tools of *node*."""
+    settings = topology.block("settings")
+    return Permissions(
+        mode=node.extra.get("permissions") if isinstance(node, Agent) else "",
+        **{name: tuple(settings.get(name, ())) for name in ("allow", "deny", "ask")},
+    )
 
 
 def _server(server: Block, asked: Sequence[str], not_allowed: Collection[str]) -> dict[str, Any]:
@@ -158,6 +194,15 @@ def _server(server: Block, asked: Sequence[str], not_allowed: Collection[str]) -
             "never": _of(server.name, not_allowed),
         }
     )
+
+
+def _dotted(tool: str) -> str:
+    """*tool*, `mcp.SERVER.TOOL` if it is written `mcp__SERVER__TOOL`."""
+    return tool.replace("__", ".") if tool.startswith("mcp__") else tool
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _of(server: str, tools: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, note
 from coterie.planning.plan import Plan
+from coterie.planning.safety import FIELDS
 from coterie.topology.block import Block
 from coterie.topology.checks.facts import kind_of, listing, title
 from coterie.topology.model import AnyNode, Topology
@@ -25,10 +26,10 @@ def not_executed(topology: Topology, plan: Plan | None = None) -> list[Diagnosti
     """
     return [
         *_in_meta(topology),
-        *_in_blocks(topology),
+        *_in_blocks(topology, with_safety=plan is None),
         *_on_interrupt(topology),
         *_on_arrows(topology),
-        *_on_nodes(topology),
+        *_on_nodes(topology, with_safety=plan is None),
         *(_for_models(topology, plan) if plan is not None else ()),
     ]
 
@@ -49,8 +50,8 @@ def _in_meta(topology: Topology) -> Iterator[Diagnostic]:
         yield note("not-executed", _idle(names, "'meta'"), span)
 
 
-def _in_blocks(topology: Topology) -> Iterator[Diagnostic]:
-    """The blocks other than nodes; unknown ones were reported by the reader."""
+def _in_blocks(topology: Topology, *, with_safety: bool) -> Iterator[Diagnostic]:
+    """The blocks other than nodes; unknown ones were reported by the reader, those about safety by the planner."""
     from coterie.formats.at.language import LANGUAGE
 
     for block in LANGUAGE:
@@ -62,7 +63,8 @@ def _in_blocks(topology: Topology) -> Iterator[Diagnostic]:
             continue
         names = [*value.fields, *(entry.name for entry in value.entries)]
         if block.executed:
-            names = [name for name in names if not block.by_name[name].executed]
+            names = [name for name in value.fields if not block.by_name[name].executed]
+            names = [name for name in names if with_safety or name != "sandbox"]
         if names or not block.executed:
             yield note("not-executed", _idle(names, repr(block.name)), topology.spans.get(block.name))
     for kept in topology.kept:
@@ -105,12 +107,13 @@ def _on_arrows(topology: Topology) -> Iterator[Diagnostic]:
         yield note("not-executed", f"the error arrow {arrow} is kept but has no effect yet", arrow.span)
 
 
-def _on_nodes(topology: Topology) -> Iterator[Diagnostic]:
+def _on_nodes(topology: Topology, *, with_safety: bool) -> Iterator[Diagnostic]:
     from coterie.formats.at.language import BLOCKS
 
     idle = {name: [field for field in block.fields if not field.executed] for name, block in BLOCKS.items()}
     for node in topology.nodes:
-        if names := [field.name for field in _said(node, idle[kind_of(node)])] + _in_part(node):
+        names = [field.name for field in _said(node, idle[kind_of(node)])] + _in_part(node)
+        if names := [name for name in names if with_safety or name != "sandbox"]:
             span = node.spans.get(names[0].partition(".")[0]) or node.span
             yield note("not-executed", _idle(names, title(node)), span)
 
@@ -143,7 +146,7 @@ def _for_models(topology: Topology, plan: Plan) -> Iterator[Diagnostic]:
         agent = plan.agents.get(node.name)
         if agent is None or kind_of(node) != "agent" or agent.backend in ("", "model", "scripted"):
             continue
-        if names := [field.name for field in _said(node, fields)]:
+        if names := [field.name for field in _said(node, fields) if field.name not in FIELDS]:
             verb = "means" if len(names) == 1 else "mean"
             who = f"backend is {agent.backend!r}"
             message = f"{listing(names, limit=len(names))} of {title(node)} {verb} something to models, and its {who}"

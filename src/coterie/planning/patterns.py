@@ -13,6 +13,7 @@ from coterie.planning.notes import sentences
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import Unclear, choose_provider
+from coterie.planning.safety import not_enforced
 from coterie.topology.checks.facts import title
 from coterie.topology.checks.names import fallback_of
 from coterie.topology.checks.patterns import span_of
@@ -53,6 +54,8 @@ def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Pla
     if isinstance(config, CompoundSettings):
         for found in _unmappable(pattern, config, agents):
             setting.report(found)
+    for found in not_enforced(topology, {names[name]: agent for name, agent in agents.items()}):
+        setting.report(found)
     return Plan(
         name=topology.name,
         agents=agents,

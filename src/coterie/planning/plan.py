@@ -46,6 +46,7 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
         prompt_via: `stdin`, `file`, or `arg`: the last argument of its command, or a file's name if it is too long.
         cwd: Where its process runs; empty is the run's working directory.
         env: Further environment variables of its process.
+        env_from: Likewise, with values that contain `${NAME}`, filled in when a process starts.
         prompt: The agent's complete prompt.
         role: Its role text.
         outputs: Expected outputs of its reply.
@@ -72,6 +73,7 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompt_via: str = "stdin"
     cwd: str = ""
     env: dict[str, str] = {}
+    env_from: dict[str, str] = {}
     prompt: str = ""
     role: str = ""
     tools: tuple[str, ...] | None = None

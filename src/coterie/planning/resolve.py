@@ -13,6 +13,7 @@ from coterie.planning.extension import BACKENDS, DEFAULT_KEYS, Report, backend_h
 from coterie.planning.files import find
 from coterie.planning.notes import sentences
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.planning.safety import not_enforced
 from coterie.topology.checks import check
 from coterie.topology.checks.composition import unusable
 from coterie.topology.checks.facts import Facts, listing, title
@@ -130,6 +131,8 @@ class _Job:
         planned = {node.name: self._node(node, setting, chain) for node in topology.nodes}
         agents = {name: agent for name, agent in planned.items() if agent is not None}
         _refuse_groups(topology, report)
+        for each in not_enforced(topology, planned):
+            report(each)
         return Plan(
             name=topology.name,
             agents=_needed(agents, coordination),

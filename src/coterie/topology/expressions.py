@@ -44,6 +44,18 @@ def matches(expression: str, text: str) -> bool:
         return False
 
 
+def compiled(expression: str) -> Any:
+    """The compiled *expression*, for texts of any length.
+
+    Raises:
+        ValueError: If it is invalid.
+    """
+    found = _compiled(expression)
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
+
+
 @lru_cache(maxsize=4096)
 def _compiled(expression: str) -> Any:
     """The compiled expression, or why there is none."""

@@ -179,11 +179,12 @@ class _Attempt(Underway):
         return result
 
     async def _end(self, talk: "asyncio.Task[Result]") -> None:
-        """End *talk* if it still runs, and every process that its MCP servers left behind."""
+        """End *talk* if it still runs, and every process that its MCP servers and programs left behind."""
         if not talk.done():
             talk.cancel()
             await asyncio.wait({talk})
-        if self._request.agent.options.get("mcp_servers"):
+        options = self._request.agent.options
+        if options.get("mcp_servers") or "Bash" in options.get("built_in_tools", ()):
             await end_orphans(marker_of(self._request), ())
 
 

@@ -33,6 +33,7 @@ from pydantic_ai.toolsets import AbstractToolset
 
 from coterie import files
 from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Text, Tool, Used
+from coterie.backends.models.built_in import built_in_tools
 from coterie.backends.models.failures import failure_of
 from coterie.backends.models.functions import Unusable, tools_of
 from coterie.backends.models.key import TURN_KEY
@@ -141,7 +142,10 @@ class Conversation:
             self._model,
             output_type=output,
             instructions=INSTRUCTION if schema is not None else None,
-            tools=tools_of(self._options.get("python_tools", {}), self._request.here),
+            tools=[
+                *tools_of(self._options.get("python_tools", {}), self._request.here),
+                *built_in_tools(self._request, self._secrets, self._on_event, stack),
+            ],
             toolsets=await self._servers(stack),
             model_settings=self._settings(),
             retries={"tools": _MISTAKES, "output": _MISTAKES},

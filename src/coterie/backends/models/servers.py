@@ -15,7 +15,7 @@ from fastmcp.client.transports import ClientTransport, SSETransport, StdioTransp
 from pydantic_ai.mcp import MCPToolset
 from pydantic_ai.toolsets import AbstractToolset
 
-from coterie.backends.attempt import identity
+from coterie.backends.attempt import identity, variables_of
 from coterie.backends.base import Request
 from coterie.backends.models.functions import Unusable
 from coterie.planning.providers import VARIABLE
@@ -72,7 +72,7 @@ class Server:
             return StdioTransport(
                 str(self.said["command"]),
                 arguments,
-                env={**request.agent.env, **own, **identity(request)},
+                env={**variables_of(request.agent), **own, **identity(request)},
                 cwd=cwd,
                 keep_alive=False,
                 log_file=log,  # type: ignore[arg-type]  # any file will do: the process only inherits it

@@ -1,0 +1,70 @@
+"""Offer the built-in tools to a model.
+
+Imports pydantic-ai: load it late.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pydantic_ai import Tool, ToolFailed
+
+from coterie.backends.base import OnEvent, Request
+from coterie.backends.models.programs import Programs
+from coterie.backends.models.rules import Refused
+from coterie.backends.models.threads import in_thread
+from coterie.backends.models.workfiles import WorkFiles
+from coterie.backends.secrets import Secrets
+from coterie.planning.permissions import READING, Permissions
+
+
+def built_in_tools(request: Request, secrets: Secrets, on_event: OnEvent, stack: AsyncExitStack) -> list[Tool[None]]:
+    """The built-in tools that the plan of the agent offers.
+
+    A refusal and an error are returned to the model as an error of the tool. Secrets are redacted in all results.
+
+    Args:
+        stack: Unwound when the attempt is over.
+    """
+    options: Mapping[str, Any] = request.agent.options
+    names = options.get("built_in_tools", ())
+    if not names:
+        return []
+    permissions = msgspec.convert(options.get("permissions", {}), Permissions)
+    runs = request.root.parent if request.root is not None else None
+    work = WorkFiles((request.cwd or Path()).absolute() / request.agent.cwd, permissions, runs)
+    stack.callback(setattr, work, "over", True)
+    calls: dict[str, Callable[..., Any]] = {
+        "Read": work.read,
+        "Grep": work.grep,
+        "Glob": work.glob,
+        "Write": work.write,
+        "Edit": work.edit,
+    }
+    if "Bash" in names:
+        calls["Bash"] = Programs(request, work.rules, secrets, on_event, stack).bash
+    return [
+        Tool(_guarded(name, calls[name], secrets), takes_ctx=False, name=name, sequential=name not in READING)
+        for name in names
+    ]
+
+
+def _guarded(name: str, call: Callable[..., Any], secrets: Secrets) -> Callable[..., Any]:
+    @functools.wraps(call)
+    async def guarded(*args: Any, **kwargs: Any) -> str:
+        try:
+            result = functools.partial(call, *args, **kwargs)
+            said = await (result() if inspect.iscoroutinefunction(call) else in_thread(result, name))
+        except Refused as error:
+            raise ToolFailed(secrets.hide(str(error))) from error
+        except OSError as error:
+            raise ToolFailed(secrets.hide(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))) from error
+        except Exception as error:  # a defect of a tool: the model can do without that call
+            raise ToolFailed(secrets.hide(f"{type(error).__name__}: {error}")) from error
+        return secrets.hide(said)
+
+    return guarded

@@ -1,0 +1,118 @@
+"""The tool `Bash`: programs that a model runs, each as a marked process of its attempt.
+
+A command line is split into words as a shell does it, but no shell runs it. A program gets the environment of the
+attempt without the variables of this process that look secret. Its process group and descendants end with it; what
+left them ends with the attempt.
+"""
+
+import asyncio
+import os
+import shlex
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from coterie.backends.agentside.client import TOKEN
+from coterie.backends.attempt import ProcessEnvironment, marker_of, prepared, variables_of
+from coterie.backends.base import Launched, OnEvent, Request
+from coterie.backends.child import Child, spawn
+from coterie.backends.models.rules import Refused, Rules
+from coterie.backends.outcome import OutputReader, cannot_start
+from coterie.backends.processes import GRACE, end_group, marked, started
+from coterie.backends.secrets import Secrets, without_secrets
+
+LONGEST = 600.0
+"""Seconds that a program may take."""
+_USUAL = 120.0
+_OUTPUT = 30_000
+"""Bytes of output that are kept, from the end."""
+_LINGER = 1.0
+
+
+class Programs:
+    """Runs the programs of one attempt.
+
+    Args:
+        stack: Removes the files of the attempt when it unwinds.
+
+    Raises:
+        OSError: If the files of the attempt cannot be written.
+    """
+
+    def __init__(
+        self, request: Request, rules: Rules, secrets: Secrets, on_event: OnEvent, stack: AsyncExitStack
+    ) -> None:
+        self._environment = stack.enter_context(prepared(request))
+        self._variables = _variables(request, self._environment)
+        self._nothing = stack.enter_context(open(os.devnull, "rb"))  # noqa: SIM115 - the stack is its context
+        self._rules, self._secrets, self._on_event = rules, secrets, on_event
+        self._marker = marker_of(request)
+
+    async def bash(self, command: str, seconds: float = _USUAL) -> str:
+        """Run a program and return its exit status and output.
+
+        No shell is used: pipes, redirections, `&&`, `;`, variables and wildcards are not available.
+
+        Args:
+            command: The program and its arguments, quoted as for a shell.
+            seconds: How long it may take, at most 600; then it is ended.
+        """
+        argv = _split(command)
+        self._rules.check_command(argv)
+        output = OutputReader("log", self._secrets, self._on_event, _OUTPUT)
+        seconds = min(max(seconds, 1.0), LONGEST)
+        try:
+            child = await spawn(
+                argv,
+                stdin=self._nothing,
+                env=self._variables,
+                cwd=self._environment.cwd,
+                on_start=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
+                on_output=lambda fd, data: output.feed(data),
+                merged=True,
+                within=marked(self._marker),
+            )
+        except (OSError, ValueError) as error:
+            raise Refused(cannot_start(argv[0], self._environment.cwd, error).reason) from error
+        ended = await self._until_over(child, seconds)
+        output.end()
+        how = f"exit status {child.status}" if ended else f"ended after {seconds:g} s, its limit of time"
+        return f"{how}\n{output.text}".rstrip()
+
+    async def _until_over(self, child: Child, seconds: float) -> bool:
+        """Wait for *child*, end what it left behind, and return whether it ended in time."""
+        exited: set[asyncio.Future[Any]] = {child.exited}
+        try:
+            await asyncio.wait(exited, timeout=seconds)
+            return child.exited.done()
+        finally:
+            await end_group(child.pid, grace=GRACE)
+            await asyncio.wait({child.finished}, timeout=_LINGER)
+            child.close()
+
+
+def _split(command: str) -> Sequence[str]:
+    """The words of *command*, which must be one program with its arguments.
+
+    Raises:
+        Refused: If it is not.
+    """
+    if "\0" in command:
+        raise Refused("the command contains a NUL")
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        words, signs = shlex.split(command), [word for word in lexer if word and set(word) <= set("();<>|&")]
+    except ValueError as error:
+        raise Refused(f"the command cannot be split into words: {error}") from error
+    if not words:
+        raise Refused("the command is empty")
+    if unquoted := [sign for sign in signs if sign not in words or f" {sign} " in f" {command} "]:
+        raise Refused(f"no shell is used, so {unquoted[0]!r} has no meaning: run one program at a time")
+    return words
+
+
+def _variables(request: Request, environment: ProcessEnvironment) -> dict[str, str]:
+    """The environment of the attempt, with only those secrets that the file gives the agent, and its token."""
+    names = (*variables_of(request.agent), TOKEN)
+    return without_secrets(environment.env) | {name: environment.env[name] for name in names if name in environment.env}
