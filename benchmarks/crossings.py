@@ -67,6 +67,7 @@ WHY = {
     "coterie.engines.flow.engine": "decides which agent is next",
     "coterie.engines.flow.readiness": "lets a node wait for all that may still reach it",
     "coterie.engines.loop.engine": "decides which iteration is next",
+    "coterie.engines.loop.verdict": "judges what the agent emitted",
     "coterie.engines.loop.nearest": "tells the agent which event leads to the end soonest, in its turn file",
     "coterie.engines.loop.outcome": "decides whether the turn was that of a team, whose outputs select the event",
     "coterie.engines.loop.promise": "looks for the completion promise in the answer",
