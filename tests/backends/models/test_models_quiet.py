@@ -32,6 +32,26 @@ def test_no_banner_of_a_library_is_on_the_terminal(tmp_path: Path) -> None:
     assert "pydantic" not in shown.lower()
 
 
+def test_warnings_of_the_libraries_are_not_printed() -> None:
+    """A program that configures logging gets them all the same."""
+    libraries = ["anthropic", "fastmcp.client", "httpx2", "mcp.client.session", "openai", "pydantic_ai"]
+    program = (
+        "import logging, coterie.backends.models.conversation, coterie.backends.models.servers\n"
+        f"for name in {libraries}: logging.getLogger(name).warning('quiet')\n"
+        "logging.basicConfig()\n"
+        "logging.getLogger('mcp').warning('loud')\n"
+        "logging.getLogger('fastmcp').warning('loud')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+    assert (done.stdout, done.stderr) == ("", "WARNING:mcp:loud\nWARNING:fastmcp:loud\n")
+
+
 def _all_of(leader: int) -> str:
     """What was written on the terminal, until its last process has gone."""
     data = b""

@@ -3,6 +3,7 @@
 Imports pydantic-ai: load it late. Tasks and time-outs are left to `coterie.backends.models.backend`.
 """
 
+import logging
 import os
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -45,6 +46,8 @@ from coterie.journal.records import NO_USAGE, Usage
 from coterie.planning.providers import Chosen
 
 pydantic_ai.BANNER_ENABLED = False  # it is printed on a terminal, where the run is shown
+for _library in ("anthropic", "httpx2", "openai", "pydantic_ai"):
+    logging.getLogger(_library).addHandler(logging.NullHandler())  # without any handler, warnings are printed
 
 ROUNDS = 50
 """Requests to a model in one attempt, unless `max-turns` says otherwise: each may lead to calls of tools."""

@@ -3,6 +3,7 @@
 Imports pydantic-ai and FastMCP: load it late.
 """
 
+import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,10 @@ from coterie.backends.attempt import identity, variables_of
 from coterie.backends.base import Request
 from coterie.backends.models.functions import Unusable
 from coterie.planning.providers import VARIABLE
+
+for _library in ("fastmcp", "mcp"):
+    _logger = logging.getLogger(_library)
+    _logger.handlers, _logger.propagate = [logging.NullHandler()], True  # FastMCP's own handler prints on the terminal
 
 STARTING = 30.0
 """Seconds that a server may take to start."""
