@@ -89,6 +89,13 @@ def test_tools_that_nobody_provides_are_noted() -> None:
     assert 'tools { NAME: "module:function" }' in warned.hint
 
 
+def test_a_misspelt_tool_is_recognized() -> None:
+    """The built-in tools are written with a capital letter."""
+    (warned,) = found(team("a -> b", MODEL, a="model: sonnet  tools: [Raed]", b="model: opus"))
+
+    assert (warned.code, warned.hint) == ("no-such-tool", "did you mean 'Read'?")
+
+
 MODEL = "  extensions { coterie { backend: model } }"
 
 
@@ -125,12 +132,13 @@ def test_built_in_tools_are_offered_to_models_that_name_them(
         (
             "",
             "tools: [Read, Write, Edit]  permissions: supervised",
-            "'Write' and 'Edit' of agent 'a' cannot be used: 'permissions: supervised' requires approval",
+            "'Write' and 'Edit' of agent 'a' cannot be used: 'permissions: supervised' requires approval, "
+            "which no model can request yet",
         ),
         (
             'allow: ["Read"]  ask: ["Read"]',
             "tools: [Glob]",
-            "'Glob' of agent 'a' cannot be used: 'ask' of 'settings' requires approval",
+            "'Glob' of agent 'a' cannot be used: 'ask' of 'settings' requires approval, which no model can request yet",
         ),
     ],
 )

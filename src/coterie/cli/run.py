@@ -160,7 +160,7 @@ def _plan(target: str, given: "LoopGiven") -> "Plan":
     report((one for one in found.warnings if one.code != "not-enforced"), found.text)
     for one in found.warnings:
         if one.code == "not-enforced":
-            complain(one.render().splitlines()[0])
+            complain("; ".join(filter(None, (one.render().splitlines()[0], one.hint))))
     return plan
 
 

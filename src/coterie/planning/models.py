@@ -165,7 +165,8 @@ def _tools(
     if missing:
         it = "it" if len(missing) == 1 else "them"
         message = f"{listing(missing)} of {title(node)} cannot be offered to a model: nothing provides {it}"
-        hint = 'name a function: extensions { coterie { tools { NAME: "module:function" } } }'
+        close = did_you_mean(missing[0], (*BUILT_IN, *default.tools))
+        hint = close or 'name a function: extensions { coterie { tools { NAME: "module:function" } } }'
         report(warning("no-such-tool", message, node.spans.get("tools") or node.span, hint))
     return functions, servers, [name for name in built_in if name not in waiting]
 

@@ -21,6 +21,7 @@ _COVERED = {"Read": READING, "Edit": CHANGING, "Write": CHANGING}
 """The tools that a rule about one of them covers; `Edit` also reads, so what `Read` may not read it may not edit."""
 _UNATTENDED = ("", "autonomous", "auto", "unrestricted", "bypass")
 _UNRESTRICTED = ("unrestricted", "bypass")
+_LATER = "which no model can request yet"
 _RULE = re.compile(r"([^()]+)(?:\((.*)\))?", re.DOTALL)
 
 
@@ -66,10 +67,14 @@ class Permissions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def waits(self, tool: str) -> str:
         """Why every call of *tool* needs approval; empty if some do not."""
         if _covers_all(self.ask, tool):
-            return "'ask' of 'settings' requires approval"
+            return f"'ask' of 'settings' requires approval, {_LATER}"
         if not self.needs_approval(tool) or any(rule.covers(tool) for rule in read_rules(self.allow)):
             return ""
-        return "no rule allows it" if self.mode in _UNATTENDED else f"'permissions: {self.mode}' requires approval"
+        return (
+            "no rule allows it"
+            if self.mode in _UNATTENDED
+            else f"'permissions: {self.mode}' requires approval, {_LATER}"
+        )
 
 
 def read_rules(texts: Iterable[str], *, forbid: bool = False) -> Sequence[Rule]:
