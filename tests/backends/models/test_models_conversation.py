@@ -503,3 +503,13 @@ def test_a_tool_that_hangs_holds_nothing_up() -> None:
             assert asyncio.run(main(models)).kind == "interrupted"
         finally:
             release.set()
+
+
+@pytest.mark.parametrize("outputs", [(), (VERDICT,)])
+def test_an_empty_answer_is_one_request(api: str, outputs: tuple[Wanted, ...]) -> None:
+    """The run repeats an attempt, and counts it; the library behind the backend does not."""
+    with FakeModels(Say("")) as models:
+        failure = failed(models, plan(api, outputs=outputs))
+
+    assert (failure.kind, failure.reason) == ("invalid_output", "the model gave an empty answer")
+    assert len(models.requests) == 1

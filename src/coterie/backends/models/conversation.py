@@ -140,7 +140,7 @@ class Conversation:
         output: Any = str
         if schema is not None:
             form = StructuredDict(schema, name=TOOL, description="Give the wanted outputs, once, when all is done.")
-            output = [str, ToolOutput(form, name=TOOL)]
+            output = [str, ToolOutput(form, name=TOOL, max_retries=_MISTAKES)]
         return Agent(
             self._model,
             output_type=output,
@@ -151,7 +151,7 @@ class Conversation:
             ],
             toolsets=await self._servers(stack),
             model_settings=self._settings(),
-            retries={"tools": _MISTAKES, "output": _MISTAKES},
+            retries={"tools": _MISTAKES, "output": 0},  # an empty answer fails the attempt: the run asks again
         )
 
     async def _servers(self, stack: AsyncExitStack) -> list[AbstractToolset[None]]:

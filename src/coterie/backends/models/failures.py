@@ -59,6 +59,8 @@ def failure_of(error: Exception, provider: str) -> Failure:
         case ai.OutputTokenLimitExceeded():
             reason = "the answer was cut off at max-tokens before it was complete: allow more"
             return Failure(kind="failed", reason=reason)
+        case ai.UnexpectedModelBehavior() if "output retries (0)" in error.message:
+            return Failure(kind="invalid_output", reason="the model gave an empty answer")
         case ai.UnexpectedModelBehavior():
             return Failure(kind="invalid_output", reason=f"the model's reply cannot be used: {_short(error.message)}")
         case ai.UserError():
