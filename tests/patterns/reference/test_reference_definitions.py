@@ -20,6 +20,9 @@ from coterie.patterns import (
     DelegationTopology,
     EnsembleTopology,
     Execution,
+    ExecutionContext,
+    Message,
+    MessageType,
     Topology,
     TopologyMembership,
     TopologyRegistry,
@@ -410,3 +413,29 @@ def test_names_are_there_without_importing_anything() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
     assert EnsembleTopology.topology_type is TopologyType.ENSEMBLE
+
+
+def test_an_overridden_broadcast_is_called() -> None:
+    """A debate broadcasts each argument to the two others through the method of its class."""
+    heard: list[tuple[str, list[str] | None]] = []
+
+    class Loud(DebateTopology):
+        async def broadcast_message(
+            self,
+            sender_slot: str,
+            message_type: MessageType,
+            content: dict[str, Any],
+            context: ExecutionContext,
+            exclude: list[str] | None = None,
+        ) -> list[Message]:
+            heard.append((sender_slot, exclude))
+            return await super().broadcast_message(sender_slot, message_type, content, context, exclude)
+
+        async def _call_llm(self, request: dict[str, Any]) -> dict[str, Any]:
+            return {"content": "an argument"}
+
+    defined = Topology(name="d", description="d", topology_type=TopologyType.DEBATE, config={"max_rounds": 1})
+    made = Loud(defined, {slot: agent(slot) for slot in ("proponent", "opponent", "mediator")})
+
+    assert play(made, {"question": "?"}).output_data is not None
+    assert heard == [("proponent", []), ("opponent", [])]

@@ -6,7 +6,7 @@ same debate however it is started.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -59,6 +59,12 @@ class Driver:
                             self._calls[ask.turn].add_done_callback(lambda _: self._news.set())
                         case Cancel(turn=turn):
                             await self._drop([turn])
+                        case Note(record=MessageSent(type="broadcast") as sent):
+                            recipients = [sent.recipient]
+                            while commands and (recipient := _repeated(commands[0], sent)):
+                                recipients.append(recipient)
+                                commands.popleft()
+                            await self._broadcast(sent, recipients)
                         case Note(record=MessageSent() as sent):
                             await self._send(sent)
                         case Finish() as finish:
@@ -81,6 +87,13 @@ class Driver:
         self._context.round_number = sent.round
         kind, to = MessageType(sent.type), sent.recipient or None
         await self._topology.send_message(sent.sender, to, kind, sent.content, self._context)
+
+    async def _broadcast(self, sent: MessageSent, recipients: Sequence[str]) -> None:
+        self._context.round_number = sent.round
+        others = [slot for slot in self._topology.agents if slot not in (sent.sender, *recipients)]
+        await self._topology.broadcast_message(
+            sent.sender, MessageType.BROADCAST, sent.content, self._context, exclude=others
+        )
 
     async def _call(self, ask: Ask) -> Ended:
         """The end of the turn *ask*, under the engine's name for it."""
@@ -109,6 +122,15 @@ class Driver:
             outputs={name: value for name, value in outputs.items() if name not in ("content", "usage")},
             usage=finished.usage,
         )
+
+
+def _repeated(command: Command, sent: MessageSent) -> str:
+    """The recipient of *command* if it tells another slot the same as *sent*; else empty."""
+    if isinstance(command, Note) and isinstance(command.record, MessageSent):
+        record = command.record
+        if structs.replace(record, recipient=sent.recipient) == sent:
+            return record.recipient
+    return ""
 
 
 def _result(finish: Finish) -> Any:
