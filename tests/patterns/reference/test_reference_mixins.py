@@ -318,8 +318,19 @@ def test_what_is_remembered_is_shown_at_the_next_call() -> None:
 
     got(made, "one", "two")
 
-    assert made.seen[0]["messages"] == [{"role": "user", "content": "one"}]
-    assert made.seen[1]["messages"][0] == {"role": "system", "content": "You remember:\n- major\n- minor"}
+    assert made.seen[0]["messages"][1:] == [{"role": "user", "content": "one"}]
+    assert made.seen[1]["messages"][0]["content"].startswith("You remember:\n- major\n- minor\n\n")
+
+
+def test_a_model_is_told_how_to_remember() -> None:
+    """By a line of its answer, which is no part of what the others see."""
+    made = asks(["42\n- **Remember:** the answer is 42", "ok", "remember: only this"], [{"name": "memory"}])
+
+    answers = got(made, "one", "two", "three")
+
+    assert "`remember: …`" in made.seen[0]["messages"][0]["content"]
+    assert made.seen[1]["messages"][0]["content"].startswith("You remember:\n- the answer is 42\n")
+    assert [one["content"] for one in answers] == ["42", "ok", "remember: only this"]
 
 
 def mixin_of(name: str, **config: Any) -> Any:

@@ -1,6 +1,7 @@
 """`memory`: the memories of an agent across calls, in its `state`."""
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -11,6 +12,8 @@ from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.mixins.requests import with_system
 
 _SHOWN = 10
+_HOW = "To remember something in your next calls, end your answer with a line `remember: …` for each thing."
+_LINE = re.compile(r"^[\s*_`>-]*remember[*_`]*:[*_`]*[ \t]*(?P<what>\S.*?)[ \t*_`]*$\n?", re.IGNORECASE | re.MULTILINE)
 _BRIEF = 80
 
 
@@ -32,8 +35,9 @@ class MemoryConfig(BaseModel):
 
 
 class MemoryMixin(BaseMixin):
-    """Shows an agent its memories, and stores those that its responses list under `_remember` (texts, or objects with
-    `content`, `importance` and `tags`).
+    """Shows an agent its memories, and tells it how to add one: a line `remember: …` in its answer, which is removed.
+
+    A response may also list memories under `_remember` (texts, or objects with `content`, `importance` and `tags`).
     """
 
     name: ClassVar[str] = "memory"
@@ -72,11 +76,9 @@ class MemoryMixin(BaseMixin):
         return "; ".join(one["content"][:_BRIEF] for one in memories)
 
     async def on_invoke(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Add the memories to the request."""
-        shown = self.recall()
-        if not shown:
-            return request
-        return with_system(request, "You remember:\n" + "\n".join(f"- {one['content']}" for one in shown))
+        """Add the memories to the request, and how to add one."""
+        shown = "".join(f"\n- {one['content']}" for one in self.recall())
+        return with_system(request, f"You remember:{shown}\n\n{_HOW}" if shown else _HOW)
 
     async def on_response(self, response: dict[str, Any]) -> dict[str, Any]:
         """Store the memories that the response lists."""
@@ -86,7 +88,12 @@ class MemoryMixin(BaseMixin):
                 self.remember(one)
             elif isinstance(one, dict) and isinstance(one.get("content"), str):
                 self.remember(one["content"], float(one.get("importance", 0.5)), one.get("tags", ()))
-        return response
+        content = response.get("content")
+        if not isinstance(content, str):
+            return response
+        for line in _LINE.finditer(content):
+            self.remember(line["what"])
+        return {**response, "content": _LINE.sub("", content).strip() or content}
 
     def _weight(self, one: dict[str, Any]) -> float:
         weight = float(one["importance"])
