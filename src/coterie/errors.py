@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from coterie.diagnostics import Diagnostic, did_you_mean
 
@@ -19,6 +20,11 @@ class TopologyError(CoterieError):
         self.diagnostics = tuple(diagnostics)
         self.text = text
         super().__init__("".join(diagnostic.render(text) for diagnostic in self.diagnostics).rstrip("\n"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form: `file, valid, diagnostics`."""
+        file = self.diagnostics[0].file if self.diagnostics else ""
+        return {"file": file, "valid": False, "diagnostics": [one.to_dict() for one in self.diagnostics]}
 
 
 class NoSuchRun(CoterieError):

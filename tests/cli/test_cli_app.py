@@ -184,7 +184,7 @@ def test_a_character_that_cannot_be_shown_is_escaped(tmp_path: Path) -> None:
         timeout=60,
     )
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert b"Caf\\xe9.at" in done.stdout
     assert b"Traceback" not in done.stderr
 

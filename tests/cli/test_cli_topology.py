@@ -39,8 +39,8 @@ def teams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_file_gets_a_verdict_and_its_findings(capsys: pytest.CaptureFixture[str]) -> None:
-    """Findings with the line they point at go to standard error, verdicts to standard output; one error makes it 1."""
-    assert app.main(["topology", "validate", "team.at", "wrong.at", "gone.at"]) == 1
+    """Findings with the line they point at go to standard error, verdicts to standard output; a missing file is 2."""
+    assert app.main(["topology", "validate", "team.at", "wrong.at", "gone.at"]) == 2
 
     told = capsys.readouterr()
     assert told.out.splitlines() == ["team.at: ok, 1 warning", "wrong.at: 1 error, 1 warning", "gone.at: 1 error"]
@@ -171,7 +171,7 @@ def test_show_of_a_file_with_errors_tells_them_and_draws_what_can_be_read(capsys
     told = capsys.readouterr()
     assert "error[" in told.err
     assert "└─ bb (undeclared)" in told.out
-    assert app.main(["topology", "show", "gone.at"]) == 1
+    assert app.main(["topology", "show", "gone.at"]) == 2
     assert capsys.readouterr().out == ""
 
 
@@ -219,7 +219,7 @@ def test_show_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: p
 def test_what_has_one_remedy_is_mended_in_the_file(capsys: pytest.CaptureFixture[str]) -> None:
     """With --fix: what was done is told, and what is left is found as ever."""
     Path("wrong.at").write_text(WRONG.replace("a { model: m  modle: n }", "a { modle: n }").replace("a ->", "a =>"))
-    assert app.main(["topology", "validate", "--fix", "wrong.at", "gone.at"]) == 1
+    assert app.main(["topology", "validate", "--fix", "wrong.at", "gone.at"]) == 2
 
     told = capsys.readouterr()
     assert told.err.splitlines()[:2] == ["wrong.at:2:13: fixed: correct the name", "wrong.at:3:12: fixed: write '->'"]

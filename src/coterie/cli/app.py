@@ -130,7 +130,7 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # even a defect ends in a message, not in a traceback
-        return _report(error)
+        return _report(error, as_json="--json" in arguments)
     finally:
         output.finish()
     return 0
@@ -243,14 +243,17 @@ def _status(end: SystemExit) -> int:
     return end.code if isinstance(end.code, int) else int(end.code is not None)
 
 
-def _report(error: Exception) -> int:
+def _report(error: Exception, *, as_json: bool) -> int:
     """Print a message about *error* and return the exit status."""
     from coterie.errors import CoterieError, TopologyError, UsageError, shortage
 
     status = 3 if shortage(error) else 1
 
     if isinstance(error, TopologyError):
-        output.complain(str(error))
+        if as_json:
+            output.say_json(error.to_dict())
+        else:
+            output.complain(str(error))
         return 1
     if isinstance(error, CoterieError):
         output.complain(f"coterie: {error}")

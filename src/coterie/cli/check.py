@@ -48,7 +48,7 @@ def check(
             say_json(found.to_dict())
         else:
             report(found.diagnostics, found.text)
-        return 1
+        return found.exit
     report(found.of_the_command_line, found.text)
     proved = prove(found.plan, _prices(price or [], found.plan), states=states or STATES, topology=found.topology)
     written = _write(proved, scripts) if scripts is not None else {}

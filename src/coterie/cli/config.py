@@ -35,8 +35,12 @@ def show(
 
     Reports errors in the files, with exit status 1.
     """
+    from coterie.errors import CoterieError
     from coterie.formats.settings import resolve
 
+    if project is not None and not project.is_dir():
+        raise CoterieError(f"there is no project folder {str(project)!r}")
+    _check_preset(preset)
     folder = project or _preset_folder(preset) or Path()
     settings, found = resolve(folder, work_dir=Path.cwd(), env=os.environ, preset=preset, overrides=overrides or ())
     for diagnostic in found:
@@ -102,6 +106,20 @@ def _override(preset: str, user: bool, repo: bool) -> Path:
     if not preset or "/" in preset:
         raise UsageError("name the preset: --preset NAME")
     return override_file("user" if user else "repo", preset, Path.cwd(), os.environ)
+
+
+def _check_preset(preset: str) -> None:
+    """Raise if *preset* is not the name of one, and has no overrides."""
+    from coterie.diagnostics import did_you_mean
+    from coterie.errors import CoterieError
+    from coterie.formats.settings.layers import override_file
+    from coterie.planning import presets
+
+    if not preset or "/" in preset or presets.is_preset(preset):
+        return
+    if not any(override_file(scope, preset, Path.cwd(), os.environ).is_file() for scope in ("user", "repo")):
+        hint = did_you_mean(preset, presets.names()) or "`coterie presets` lists them"
+        raise CoterieError(f"there is no preset {preset!r}; {hint}")
 
 
 def _preset_folder(preset: str) -> Path | None:

@@ -1,6 +1,5 @@
 """`coterie control …`: control a run from another terminal."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,14 +34,14 @@ def respond(
     An active run takes the answer at once; otherwise it waits in the run's inbox for `coterie resume`. The exit status
     is 1 if the answer is refused because it does not fit the question or no turn is waiting for it.
     """
-    from coterie.cli.inputs import pair
+    from coterie.cli.inputs import pair, standard_input
     from coterie.errors import UsageError
     from coterie.runs import messages
 
     if len(words) > 2:
         raise UsageError("give RUN, optionally a TURN, and one TEXT; quote a text of several words")
     turn = words[0] if len(words) == 2 else None
-    text = _standard_input() if words[-1] == "-" else words[-1]
+    text = standard_input() if words[-1] == "-" else words[-1]
     outputs = dict(map(pair, named)) if named else None
     runs, run = _open(run, state_dir)
     message = messages.answer(turn or "", text, outputs)
@@ -77,12 +76,13 @@ def guide(
     next iteration. Without TURN it is for the loop, or for the only running turn. If no process drives the run, it
     waits in the run's inbox for `coterie resume`, and is added to the prompt of an attempt that is then retried.
     """
+    from coterie.cli.inputs import standard_input
     from coterie.ids import is_turn_id
     from coterie.runs import messages
 
     runs, run = _open(run, state_dir)
     turn = words.pop(0) if len(words) == 2 and is_turn_id(words[0]) else ""
-    text = _standard_input() if words == ["-"] else " ".join(words)
+    text = standard_input() if words == ["-"] else " ".join(words)
     verdict = runs.send(run, messages.guidance(text, turn))
     if at_once and verdict.status == "accepted":
         runs.send(run, messages.interruption(turn))  # if no turn is running, the next one has it anyway
@@ -105,17 +105,6 @@ def interrupt(
 
     runs, run = _open(run, state_dir)
     return _tell(run, runs.send(run, messages.interruption(turn or "")), as_json)
-
-
-def _standard_input() -> str:
-    from coterie.errors import UsageError
-
-    if sys.stdin is None:
-        raise UsageError("standard input is closed: give TEXT as an argument")
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"the text on standard input is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def _open(name: str, state_dir: Path) -> "tuple[Runs, str]":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coterie.cli.options import AsJson
-from coterie.cli.output import print_result, report
+from coterie.cli.output import print_result, report, say_json
 
 if TYPE_CHECKING:
     from coterie.topology.model import Topology
@@ -25,7 +25,7 @@ def diff(
     from coterie.cli.text.diff import changes
     from coterie.topology.diff import diff
 
-    before, after = _read(old), _read(new)
+    before, after = _read(old, as_json), _read(new, as_json)
     if before is None or after is None:
         return 2
     found = diff(before, after)
@@ -33,11 +33,14 @@ def diff(
     return int(bool(found))
 
 
-def _read(file: Path) -> "Topology | None":
+def _read(file: Path, as_json: bool) -> "Topology | None":
     """Return the team in *file* despite errors; if it cannot be read at all, print them and return None."""
     from coterie import formats
+    from coterie.errors import TopologyError
 
     source = formats.read(file)
-    if source.topology is None:
+    if source.topology is None and as_json:
+        say_json(TopologyError(source.diagnostics).to_dict())
+    elif source.topology is None:
         report(source.diagnostics, source.text)
     return source.topology

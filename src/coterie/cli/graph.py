@@ -42,9 +42,12 @@ def graph(
     from coterie.cli.team_file import examine
 
     found = examine(file)
+    if found.topology is None and format is Format.JSON:
+        say_json(found.to_dict())
+        return found.exit
     report(found.errors, found.text)
     if found.topology is None:
-        return 1
+        return found.exit
     picture = _graph(found.topology, found.plan, nested)
     if output is not None:
         output.write_text(_written(picture, format), encoding="utf-8")

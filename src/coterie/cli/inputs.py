@@ -1,5 +1,6 @@
 """The input of a run, from a command line."""
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,22 @@ from coterie.formats import bounds
 def gather(prompt: str | None, file: Path | None, named: Iterable[str]) -> dict[str, Any]:
     """Return the input from a file, named values and a prompt; later ones override earlier ones.
 
+    The prompt `-`, and the file `-`, are standard input.
+
     Raises:
         UsageError: If the file cannot be read, or a value is not written as `name=text` or `name:=JSON`.
     """
     given = from_file(file) if file is not None else {}
     given.update(map(pair, named))
     if prompt is not None:
-        given["prompt"] = prompt
+        given["prompt"] = standard_input() if prompt == "-" else prompt
     return given
 
 
 def from_file(path: Path) -> dict[str, Any]:
     """Return the input in *path*: named values if its name ends in `.json`, else the prompt."""
+    if path == Path("-"):
+        return {"prompt": standard_input()}
     try:
         text = bounds.read_bytes(path, bounds.MAX_INPUT, any_kind=True).decode()
     except OSError as error:
@@ -38,6 +43,16 @@ def from_file(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f'the input file {path} must contain a JSON object, {{"name": value, …}}')
     return value
+
+
+def standard_input() -> str:
+    """Return the text on standard input."""
+    if sys.stdin is None:
+        raise UsageError("standard input is closed: give the text as an argument")
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the text on standard input is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def pair(word: str) -> tuple[str, Any]:

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from coterie.cli.emit import OfRun, Target, Words, change, files_of
-from coterie.cli.options import STATE_DIR, StateDir
-from coterie.cli.output import say
+from coterie.cli.options import STATE_DIR, AsJson, StateDir
+from coterie.cli.output import print_result
 
 
 def add(
@@ -36,21 +36,23 @@ def add(
     return change("memory", note, run, state_dir)
 
 
-def list_(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
+def list_(run: OfRun = None, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """List the entries."""
     from coterie.workspace.notes import Memory
 
-    say(Memory.of(files_of("memory", run, state_dir)).listing() or "Nothing is remembered.")
+    found = Memory.of(files_of("memory", run, state_dir))
+    print_result(as_json, found.find(), lambda: found.listing() or "Nothing is remembered.")
     return 0
 
 
-def find(text: Words, run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
+def find(text: Words, run: OfRun = None, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """List the entries that contain a text. The exit status is 1 if there are none."""
     from coterie.workspace.notes import Memory
 
-    found = Memory.of(files_of("memory", run, state_dir)).listing(" ".join(text))
-    if found:
-        say(found)
+    memory = Memory.of(files_of("memory", run, state_dir))
+    found = memory.find(" ".join(text))
+    if found or as_json:
+        print_result(as_json, found, lambda: memory.listing(" ".join(text)))
     return int(not found)
 
 

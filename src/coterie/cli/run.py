@@ -23,7 +23,10 @@ def run(
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset.")
     ],
-    prompt: Annotated[list[str] | None, typer.Argument(metavar="PROMPT", help="The prompt for the team.")] = None,
+    prompt: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PROMPT", help="The prompt for the team; '-' reads it from standard input."),
+    ] = None,
     named: Annotated[
         list[str] | None, typer.Option("--input", metavar="K=V", help="A named input: k=text, or k:=JSON. Repeatable.")
     ] = None,

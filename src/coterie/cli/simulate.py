@@ -75,7 +75,6 @@ def simulate(
     comparison; --seeds, --from, --jobs and --state-dir apply only to crash schedules.
     """
     from coterie.cli.team_file import plan_for_a_run
-    from coterie.errors import TopologyError
     from coterie.planning.loop import LoopGiven
 
     assumptions = {name: value for name, value in asdict(assumed).items() if value is not None}
@@ -84,13 +83,7 @@ def simulate(
     else:
         why = "--{} applies to crash schedules, not to a comparison with --accuracy; see --runs and --seed"
         _refuse({"seeds": seeds, "from": first, "jobs": jobs, "state-dir": state_dir}, why)
-    try:
-        plan, found = plan_for_a_run(target, LoopGiven(overrides=tuple(params or ())))
-    except TopologyError as error:
-        if not as_json:
-            raise
-        say_json({"file": target, "valid": False, "diagnostics": [one.to_dict() for one in error.diagnostics]})
-        return 1
+    plan, found = plan_for_a_run(target, LoopGiven(overrides=tuple(params or ())))
     report(found.of_the_command_line, found.text)
     if accuracy is not None:
         from coterie.cli.laboratory import compare_options

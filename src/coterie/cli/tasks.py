@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from coterie.cli.emit import OfRun, Target, Words, change, files_of
-from coterie.cli.options import STATE_DIR, StateDir
-from coterie.cli.output import say
+from coterie.cli.options import STATE_DIR, AsJson, StateDir
+from coterie.cli.output import print_result
 
 Priority = Annotated[str | None, typer.Option("--priority", "-p", metavar="P", help="high, normal or low.")]
 
@@ -45,9 +45,10 @@ def remove(target: Target, run: OfRun = None, state_dir: StateDir = STATE_DIR) -
     return change("task", {"do": "remove", "target": target}, run, state_dir)
 
 
-def list_(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
-    """List the tasks."""
+def list_(run: OfRun = None, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
+    """List the open and the completed tasks."""
     from coterie.workspace.notes import Tasks
 
-    say(Tasks.of(files_of("task", run, state_dir)).listing())
+    found = Tasks.of(files_of("task", run, state_dir))
+    print_result(as_json, [*found.open, *found.done], found.listing)
     return 0

@@ -38,6 +38,11 @@ class Examined:
         return not self.errors
 
     @property
+    def exit(self) -> int:
+        """The exit status: 0 if it is valid, 2 if there is no such file, else 1."""
+        return 0 if self.valid else 1 if Path(self.file).exists() else 2
+
+    @property
     def errors(self) -> tuple[Diagnostic, ...]:
         """The errors among the diagnostics."""
         return tuple(one for one in self.diagnostics if one.is_error)

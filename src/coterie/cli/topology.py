@@ -7,7 +7,7 @@ import typer
 
 from coterie.cli import validate as validation
 from coterie.cli.options import AsJson
-from coterie.cli.output import print_result, report, say, width
+from coterie.cli.output import print_result, report, say, say_json, width
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -22,7 +22,7 @@ def validate(
     """Check files without running them.
 
     Prints diagnostics and a verdict for each file, or with --json one line {"file", "valid", "diagnostics"}. The exit
-    status is 0 if all files are valid, else 1.
+    status is 0 if all files are valid, 2 if one does not exist, else 1.
     """
     return validation.validate(files, fix, as_json)
 
@@ -42,9 +42,13 @@ def show(
     from coterie.topology.outline import outline
 
     found = examine(file)
-    report(found.errors, found.text)
     if found.topology is None:
-        return 1
+        if as_json:
+            say_json(found.to_dict())
+        else:
+            report(found.errors, found.text)
+        return found.exit
+    report(found.errors, found.text)
     topology = settled(found.topology, found.plan)
     team = outline(topology, thinks(found.plan), sentences(topology), _teams(found.plan))
     print_result(as_json, team, lambda: text.outline(team, width()))

@@ -14,20 +14,20 @@ def validate(files: Iterable[Path], fix: bool = False, as_json: bool = False) ->
         as_json: Print one line of JSON for each file.
 
     Returns:
-        The exit status: 0 if all are valid, else 1.
+        The exit status: 0 if all are valid, 2 if one does not exist, else 1.
     """
     from coterie.cli.team_file import examine, mend
     from coterie.cli.text.teams import verdict
 
-    valid = True
+    status = 0
     for file in files:
         for done in mend(file) if fix else ():
             complain(f"{file}:{done.span.line}:{done.span.column}: fixed: {done.title}")
         found = examine(file)
-        valid &= found.valid
+        status = max(status, found.exit)
         if as_json:
             say_json(found.to_dict())
         else:
             report(found.diagnostics, found.text)
             say(verdict(found))
-    return int(not valid)
+    return status

@@ -1,0 +1,101 @@
+"""What programs rely on: documents with `--json`, exit statuses, and `-` for standard input."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Place
+
+WRONG = """
+topology wrong : [pipeline] {
+  agent a { model: small prompt: "x" colour: red }
+  flow { a -> nobody }
+}
+"""
+READERS = [["run"], ["simulate"], *(["topology", one] for one in ("validate", "show", "check", "graph"))]
+COMMANDS = [
+    ["run", "wrong.at"],
+    ["run", "wrong.at", "--rehearse"],
+    ["simulate", "wrong.at"],
+    ["topology", "validate", "wrong.at"],
+    ["topology", "check", "wrong.at"],
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_wrong_file_is_one_document_with_json(place: Place, words: list[str]) -> None:
+    """Of one form, on standard output, whatever the command; and it is not printed a second time."""
+    (place.folder / "wrong.at").write_text(WRONG)
+    said = place.look(*words, "--json", status=1)
+    [line] = said.out.splitlines()
+    found = json.loads(line)
+
+    assert said.err == ""
+    assert (found["file"], found["valid"]) == ("wrong.at", False)
+    assert found["diagnostics"][0]["line"] is not None
+
+
+def test_a_team_that_cannot_be_read_is_a_document_wherever_it_is_shown(place: Place) -> None:
+    """`show`, `diff` and `graph` have their own form of it where it can be read."""
+    (place.folder / "empty.at").write_text("nothing")
+    for words in (
+        ["show", "empty.at", "--json"],
+        ["diff", "empty.at", "loop.at", "--json"],
+        ["graph", "empty.at", "--format", "json"],
+    ):
+        said = place.look("topology", *words, status=2 if words[0] == "diff" else 1)
+        assert json.loads(said.out)["valid"] is False
+        assert said.err == ""
+
+
+@pytest.mark.parametrize(
+    "words", [["run"], ["simulate"], *(["topology", one] for one in ("validate", "show", "check"))]
+)
+def test_a_file_that_does_not_exist_is_status_2_everywhere(place: Place, words: list[str]) -> None:
+    """As any other argument that cannot be meant; 1 says that the file is wrong."""
+    place.look(*words, "nowhere.at", status=2)
+
+
+def test_memory_and_tasks_are_listed_as_documents(place: Place) -> None:
+    """With their ids, by which they are removed."""
+    place.look("memory", "add", "learning", "Tests are slow")
+    place.look("task", "add", "Speed up the tests")
+
+    [entry] = json.loads(place.look("memory", "list", "--json").out)
+    [task] = json.loads(place.look("task", "list", "--json").out)
+    assert (entry["text"], task["text"]) == ("Tests are slow", "Speed up the tests")
+    assert json.loads(place.look("memory", "find", "slow", "--json").out) == [entry]
+    assert json.loads(place.look("memory", "find", "fast", "--json", status=1).out) == []
+    place.look("task", "remove", task["id"])
+
+
+@pytest.mark.parametrize("words", [["-"], ["--input-file", "-"]])
+def test_a_dash_is_the_prompt_on_standard_input(
+    place: Place, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the output of another program can be the prompt."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("Fix the parser\nand its tests"))
+    place.look("run", "loop.at", *words, "--rehearse")
+    monkeypatch.setattr("sys.stdin", io.StringIO("Fix the parser\nand its tests"))
+    place.look("run", "loop.at", *words)
+
+    assert "Fix the parser and its tests" in place.look("runs").out
+
+
+@pytest.mark.parametrize("words", [["--project", "nowhere"], ["--preset", "autocod"]])
+def test_settings_of_what_does_not_exist_are_not_shown(place: Place, words: list[str]) -> None:
+    """The defaults would look as if they were its own."""
+    said = place.look("config", "show", *words, status=1)
+
+    assert said.out == ""
+    assert f"'{words[1]}'" in said.err
+
+
+@pytest.mark.parametrize("words", [[], ["run"], ["topology"], ["topology", "check"], ["runs"]])
+def test_h_is_help(words: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """As in most programs."""
+    from coterie.cli.app import main
+
+    assert main([*words, "-h"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: coterie")
