@@ -111,7 +111,7 @@ def test_every_command_says_what_it_does() -> None:
     commands = [app.load(place) for place in places]
 
     assert all((one.__doc__ or "").split("\n")[0].endswith(".") for one in commands)
-    names = """run resume fork replay simulate runs inspect emit init presets mock-backend doctor completion
+    names = """run resume fork replay simulate runs inspect logs emit init presets mock-backend doctor completion
                watch stats topology control memory task worktree state config"""
     assert app.command().commands.keys() == set(names.split())
 

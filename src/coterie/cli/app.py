@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "replay": "run.replay",
     "simulate": "simulate.simulate",
     "inspect": "inspect.inspect",
+    "logs": "logs.logs",
     "watch": "watch.watch",
     "stats": "inspect.stats",
     "emit": "emit.emit",

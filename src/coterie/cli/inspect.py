@@ -27,9 +27,9 @@ def inspect(
     """Inspect a run, or with RUN/TURN.ATTEMPT a child run.
 
     `timeline` lists its events; `turn` shows the prompt, the answer and the attempts of a turn, `prompt` and `output`
-    only one of these (for a failed turn, `output` is what it printed); `why` lists the causes of a turn; `usage` sums
-    turns, tokens, cost and time; `topology` shows the agents and the coordination of the current plan; `memory` and
-    `tasks` show those of a loop; `journal` prints the file, or with --json its records.
+    only one of these (for a running or failed turn, `output` is what it printed); `why` lists the causes of a turn;
+    `usage` sums turns, tokens, cost and time; `topology` shows the agents and the coordination of the current plan;
+    `memory` and `tasks` show those of a loop; `journal` prints the file, or with --json its records.
     """
     from coterie.cli import views
     from coterie.errors import UsageError

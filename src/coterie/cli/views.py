@@ -11,6 +11,7 @@ from coterie import files
 from coterie.cli.text import plans
 from coterie.cli.text import runs as text
 from coterie.runs import turn_detail
+from coterie.runs.attempt_output import StreamReader
 from coterie.runs.kinds import kind_of
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs, find
@@ -95,11 +96,19 @@ def prompt(runs: Runs, run: str, turn: str) -> Shown:
 
 
 def output(runs: Runs, run: str, turn: str) -> Shown:
-    """The answer of a turn, verbatim; without one, the output and the failure of its last failed attempt."""
+    """The answer of a turn, verbatim.
+
+    While it runs, what it has printed so far; without an answer, the output of its last failed attempt.
+    """
     value = _found(runs, run, turn)
     kept = {name: value[name] for name in ("run", "turn", "state", "reason", "text", "outputs")}
     if value["state"] == "finished":
         return kept, value["text"].rstrip("\n") or f"({value['state']})"
+    if value["state"] == "running":
+        printed = StreamReader(runs, run, turn).read()
+        kept["text"] = "".join(one.text for one in printed if one.channel != "log")
+        kept["log"] = "".join(one.text for one in printed if one.channel == "log")
+        return kept, "\n".join(filter(None, (text.failed_output(kept), "(running)")))
     failed = next((one for one in reversed(value["attempts"]) if one["state"] == "failed"), None)
     if failed is not None:
         kept["failed"] = {name: failed[name] for name in ("n", "kind", "text", "log", "exit_code", "signal")}

@@ -1,0 +1,65 @@
+"""`coterie logs`: what the agents of a run print."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
+from coterie.cli.output import say, say_json
+
+if TYPE_CHECKING:
+    from coterie.runs.attempt_output import Printed, StreamReader
+
+
+def logs(
+    run: Run,
+    turn: Annotated[
+        str | None, typer.Argument(metavar="TURN", help="The turn, such as 'reviewer#2'; by default all turns.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print what comes, too, until no process drives the run.")
+    ] = False,
+    as_json: AsJson = False,
+    state_dir: StateDir = STATE_DIR,
+) -> int:
+    """Show what the agents of a run print, while they run and afterwards.
+
+    A line begins with its turn; `!` marks standard error. With --json each piece of output is a line of JSON. Ctrl-C
+    ends --follow, not the run.
+    """
+    from coterie.cli.signals import drive
+    from coterie.cli.text.logs import OutputLines
+    from coterie.cli.views import locate, named
+    from coterie.runs.attempt_output import StreamReader
+    from coterie.views.run import fold
+
+    runs, run = locate(run, state_dir)
+    turn = named(turn or "")
+    if turn:
+        from coterie.errors import NoSuchTurn
+
+        turns = [one.id for one in fold(runs.read(run)).turns]
+        if turn not in turns:
+            raise NoSuchTurn(run, turn, turns)
+    reader, lines = StreamReader(runs, run, turn), OutputLines(run)
+
+    def show(one: "Printed") -> None:
+        if as_json:
+            say_json(one)
+        elif text := lines.add(one):
+            say(text)
+
+    if follow:
+        drive(_follow(reader, show), "no longer following; the run continues")
+    else:
+        for one in reader.read():
+            show(one)
+    if rest := lines.rest():
+        say(rest)
+    return 0
+
+
+async def _follow(reader: "StreamReader", show: "Callable[[Printed], None]") -> None:
+    async for one in reader.follow():
+        show(one)
