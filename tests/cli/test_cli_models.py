@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import pids
 from command_line import Place
 from fake_models import FakeModels, Refuse, Reply, Say, text_of
 from record_model_team import EXAMPLE, TASK, choose
+
+from coterie.backends.processes import alive, started
 
 TEAM = """
 topology notes : [pipeline] {
@@ -246,3 +249,28 @@ def test_the_first_team_of_the_readme_reads_and_writes_files(
     assert "warning" not in said.err
     assert (models_place.folder / "review.md").read_text() == "good"
     assert set(offered) == {frozenset({"Read", "Grep"}), frozenset({"Read", "Write"}), frozenset({"Read"})}
+
+
+def test_a_program_of_a_model_does_not_outlive_a_killed_run(
+    models_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next owner ends it, as it ends what a command agent left, and asks the model again."""
+    folder = models_place.folder
+    (folder / "busy.at").write_text(
+        'topology busy : [pipeline] {\n  settings { allow: ["Bash"] }\n  extensions { coterie { backend: model } }\n'
+        "  agent a { model: sonnet  tools: [Bash] }\n  agent b { model: sonnet }\n  flow { a -> b }\n}\n"
+    )
+    (folder / "busy.sh").write_text("setsid sleep 600 & echo $! > pid-1\necho $$ > pid-2\necho > ready\nwait\n")
+    os.mkfifo(folder / "ready")
+
+    with FakeModels(Say(calls=[("Bash", {"command": "sh busy.sh"})]), Say("Done.")) as models:
+        reach(models, monkeypatch)
+        with models_place.start("run", "busy.at", "x") as process:
+            (folder / "ready").read_text()
+            process.kill()
+            process.communicate()
+        left = [pid for pid in pids(folder) if alive(pid, started(pid))]
+        models_place.call("resume", "last")
+
+    assert len(left) == 2
+    assert not any(alive(pid, started(pid)) for pid in left)
