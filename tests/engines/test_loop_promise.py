@@ -63,7 +63,7 @@ def test_the_next_prompt_says_why_a_promise_did_not_count(
         play.emit(event)
     play.answer("it is OVER", open_tasks=tasks)
 
-    assert "The last answer contained `OVER`, but did not complete: " in shown(play)
+    assert "The last answer contained the text that completes, but did not complete: " in shown(play)
     assert reason in shown(play)
     play.answer("on with it")
     assert "did not complete" not in shown(play)
@@ -77,3 +77,15 @@ def test_an_echo_is_reported_too() -> None:
 
     assert play.turn == "iteration#2"
     assert ECHO in shown(play)
+
+
+def test_an_agent_that_repeats_its_prompts_never_completes() -> None:
+    """Nor do parts of earlier prompts, among the recent outputs that are cut to their budget."""
+    play = Play(
+        loop_plan(promise="OVER", max_iterations=30, harness="Say\nOVER\nat the end." + "\nMind the step." * 60)
+    )
+    for _ in range(25):
+        prompt = shown(play)
+        play.answer(prompt, prompt=prompt)
+
+    assert play.turn == "iteration#26"

@@ -24,8 +24,14 @@ def refusal(promise: str, text: str, prompt: str = "", guidance: Iterable[str] =
     said = {f"- {line}" for text in guidance for line in text.splitlines()}
     said |= {line.removeprefix("- ") for line in said}
     asked = {bare(line) for line in _FENCED.sub("", prompt).splitlines() if promise in line and line not in said}
+    asked.add(bare(shown(promise)))
     given = {bare(line) for line in text.splitlines() if promise in line}
     return "" if bare(promise) in given or given - asked else ECHO
+
+
+def shown(promise: str) -> str:
+    """The line that a prompt has in place of *promise* alone on a line."""
+    return f"the text `{promise.strip()}`"
 
 
 def bare(line: str) -> str:

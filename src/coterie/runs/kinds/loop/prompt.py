@@ -15,7 +15,7 @@ from coterie.engines.fences import fenced, inline
 from coterie.engines.loop import Brief
 from coterie.engines.loop.brief import TurnOutput
 from coterie.engines.loop.nearest import nearest
-from coterie.engines.loop.promise import bare
+from coterie.engines.loop.promise import bare, shown
 from coterie.planning.loop import TOOL_PATH, LoopPlan, RolePlan
 from coterie.workspace.notes import ShownNotes
 
@@ -34,10 +34,10 @@ NO_OBJECTIVE = "Do the task and emit the completion event when it is done."
 
 def render(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> str:
     """The prompt of the turn of *brief*."""
-    shown = replace(notes, tool=_quoted(notes.tool))
-    sections = _review(plan, brief, shown) if brief.view.review else _iteration(plan, brief, shown)
+    quoted = replace(notes, tool=_quoted(notes.tool))
+    sections = _review(plan, brief, quoted) if brief.view.review else _iteration(plan, brief, quoted)
     text = "\n\n".join(section.strip() for section in sections if section.strip())
-    text = _TOOL.sub(lambda found: found[1] + (notes.tool if found[1] else shown.tool), text)
+    text = _TOOL.sub(lambda found: found[1] + (notes.tool if found[1] else quoted.tool), text)
     return _without_bare(plan.promise, text)
 
 
@@ -70,7 +70,7 @@ def context(plan: LoopPlan, brief: Brief, given: dict[str, Any]) -> dict[str, An
 
 def _iteration(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> Iterator[str]:
     yield plan.harness
-    yield _backpressure(plan, brief)
+    yield _backpressure(brief)
     yield _titled("The output of the turn that failed:", brief.printed)
     yield f"Objective:\n{brief.objective or NO_OBJECTIVE}"
     yield _titled("Operator guidance:", _guidance(brief.guidance))
@@ -99,7 +99,7 @@ def _review(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> Iterator[str]:
     yield f"Objective:\n{brief.objective or NO_OBJECTIVE}"
     yield _titled("Memory:", _block(notes.memory))
     yield _titled("Tasks:", _block(notes.tasks))
-    yield _backpressure(plan, brief)
+    yield _backpressure(brief)
     yield _titled("The output of the turn that failed:", brief.printed)
     yield _titled("Recent outputs, oldest first:", _outputs(brief.outputs))
 
@@ -112,13 +112,15 @@ def _block(text: str) -> str:
     return fenced(text) if text else ""
 
 
-def _backpressure(plan: LoopPlan, brief: Brief) -> str:
+def _backpressure(brief: Brief) -> str:
     """The problems before this turn: a rejected event or promise, a failed turn, an attempt that was cut off."""
     lines = []
     if brief.rejected:
         lines.append(f"- The last emitted event was rejected. {inline(brief.rejected[:REASON_MOST])}")
     if brief.promise_refused:
-        lines.append(f"- The last answer contained `{plan.promise}`, but did not complete: {brief.promise_refused}")
+        lines.append(
+            f"- The last answer contained the text that completes, but did not complete: {brief.promise_refused}"
+        )
     if brief.failure:
         lines.append(f"- {inline(brief.failure[:REASON_MOST])}")
     if brief.accepted:
@@ -225,8 +227,15 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _last(text: str, most: int) -> str:
-    """The last *most* characters of *text*, with a note if it is longer."""
-    return text if len(text) <= most else f"(the first {len(text) - most} characters are left out)\n{text[-most:]}"
+    """The last whole lines of *text* in *most* characters, with a note if it is longer.
+
+    A part of a line of instructions, in the output of an agent that repeats them, would not be known as an echo.
+    """
+    if len(text) <= most:
+        return text
+    _, newline, whole = text[-most - 1 :].partition("\n")
+    kept = whole if newline and whole else text[-most:]
+    return f"(the first {len(text) - len(kept)} characters are left out)\n{kept}"
 
 
 def _without_bare(promise: str, text: str) -> str:
@@ -234,4 +243,4 @@ def _without_bare(promise: str, text: str) -> str:
     if not promise.strip() or promise not in text:
         return text
     alone = bare(promise)
-    return "\n".join(f"the text `{promise.strip()}`" if bare(line) == alone else line for line in text.split("\n"))
+    return "\n".join(shown(promise) if bare(line) == alone else line for line in text.split("\n"))
