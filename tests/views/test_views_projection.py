@@ -32,10 +32,11 @@ FIELDS = {
     "review.finish": "kind exit_code timed_out output",
     "wave.start": "wave_id trigger_topic branch_count opening_recent_event opening_roles opening_events objectives "
     "concurrency_source",
-    "wave.branch.start": "wave_id branch_id objective routing_event",
+    "wave.branch.start": "wave_id branch_id objective routing_event branch_roles branch_events",
     "wave.branch.finish": "wave_id branch_id stop_reason elapsed_ms output",
     "wave.join.start": "wave_id trigger_topic branch_count elapsed_ms branch_outcomes concurrency_source",
-    "wave.join.finish": "wave_id trigger_topic joined_topic routing_basis resume_recent_event elapsed_ms",
+    "wave.join.finish": "wave_id trigger_topic joined_topic routing_basis resume_recent_event "
+    "resume_roles resume_events elapsed_ms",
     "wave.timeout": "wave_id timed_out_branches",
     "wave.failed": "wave_id failed_branches",
 }
@@ -165,6 +166,52 @@ def test_a_run_that_stopped_and_was_resumed() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("limit", "reason", "fields"),
+    [
+        ({"max_cost": 0.5}, "cost_budget", {"cost_usd": "0.75", "max_cost_usd": "0.5"}),
+        ({"max_runtime": 5.0}, "max_runtime", {"elapsed_ms": "6000", "max_runtime_ms": "5000"}),
+        ({"stall": 2}, "stalled", {"identical_outputs": "2", "stall_iterations": "2"}),
+    ],
+)
+def test_a_stop_names_its_limit(limit: dict[str, Any], reason: str, fields: dict[str, str]) -> None:
+    """And how much of it was used, besides the number of iterations."""
+    play = Play(loop_plan(max_iterations=9, **limit))
+    if reason == "cost_budget":
+        play.answer("a", usage=r.Usage(cost=0.75))
+    elif reason == "max_runtime":
+        play.now += 6.0
+        play.answer("a")
+    else:
+        play.answer("a")
+        play.answer("a")
+    play.stop()
+    stop = one(lines_of(play), "loop.stop")
+
+    assert {"reason": reason, **fields}.items() <= stop.items()
+    assert int(stop["completed_iterations"]) >= 1
+
+
+def test_a_loop_that_failed_by_timeouts() -> None:
+    """The earlier system has a reason of its own for it."""
+    play = Play(loop_plan(max_failures=1))
+    play.fail("timeout")
+
+    assert one(lines_of(play), "loop.stop")["reason"] == "backend_timeout"
+
+
+def test_a_branch_ends_for_the_reason_of_its_run() -> None:
+    """Where its journal can be read; see the test of a wave for where it cannot."""
+    play = Play(loop_plan(parallel=waves(2)))
+    play.emit("explore.parallel", "- a")
+    play.answer("split")
+    play.answer("done", "wave-1.1#1")
+    lines = lines_of(play, end_of=lambda run: "completion_event" if run == "r/wave-1.1#1.1" else "")
+
+    assert one(lines, "wave.branch.finish")["stop_reason"] == "completion_event"
+    assert one(lines, "wave.join.start")["branch_outcomes"] == "branch-1:completion_event"
+
+
 def test_a_review_and_guidance() -> None:
     """A review is told under the iteration that it comes before; guidance when it is said, and when it is heard."""
     play = Play(loop_plan(review=review(1)))
@@ -193,13 +240,20 @@ def test_a_wave(fails: bool) -> None:
     assert one(lines, "wave.start")["wave_id"] == wave_id("r", 1)
     branches = [line["fields"] for line in lines if line["topic"] == "wave.branch.start"]
     assert [(one["branch_id"], one["objective"]) for one in branches] == [("branch-1", "a"), ("branch-2", "b")]
+    assert [(one["branch_roles"], one["branch_events"]) for one in branches] == [
+        ("planner", "tasks.ready,task.complete")
+    ] * 2
     if fails:
         assert one(lines, "wave.timeout")["timed_out_branches"] == "branch-1,branch-2"
+        ends = [line["fields"]["stop_reason"] for line in lines if line["topic"] == "wave.branch.finish"]
+        assert ends == ["backend_timeout", "backend_timeout"]
         assert one(lines, "wave.failed")["failed_branches"] == "branch-1,branch-2"
         assert "explore.parallel.joined" not in topics(lines)
     else:
-        assert one(lines, "wave.join.start")["branch_outcomes"] == "branch-1:completed,branch-2:completed"
-        assert one(lines, "wave.join.finish")["resume_recent_event"] == "loop.start"
+        assert one(lines, "wave.join.start")["branch_outcomes"] == "branch-1:max_iterations,branch-2:max_iterations"
+        joined = one(lines, "wave.join.finish")
+        resumed = tuple(joined[f"resume_{name}"] for name in ("recent_event", "roles", "events"))
+        assert resumed == ("loop.start", "planner", "tasks.ready,task.complete")
         assert "explore.parallel.joined" in topics(lines)
 
 

@@ -36,6 +36,8 @@ def inspect(
 
     if view not in views.OF_RUNS and view not in views.OF_TURNS:
         raise UsageError(f"unknown view {view!r}; views: {', '.join([*views.OF_RUNS, *views.OF_TURNS])}")
+    if turn is None and view in views.OF_TURNS:
+        turn = views.only_turn(*views.locate(run, state_dir))
     if (turn is not None) != (view in views.OF_TURNS):
         takes = "a turn, such as reviewer#2, or the number of an iteration of a loop"
         raise UsageError(f"`inspect RUN {view}` takes {takes if view in views.OF_TURNS else 'no turn'}")

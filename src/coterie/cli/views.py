@@ -10,6 +10,7 @@ from msgspec import structs
 from coterie import files
 from coterie.cli.text import plans
 from coterie.cli.text import runs as text
+from coterie.journal.records import TurnStarted
 from coterie.runs import turn_detail
 from coterie.runs.attempt_output import StreamReader
 from coterie.runs.kinds import kind_of
@@ -132,6 +133,12 @@ def tasks(runs: Runs, run: str) -> Shown:
     """The open and the completed tasks of the run."""
     found = Tasks.of(_notes_place(runs, run, "task"))
     return [*found.open, *found.done], found.listing()
+
+
+def only_turn(runs: Runs, run: str) -> str | None:
+    """Return the turn of a run that has only one, as a branch of a wave has; otherwise None."""
+    turns = {record.turn: None for record in runs.read(run) if isinstance(record, TurnStarted)}
+    return next(iter(turns)) if len(turns) == 1 else None
 
 
 def named(turn: str) -> str:

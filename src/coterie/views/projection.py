@@ -7,17 +7,23 @@ that was read again), the record's own topic is used.
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
+from coterie.ids import child_run_id
 from coterie.journal import records as r
+from coterie.journal.owned import OwnedTime
 from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
 from coterie.planning.plan import AgentPlan, from_json
+from coterie.topology.events import allowed, suggested
 
 Prompts = Callable[[str, int], str]
 """Gives the prompt of an attempt, `prompts(turn, attempt)`; an empty text where that is not kept."""
+
+EndOf = Callable[[str], str]
+"""Gives the reason of the end of a child run; an empty text if it is unknown."""
 
 VERSION = 1
 """The version that each line names."""
@@ -25,6 +31,15 @@ TRANSIENT = frozenset({"rate_limited", "transient"})
 TAIL = 2_000
 """Characters of an output that a line on a failure shows."""
 JOINED = ".joined"
+STOP_REASONS = {
+    "timeout": "backend_timeout",
+    "auth": "auth_failed",
+    "quota": "quota_exhausted",
+    "rate_limited": "rate_limited",
+    "transient": "transient_error",
+    "cancelled": "interrupted",
+}
+"""The reason for each kind of failure that ends a loop or a branch; `backend_failed` for all others."""
 
 
 @dataclass(slots=True)
@@ -34,6 +49,7 @@ class _Turn:
     agent: str
     iteration: int
     began: float
+    attempt: int = 1
     failed: r.AttemptFailed | None = None
     """How its last attempt failed, if that has ended so."""
 
@@ -55,6 +71,8 @@ class _Wave:
     started: r.WaveStarted
     position: r.IterationStarted
     began: float
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why each branch ended, by its turn."""
 
 
 class LoopProjection:
@@ -65,10 +83,11 @@ class LoopProjection:
 
     Args:
         prompts: Gives the prompt of an attempt.
+        end_of: Gives the reason of the end of a branch.
     """
 
-    def __init__(self, prompts: Prompts = lambda turn, attempt: "") -> None:
-        self._prompts = prompts
+    def __init__(self, prompts: Prompts = lambda turn, attempt: "", end_of: EndOf = lambda run: "") -> None:
+        self._prompts, self._end_of = prompts, end_of
         self._run = ""
         self._plan = LoopPlan()
         self._agents: dict[str, AgentPlan] = {}
@@ -79,6 +98,7 @@ class LoopProjection:
         self._pauses = self._added = 0
         self._rejected = ""
         self._stopped = ""
+        self._cost, self._time = 0.0, OwnedTime()
         self._handlers: dict[type, Callable[[Any], Iterator[dict[str, Any]]]] = {
             r.RunStarted: self._run_started,
             r.RunOwned: self._run_owned,
@@ -107,6 +127,9 @@ class LoopProjection:
     def apply(self, record: r.Record) -> list[dict[str, Any]]:
         """Take the next record in; the lines that it makes, often none."""
         self._at = record.at
+        self._time.apply(record)
+        if isinstance(record, r.AttemptFailed | r.TurnFinished | r.TurnCancelled):
+            self._cost += record.usage.cost
         handler = self._handlers.get(type(record))
         return list(handler(record)) if handler is not None else []
 
@@ -153,11 +176,12 @@ class LoopProjection:
 
     def _run_stopped(self, record: r.RunStopped) -> Iterator[dict[str, Any]]:
         self._stopped = record.reason
-        yield self._line("loop.stop", {"reason": record.reason, **self._how_far()})
+        yield self._line("loop.stop", {"reason": record.reason, **self._how_far(), **self._limit(record.reason)})
 
     def _run_finished(self, record: r.RunFinished) -> Iterator[dict[str, Any]]:
         result = record.result if isinstance(record.result, dict) else {}
         reason = str(result.get("reason") or record.reason)
+        reason = STOP_REASONS.get(str(result.get("kind", "")), reason) if reason == "backend_failed" else reason
         if record.outcome == "completed":
             yield self._line("loop.complete", {"reason": reason}, self._position.n)
         else:
@@ -171,6 +195,24 @@ class LoopProjection:
             "stopped_before_iteration": str(done + 1),
             "max_iterations": str(self._plan.max_iterations + self._added),
         }
+
+    def _limit(self, reason: str) -> dict[str, str]:
+        """The limit that was reached, and how much was used."""
+        plan = self._plan
+        match reason:
+            case "cost_budget":
+                return {"cost_usd": str(self._cost), "max_cost_usd": str(plan.max_cost)}
+            case "max_runtime":
+                return {"elapsed_ms": _ms(self._time.until(self._at)), "max_runtime_ms": _ms(plan.max_runtime)}
+            case "stalled":
+                return {"identical_outputs": str(plan.stall), "stall_iterations": str(plan.stall)}
+        return {}
+
+    def _route(self, event: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The roles that *event* routes to, and the events that they may emit."""
+        emits = {role.id: role.emits for role in self._plan.roles}
+        roles = suggested(self._plan.handoff, list(emits), event)
+        return roles, allowed(emits, roles)
 
     def _take(self, text: str) -> None:
         """The plan that holds from here on; one that cannot be read, or of no loop, says nothing."""
@@ -345,23 +387,32 @@ class LoopProjection:
     def _branch_started(self, record: r.TurnStarted) -> Iterator[dict[str, Any]]:
         wave = self._wave
         assert wave is not None
-        self._turns[record.turn] = _Turn(record.agent, wave.position.n, record.at)
+        self._turns[record.turn] = _Turn(record.agent, wave.position.n, record.at, record.attempt)
+        event = _base(wave.started.event) or wave.position.event
+        roles, events = self._route(event)
         fields = {
             "wave_id": self._wave_id(wave.started.wave),
             "branch_id": self._branch(record.turn),
             "objective": wave.started.objectives[wave.started.turns.index(record.turn)],
-            "routing_event": _base(wave.started.event) or wave.position.event,
+            "routing_event": event,
+            "branch_roles": ",".join(roles),
+            "branch_events": ",".join(events),
         }
         yield self._line("wave.branch.start", fields, wave.position.n)
 
     def _branch_ended(self, name: str, outcome: str, output: str) -> dict[str, Any]:
         wave, turn = self._wave, self._turns.pop(name, None)
         assert wave is not None
+        reason = STOP_REASONS.get(outcome, "backend_failed")
+        if outcome == "completed":
+            run = child_run_id(self._run, name, turn.attempt if turn else 1)
+            reason = self._end_of(run) or "max_iterations"
+        wave.reasons[name] = reason
         fields = {
             "wave_id": self._wave_id(wave.started.wave),
             "branch_id": self._branch(name),
-            "stop_reason": outcome,
-            "elapsed_ms": str(round((self._at - (turn.began if turn else self._at)) * 1000)),
+            "stop_reason": reason,
+            "elapsed_ms": _ms(self._at - (turn.began if turn else self._at)),
             "output": output,
         }
         return self._line("wave.branch.finish", fields, wave.position.n)
@@ -377,8 +428,8 @@ class LoopProjection:
             return
         trigger, n = wave.started.event, wave.position.n
         common = {"wave_id": self._wave_id(record.wave), "trigger_topic": trigger}
-        elapsed = {"elapsed_ms": str(round((record.at - wave.began) * 1000))}
-        told = ",".join(f"{self._branch(turn)}:{outcome}" for turn, outcome in record.outcomes)
+        elapsed = {"elapsed_ms": _ms(record.at - wave.began)}
+        told = ",".join(f"{self._branch(turn)}:{wave.reasons.get(turn, outcome)}" for turn, outcome in record.outcomes)
         count = {"branch_count": str(len(record.outcomes)), "branch_outcomes": told, "concurrency_source": "agent"}
         yield self._line("wave.join.start", common | count | elapsed, n)
         failed = [self._branch(turn) for turn, outcome in record.outcomes if outcome != "completed"]
@@ -386,7 +437,10 @@ class LoopProjection:
             yield self._line("wave.failed", {"wave_id": common["wave_id"], "failed_branches": ",".join(failed)}, n)
         else:
             joined = {"joined_topic": trigger + JOINED, "routing_basis": record.event}
-            yield self._line("wave.join.finish", common | joined | {"resume_recent_event": record.event} | elapsed, n)
+            roles, events = self._route(record.event)
+            resume = {"resume_recent_event": record.event, "resume_roles": ",".join(roles)}
+            resume["resume_events"] = ",".join(events)
+            yield self._line("wave.join.finish", common | joined | resume | elapsed, n)
             yield self._said(trigger + JOINED, common["wave_id"], "harness", n)
         self._wave = None
 
@@ -416,9 +470,11 @@ class LoopProjection:
         return {"run": self._run, **n, "topic": topic, "ts": _iso(self._at), "v": VERSION}
 
 
-def fold(records: Iterable[r.Record], prompts: Prompts = lambda turn, attempt: "") -> Iterator[dict[str, Any]]:
+def fold(
+    records: Iterable[r.Record], prompts: Prompts = lambda turn, attempt: "", end_of: EndOf = lambda run: ""
+) -> Iterator[dict[str, Any]]:
     """The lines of *records*, which begin at a run's first."""
-    projection = LoopProjection(prompts)
+    projection = LoopProjection(prompts, end_of)
     for record in records:
         yield from projection.apply(record)
 
@@ -447,6 +503,10 @@ def _base(event: str) -> str:
 def _command(agent: AgentPlan) -> tuple[str, str]:
     """The command of *agent*, and its arguments as that system writes a list."""
     return (agent.argv[0] if agent.argv else ""), ",".join(agent.argv[1:])
+
+
+def _ms(seconds: float) -> str:
+    return str(round(seconds * 1000))
 
 
 def _iso(at: float) -> str:

@@ -1,5 +1,6 @@
 """What an agent of a loop finds in its environment and its prompt, in a folder whose name has a space."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,9 @@ elif not mode:
 """
 
 
-def test_what_an_agent_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_agent_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its emit lines can be run as they are, a review knows what it is, a branch has a folder of its own."""
     here = project(tmp_path / "my loop", SCRIPT, "parallel.enabled = true\nreview.every_iterations = 1\n")
     settings = here / "autoloops.toml"
@@ -37,4 +40,13 @@ def test_what_an_agent_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     seen = (here / "seen.txt").read_text().splitlines()
     assert seen[0] == "iteration#1 .autoloop"
     assert sorted(seen[1:3]) == [f"iteration#1 .autoloop/waves/{run}-wave-1/branch-{k}" for k in (1, 2)]
+    branch = (here / ".autoloop" / "waves" / f"{run}-wave-1" / "branch-2" / "journal.jsonl").read_text()
+    prompts = [
+        line["fields"]["prompt"] for line in map(json.loads, branch.splitlines()) if line["topic"] == "iteration.start"
+    ]
+    assert "Objective:\nsecond objective" in prompts[0]
+    capsys.readouterr()
+    assert main(["inspect", f"{run}/wave-1.2#1.1", "prompt"]) == 0
+    assert "Objective:\nsecond objective" in capsys.readouterr().out
+    assert main(["inspect", run, "prompt"]) == 2
     assert seen[3:] == ["metareview .autoloop", "iteration#2 .autoloop"]

@@ -18,6 +18,13 @@ from coterie.journal.records import (
 from coterie.runs.kinds.loop.waves import WaveFiles
 
 
+class NoPrompts:
+    """Has no prompts."""
+
+    def kept_question(self, run: str, turn: str, attempt: int) -> str:
+        return ""
+
+
 class Counting(MemoryStore):
     """Counts the records that are read back."""
 
@@ -48,10 +55,10 @@ def waves(many: int) -> list[Record]:
 def told(folder: Path, records: list[Record], crash: int = 0) -> int:
     """Write the files of *records*, by a second owner from the record *crash* on; how many records were read back."""
     store = Counting()
-    writer, files = store.claim("r"), WaveFiles(store, "r", folder)
+    writer, files = store.claim("r"), WaveFiles(store, "r", folder, NoPrompts())
     for n, record in enumerate(records):
         writer.append([record])
-        files = WaveFiles(store, "r", folder) if n == crash else files
+        files = WaveFiles(store, "r", folder, NoPrompts()) if n == crash else files
         files.observe("r", record)
     return store.read_back
 
@@ -86,7 +93,7 @@ def test_the_files_of_a_branch_are_written_by_one_owner(tmp_path: Path) -> None:
 
     store = Counting()
     store.claim("r").append(records)
-    WaveFiles(store, "r", tmp_path).observe("r", records[-1])
+    WaveFiles(store, "r", tmp_path, NoPrompts()).observe("r", records[-1])
 
     assert result.read_text() == "read by a person"
     assert (tmp_path / "r-wave-2" / "join.md").exists()

@@ -74,7 +74,7 @@ class LoopKind(Kind):
         path, here = journal_file(self.plan), self._began.place
         if path is None:
             return []
-        waves = WaveFiles(journals, run, Path(here.work_dir) / here.state_dir / "waves")
+        waves = WaveFiles(journals, run, Path(here.work_dir) / here.state_dir / "waves", files)
         return [Projector(journals, run, path, files).observe, waves.observe]
 
     # -- a turn -------------------------------------------------------------------------------------------------------

@@ -7,17 +7,18 @@ run continues if it cannot be written.
 import fcntl
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from coterie import files
 from coterie.errors import CoterieError
 from coterie.journal.base import Reader, Store
-from coterie.journal.records import Record, RunStarted
+from coterie.journal.records import Record, RunFinished, RunStarted
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, from_json
 from coterie.runs.driver.attempt_files import KeptPrompts
-from coterie.views.projection import LoopProjection, as_line, beginning, fold
+from coterie.views.projection import LoopProjection, Prompts, as_line, beginning, fold
 
 Read = Callable[[str], Iterable[Record]]
 
@@ -34,7 +35,7 @@ class Projector:
 
     def __init__(self, journals: Reader, run: str, path: Path, files: KeptPrompts) -> None:
         self._journals, self._run, self._path = journals, run, path
-        self._view = LoopProjection(lambda turn, attempt: files.kept_question(run, turn, attempt))
+        self._view = LoopProjection(prompts_of(files, run), partial(end_of, journals))
         self._seen = 0
 
     def observe(self, run: str, record: Record) -> None:
@@ -61,6 +62,19 @@ class Projector:
             file.write(b"".join(lines[there:]))
 
 
+def prompts_of(files: KeptPrompts, run: str) -> Prompts:
+    """The kept prompts of the attempts of *run*."""
+    return lambda turn, attempt: files.kept_question(run, turn, attempt)
+
+
+def end_of(journals: Reader, run: str) -> str:
+    """The reason of the end of the loop that *run* is; empty if it cannot be read or has not ended."""
+    result: Any = None
+    with suppress(OSError, ValueError, CoterieError):
+        result = next((record.result for record in journals.read(run) if isinstance(record, RunFinished)), None)
+    return str(result.get("reason", "")) if isinstance(result, dict) else ""
+
+
 def journal_file(plan: Plan) -> Path | None:
     """The projection file of a run of *plan*; None unless it is a loop with a folder."""
     loop = plan.coordination
@@ -81,7 +95,7 @@ def rebuild(store: Store, runs: Iterable[str], files: KeptPrompts) -> dict[Path,
             first = records[0] if records else None
             path = journal_file(from_json(first.plan)) if isinstance(first, RunStarted) and first.plan else None
             if path is not None:
-                lines = fold(records, lambda turn, attempt, run=run: files.kept_question(run, turn, attempt))  # type: ignore[misc]
+                lines = fold(records, prompts_of(files, run), partial(end_of, store))
                 made.setdefault(path, []).append((run, b"".join(map(as_line, lines))))
     for path, texts in made.items():
         with _opened(path) as file:

@@ -28,6 +28,8 @@ from coterie.journal.records import (
     WaveJoined,
     WaveStarted,
 )
+from coterie.runs.driver.attempt_files import KeptPrompts
+from coterie.runs.kinds.loop.projection_file import prompts_of
 from coterie.views.projection import as_line, fold, wave_id
 from coterie.views.timeline import sentence
 from coterie.views.words import duration
@@ -60,10 +62,10 @@ class Joined(Struct, frozen=True, kw_only=True):
 
 
 class WaveFiles:
-    """Writes the files of the waves of the run *run* below *home*, as its records come."""
+    """Writes the files of the waves of the run *run* below *home*, as its records come. *files* has the prompts."""
 
-    def __init__(self, journals: Reader, run: str, home: Path) -> None:
-        self._journals, self._run, self._home = journals, run, home
+    def __init__(self, journals: Reader, run: str, home: Path, files: KeptPrompts) -> None:
+        self._journals, self._run, self._home, self._prompts = journals, run, home, files
         self._caught_up = False
         self._open: OpenWave | None = None
         self._joined: tuple[Joined, int] | None = None
@@ -103,9 +105,10 @@ class WaveFiles:
 
     def _write_branch(self, folder: Path, branch: Branch) -> None:
         records = list(self._journals.read(branch.run)) if branch.run else []
+        lines = fold(records, prompts_of(self._prompts, branch.run))
         _put(folder / "result.md", f"{branch.outcome} ({duration(branch.seconds)})\n\n{branch.text}".rstrip() + "\n")
         _put(folder / "log.txt", "".join(f"{sentence(record)}\n" for record in records))
-        _put(folder / "journal.jsonl", b"".join(map(as_line, fold(records))).decode())
+        _put(folder / "journal.jsonl", b"".join(map(as_line, lines)).decode())
 
     def _folder(self, wave: int) -> Path:
         return self._home / wave_id(self._run, wave)
