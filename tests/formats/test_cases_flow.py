@@ -12,6 +12,7 @@ EXPECTATIONS = json.loads((CASES / "expectations.json").read_text())
 
 DECIDED = {
     "052-when-nonexhaustive": ("accept", "a value that no condition covers is a warning: the path may end there"),
+    "060-loop-unbounded": ("accept", "a conditional way back without a bound is a warning"),
     "082-per-ticket": ("reject", "there are no tickets: a scope is run, phase, or an agent"),
     "118-fanout-one-element": ("accept", "a list of one is a list"),
     "134-orphan-agent": ("accept", "an agent outside the flow is a warning"),

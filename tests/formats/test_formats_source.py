@@ -169,12 +169,12 @@ def test_what_is_no_file_is_not_even_opened(
 
 
 def test_an_empty_file_holds_no_topology(tmp_path: Path) -> None:
-    """Which is one error, about the whole file."""
+    """Which is one error, at its beginning."""
     path = tmp_path / "x.at"
     path.touch()
     (found,) = read(path).diagnostics
 
-    assert (found.code, found.span, found.file) == ("no-topology", None, str(path))
+    assert (found.code, found.span, found.file) == ("no-topology", Span(1, 1, 0, 0), str(path))
 
 
 def test_the_prompt_of_a_path_is_a_path_only_where_the_file_is(tmp_path: Path) -> None:

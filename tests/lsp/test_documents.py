@@ -83,7 +83,7 @@ def test_what_validate_says_is_underlined() -> None:
     assert found.message == "the flow names 'c', which is not declared: declare it: agent c { model: … }"
     assert team[found.offset : found.offset + found.length] == "c"
     (nothing,) = findings(Document.of("# nothing yet"))
-    assert (nothing.diagnostic.code, nothing.offset, nothing.length) == ("no-topology", 0, 0)
+    assert (nothing.diagnostic.code, nothing.offset, nothing.length) == ("no-topology", 13, 0)
 
 
 def test_prompts_are_looked_for_beside_the_file(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_another_reader_may_be_given(tmp_path: Path) -> None:
     assert made is not None
     assert made.agents["b"].child is not None
     assert asked == [(tmp_path / "inner.at").resolve()]
-    with pytest.raises(TopologyError, match=r"no-topology.*inner\.at: there is no topology"):
+    with pytest.raises(TopologyError, match=r"no-topology.*inner\.at:1:1: there is no topology"):
         plan_or_raise(topology(outer(), tmp_path))
 
 

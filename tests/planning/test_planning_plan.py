@@ -41,6 +41,16 @@ def test_what_the_file_says_is_taken_over() -> None:
     assert list(plan_.agents) == ["a", "b", "c", "d"]
 
 
+def test_a_flow_of_one_agent_starts_there() -> None:
+    """A name alone is a node without arrows; beside arrows it starts with the run."""
+    for flow, starts in (("a", ("a",)), ("a -> b\nc", ("a", "c")), ("a -> b\nb", ("a",))):
+        made, _ = plan(topology(team(flow)))
+        assert made is not None
+        assert made.flow is not None
+        assert made.flow.entries == starts
+        assert set(made.agents) == set(made.flow.mentions)
+
+
 def test_conditions_spell_an_output_as_it_is_declared_or_first_read() -> None:
     """Names ignore case, so `b.Verdict` and `b.verdict` are one output, and `a.Mood` is the declared one."""
     text = team(

@@ -1,5 +1,7 @@
 import pytest
-from teams import checked, codes, findings, letters, mended
+from teams import checked, codes, findings, letters, mended, topology
+
+from coterie.topology.checks import Facts
 
 PHASES = {"a": "phase: 1", "b": "phase: 1", "c": "phase: 2"}
 
@@ -50,12 +52,15 @@ def test_two_cycles_that_share_a_way_back_are_one_warning() -> None:
     assert codes(text) == ["implied-max"]
 
 
-def test_a_cycle_that_nothing_starts_is_an_error() -> None:
-    """Its way back would be bounded, but no `max` says which arrow that is, so nobody would start."""
+def test_a_conditional_cycle_that_nothing_enters_is_bounded_by_ten() -> None:
+    """Its implied bound counts like a written one, so the flow starts where only that arrow leads."""
     text = letters("a -> b\nb -> a [when b.v == x]")
 
-    assert findings(text) == ["error[unbounded-cycle] b -> a: nothing bounds the cycle a -> b -> a; nothing starts it"]
+    assert findings(text) == [
+        "warning[implied-max] b -> a: nothing bounds the cycle a -> b -> a: b -> a counts as 'max 10'"
+    ]
     assert checked(mended(text, checked(text)[0].fix)) == []
+    assert Facts(topology(text)).graph.entries == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -140,3 +145,30 @@ def test_an_arrow_that_always_fires_beside_a_loop_is_reported() -> None:
         "warning[unconditional-beside-loop] r -> p: r -> p has no condition beside the loop r -> w"
     ]
     assert checked(text)[0].hint == "p will run once, after the loop"
+
+
+@pytest.mark.parametrize(
+    ("flow", "serial"),
+    [
+        ("a -> [b, c] -> d\nd -> a [max 2]\nd -> e", True),
+        ("a -> b\na -> c\n[b, c] -> d\nd -> a [max 2]\nd -> e", True),
+        ("s -> a -> [b, c] -> d -> e\nd -> s [when d.v == x, max 2]", True),
+        ("a -> [b, c] -> d\nd -> [b, c] [max 2]\nd -> e", False),
+        ("a -> [b, c] -> d -> e\ne -> d [max 2]", False),
+        ("a -> [b, c]\nb -> c -> d -> a [max 2]\nd -> e", False),
+        ("s -> [a, b]\na -> c -> a [max 2]", False),
+    ],
+)
+def test_a_way_back_that_makes_branches_wait_for_each_other_is_reported(flow: str, serial: bool) -> None:
+    """The arrow that does it is named; branches that wait for each other anyway, or do not, are not reported."""
+    found = [code for code in codes(letters(flow)) if code == "serial-fan-out"]
+
+    assert found == ["serial-fan-out"] * serial
+
+
+def test_an_entry_that_is_none_is_reported_and_the_flow_runs() -> None:
+    """The interface of a topology names where others come in; where it starts is what its arrows say."""
+    text = letters("a -> b").replace("  flow {", "  interface { entry: b }\n  flow {")
+
+    assert codes(text) == ["not-an-entry"]
+    assert not any(found.is_error for found in checked(text))

@@ -32,7 +32,7 @@ CODES = (
     Code("empty-list", _E, "A list in the flow is empty."),
     Code("fragment-patterns", _W, "A fragment lists patterns; only the including topology may."),
     Code("include-cycle", _E, "A file includes itself, directly or indirectly."),
-    Code("missing-arrow", _E, "A name in the flow has no arrow."),
+    Code("missing-arrow", _E, "A name in the flow is followed by another one without an arrow."),
     Code("missing-brace", _E, "The topology is not opened."),
     Code("missing-colon", _E, "A colon is missing."),
     Code("missing-comma", _E, "A comma is missing in a list."),

@@ -5,15 +5,15 @@ outside the strongly connected component, or a phase that contains the whole com
 or enters that phase, from outside. Nested loops are checked from the outside in: the arrows that bound a component are
 removed, and the remaining cycles must be bounded too.
 
-An implied bound ends a cycle but does not give it an entry. A cycle that no arrow enters and no `max` bounds would
-never start, so no bound is implied there.
+An implied bound counts like a written one, also where the flow starts: a cycle that no arrow enters starts at the node
+that only bounded arrows enter.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from coterie.topology.graph import FlowGraph
 from coterie.topology.model import ArrowGroup, Flow
@@ -33,22 +33,16 @@ class Unbounded(Struct, frozen=True):
         path: The cycle as text, `a -> b -> a`; a long one is shortened in the middle.
         back: The index of the arrow group that closes it, seen from the first-mentioned node.
         target: The target of that arrow.
-        conditional: The index of its last-mentioned `when` group without `max`, or None.
-        startless: No arrow enters its component, so none of its nodes starts.
+        implied: The index of the group that gets the implied bound, its last-mentioned `when` group without `max`; None
+            without one: the cycle never ends.
         renewed: The scopes of the `max` arrows in its component whose counts reset every round.
     """
 
     path: str
     back: int
     target: str
-    conditional: int | None
-    startless: bool = False
+    implied: int | None
     renewed: tuple[str, ...] = ()
-
-    @property
-    def implied(self) -> int | None:
-        """The index of the group that gets the implied bound, or None if the cycle never ends."""
-        return None if self.startless else self.conditional
 
 
 def bounded(flow: Flow, phases: Phases | None = None) -> Flow:
@@ -103,15 +97,7 @@ def unbounded(flow: Flow, phases: Phases | None = None, graph: FlowGraph | None 
             else:
                 del standing[i]
         parts = _inside(FlowGraph((), tuple(left.values())).cyclic_parts, left)
-    startless = _startless(graph) if found else set()
-    found = [structs.replace(cycle, startless=cycle.target in startless) for cycle in found]
     return sorted(found, key=lambda cycle: cycle.back)
-
-
-def _startless(graph: FlowGraph) -> set[str]:
-    """The nodes of components that never start as the flow is written."""
-    entries = set(graph.entries)
-    return {name for part in graph.parts if entries.isdisjoint(part) for name in part}
 
 
 def _inside(parts: Sequence[frozenset[str]], arrows: _Arrows) -> list[tuple[frozenset[str], _Arrows]]:
@@ -169,8 +155,8 @@ def _started_from(part: frozenset[str], flow: Flow, found: Sequence[Unbounded], 
 
 
 def _take_away(cycle: Unbounded, arrows: _Arrows) -> None:
-    if cycle.conditional is not None:
-        arrows.pop(cycle.conditional, None)
+    if cycle.implied is not None:
+        arrows.pop(cycle.implied, None)
     elif (group := arrows.get(cycle.back)) is not None:
         targets = tuple(name for name in group.targets if name != cycle.target)
         arrows[cycle.back] = replace(group, targets=targets)

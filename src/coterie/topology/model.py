@@ -205,12 +205,14 @@ class Flow:
         groups: In source order; a statement with a list on the left gives one group per source.
         mentions: Every name the flow mentions, in order of first mention, except those of error arrows.
         errors: The error arrows.
+        spans: Span of each node that is mentioned without an arrow.
     """
 
     groups: tuple[ArrowGroup, ...] = ()
     mentions: tuple[str, ...] = ()
     errors: tuple[ErrorArrow, ...] = ()
     span: Span | None = field(default=None, compare=False)
+    spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
 
 AnyNode = Agent | Orchestrator | Action | Gate | Human | AgentGroup

@@ -180,6 +180,10 @@ class _Reader:
         self.result.spans["when.value"] = value.span
         if self._at < len(self._words) and (after := self._words[self._at]).text not in ATTRIBUTE_WORDS:
             hint = "a condition is a single comparison; write one arrow for each"
+            if after.text.lower() in ("and", "&"):
+                hint = (
+                    "a condition is a single comparison: test an output that combines both, or put a gate on the arrow"
+                )
             return self._bad_condition(after, f"unexpected {after.text!r} after the condition", hint)
         return True
 

@@ -50,10 +50,11 @@ def _statement(cursor: Cursor) -> list[Statement | Stray]:
     parts: list[Token | NameList | Attributes] = []
     while (complete := _node(cursor, parts)) and cursor.token.kind in _ARROWS:
         parts.append(_arrow(cursor))
-    if len(parts) == 1 and not _is_arrow(parts[0]):
+    ends = cursor.on_new_line() or cursor.token.kind in ("}", END)
+    if len(parts) == 1 and not _is_arrow(parts[0]) and not ends and cursor.token.kind != ",":
         return [_without_arrow(cursor, parts[0])]
     statement = Statement(parts, cursor.take_if(","))
-    if complete or cursor.on_new_line() or cursor.token.kind in ("}", END):
+    if complete or ends:
         return [statement]
     return [statement, _skip_line(cursor, [])]
 

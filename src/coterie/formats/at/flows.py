@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from coterie.diagnostics import Span, error, warning
 from coterie.formats.at.attributes import Attributed, read_attributes
 from coterie.formats.at.fields import Report
-from coterie.formats.at.lexer import BAD_ARROW, ERROR_ARROW, Token
+from coterie.formats.at.lexer import BAD_ARROW, ERROR_ARROW, NAME, Token
 from coterie.formats.at.tree import Attributes, FlowBlock, NameList, Statement
 from coterie.topology.model import ArrowGroup, ErrorArrow, Flow
 
@@ -20,10 +20,14 @@ def read_flow(block: FlowBlock, report: Report) -> Flow:
     groups: list[ArrowGroup] = []
     errors: list[ErrorArrow] = []
     mentions: dict[str, None] = {}
+    lone: dict[str, Span] = {}
     arrows = 0
     for statement in block.statements:
         if not isinstance(statement, Statement):
             continue
+        for name in _lone_nodes(statement, report):
+            mentions.setdefault(name.text)
+            lone.setdefault(name.text, name.span)
         for arrow, sources, targets, attributes in _arrows(statement, report):
             attributed = read_attributes(attributes, targets.is_list, report)
             if arrow.kind == ERROR_ARROW:
@@ -35,12 +39,14 @@ def read_flow(block: FlowBlock, report: Report) -> Flow:
             if arrows > MAX_ARROWS:
                 hint = "write a node between the lists, or split the team"
                 report(error("too-large", f"the flow has more than {MAX_ARROWS} arrows", arrow.span, hint))
-                return Flow(
-                    groups=tuple(groups), mentions=tuple(mentions), errors=tuple(errors), span=block.keyword.span
-                )
+                break
             mentions.update(dict.fromkeys(name.text for name in (*sources.names, *targets.names)))
             groups += [_group(arrow, source, targets.names, attributed) for source in sources.names]
-    return Flow(groups=tuple(groups), mentions=tuple(mentions), errors=tuple(errors), span=block.keyword.span)
+        if arrows > MAX_ARROWS:
+            break
+    return Flow(
+        groups=tuple(groups), mentions=tuple(mentions), errors=tuple(errors), span=block.keyword.span, spans=lone
+    )
 
 
 class _Node:
@@ -64,6 +70,17 @@ def _without_repeats(part: NameList, report: Report) -> _Names:
             report(warning("repeated-name", message, name.span, "remove one of them; it counts once"))
         names.setdefault(name.text, name)
     return list(names.values())
+
+
+def _lone_nodes(statement: Statement, report: Report) -> _Names:
+    """The nodes of a statement without arrows."""
+    match statement.parts:
+        case [NameList() as part]:
+            return _without_repeats(part, report)
+        case [Token() as part] if part.kind == NAME:
+            return [part]
+        case _:
+            return []
 
 
 def _arrows(statement: Statement, report: Report) -> Iterator[tuple[Token, _Node, _Node, list[Attributes]]]:

@@ -51,6 +51,7 @@ def parse(text: str, start: int = 0) -> Parsed:
 
 def _file(cursor: Cursor) -> File:
     items: list[Root | Entry] = []
+    start = cursor.token.span
     roots = 0
     reported = False
     while cursor.token.kind != END:
@@ -65,7 +66,7 @@ def _file(cursor: Cursor) -> File:
     if not roots:
         hint = "a file begins with: topology NAME : [pipeline] { … }"
         cursor.diagnostics.clear()
-        cursor.error("no-topology", "there is no topology in this file", None, hint)
+        cursor.error("no-topology", "there is no topology in this file", start, hint)
     return File(items, cursor.token)
 
 

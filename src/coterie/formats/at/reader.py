@@ -133,6 +133,7 @@ class _Reader:
                 groups=self._flow.groups + flow.groups,
                 mentions=tuple(mentions),
                 errors=self._flow.errors + flow.errors,
+                spans={**flow.spans, **self._flow.spans},
             )
         self._flow = flow
 

@@ -46,7 +46,7 @@ def max_is_positive(facts: Facts) -> Iterator[Diagnostic]:
 
 def scope_needs_max(facts: Facts) -> Iterator[Diagnostic]:
     """`per` is the scope of `max`, and `on-max` what happens when it is reached; without `max` they have no effect."""
-    unbounded = {cycle.conditional for cycle in facts.unbounded}  # reported by another rule
+    unbounded = {cycle.implied for cycle in facts.unbounded}  # reported by another rule
     for i, group in enumerate(facts.flow.groups):
         if group.max is not None:
             continue

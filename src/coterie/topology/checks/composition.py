@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from coterie.diagnostics import Diagnostic, Span, error
+from coterie.diagnostics import Diagnostic, Span, error, warning
 from coterie.topology.checks.facts import UNREADABLE, Facts, listing
 from coterie.topology.composition import missing
 from coterie.topology.model import Output, Topology
@@ -28,7 +28,7 @@ def interface_is_declared(facts: Facts) -> Iterator[Diagnostic]:
             yield error("not-in-flow", f"the {what} of the interface is {name!r}, which is not in the flow", span)
         elif what == "entry" and facts.topology.flow is not None and name not in facts.graph.entries:
             starts = listing(facts.graph.entries)
-            yield error("not-an-entry", f"the flow does not start at {name!r}", span, f"it starts at {starts}")
+            yield warning("not-an-entry", f"the flow does not start at {name!r}", span, f"it starts at {starts}")
 
 
 def unusable(topology: Topology, file: str, span: Span | None) -> Diagnostic | None:

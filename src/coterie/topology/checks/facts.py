@@ -69,6 +69,9 @@ class Facts:
             if name not in self.declared and name not in found:
                 span = group.spans.get("when") or group.span
                 found[name] = structs.replace(span, length=len(name)) if span is not None else None
+        for name, place in self._written.spans.items():
+            if name not in self.declared:
+                found.setdefault(name, place)
         return found
 
     @cached_property
@@ -112,12 +115,13 @@ class Facts:
     @cached_property
     def mentioned(self) -> set[str]:
         """The declared names in the flow."""
-        groups = self.flow.groups
-        return {group.source for group in groups}.union(*[group.targets for group in groups])
+        return set(self.graph.nodes)
 
     def first_mention(self, name: str) -> Span | None:
         """The span of the first mention of *name*, which is in the flow."""
-        group = next(group for group in self.flow.groups if name == group.source or name in group.targets)
+        group = next((group for group in self.flow.groups if name == group.source or name in group.targets), None)
+        if group is None:
+            return self.flow.spans.get(name)
         return group.spans.get("source" if name == group.source else name) or group.span
 
     def near(self, name: str) -> str:

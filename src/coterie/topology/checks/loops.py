@@ -1,15 +1,17 @@
 """Loops: each ends, and its continuation is unambiguous."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from itertools import islice
 
 from coterie.diagnostics import Diagnostic, Fix, Span, error, warning
-from coterie.topology.checks.facts import Facts
+from coterie.topology.checks.facts import Facts, listing
+from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import IMPLIED_MAX, Unbounded
 from coterie.topology.model import ArrowGroup
 
 
 def cycles_are_bounded(facts: Facts) -> Iterator[Diagnostic]:
-    """A cycle has a `max`; if its back arrow is conditional and an arrow enters the cycle, one is implied."""
+    """A cycle has a `max`; if its back arrow is conditional, one is implied."""
     for cycle in facts.unbounded:
         if cycle.implied is None:
             yield _endless(facts, cycle)
@@ -22,10 +24,6 @@ def cycles_are_bounded(facts: Facts) -> Iterator[Diagnostic]:
 def _endless(facts: Facts, cycle: Unbounded) -> Diagnostic:
     group = facts.written.groups[cycle.back]
     message = f"nothing bounds the cycle {cycle.path}"
-    if cycle.conditional is not None:
-        way_back = facts.written.groups[cycle.conditional]
-        hint = f"write ', max {IMPLIED_MAX}' after the condition of {way_back}"
-        return error("unbounded-cycle", f"{message}; nothing starts it", way_back.span, hint, _bound(way_back))
     if cycle.renewed:
         scopes = " and ".join(f"'per {scope}'" for scope in cycle.renewed)
         hint = "count per run, or per agent outside the cycle"
@@ -74,6 +72,46 @@ def loops_stand_alone(facts: Facts) -> Iterator[Diagnostic]:
                 message = f"{groups[i]} has no condition beside the loop {groups[loops[0]]}"
                 hint = f"{' and '.join(groups[i].targets)} will run once, after the loop"
                 yield warning("unconditional-beside-loop", message, groups[i].span, hint)
+
+
+def fan_outs_run_at_once(facts: Facts) -> Iterator[Diagnostic]:
+    """No way back makes the branches of a fan-out run one after the other; reported once for each set of cycles."""
+    graph, groups = facts.graph, facts.flow.groups
+    if not graph.looping:
+        return
+    ahead = FlowGraph(graph.nodes, [group for i, group in enumerate(groups) if not graph.is_loop_group(i)])
+    for part in graph.cyclic_parts:
+        nodes = sorted(part, key=graph.place.__getitem__)
+        ways_back = [groups[i] for node in nodes for i in graph.groups_of(node) if graph.is_loop_group(i)]
+        pairs = (
+            (*pair, branches)
+            for node in nodes
+            for branches in _branches(graph, node)
+            if (pair := _one_after_the_other(graph, ahead, part.intersection(branches)))
+        )
+        for first, second, branches in islice(pairs, 1 if ways_back else 0):
+            culprit = next((group for group in ways_back if graph.leads_to(first, group.source)), ways_back[0])
+            message = f"{second!r} starts after {first!r}, not beside it: {culprit} may lead from one to the other"
+            hint = f"lead it back to {listing(branches)} themselves, or to a node after their join"
+            yield warning("serial-fan-out", message, culprit.span, hint)
+
+
+def _branches(graph: FlowGraph, node: str) -> Iterator[tuple[str, ...]]:
+    """The targets of each fan-out of *node* that goes forward."""
+    forward = [graph.groups[i] for i in graph.groups_of(node) if not graph.is_loop_group(i)]
+    yield tuple(dict.fromkeys(name for group in forward if group.when is None for name in group.targets))
+    yield from (group.targets for group in forward if group.when is not None)
+
+
+def _one_after_the_other(graph: FlowGraph, ahead: FlowGraph, branches: Set[str]) -> tuple[str, str] | None:
+    """Two of *branches*, of which the second waits for the first although no arrow *ahead* leads there."""
+    ranked = sorted(branches, key=graph.rank.__getitem__)
+    for n, second in enumerate(ranked):
+        upstream = graph.upstream(second) if n else 0
+        for first in ranked[:n]:
+            if upstream >> graph.rank[first] & 1 and not ahead.leads_to(first, second):
+                return first, second
+    return None
 
 
 def _split(facts: Facts, node: str) -> tuple[list[int], list[int]]:
