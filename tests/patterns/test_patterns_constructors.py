@@ -119,6 +119,11 @@ def test_it_runs_and_its_result_has_the_keys_of_its_kind(tmp_path: Path) -> None
     assert outcome.status == "completed", outcome.reason
     assert outcome.result["text"].strip() == "42"
     assert outcome.result["outputs"]["crosscheck"]["final_approved"] is True
+    assert outcome.result.text.strip() == "42"
+    assert outcome.result.outputs["crosscheck"].final_approved is True
+    assert outcome.result.to_dict() == outcome.result
+    with pytest.raises(AttributeError, match="did you mean 'final_approved'"):
+        _ = outcome.result.outputs["crosscheck"].final_aproved
 
 
 def test_a_pattern_of_ones_own_is_run_by_its_function(tmp_path: Path) -> None:

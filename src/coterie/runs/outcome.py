@@ -2,14 +2,48 @@
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from coterie.diagnostics import did_you_mean
 from coterie.journal.records import NO_USAGE, Usage
 from coterie.planning.plan import Limits
 from coterie.runs.driver.ended import Ended, Waiting
 
 EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
 _EXITS = {"waiting": EXIT_WAITING, "interrupted": EXIT_INTERRUPTED, "stuck": EXIT_FAILED}
+
+
+class Values(dict[str, Any]):
+    """Values by name, which are attributes as well: `values["final_approved"]`, `values.final_approved`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self:
+            hint = did_you_mean(name, self) or f"there are {', '.join(self) or 'none'}"
+            raise AttributeError(f"no value {name!r}; {hint}")
+        return self[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values as a plain dictionary."""
+        return dict(self)
+
+
+class Result(dict[str, Any]):
+    """The result of a run: a dictionary with typed access; empty without a result."""
+
+    @property
+    def text(self) -> str:
+        """The answer as one text."""
+        return str(self.get("text") or "")
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """The outputs by agent or, of a pattern, by its kind; tables of values have them as attributes, too."""
+        found = self.get("outputs") or {}
+        return {name: Values(value) if isinstance(value, dict) else value for name, value in found.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as a plain dictionary."""
+        return dict(self)
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -29,7 +63,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     run: str
     status: str
     reason: str = ""
-    result: Any = None
+    result: Result = field(default_factory=Result)
     exit: int = EXIT_COMPLETED
     usage: Usage = NO_USAGE
     seconds: float = 0.0
@@ -45,7 +79,7 @@ def outcome_of(ended: Ended, limits: Limits) -> Outcome:
         run=ended.run,
         status=ended.status,
         reason=ended.reason,
-        result=ended.result,
+        result=Result(ended.result) if isinstance(ended.result, dict) else Result(),
         exit=exit_of(ended),
         usage=ended.usage,
         seconds=ended.seconds,

@@ -111,7 +111,7 @@ def outcome_data(ended: "Outcome") -> dict[str, Any]:
         "outcome": ended.status,
         "exit": ended.exit,
         "reason": ended.reason,
-        "result": ended.result,
+        "result": ended.result or None,
         "usage": structs.asdict(ended.usage),
         "seconds": ended.seconds,
         "waiting": [structs.asdict(question) for question in ended.waiting],
