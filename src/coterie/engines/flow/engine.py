@@ -59,6 +59,9 @@ class FlowEngine:
     Args:
         plan: The arrows.
         agents: The plans of its nodes, and of those that only a fallback names.
+
+    Attributes:
+        decision: The decision of the last step if a turn ended in it; else None.
     """
 
     name: ClassVar[str] = "flow"
@@ -66,11 +69,12 @@ class FlowEngine:
     """Since 2 conditions compare texts without case and a closing full stop, and the end of a path names the values."""
 
     def __init__(self, plan: FlowPlan, agents: Mapping[str, AgentPlan]) -> None:
-        self._decided: tuple[str, str, Sequence[int], Sequence[int]] | None = None  # turn, node, fired, spent
+        self.decision: Decision | None = None
         self._agents = agents
         self._groups = plan.groups
         self._arrows: list[Arrows] = [(group.source, group.targets) for group in plan.groups]
         self._graph = plan.graph
+        self._leaving = {node: plan.graph.groups_of(node) for node in plan.graph.nodes}
         self._entries = plan.entries or self._graph.entries
         self._exit = plan.exit
         self._exit_text = ""
@@ -88,16 +92,6 @@ class FlowEngine:
         self._exact = True
         """Whether the run was begun by version 1."""
 
-    @property
-    def decision(self) -> Decision | None:
-        """The decision of the last step if a turn ended in it; else None."""
-        if self._decided is None:
-            return None
-        turn, node, fire, spent = self._decided
-        fired, exhausted = self._named(fire), self._named(spent)
-        forced = fired[0] if fired and exhausted else None
-        return Decision(turn=turn, node=node, fired=fired, exhausted=exhausted, forced=forced)
-
     def judge(self, said: Reply | Emit) -> Record:
         """The record of a reply, checked against the outputs of its node; emits are rejected."""
         if isinstance(said, Emit):
@@ -109,7 +103,7 @@ class FlowEngine:
 
     def step(self, record: Record) -> Sequence[Command]:
         """Take *record* in, and return the commands that follow from it."""
-        self._decided, self._commands = None, []
+        self.decision, self._commands = None, []
         if self._over:
             return ()
         if isinstance(record, _ENDS):
@@ -172,7 +166,7 @@ class FlowEngine:
         """The groups of *node* without a condition, or with one that holds. Each missing output is noted once."""
         held: list[int] = []
         missing: list[tuple[str, str]] = []
-        for i in self._graph.groups_of(node):
+        for i in self._leaving[node]:
             when = self._groups[i].when
             if when is None:
                 held.append(i)
@@ -186,7 +180,7 @@ class FlowEngine:
 
     def _read_by(self, node: str) -> dict[str, str]:
         """The values that the conditions of *node* read, as JSON: `{"critic.verdict": '"maybe"'}`."""
-        read = [when for i in self._graph.groups_of(node) if (when := self._groups[i].when) is not None]
+        read = [when for i in self._leaving[node] if (when := self._groups[i].when) is not None]
         return {
             f"{when.agent}.{when.field}": shown(outputs[when.field])
             for when in read
@@ -197,7 +191,7 @@ class FlowEngine:
         """Go the *way* of the first group's `on-max`, or of a human, when only spent groups would fire."""
         match way:
             case "human":
-                self._decided = (turn, node, (), spent)
+                self.decision = Decision(turn=turn, node=node, exhausted=self._named(spent))
                 self._ask(_Turn(node, ON_MAX + node, (turn,), spent=tuple(spent)))
             case "again":
                 self._settle(turn, node, spent)
@@ -208,7 +202,7 @@ class FlowEngine:
                 self._halt(f"{turn}: {self._groups[spent[0]]} has fired as often as its max allows")
             case _:
                 is_loop, is_spent = self._graph.is_loop_group, self._counters.is_spent
-                forward = [i for i in self._graph.groups_of(node) if not is_loop(i) and not is_spent(i)]
+                forward = [i for i in self._leaving[node] if not is_loop(i) and not is_spent(i)]
                 self._settle(turn, node, forward[:1], spent, reason="exhausted")
 
     def _settle(
@@ -225,7 +219,7 @@ class FlowEngine:
             self._ends.discard(node)
         else:
             self._ends.add(node)
-            if self._graph.groups_of(node):
+            if self._leaving[node]:
                 found = self._read_by(node) if reason == "no_match" and not self._exact else {}
                 self._note(records.PathEnded(turn=turn, reason=reason, found=found))
         self._ready.end(node)
@@ -269,10 +263,11 @@ class FlowEngine:
 
     def _decide(self, turn: str, node: str, fire: Sequence[int], spent: Sequence[int]) -> None:
         """Keep the decision; groups that are *spent* are noted."""
-        self._decided = (turn, node, fire, spent)
+        fired, exhausted = self._named(fire), self._named(spent)
+        forced = fired[0] if fired and exhausted else None
+        self.decision = Decision(turn=turn, node=node, fired=fired, exhausted=exhausted, forced=forced)
         if spent:
-            forced = self._arrows[fire[0]] if fire else None
-            self._note(records.LoopExhausted(turn=turn, exhausted=self._named(spent), forced=forced))
+            self._note(records.LoopExhausted(turn=turn, exhausted=exhausted, forced=forced))
 
     def _note(self, record: Record) -> None:
         self._commands.append(Note(record=record))
