@@ -12,9 +12,8 @@ import pytest
 SRC = Path(__file__).parents[1] / "src"
 
 LINE = (
-    {"clock", "ids", "diagnostics", "footprint"},
-    {"files"},
-    {"errors"},
+    {"clock", "ids", "diagnostics", "files"},
+    {"footprint", "errors"},
     {"topology"},
     {"formats"},
     {"planning"},

@@ -2,18 +2,20 @@
 
 Opening never blocks, and only a regular file is opened: not a pipe, a socket, a device or a folder. A read stops at a
 limit. Errors are `OSError`s whose `strerror` names the reason. State is private: folders have mode 0700 and files 0600,
-whatever the umask. Each path that is opened or looked up is noted in the footprint that is being recorded.
+whatever the umask. Whatever sets `NOTED` learns each path that is opened or looked up.
 """
 
 import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from coterie.footprint import note
-
+NOTED: ContextVar[Callable[[str], object] | None] = ContextVar("noted", default=None)
+"""Called in this context with each path before it is opened or looked up, missing ones included."""
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 
 _KINDS = {
@@ -44,8 +46,8 @@ def open_fd(
     Raises:
         OSError: If it cannot be opened or is not a regular file.
     """
-    if dir_fd is None:
-        note(path)
+    if dir_fd is None and (noted := NOTED.get()) is not None:
+        noted(os.fspath(path))
     safe = os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
         fd = os.open(path, flags | safe, PRIVATE_FILE if private else 0o666, dir_fd=dir_fd)
@@ -143,19 +145,22 @@ def replace_text(path: Path, text: str) -> None:
 
 def is_file(path: str | Path) -> bool:
     """Whether *path*, which need not be a valid path, is a regular file or leads to one."""
-    note(path)
+    if (noted := NOTED.get()) is not None:
+        noted(os.fspath(path))
     return os.path.isfile(path)
 
 
 def is_folder(path: str | Path) -> bool:
     """Whether *path*, which need not be a valid path, is a folder or leads to one."""
-    note(path)
+    if (noted := NOTED.get()) is not None:
+        noted(os.fspath(path))
     return os.path.isdir(path)
 
 
 def exists(path: str | Path) -> bool:
     """Whether there is anything at *path*, which need not be a valid path."""
-    note(path)
+    if (noted := NOTED.get()) is not None:
+        noted(os.fspath(path))
     return os.path.exists(path)
 
 
@@ -164,7 +169,8 @@ def inside(folder: Path, name: str, within: Path | None = None) -> Path | None:
 
     It is also None if it lies outside of *within*, by default the folder itself.
     """
-    note(folder / name)
+    if (noted := NOTED.get()) is not None:
+        noted(os.fspath(folder / name))
     try:
         path = (folder / name).resolve()
         return path if path.is_relative_to((within or folder).resolve()) else None

@@ -1,20 +1,17 @@
-"""Whether the files that something was read from are still the same, without opening one of them.
-
-`coterie.files` notes each path that is opened or looked up, missing ones included.
-"""
+"""Whether the files that something was read from are still the same, without opening one of them."""
 
 import os
 import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+
+from coterie.files import NOTED
 
 SETTLED = 3 * 10**9
 """Nanoseconds after a change until the next one surely gets another time: file systems count in up to 2 s."""
 
 _Mark = tuple[int, ...]
-_RECORDING: ContextVar["Footprint | None"] = ContextVar("recording", default=None)
 
 
 class Footprint:
@@ -38,11 +35,11 @@ class Footprint:
     def recorded(self) -> Iterator[None]:
         """Note the files that the block reads, instead of those noted before; `confirm` makes them count."""
         self._marks, self._began, self._is_settled, self._is_confirmed = {}, self._now(), True, False
-        token = _RECORDING.set(self)
+        token = NOTED.set(self.note)
         try:
             yield
         finally:
-            _RECORDING.reset(token)
+            NOTED.reset(token)
 
     def note(self, path: str) -> None:
         """Note the state of *path*; the first time counts."""
@@ -59,12 +56,6 @@ class Footprint:
         if not (self._is_confirmed and self._is_settled):
             return False
         return all(_mark(path)[0] == mark for path, mark in self._marks.items())
-
-
-def note(path: str | os.PathLike[str]) -> None:
-    """Note *path* in the footprint that is being recorded, if any; call it before *path* is read."""
-    if (recording := _RECORDING.get()) is not None:
-        recording.note(os.fspath(path))
 
 
 def _mark(path: str) -> tuple[_Mark, int]:

@@ -42,15 +42,18 @@ class AttemptFolders(AttemptFiles):
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
+        self._folders: dict[str, Path] = {}
         self._tokens: dict[str, Tokens] = {}
 
     def run_folder(self, run: str) -> Path:
         """The folder of *run*."""
-        return self._runs.folder(run)
+        if (folder := self._folders.get(run)) is None:
+            folder = self._folders[run] = self._runs.folder(run)
+        return folder
 
     def attempt_folder(self, run: str, turn: str, attempt: int) -> Path:
         """The folder of an attempt, which is made when it is first needed."""
-        return self._runs.folder(run) / "turns" / folder_name(attempt_id(turn, attempt))
+        return self.run_folder(run) / "turns" / folder_name(attempt_id(turn, attempt))
 
     def tool(self, run: str, turn: str, attempt: int) -> str:
         """The path of the attempt's wrapper."""
@@ -71,15 +74,17 @@ class AttemptFolders(AttemptFiles):
         """Append *event* to the attempt's `stream.jsonl`, unsynced: nothing is decided from it, so it may be lost.
 
         The file is bounded: an agent that prints without end does not fill the disk.
+
+        Raises:
+            OSError: If it cannot be written.
         """
         folder = self.attempt_folder(run, turn, attempt)
-        with suppress_os_errors():
-            files.make_folder(folder)
-            with files.open_private(folder / "stream.jsonl", "ab") as file:
-                room = STREAM_MOST - file.tell()
-                if room > 0:
-                    line = msgspec.json.encode(event) + b"\n"
-                    file.write(line + (STREAM_FULL if len(line) >= room else b""))
+        files.make_folder(folder)
+        with files.open_private(folder / "stream.jsonl", "ab") as file:
+            room = STREAM_MOST - file.tell()
+            if room > 0:
+                line = msgspec.json.encode(event) + b"\n"
+                file.write(line + (STREAM_FULL if len(line) >= room else b""))
 
     def said(self, run: str, turn: str, attempt: int) -> dict[str, int]:
         """Count the characters in the attempt's `stream.jsonl`, by channel; a line that was cut off does not count."""

@@ -1,7 +1,8 @@
 """The backends of a run in this process, checked before it begins: every agent has one that can be called."""
 
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from coterie.backends.base import Backend, Request
@@ -46,17 +47,17 @@ def ready_turns(plan: Plan, human: AskHuman | None = None, cassette: "Cassette |
 
 
 def local_turns(human: AskHuman | None = None, model: Backend | None = None) -> LocalTurns:
-    """The backends of this process; *model* calls the providers of models, if the run has any."""
+    """The backends of this process, made when needed; *model* calls the providers of models, if the run has any."""
     from coterie.backends.command import CommandBackend
     from coterie.backends.human import HumanBackend
     from coterie.backends.scripted import ScriptedBackend
 
-    backends: Mapping[str, Backend] = {
-        "command": CommandBackend(),
-        "human": HumanBackend(human),
-        "scripted": ScriptedBackend(),
+    makers: dict[str, Callable[[], Backend]] = {
+        "command": CommandBackend,
+        "human": partial(HumanBackend, human),
+        "scripted": ScriptedBackend,
     }
-    return LocalTurns(backends if model is None else {**backends, "model": model})
+    return LocalTurns({} if model is None else {"model": model}, makers=makers)
 
 
 def _refuse_silent(names: list[str]) -> None:

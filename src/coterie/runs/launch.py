@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from coterie.clock import Clock, SystemClock
 from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, UsageError
 from coterie.footprint import Footprint
-from coterie.journal.records import ConfigAnswer, ConfigChanged, Record
+from coterie.journal.records import ConfigAnswer, ConfigChanged, Record, RunFinished
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
-from coterie.journal.status import ENDS
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import index, run_ids
 from coterie.runs.attempt_folders import AttemptFolders
@@ -151,8 +150,8 @@ async def resume(
     tree = runs.tree(run, is_claimed_next=True)
     journal = next(tree)
     first = journal.started
-    if (state := runs.status(run)) in ENDS:
-        raise RunIsFinished(run, state)
+    if isinstance(last := journal.records[-1], RunFinished):
+        raise RunIsFinished(run, last.outcome)
     recorded = journal.plan()
     plan = _held(run, reload, runs) if reload is not None else recorded
     refuse_lost(plan, runs.folder(run))
@@ -187,12 +186,17 @@ def _observers(kind: Kind, runs: Runs, journal: Journal, observe: Observe | None
     if not hearing:
         return observe
 
+    is_first = True
+
     def each(which: str, record: Record) -> None:
-        if which == earlier.run and not earlier.continues_with(record):
+        nonlocal is_first
+        catch_up = is_first and which == earlier.run
+        if catch_up and not earlier.continues_with(record):
             earlier.forget()
         for hear in hearing:
             hear(which, record)
-        if which == earlier.run:
+        if catch_up:
+            is_first = False
             earlier.forget()
         if observe is not None:
             observe(which, record)
@@ -220,12 +224,12 @@ def _shell(
     snapshots: bool,
 ) -> Shell:
     """A shell for a run whose files lie on disk."""
-    seen = Footprint()
-
+    seen: Footprint | None = None
     held = read_held(runs.folder(run))
 
     async def read_again(child: str, plan: Plan) -> ConfigAnswer:
-        nonlocal held
+        nonlocal held, seen
+        seen = seen or Footprint()
         answer = kind_of(plan).reread(child, plan, lambda found: hold(found, runs.folder(run)), seen)
         if isinstance(answer, ConfigChanged):
             held = read_held(runs.folder(run))

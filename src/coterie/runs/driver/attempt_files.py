@@ -27,7 +27,7 @@ class AttemptFiles(Protocol):
         return ""
 
     def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
-        """Keep an event of an attempt, for watchers."""
+        """Keep an event of an attempt, for watchers; an `OSError` stops the run only if it is a shortage."""
         return
 
     def said(self, run: str, turn: str, attempt: int) -> dict[str, int]:

@@ -333,8 +333,9 @@ class Attempts:
         if not isinstance(event, Launched | Emitted):
             try:
                 self._files.stream(ref.run, ref.turn, ref.attempt, event)
-            except OSError as error:
-                self._lack(shortage(error))
+            except OSError as error:  # watchers see less; only a shortage concerns the run
+                if lacks := shortage(error):
+                    self._lack(lacks)
 
 
 def _raise(error: Exception) -> None:

@@ -439,7 +439,9 @@ class Shell:
     def _timed(self, live: DrivenRun, start: Start, taken: float = 0.0) -> AgentPlan:
         """The agent of *start*, which has been at work for *taken* seconds, with no more time than the run has left."""
         agent = self._agent(live, start)
-        if (left := self._timers.seconds_left(live)) is not None and agent.kind != "human":
+        if not live.limits_time or agent.kind == "human":
+            return agent
+        if (left := self._timers.seconds_left(live)) is not None:
             agent = msgspec.structs.replace(agent, timeout=min(left + taken, agent.timeout or left + taken))
         return agent
 

@@ -5,6 +5,7 @@ a backend in this process.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from coterie.backends.base import (
@@ -58,28 +59,34 @@ class LocalTurns:
 
     Args:
         backends: By name; `default` answers for agents whose plan names none.
+        makers: Make further backends, by name, when an attempt first needs them.
     """
 
-    def __init__(self, backends: Mapping[str, Backend], default: str = "") -> None:
-        self._backends, self._default = backends, default
+    def __init__(
+        self,
+        backends: Mapping[str, Backend],
+        default: str = "",
+        makers: Mapping[str, Callable[[], Backend]] = MappingProxyType({}),
+    ) -> None:
+        self._backends, self._default, self._makers = dict(backends), default, makers
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Start the attempt with its agent's backend; an unknown backend is a `not_found` failure."""
-        name = request.agent.backend or self._default
-        backend = self._backends.get(name)
+        backend = self._backend(request.agent)
         if backend is None:
-            known = ", ".join(sorted(self._backends))
+            known = ", ".join(sorted({*self._backends, *self._makers}))
+            name = request.agent.backend or self._default
             reason = f"agent {request.agent.name!r} needs the backend {name!r}; configured backends: {known}"
             return Settled(Failure(kind="not_found", reason=reason))
         return await backend.start(request, on_event)
 
     def uses_context(self, agent: AgentPlan) -> bool:
         """Whether the agent's backend says that it reads it."""
-        return getattr(self._backends.get(agent.backend or self._default), "uses_context", False)
+        return getattr(self._backend(agent), "uses_context", False)
 
     async def find(self, request: Request, on_event: OnEvent) -> Found:
         """Ask the agent's backend, if its attempts can outlive this process."""
-        backend = self._backends.get(request.agent.backend or self._default)
+        backend = self._backend(request.agent)
         return await backend.find(request, on_event) if isinstance(backend, Lasting) else Unknown()
 
     async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
@@ -97,6 +104,12 @@ class LocalTurns:
         """Close every backend."""
         for backend in self._backends.values():
             await backend.close()
+
+    def _backend(self, agent: AgentPlan) -> Backend | None:
+        name = agent.backend or self._default
+        if name not in self._backends and (make := self._makers.get(name)) is not None:
+            self._backends[name] = make()
+        return self._backends.get(name)
 
 
 class Settled:

@@ -157,7 +157,8 @@ class Inbox:
         So an attempt that is retried has the guidance in its prompt. The files stay until this owner reads its inbox
         and finds that they are recorded. A fork has the notes of its records, but no files of them yet.
         """
-        restore_notes(self._shell, live)
+        if live.core.notes:
+            restore_notes(self._shell, live)
         for path in _in_order(self._folder / "inbox"):
             try:
                 message = decode_json(files.read(path, LARGEST), RunMessage)
