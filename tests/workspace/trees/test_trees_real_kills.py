@@ -115,7 +115,7 @@ class Stage:
     def finish(self) -> None:
         """Resume the run to its end; one that was killed before its first record is cleared and started anew."""
         ended = self.coterie("resume", "last")
-        if "there is no run" in ended.stderr or "never began" in ended.stderr:
+        if "no run was started" in ended.stderr or "never began" in ended.stderr:
             listed = self.coterie("worktree", "list", "--json")
             self.coterie("worktree", "clean")
             assert not any(Path(one["path"]).exists() for one in json.loads(listed.stdout or "[]"))
