@@ -99,3 +99,15 @@ def test_h_is_help(words: list[str], capsys: pytest.CaptureFixture[str], tmp_pat
 
     assert main([*words, "-h"]) == 0
     assert capsys.readouterr().out.startswith("Usage: coterie")
+
+
+def test_here_in_the_arguments_of_a_loop_is_its_folder(place: Place) -> None:
+    """So a loop can bring its own program along and be started from anywhere."""
+    folder = place.folder / "loop"
+    folder.mkdir()
+    (folder / "autoloops.toml").write_text(
+        'backend.kind = "command"\nbackend.command = "sh"\nbackend.args = ["{here}/agent.sh"]\n'
+        'event_loop.completion_promise = "DONE"\n'
+    )
+    (folder / "agent.sh").write_text("echo DONE\n")
+    place.call("run", "loop", "Go")

@@ -71,7 +71,7 @@ def prune(
     from coterie.runs import removal
 
     longest = seconds(age, most=float("inf"))
-    if longest is None or age.isdigit():  # bare milliseconds: nobody means these here
+    if longest is None or age.isdigit():  # bare digits would be milliseconds
         raise UsageError(f"--older-than {age!r} is not an age such as 30d, 12h or 1d12h")
     found = dict(removal.prune(state_dir, time.time() - longest))
     removed = [run for run, why in found.items() if not why]
